@@ -1,0 +1,1 @@
+"""The head: events in, commands out. No clock, no I/O, no threads, no random state."""

@@ -1,0 +1,82 @@
+"""What the head needs of others, as protocols. Only `assemble` knows who answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from swell.model.cluster import Cluster
+from swell.model.command import AnyCommand
+from swell.model.event import AnyEvent
+from swell.model.job import JobSpec, Profile
+from swell.model.plan import Allocation, Placement
+from swell.model.snapshot import FloatArray, IntArray, Snapshot
+
+
+class World(Protocol):
+    """Everything outside the head: time, machines, users."""
+
+    def next_events(self) -> Sequence[AnyEvent]:
+        """All that is due, in order of `at_s`; empty when the world has ended."""
+
+    def perform(self, command: AnyCommand) -> None:
+        """Begin it. What comes of it is an event; a failure too is an event, never an exception."""
+
+
+class Journal(Protocol):
+    """The truth: batches of events in the order the head saw them."""
+
+    def append(self, batch: Sequence[AnyEvent]) -> None:
+        """Keep the batch; it is safe on disk when this returns."""
+
+    def replay(self) -> Iterable[Sequence[AnyEvent]]:
+        """Every batch since the last fold, oldest first."""
+
+
+class Policy(Protocol):
+    """Who gets how much."""
+
+    name: str
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        """Same snapshot, same answer; the order of rows does not matter."""
+
+
+class Placer(Protocol):
+    """Which devices."""
+
+    def place(
+        self,
+        cluster: Cluster,
+        wanted: Mapping[str, int],
+        held: Mapping[str, tuple[str, ...]],
+        pinned: frozenset[str],
+    ) -> Placement:
+        """Devices for each job of `wanted` (job id -> number of devices, in order of importance).
+
+        Jobs keep the devices they hold where that can be. `pinned` jobs keep exactly what they hold.
+        A job that cannot be placed is absent from the answer.
+        """
+
+
+class Belief(Protocol):
+    """How fast would it go: what the head thinks, learnt from profiles and reports."""
+
+    def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None: ...
+
+    def learn_rate(self, job_id: str, num_workers: int, step_s: float) -> None:
+        """A running job's mean seconds a step at this size: corrects the curve and the margin."""
+
+    def rates_per_s(self, job_id: str, sizes: IntArray) -> FloatArray:
+        """(K,) steps/s at each size; 0 where the job cannot run."""
+
+    @property
+    def margin_share(self) -> float:
+        """By how much beliefs have proved too fast, as a share of the time: safe to plan with."""
+
+    def forget(self, job_id: str) -> None: ...
+
+    def state(self) -> dict[str, Any]:
+        """All that was learnt, as JSON can hold it."""
+
+    def restore(self, state: dict[str, Any]) -> None: ...

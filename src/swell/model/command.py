@@ -1,0 +1,66 @@
+"""Imperative: something to do. Idempotent per `(job_id, generation)`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from swell.model.job import JobSpec
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    pass
+
+
+class ProfileJob(Command, frozen=True, kw_only=True):
+    """Run the job for seconds, learn its curve; answered by `JobProfiled` or `ProfilingFailed`."""
+
+    job_id: str
+    spec: JobSpec
+    sizes: tuple[int, ...]  #: worker counts the curve is wanted for
+    device_kind: str
+
+
+class LaunchGang(Command, frozen=True, kw_only=True):
+    """Start workers, `devices_per_worker` neighbours of `devices` each, from the job's latest
+    checkpoint if it has one. Answered by `GangStarted` or `GangEnded`."""
+
+    job_id: str
+    generation: int
+    devices: tuple[str, ...]
+    spec: JobSpec
+    total_steps: int | None  #: None: the script ends by itself
+
+
+class ResizeGang(Command, frozen=True, kw_only=True):
+    """Change the gang to exactly these devices: workers on a device that stays, stay.
+
+    Answered by `GangResized`, `ResizeFailed`, `WorkersLost` or `GangEnded`. A later generation
+    supersedes an earlier one that is still under way.
+    """
+
+    job_id: str
+    generation: int
+    devices: tuple[str, ...]
+
+
+class SuspendGang(Command, frozen=True, kw_only=True):
+    """Save a checkpoint and leave. Answered by `GangSuspended`, `SuspendFailed` or `GangEnded`."""
+
+    job_id: str
+    generation: int
+
+
+class StopGang(Command, frozen=True, kw_only=True):
+    """End the processes, save nothing. Answered by `GangEnded`."""
+
+    job_id: str
+    generation: int
+
+
+class WakeAt(Command, frozen=True, kw_only=True):
+    """Send `Woke` at this time; only the latest request counts."""
+
+    at_s: float
+
+
+AnyCommand = ProfileJob | LaunchGang | ResizeGang | SuspendGang | StopGang | WakeAt

@@ -1,0 +1,144 @@
+"""Past tense: something happened at `at_s`. Time arrives in the core inside events, and only so."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from swell.model.cluster import Node
+from swell.model.job import JobSpec, Profile
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    at_s: float
+
+
+class JobEvent(Event, frozen=True, kw_only=True):
+    job_id: str
+
+
+class GangEvent(JobEvent, frozen=True, kw_only=True):
+    """A report about one generation of a job's workers; a stale one is counted and ignored."""
+
+    generation: int
+
+
+class Outcome(StrEnum):
+    """How a gang ended."""
+
+    SUCCEEDED = "succeeded"  #: the end condition was met
+    FAILED = "failed"  #: the script raised or exited with an error: trying again would not help
+    STOPPED = "stopped"  #: it was told to stop, and its processes are gone
+    LOST = "lost"  #: no worker is left, through no fault of the script
+
+
+class JobSubmitted(JobEvent, frozen=True, kw_only=True):
+    spec: JobSpec
+
+
+class JobProfiled(JobEvent, frozen=True, kw_only=True):
+    profile: Profile
+
+
+class ProfilingFailed(JobEvent, frozen=True, kw_only=True):
+    message: str
+
+
+class CancelRequested(JobEvent, frozen=True, kw_only=True):
+    pass
+
+
+class GangStarted(GangEvent, frozen=True, kw_only=True):
+    """Every worker is in the group; training begins (or goes on, at `steps`)."""
+
+    steps: int
+
+
+class GangResized(GangEvent, frozen=True, kw_only=True):
+    """The new group trains; whoever left is gone, and its devices are free."""
+
+    steps: int
+
+
+class ResizeFailed(GangEvent, frozen=True, kw_only=True):
+    """The gang trains on at its former size and generation `kept`; `generation` will never be."""
+
+    kept: int
+    message: str
+
+
+class StepsReported(GangEvent, frozen=True, kw_only=True):
+    """Progress since the gang's last report; many of a worker's reports are folded into one."""
+
+    steps: int  #: finished since the job began
+    num_workers: int  #: that the steps of this report were made with
+    step_s: float | None = None  #: mean seconds a step in the time reported on
+    loss: float | None = None
+    metrics: dict[str, float] = {}
+    pause_s: float | None = None  #: time the latest change of the gang took from training
+
+
+class JobWarned(JobEvent, frozen=True, kw_only=True):
+    """Something its owner should know and that did not stop it: a checkpoint could not be written."""
+
+    message: str
+
+
+class WorkersLost(GangEvent, frozen=True, kw_only=True):
+    """Some workers are gone, the others wait; `devices` are those of the workers that are gone."""
+
+    devices: tuple[str, ...]
+    message: str
+
+
+class SuspendFailed(GangEvent, frozen=True, kw_only=True):
+    """The checkpoint could not be written; the gang trains on as it was."""
+
+    message: str
+
+
+class GangSuspended(GangEvent, frozen=True, kw_only=True):
+    """State is in a checkpoint, processes are gone, devices are free."""
+
+    steps: int
+
+
+class GangEnded(GangEvent, frozen=True, kw_only=True):
+    """Every process is gone, devices are free."""
+
+    outcome: Outcome
+    steps: int
+    message: str = ""
+
+
+class NodeJoined(Event, frozen=True, kw_only=True):
+    node: Node
+
+
+class NodeLost(Event, frozen=True, kw_only=True):
+    name: str
+
+
+class Woke(Event, frozen=True, kw_only=True):
+    """A `WakeAt` came due."""
+
+
+AnyEvent = (
+    JobSubmitted
+    | JobProfiled
+    | ProfilingFailed
+    | CancelRequested
+    | GangStarted
+    | GangResized
+    | ResizeFailed
+    | StepsReported
+    | JobWarned
+    | WorkersLost
+    | SuspendFailed
+    | GangSuspended
+    | GangEnded
+    | NodeJoined
+    | NodeLost
+    | Woke
+)

@@ -1,0 +1,118 @@
+"""What a user asked for."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Phase(StrEnum):
+    """Where a job is in its life. Everything else one might say about it is a `Reason`."""
+
+    QUEUED = "queued"  #: wants devices, holds none
+    STARTING = "starting"  #: devices are its own, workers are not yet up
+    RUNNING = "running"  #: making progress; its gang may change while it runs
+    STOPPING = "stopping"  #: saving and leaving, still holds its devices
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    REJECTED = "rejected"
+
+    @property
+    def is_end(self) -> bool:
+        return self in ENDS
+
+    @property
+    def holds_devices(self) -> bool:
+        return self in HOLDING
+
+
+ENDS = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Phase.REJECTED})
+HOLDING = frozenset({Phase.STARTING, Phase.RUNNING, Phase.STOPPING})
+
+
+class JobClass(StrEnum):
+    """What a job's deadline means."""
+
+    STRICT = "strict"  #: the deadline is promised, or the job is refused with a counter-offer
+    SOFT = "soft"  #: finishing late still counts; served after promises
+    BEST_EFFORT = "best_effort"  #: no deadline; shortest average completion
+
+
+class Elasticity(StrEnum):
+    """How a job's gang can change."""
+
+    LIVE = "live"  #: the script uses `swell.train`; the gang changes inside live processes
+    RESTART = "restart"  #: it does not; all workers stop and start from the script's own checkpoint
+
+
+class MetricTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Stop early once a reported metric is good enough: `name >= value` or `name <= value`."""
+
+    name: str
+    value: float
+    at_least: bool = True
+
+    def is_met_by(self, value: float) -> bool:
+        return value >= self.value if self.at_least else value <= self.value
+
+    def __str__(self) -> str:
+        return f"{self.name}{'>=' if self.at_least else '<='}{self.value:g}"
+
+
+class EndCondition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a job is done: after so many steps, epochs or samples, or sooner when `target` is met.
+
+    Exactly one of the three is set for a live job; none for a restart job, whose script ends by itself.
+    """
+
+    steps: int | None = None
+    epochs: float | None = None
+    samples: int | None = None
+    target: MetricTarget | None = None
+
+    def total_steps(self, global_batch: int, samples_per_epoch: int | None) -> int | None:
+        """Optimizer steps until the end, or None while the length of an epoch is unknown.
+
+        An epoch has ceil(samples_per_epoch / global_batch) steps: its last batch may be short.
+        """
+        if self.steps is not None:
+            return self.steps
+        if self.samples is not None:
+            return -(-self.samples // global_batch)
+        if self.epochs is None or not samples_per_epoch:
+            return None
+        steps_per_epoch = -(-samples_per_epoch // global_batch)
+        return max(1, round(self.epochs * steps_per_epoch))
+
+
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A request, complete and checked: what ElasticFlow (section 3.1) calls a function."""
+
+    name: str
+    entry: str  #: absolute path of a script, or `package.module:function`
+    workdir: str  #: absolute path; the script runs there
+    global_batch: int
+    args: tuple[str, ...] = ()
+    end: EndCondition = EndCondition()
+    job_class: JobClass = JobClass.BEST_EFFORT
+    deadline_s: float | None = None  #: seconds since 1970, UTC
+    min_workers: int = 1
+    max_workers: int | None = None
+    devices_per_worker: int = 1
+    elasticity: Elasticity = Elasticity.LIVE
+    estimate_s: float | None = None  #: restart jobs: the user's guess of the run time on one worker
+    seed: int = 0  #: order of samples
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """What a short trial run measured of one job on one kind of device (ElasticFlow, section 5)."""
+
+    device_kind: str
+    compute_s: dict[int, float]  #: samples in a worker's batch -> seconds a step, without all-reduce
+    allreduce_s: dict[int, float]  #: workers -> seconds for this job's gradients
+    grad_bytes: int
+    state_bytes: int
+    samples_per_epoch: int
+    start_s: float  #: from the fork of a worker to its being ready to join

@@ -1,0 +1,51 @@
+"""What a policy may see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from swell.model.job import JobClass
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+#: Job classes in columns are small integers, in the order in which they are served.
+STRICT, SOFT, BEST_EFFORT = 0, 1, 2
+CLASS_CODES = {JobClass.STRICT: STRICT, JobClass.SOFT: SOFT, JobClass.BEST_EFFORT: BEST_EFFORT}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything a policy may know at `now_s`: J jobs that have not ended, K sizes a gang may have.
+
+    Arrays are read-only. Rates are *belief*: what the head thinks, never what is true. Rows are in
+    no particular order; a policy breaks ties by `submitted_s`, then by `job_ids`.
+    """
+
+    now_s: float
+    num_devices: int  #: that are there and healthy
+    sizes: IntArray  #: (K,) worker counts, ascending, the first is > 0
+    job_ids: tuple[str, ...]  #: (J,)
+    job_class: IntArray  #: (J,) STRICT, SOFT or BEST_EFFORT
+    submitted_s: FloatArray  #: (J,)
+    deadline_s: FloatArray  #: (J,) inf where there is none
+    remaining_steps: FloatArray  #: (J,) believed, at now_s, > 0
+    rate_per_s: FloatArray  #: (J, K) steps/s at each size; 0 where the job may not have that size
+    devices_per_worker: IntArray  #: (J,)
+    held_workers: IntArray  #: (J,) 0 for a queued job; the size under way for one that is changing
+    changed_s: FloatArray  #: (J,) when the gang last changed; -inf if it never has
+    attained_device_s: FloatArray  #: (J,) device-seconds used so far
+    resize_cost_s: FloatArray  #: (J,) expected pause of one more change while running
+    start_cost_s: FloatArray  #: (J,) expected time from a launch to the first step
+    is_promised: BoolArray  #: (J,) admitted strict jobs: their deadlines are promises
+    is_undecided: BoolArray  #: (J,) strict jobs that wait for their admission
+    margin_share: float  #: by how much rates have proved too high, as a share: 0.05 is 5 %
+    min_hold_s: float  #: a gang that changed keeps its size at least so long, promises apart
+
+    @property
+    def num_jobs(self) -> int:
+        return len(self.job_ids)

@@ -1,0 +1,25 @@
+"""Names of environment variables: torchrun's for the group, ours for the link to the agent.
+
+A worker that an agent started finds `AGENT`, `TOKEN` and `WORKER`. Without them a script runs alone
+or, when `RANK` and `WORLD_SIZE` are there, as torchrun's.
+"""
+
+from __future__ import annotations
+
+AGENT = "SWELL_AGENT"  #: host:port of the agent on this machine
+TOKEN = "SWELL_TOKEN"  #: opens this worker's job, nothing else
+JOB_ID = "SWELL_JOB_ID"
+WORKER = "SWELL_WORKER"  #: this worker's number, unique within its job, never used twice
+
+RANK = "RANK"
+WORLD_SIZE = "WORLD_SIZE"
+LOCAL_RANK = "LOCAL_RANK"
+LOCAL_WORLD_SIZE = "LOCAL_WORLD_SIZE"
+GROUP_RANK = "GROUP_RANK"
+MASTER_ADDR = "MASTER_ADDR"
+MASTER_PORT = "MASTER_PORT"
+RESTART_COUNT = "TORCHELASTIC_RESTART_COUNT"  #: how often the gang of this job has changed
+RUN_ID = "TORCHELASTIC_RUN_ID"  #: the job's id
+
+#: Exit status of a process that was told to stop and did (128 + SIGTERM).
+EXIT_STOPPED = 143

@@ -1,0 +1,220 @@
+"""What a worker and its agent say to each other: JSON, one message a line, over loopback TCP.
+
+The life of a worker::
+
+    worker                                     agent
+    Hello                         ->
+                                  <-           Welcome          (or the line is closed: wrong token)
+    ... the script builds its model and data, and reaches `swell.train.elastic` ...
+    Ready                         ->
+                                  <-           Regroup          once every member of the generation is ready
+    [rank 0]  Bound               ->
+                                  <-           Address          to all the others
+    ... the process group forms; state comes from `source`, or from a checkpoint ...
+    Joined                        ->
+    Progress, Progress, ...       ->                            from rank 0
+                                  <-           Regroup          a later generation
+    ... all members agree, inside the all-reduce of a step, that each has seen it; then as above;
+        one whose rank is None says Left and exits with status 143 ...
+    Finished                      ->                            at the end condition; exits with 0
+
+When a collective fails a worker says Broken and waits for the next Regroup, which then holds at once.
+A worker that is told to Suspend does so at the next step boundary on which all agree: rank 0 writes the
+checkpoint and says Saved, all say Left.
+While it lives a worker says Alive every `Welcome.heartbeat_s`, from a thread of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    pass
+
+
+# ---------------------------------------------------------------- worker -> agent
+class Hello(Message, frozen=True, kw_only=True):
+    token: str
+    worker: int
+    pid: int
+
+
+class Ready(Message, frozen=True, kw_only=True):
+    """The script has built its model and can join a group."""
+
+    grad_bytes: int
+    state_bytes: int
+    samples_per_epoch: int
+
+
+class Bound(Message, frozen=True, kw_only=True):
+    """Rank 0's store for this generation listens at `address` (host:port)."""
+
+    generation: int
+    address: str
+
+
+class Joined(Message, frozen=True, kw_only=True):
+    """In the group of this generation, with the state after `steps` steps."""
+
+    generation: int
+    steps: int
+
+
+class JoinFailed(Message, frozen=True, kw_only=True):
+    """The group of this generation could not form. This worker has the state after `steps`, and waits."""
+
+    generation: int
+    steps: int
+    message: str
+
+
+class Progress(Message, frozen=True, kw_only=True):
+    """From rank 0, about twice a second, and at once after the first step of a generation."""
+
+    generation: int
+    steps: int
+    num_workers: int
+    step_s: float | None = None
+    loss: float | None = None
+    metrics: dict[str, float] = {}
+    pause_s: float | None = None
+
+
+class Broken(Message, frozen=True, kw_only=True):
+    """A collective failed in this generation. This worker has finished `steps` steps, and waits."""
+
+    generation: int
+    steps: int
+    message: str
+
+
+class Saved(Message, frozen=True, kw_only=True):
+    """A checkpoint with the state after `steps` is complete at `path`."""
+
+    steps: int
+    path: str
+
+
+class SaveFailed(Message, frozen=True, kw_only=True):
+    """No checkpoint was written (disk full, an object that cannot be saved). Training goes on; a
+    suspend that waited for it is off."""
+
+    steps: int
+    message: str
+
+
+class Left(Message, frozen=True, kw_only=True):
+    """Left the group as told; exits now."""
+
+    generation: int
+
+
+class Finished(Message, frozen=True, kw_only=True):
+    """The end condition is met after `steps` steps; the script goes on to its last lines and exits."""
+
+    steps: int
+    loss: float | None = None
+    metrics: dict[str, float] = {}
+
+
+class Failed(Message, frozen=True, kw_only=True):
+    """The script raised; `message` is the last part of the traceback. Exits with 1."""
+
+    message: str
+
+
+class Profiled(Message, frozen=True, kw_only=True):
+    """Mode `profile`: seconds a step by local batch. Exits with 0."""
+
+    compute_s: dict[int, float]
+    grad_bytes: int
+    state_bytes: int
+    samples_per_epoch: int
+
+
+class Calibrated(Message, frozen=True, kw_only=True):
+    """Mode `calibrate`, from rank 0: seconds of an all-reduce by bytes, at this group's size."""
+
+    allreduce_s: dict[int, float]
+
+
+class Alive(Message, frozen=True, kw_only=True):
+    pass
+
+
+FromWorker = (
+    Hello
+    | Ready
+    | Bound
+    | Joined
+    | JoinFailed
+    | Progress
+    | Broken
+    | Saved
+    | SaveFailed
+    | Left
+    | Finished
+    | Failed
+    | Profiled
+    | Calibrated
+    | Alive
+)
+
+
+# ---------------------------------------------------------------- agent -> worker
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """Stop early once this reported metric is good enough."""
+
+    name: str
+    value: float
+    at_least: bool
+
+
+class Welcome(Message, frozen=True, kw_only=True):
+    """What the worker's job is."""
+
+    job_id: str
+    mode: Literal["train", "profile", "calibrate"]
+    device: str  #: what torch calls it: `cpu`, `cuda:0`
+    global_batch: int
+    total_steps: int | None
+    seed: int
+    checkpoint_dir: str
+    target: Target | None = None
+    pace_per_s: float | None = None  #: a paced device: at least local_batch / pace_per_s seconds a step
+    checkpoint_interval_s: float = 30.0
+    keep_checkpoints: int = 2
+    heartbeat_s: float = 0.5
+    local_batches: tuple[int, ...] = ()  #: mode `profile`: measure these
+
+
+class Regroup(Message, frozen=True, kw_only=True):
+    """Be rank `rank` of `num_workers` in this generation, or leave if `rank` is None."""
+
+    generation: int
+    rank: int | None
+    num_workers: int
+    source: int | None  #: the rank whose state the others take; None: nobody has any, see `checkpoint`
+    has_news: bool  #: somebody lacks the state: it is sent from `source`, or read from the checkpoint
+    local_rank: int = 0
+    local_world_size: int = 1
+
+
+class Address(Message, frozen=True, kw_only=True):
+    """Where the store of this generation listens."""
+
+    generation: int
+    address: str
+
+
+class Suspend(Message, frozen=True, kw_only=True):
+    """Save and leave, at the next step boundary on which all agree; at once if broken."""
+
+    generation: int
+
+
+FromAgent = Welcome | Regroup | Address | Suspend
