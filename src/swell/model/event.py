@@ -53,12 +53,14 @@ class GangStarted(GangEvent, frozen=True, kw_only=True):
     """Every worker is in the group; training begins (or goes on, at `steps`)."""
 
     steps: int
+    pids: tuple[int, ...]  #: of the workers, in rank order
 
 
 class GangResized(GangEvent, frozen=True, kw_only=True):
     """The new group trains; whoever left is gone, and its devices are free."""
 
     steps: int
+    pids: tuple[int, ...]  #: of the workers, in rank order
 
 
 class ResizeFailed(GangEvent, frozen=True, kw_only=True):

@@ -1,0 +1,47 @@
+"""What the API needs of the platform behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from swell.model.job import JobSpec
+from swell.model.view import ClusterView, JobView, Story
+
+
+class UnknownJob(LookupError):
+    """No job has this id."""
+
+
+class InvalidJob(ValueError):
+    """The request cannot be a job; the text names the thing, the rule and the remedy."""
+
+
+class Control(Protocol):
+    """Every call returns at once and may come from any thread."""
+
+    def now_s(self) -> float: ...
+
+    def submit(self, spec: JobSpec) -> str:
+        """The new job's id, after it is safe in the journal's inbox. Raises InvalidJob."""
+
+    def cancel(self, job_id: str) -> None:
+        """Raises UnknownJob; no effect on a job that has ended."""
+
+    def jobs(self) -> Sequence[JobView]:
+        """All jobs, ended ones too, oldest first."""
+
+    def job(self, job_id: str) -> JobView:
+        """Raises UnknownJob."""
+
+    def stories(self, job_id: str) -> Sequence[Story]:
+        """Why the job has what it has, oldest first. Raises UnknownJob."""
+
+    def log_dir(self, job_id: str) -> Path:
+        """Folder of the job's log files, `worker-N.log` each. Raises UnknownJob."""
+
+    def cluster(self) -> ClusterView: ...
+
+    def stop(self) -> None:
+        """Suspend every job and end the platform, processes and all; returns before that is done."""

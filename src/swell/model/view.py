@@ -1,0 +1,76 @@
+"""What people and programs are shown of a job, a node and a decision. JSON field names are these."""
+
+from __future__ import annotations
+
+import msgspec
+
+from swell.model.job import JobClass, Phase
+
+
+class Story(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that happened to a job, or was decided about it, and why."""
+
+    at_s: float
+    code: str
+    text: str
+
+
+class JobView(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as it stands. Times are seconds since 1970."""
+
+    id: str
+    name: str
+    job_class: JobClass
+    phase: Phase
+    entry: str
+    args: tuple[str, ...]
+    global_batch: int
+    min_workers: int
+    max_workers: int | None
+    devices_per_worker: int
+    submitted_s: float
+    deadline_s: float | None
+    is_promised: bool
+    counter_offer_s: float | None  #: refused: the earliest deadline that could have been promised
+    started_s: float | None  #: the first gang began to train
+    finished_s: float | None  #: the job ended, in whichever way
+    estimated_finish_s: float | None  #: None once it has ended
+    kept: bool | None  #: finished at or before its deadline; None while open or without one
+    workers: int
+    devices: tuple[str, ...]
+    generation: int
+    sizes: tuple[tuple[float, int], ...]  #: (at_s, workers) at each change, 0 when it held none
+    pids: tuple[int, ...]  #: of every worker process it ever had, in order of appearance
+    resizes: int  #: changes of a running gang, inside its live processes
+    resize_pause_s: float  #: time these took from training, summed
+    steps: int
+    total_steps: int | None
+    step_s: float | None
+    loss: float | None
+    metrics: dict[str, float]
+    reason_code: str
+    reason: str
+    message: str  #: how it failed, or what to look at; empty if nothing
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    rack: str
+    kind: str
+    num_switches: int
+    is_borrowed: bool
+    devices: dict[str, str | None]  #: device id -> the job that holds it
+
+
+class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
+    """The platform itself."""
+
+    version: str
+    policy: str
+    now_s: float
+    started_s: float
+    nodes: tuple[NodeView, ...]
+    num_devices: int
+    num_free: int
+    num_stale_reports: int
+    journal_bytes: int
