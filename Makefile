@@ -1,0 +1,37 @@
+# The words of this project. Each builds .venv first if need be; PYTHON=python3.12 make ... picks another Python.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check bench clean
+
+demo: $(STAMP)
+	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+check: $(STAMP)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP)
+	$(BIN)/python -m pytest -m bench -s
+
+clean:
+	rm -rf $(VENV) build dist demo-out src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+# The stamp is taken away before anything is installed and comes back last: without it whatever lies in .venv
+# is the rest of an interrupted run and is thrown away. torch comes first and by its exact version, because
+# installers choose its build (CPU or CUDA) by what is asked for, not by what is constrained.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+		"Swell needs Python 3.11 or newer; name one: make PYTHON=python3.11")'
+	test -e $@ || $(PYTHON) -m venv --clear $(VENV)
+	rm -f $@
+	$(BIN)/python -m pip install -c constraints.txt "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/python -m pip install -c constraints.txt -e '.[demo,dev]'
+	touch $@
