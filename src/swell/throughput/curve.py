@@ -1,0 +1,87 @@
+"""Step time of one job by number of workers: the two laws that a short profile is stretched with."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from swell.model.job import JobSpec, Profile
+from swell.model.snapshot import BoolArray, FloatArray, IntArray
+
+#: No step is believed to be faster than this: a rate stays finite whatever a profile says.
+SHORTEST_STEP_S = 1e-6
+
+
+class Curve(msgspec.Struct, frozen=True, kw_only=True):
+    """What is believed of a job before it runs.
+
+    `step_s(w) = compute_s(ceil(global_batch / w)) + allreduce_s(w)`
+    """
+
+    global_batch: int
+    min_workers: int
+    max_workers: int | None
+    compute_s: dict[int, float]  #: samples in a worker's batch -> seconds
+    allreduce_s: dict[int, float]  #: workers -> seconds
+
+    @classmethod
+    def of(cls, spec: JobSpec, profile: Profile) -> Curve:
+        """Raises ValueError if the profile holds no step time."""
+        if not profile.compute_s:
+            raise ValueError(
+                f"the profile of job {spec.name!r} has no step time; measure at least one local batch"
+            )
+        return cls(
+            global_batch=spec.global_batch,
+            min_workers=spec.min_workers,
+            max_workers=spec.max_workers,
+            compute_s=profile.compute_s,
+            allreduce_s=profile.allreduce_s,
+        )
+
+    def allows(self, workers: IntArray) -> BoolArray:
+        """Sizes the job may have: within its bounds, and at least one sample for each worker."""
+        largest = self.global_batch if self.max_workers is None else min(self.max_workers, self.global_batch)
+        return (workers >= self.min_workers) & (workers <= largest)
+
+    def step_s(self, workers: IntArray) -> FloatArray:
+        """Seconds a step for each number of workers (any shape, > 0)."""
+        local_batch = -(-self.global_batch // workers)
+        compute_s = _compute_s(local_batch.astype(np.float64), self.compute_s)
+        return np.maximum(compute_s + _allreduce_s(workers, self.allreduce_s), SHORTEST_STEP_S)
+
+
+def _compute_s(local_batch: FloatArray, measured: dict[int, float]) -> FloatArray:
+    """Piecewise linear between measured batches, linear beyond them with an intercept >= 0.
+
+    The intercept is what a step costs however small the batch. Noise can make it negative, and then
+    small batches would come out as free: it is cut at 0, that is, time proportional to the batch.
+    """
+    batches = np.array(sorted(measured), dtype=np.float64)
+    times_s = np.array([measured[int(batch)] for batch in batches])
+    below_slope = _slope(batches[:2], times_s[:2], times_s[0] / batches[0])
+    above_slope = _slope(batches[-2:], times_s[-2:], times_s[-1] / batches[-1])
+    between_s: FloatArray = np.interp(local_batch, batches, times_s)
+    below_s = below_slope * np.minimum(local_batch - batches[0], 0.0)
+    above_s = above_slope * np.maximum(local_batch - batches[-1], 0.0)
+    return below_s + between_s + above_s
+
+
+def _slope(batches: FloatArray, times_s: FloatArray, through_origin: float) -> float:
+    """Slope of the line through two points, never negative and never with a negative intercept."""
+    if len(batches) < 2:
+        return through_origin
+    return float(np.clip((times_s[1] - times_s[0]) / (batches[1] - batches[0]), 0.0, through_origin))
+
+
+def _allreduce_s(workers: IntArray, measured: dict[int, float]) -> FloatArray:
+    """Linear in log2(workers): 0 for one worker, between measured sizes, and a + b log2(w) beyond, b >= 0."""
+    points = {1: 0.0} | {size: time_s for size, time_s in measured.items() if size > 1}
+    levels = np.log2(np.array(sorted(points), dtype=np.float64))
+    times_s = np.array([points[size] for size in sorted(points)])
+    if len(points) == 1:
+        return np.zeros(workers.shape)
+    slope = max(0.0, float((times_s[-1] - times_s[-2]) / (levels[-1] - levels[-2])))
+    wanted = np.log2(workers.astype(np.float64))
+    between_s: FloatArray = np.interp(wanted, levels, times_s)
+    return between_s + slope * np.maximum(wanted - levels[-1], 0.0)

@@ -1,0 +1,217 @@
+"""Laws of the belief."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.model.job import JobSpec, Profile
+from swell.throughput.belief import (
+    LARGEST_MARGIN,
+    LEAST_MARGIN,
+    NUM_ERRORS,
+    PRIOR_MARGIN,
+    FittedBelief,
+)
+
+SIZES = np.array([1, 2, 4, 8, 16], dtype=np.int64)
+
+
+def spec(global_batch: int = 64, **fields: object) -> JobSpec:
+    return JobSpec(name="j", entry="/j.py", workdir="/", global_batch=global_batch, **fields)
+
+
+def profile(compute_s: dict[int, float], allreduce_s: dict[int, float]) -> Profile:
+    return Profile(
+        device_kind="cpu",
+        compute_s=compute_s,
+        allreduce_s=allreduce_s,
+        grad_bytes=1,
+        state_bytes=1,
+        samples_per_epoch=100,
+        start_s=1.0,
+    )
+
+
+def belief_of(
+    compute_s: dict[int, float], allreduce_s: dict[int, float], job: JobSpec | None = None
+) -> FittedBelief:
+    belief = FittedBelief()
+    belief.learn_profile("j", job or spec(), profile(compute_s, allreduce_s))
+    return belief
+
+
+def steady(belief: FittedBelief, job_id: str, workers: int, step_s: float, times: int = 3) -> None:
+    for _ in range(times):
+        belief.learn_rate(job_id, workers, step_s)
+
+
+def test_interpolation_hits_measured_points() -> None:
+    belief = belief_of({64: 1.0, 32: 0.6, 16: 0.35, 8: 0.2}, {2: 0.05, 4: 0.08, 8: 0.1})
+    step_s = 1 / belief.rates_per_s("j", SIZES[:4])
+    assert step_s == pytest.approx([1.0, 0.65, 0.43, 0.3])
+
+
+def test_between_and_beyond_measured_points_the_laws_are_linear() -> None:
+    belief = belief_of({64: 1.0, 16: 0.4}, {2: 0.1, 4: 0.15})
+    step_s = 1 / belief.rates_per_s("j", SIZES)
+    # compute: 0.2 + 0.0125 b; all-reduce: 0.05 + 0.05 log2 w
+    assert step_s == pytest.approx([1.0, 0.6 + 0.1, 0.4 + 0.15, 0.3 + 0.2, 0.25 + 0.25])
+
+
+def test_a_negative_intercept_is_cut_to_proportional_time() -> None:
+    belief = belief_of({64: 1.0, 32: 0.4}, {})
+    assert 1 / belief.rates_per_s("j", np.array([4])) == pytest.approx([0.2])
+
+
+def test_sizes_out_of_bounds_have_no_rate() -> None:
+    belief = belief_of({64: 1.0}, {}, spec(min_workers=2, max_workers=8))
+    assert (belief.rates_per_s("j", SIZES) > 0).tolist() == [False, True, True, True, False]
+    tiny = belief_of({3: 1.0}, {}, spec(global_batch=3))
+    assert (tiny.rates_per_s("j", SIZES) > 0).tolist() == [True, True, False, False, False]
+
+
+def test_a_profile_without_step_times_is_refused() -> None:
+    with pytest.raises(ValueError, match="no step time"):
+        belief_of({}, {})
+
+
+def test_an_unknown_job_does_one_worker_seconds_sublinearly() -> None:
+    assert FittedBelief().rates_per_s("?", SIZES) == pytest.approx(SIZES**0.8)
+    belief = FittedBelief()
+    belief.learn_rate("?", 1, 5.0)
+    assert belief.state() == FittedBelief().state()
+
+
+@given(
+    intercept_s=st.floats(0, 1),
+    slope_s=st.floats(1e-4, 0.1),
+    latency_s=st.floats(0, 0.2),
+    growth_s=st.floats(0, 0.2),
+    global_batch=st.integers(1, 200),
+    measured=st.sets(st.sampled_from([1, 2, 3, 8, 20, 64, 130]), min_size=2),
+)
+def test_more_workers_never_cost_less_device_time(
+    intercept_s: float,
+    slope_s: float,
+    latency_s: float,
+    growth_s: float,
+    global_batch: int,
+    measured: set[int],
+) -> None:
+    belief = belief_of(
+        {batch: intercept_s + slope_s * batch for batch in measured},
+        {2: latency_s + growth_s, 4: latency_s + 2 * growth_s},
+        spec(global_batch),
+    )
+    rates = belief.rates_per_s("j", SIZES)
+    allowed = rates > 0
+    device_s = SIZES[allowed] / rates[allowed]
+    assert (np.diff(device_s) >= -1e-9).all()
+
+
+@given(
+    compute_s=st.dictionaries(st.integers(1, 256), st.floats(0, 10), min_size=1, max_size=5),
+    allreduce_s=st.dictionaries(st.integers(1, 64), st.floats(0, 10), max_size=4),
+)
+def test_rates_are_positive_and_finite_whatever_was_measured(
+    compute_s: dict[int, float], allreduce_s: dict[int, float]
+) -> None:
+    rates = belief_of(compute_s, allreduce_s, spec(256)).rates_per_s("j", np.array([1, 2, 4, 32, 256]))
+    assert (rates > 0).all() and np.isfinite(rates).all()
+
+
+@given(factor=st.floats(0.2, 5.0), num_reports=st.integers(2, 12))
+def test_learning_ends_at_the_truth_and_carries_to_other_sizes(factor: float, num_reports: int) -> None:
+    compute_s, allreduce_s = {64: 1.0, 32: 0.5, 16: 0.25}, {2: 0.1, 4: 0.2}
+    belief = belief_of(compute_s, allreduce_s)
+    before = belief.rates_per_s("j", SIZES)
+    steady(belief, "j", 2, 0.6 * factor, num_reports)
+    assert belief.rates_per_s("j", SIZES) == pytest.approx(before / factor)
+
+
+@given(factor=st.floats(0.3, 3.0))
+def test_each_further_report_moves_a_settled_belief_toward_a_new_truth(factor: float) -> None:
+    belief = belief_of({64: 1.0}, {})
+    steady(belief, "j", 1, 1.0)
+    distances = []
+    for _ in range(15):
+        belief.learn_rate("j", 1, factor)
+        distances.append(abs(np.log(1 / belief.rates_per_s("j", SIZES[:1])[0] / factor)))
+    assert all(later <= sooner + 1e-12 for sooner, later in pairwise(distances))
+    assert distances[-1] <= 0.02 * abs(np.log(factor)) + 1e-9
+
+
+@given(spike=st.floats(2, 1000), position=st.integers(0, 5))
+def test_a_lone_slow_report_changes_nothing(spike: float, position: int) -> None:
+    belief = belief_of({64: 1.0}, {})
+    reports = [1.0] * 6
+    reports[position] = spike
+    for step_s in reports:
+        belief.learn_rate("j", 1, step_s)
+        assert belief.rates_per_s("j", SIZES[:1]) == pytest.approx([1.0])
+
+
+def margin_after(errors: list[float]) -> float:
+    belief = FittedBelief()
+    for number, error in enumerate(errors):
+        belief.learn_profile(str(number), spec(), profile({64: 1.0}, {}))
+        steady(belief, str(number), 1, float(np.exp(error)))
+        belief.forget(str(number))
+    return belief.margin_share
+
+
+def test_margin_starts_at_its_prior_and_keeps_its_bounds() -> None:
+    assert margin_after([]) == PRIOR_MARGIN
+    assert margin_after([1.0] * 4) == PRIOR_MARGIN
+    assert margin_after([0.0] * 5) == LEAST_MARGIN
+    assert margin_after([3.0] * 5) == LARGEST_MARGIN
+    assert margin_after([np.log(1.2)] * 9) == pytest.approx(0.2)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=5, max_size=12))
+def test_margin_reacts_to_beliefs_that_were_too_fast_only(errors: list[float]) -> None:
+    assert margin_after(errors) == pytest.approx(margin_after([max(0.0, error) for error in errors]))
+    assert margin_after([abs(error) for error in errors]) >= margin_after(errors) - 1e-9
+
+
+def test_old_errors_fade() -> None:
+    assert margin_after([1.0] * NUM_ERRORS) == LARGEST_MARGIN
+    assert margin_after([1.0] * NUM_ERRORS + [0.0] * NUM_ERRORS) == LEAST_MARGIN
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ab?"), st.sampled_from([1, 2, 4]), st.floats(0.01, 9)), max_size=25)
+)
+def test_state_survives_json_and_goes_on_the_same(reports: list[tuple[str, int, float]]) -> None:
+    first = FittedBelief()
+    for job_id in "ab":
+        first.learn_profile(job_id, spec(max_workers=4), profile({64: 1.0, 32: 0.6}, {2: 0.1}))
+    half = len(reports) // 2
+    for report in reports[:half]:
+        first.learn_rate(*report)
+    second = FittedBelief()
+    second.restore(json.loads(json.dumps(first.state())))
+    for report in reports[half:]:
+        first.learn_rate(*report)
+        second.learn_rate(*report)
+    assert second.state() == first.state()
+    assert second.margin_share == first.margin_share
+    for job_id in "ab?":
+        assert second.rates_per_s(job_id, SIZES).tolist() == first.rates_per_s(job_id, SIZES).tolist()
+
+
+def test_forget_drops_the_curve_and_keeps_the_margin() -> None:
+    belief = belief_of({64: 1.0}, {})
+    for size in (1, 2, 4, 8, 16):
+        steady(belief, "j", size, 2.0)
+    margin = belief.margin_share
+    belief.forget("j")
+    belief.forget("j")
+    assert belief.margin_share == margin > PRIOR_MARGIN
+    assert belief.rates_per_s("j", SIZES) == pytest.approx(SIZES**0.8)
