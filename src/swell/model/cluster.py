@@ -44,7 +44,9 @@ class Cluster(msgspec.Struct, frozen=True):
         others = self.without_node(node.name).nodes
         taken = {device for other in others for device in other.devices}
         if clash := taken.intersection(node.devices):
-            raise ValueError(f"device {min(clash)!r} of node {node.name!r} is on another node; ids are unique")
+            raise ValueError(
+                f"device {min(clash)!r} of node {node.name!r} is on another node; ids are unique"
+            )
         return Cluster((*others, node))
 
     def without_node(self, name: str) -> Cluster:

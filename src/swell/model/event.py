@@ -126,6 +126,14 @@ class Woke(Event, frozen=True, kw_only=True):
     """A `WakeAt` came due."""
 
 
+class DrainRequested(Event, frozen=True, kw_only=True):
+    """The platform is to stop: every job is suspended, and nothing is started."""
+
+
+class Opened(Event, frozen=True, kw_only=True):
+    """The platform is up (again): jobs may run."""
+
+
 AnyEvent = (
     JobSubmitted
     | JobProfiled
@@ -143,4 +151,6 @@ AnyEvent = (
     | NodeJoined
     | NodeLost
     | Woke
+    | DrainRequested
+    | Opened
 )

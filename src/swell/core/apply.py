@@ -1,0 +1,295 @@
+"""What each event means for the job it is about. One function an event; all decisions are elsewhere."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from swell.core.record import JobRecord
+from swell.core.state import HeadState
+from swell.model.event import (
+    CancelRequested,
+    DrainRequested,
+    Event,
+    GangEnded,
+    GangEvent,
+    GangResized,
+    GangStarted,
+    GangSuspended,
+    JobEvent,
+    JobProfiled,
+    JobSubmitted,
+    JobWarned,
+    NodeJoined,
+    NodeLost,
+    Opened,
+    Outcome,
+    ProfilingFailed,
+    ResizeFailed,
+    StepsReported,
+    SuspendFailed,
+    WorkersLost,
+    Woke,
+)
+from swell.model.job import Elasticity, Phase
+
+#: A job whose gang was lost so often in a row without finishing a step has failed.
+MAX_SETBACKS = 5
+#: Wait so long after the first setback, twice as long after each further one.
+FIRST_BACK_OFF_S = 1.0
+LONGEST_BACK_OFF_S = 60.0
+#: Pauses that make up the expected cost of a job's next resize.
+NUM_PAUSES_KEPT = 5
+
+
+def apply(state: HeadState, event: Event) -> None:
+    """Change the state as the event says. A report about what is no more is counted, and that is all."""
+    state.now_s = max(state.now_s, event.at_s)
+    if isinstance(event, JobEvent) and not isinstance(event, JobSubmitted):
+        record = state.records.get(event.job_id)
+        if record is None or _is_stale(record, event):
+            state.num_stale += 1
+            return
+        _apply_to(event, state, record)
+        state.touch(record)
+    else:
+        _apply(event, state)
+
+
+def _is_stale(record: JobRecord, event: JobEvent) -> bool:
+    """Whether the event is about a gang, or a question, that is no more."""
+    if record.phase.is_end:
+        return True
+    if isinstance(event, JobProfiled | ProfilingFailed):
+        return not record.is_profiling
+    if not isinstance(event, GangEvent):
+        return False
+    if not record.phase.holds_devices:
+        return True
+    if isinstance(event, GangStarted):
+        return event.generation != record.generation or record.phase not in (Phase.STARTING, Phase.STOPPING)
+    if isinstance(event, GangResized | ResizeFailed):
+        return event.generation != record.generation or not record.is_changing or record.num_workers == 0
+    if record.phase is Phase.STARTING:
+        return event.generation != record.generation
+    if isinstance(event, GangSuspended | SuspendFailed) and record.phase is not Phase.STOPPING:
+        return True
+    return event.generation not in (record.formed, record.generation)
+
+
+# ---------------------------------------------------------------- events about no known job
+@singledispatch
+def _apply(event: Event, state: HeadState) -> None:
+    raise TypeError(f"the head knows no event {type(event).__name__}")
+
+
+@_apply.register
+def _(event: JobSubmitted, state: HeadState) -> None:
+    if event.job_id in state.records:
+        state.num_stale += 1
+        return
+    record = JobRecord(id=event.job_id, spec=event.spec, submitted_s=event.at_s, as_of_s=event.at_s)
+    state.records[event.job_id] = record
+    state.explain(record, "submitted", f"was submitted as {event.spec.job_class}")
+    if event.spec.elasticity is Elasticity.RESTART:
+        record.learn_length(None)
+    state.touch(record)
+
+
+@_apply.register
+def _(event: NodeJoined, state: HeadState) -> None:
+    state.set_cluster(state.cluster.with_node(event.node))
+
+
+@_apply.register
+def _(event: NodeLost, state: HeadState) -> None:
+    state.set_cluster(state.cluster.without_node(event.name))
+
+
+@_apply.register
+def _(event: Woke, state: HeadState) -> None:
+    state.wake_s = None
+
+
+@_apply.register
+def _(event: DrainRequested, state: HeadState) -> None:
+    state.is_draining = True
+
+
+@_apply.register
+def _(event: Opened, state: HeadState) -> None:
+    state.is_draining = False
+
+
+# ---------------------------------------------------------------- events about a known job
+@singledispatch
+def _apply_to(event: JobEvent, state: HeadState, record: JobRecord) -> None:
+    raise TypeError(f"the head knows no event {type(event).__name__}")
+
+
+@_apply_to.register
+def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
+    record.is_profiling = False
+    record.learn_length(event.profile)
+    state.belief.learn_profile(record.id, record.spec, event.profile)
+    state.explain(record, "profiled", f"has {record.total_steps:.0f} steps to do")
+
+
+@_apply_to.register
+def _(event: ProfilingFailed, state: HeadState, record: JobRecord) -> None:
+    record.message = event.message
+    state.end(record, Phase.FAILED, "failed", "failed in its trial run; see its message and log")
+
+
+@_apply_to.register
+def _(event: CancelRequested, state: HeadState, record: JobRecord) -> None:
+    record.is_cancelled = True
+    if record.phase is Phase.QUEUED:
+        state.end(record, Phase.CANCELLED, "cancelled", "was cancelled before it ran")
+    else:
+        state.explain(record, "cancelling", "is being stopped, as its owner asked")
+
+
+@_apply_to.register
+def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
+    record.advance(event.at_s)
+    record.formed = event.generation
+    record.settle(record.target)
+    if record.phase is Phase.STARTING:
+        record.move(Phase.RUNNING)
+    record.done_steps = _truth(record, event.steps)
+    record.started_s = record.started_s or event.at_s
+    record.note_pids(event.pids)
+    record.note_size(event.at_s, record.num_workers)
+    state.costs.learn_start(event.at_s - record.launched_s)
+    state.set_rate(record, record.num_workers)
+    state.tell(record, "started", f"trains with {_workers(record.num_workers)} from step {event.steps}")
+
+
+@_apply_to.register
+def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
+    record.advance(event.at_s)
+    before = record.sizes[-1][1] if record.sizes else 0
+    record.formed = event.generation
+    record.settle(record.target)
+    record.done_steps = _truth(record, event.steps)
+    record.num_resizes += 1
+    record.note_pids(event.pids)
+    record.note_size(event.at_s, record.num_workers)
+    state.set_rate(record, record.num_workers)
+    state.tell(
+        record, "resized", f"went from {before} to {_workers(record.num_workers)} at step {event.steps}"
+    )
+
+
+@_apply_to.register
+def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
+    record.settle(record.gang)
+    record.message = event.message
+    _back_off(record, state.now_s)
+    state.tell(record, "resize_failed", f"kept its {_workers(record.num_workers)}: the change did not work")
+
+
+@_apply_to.register
+def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
+    record.advance(event.at_s)
+    if event.steps > 0:
+        record.num_setbacks = 0
+    record.done_steps = _truth(record, event.steps)
+    record.step_s = event.step_s or record.step_s
+    record.loss = record.loss if event.loss is None else event.loss
+    record.metrics = {**record.metrics, **event.metrics}
+    if event.pause_s is not None:
+        record.resize_pause_s += event.pause_s
+        record.pauses = (*record.pauses, event.pause_s)[-NUM_PAUSES_KEPT:]
+        state.costs.learn_pause(record, event.pause_s)
+    if event.step_s is not None:
+        state.belief.learn_rate(record.id, event.num_workers, event.step_s)
+    if record.phase is Phase.RUNNING:
+        state.set_rate(record, 0 if record.is_broken else record.num_workers)
+
+
+@_apply_to.register
+def _(event: JobWarned, state: HeadState, record: JobRecord) -> None:
+    record.message = event.message
+    state.tell(record, "warned", event.message)
+
+
+@_apply_to.register
+def _(event: WorkersLost, state: HeadState, record: JobRecord) -> None:
+    record.advance(event.at_s)
+    record.settle(tuple(device for device in record.gang if device not in event.devices))
+    record.is_broken = True
+    record.rate_per_s = 0.0
+    record.note_size(event.at_s, record.num_workers)
+    state.tell(record, "workers_lost", f"lost workers and goes on with {record.num_workers}: {event.message}")
+
+
+@_apply_to.register
+def _(event: SuspendFailed, state: HeadState, record: JobRecord) -> None:
+    if not record.is_cancelled:
+        record.move(Phase.RUNNING)
+    record.message = event.message
+    _back_off(record, state.now_s)
+    state.tell(record, "suspend_failed", "trains on: its checkpoint could not be written")
+
+
+@_apply_to.register
+def _(event: GangSuspended, state: HeadState, record: JobRecord) -> None:
+    _release(record, event.at_s)
+    record.done_steps = _truth(record, event.steps)
+    if record.is_cancelled:
+        state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
+        return
+    record.move(Phase.QUEUED)
+    state.explain(record, "suspended", f"waits with its checkpoint of step {event.steps}")
+
+
+@_apply_to.register
+def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
+    _release(record, event.at_s)
+    record.message = event.message or record.message
+    if event.outcome is Outcome.SUCCEEDED:
+        record.done_steps = _truth(record, event.steps)
+        state.end(record, Phase.SUCCEEDED, "succeeded", "met its end condition")
+    elif record.is_cancelled:
+        state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
+    elif event.outcome is Outcome.FAILED:
+        state.end(record, Phase.FAILED, "failed", "failed: its script ended with an error")
+    elif record.num_setbacks + 1 >= MAX_SETBACKS:
+        text = f"failed: its workers were lost {MAX_SETBACKS} times in a row without a finished step"
+        state.end(record, Phase.FAILED, "failed", text)
+    else:
+        _requeue(state, record, event)
+
+
+def _requeue(state: HeadState, record: JobRecord, event: GangEnded) -> None:
+    record.move(Phase.QUEUED)
+    record.done_steps = _truth(record, event.steps)
+    cause = "was stopped"
+    if event.outcome is Outcome.LOST:
+        _back_off(record, state.now_s)
+        cause = "lost all its workers"
+    state.explain(record, "requeued", f"{cause} and waits to go on from its last checkpoint")
+
+
+def _release(record: JobRecord, at_s: float) -> None:
+    """Its processes are gone: it holds nothing and makes no progress."""
+    record.advance(at_s)
+    record.settle(())
+    record.rate_per_s = 0.0
+    record.note_size(at_s, 0)
+
+
+def _back_off(record: JobRecord, now_s: float) -> None:
+    delay_s = min(LONGEST_BACK_OFF_S, FIRST_BACK_OFF_S * 2**record.num_setbacks)
+    record.num_setbacks += 1
+    record.held_back_until_s = now_s + delay_s
+
+
+def _truth(record: JobRecord, steps: int) -> float:
+    """Reported steps; a restart job reports none, and its progress stays what it was believed to be."""
+    return float(steps) if record.spec.elasticity is Elasticity.LIVE else record.done_steps
+
+
+def _workers(num: int) -> str:
+    return f"{num} worker" if num == 1 else f"{num} workers"

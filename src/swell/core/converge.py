@@ -1,0 +1,129 @@
+"""Level-triggered: compares what is wanted with what is, and says what to do about the difference.
+
+A lost message heals, because the difference is still there the next time. Nothing is handed out before
+the processes that held it are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from swell.core.record import JobRecord
+from swell.model.command import AnyCommand, LaunchGang, ResizeGang, StopGang, SuspendGang
+from swell.model.job import Phase
+from swell.model.plan import JobPlan
+
+
+class Converger:
+    """One pass over the jobs; keeps count of free devices as it goes."""
+
+    def __init__(self, records: Iterable[JobRecord], devices: frozenset[str], now_s: float) -> None:
+        self._records = {record.id: record for record in records if not record.phase.is_end}
+        self._owner = {device: record.id for record in self._records.values() for device in record.held}
+        self._devices = devices
+        self._now_s = now_s
+        self._waiting: list[JobRecord] = []
+        self.commands: list[AnyCommand] = []
+
+    def run(self, plans: Mapping[str, JobPlan]) -> list[AnyCommand]:
+        """Towards the plan."""
+        self._repair()
+        for job_id, plan in plans.items():
+            planned = self._records.get(job_id)
+            if planned is not None and self._now_s >= planned.held_back_until_s:
+                self._move_towards(planned, plan.devices)
+        self._break_deadlock()
+        return self.commands
+
+    def drain(self) -> list[AnyCommand]:
+        """Towards nothing running at all."""
+        self._repair()
+        for record in self._records.values():
+            if record.phase is Phase.STARTING:
+                self._stop(record)
+            elif record.phase is Phase.RUNNING and not record.is_pinned:
+                self._suspend(record)
+        return self.commands
+
+    def _repair(self) -> None:
+        for record in self._records.values():
+            if record.is_cancelled:
+                self._stop(record)
+            elif record.is_broken and record.gang:
+                self._heal(record)
+
+    def _move_towards(self, record: JobRecord, devices: tuple[str, ...]) -> None:
+        if record.is_cancelled or record.phase.is_end:
+            return
+        if record.phase is Phase.QUEUED and devices:
+            self._launch(record, devices)
+        elif record.phase is Phase.RUNNING and not record.is_pinned:
+            if not devices:
+                self._suspend(record)
+            elif set(devices) != set(record.gang):
+                self._resize(record, devices)
+
+    def _launch(self, record: JobRecord, devices: tuple[str, ...]) -> None:
+        if not self._take(record, devices):
+            return
+        record.generation += 1
+        record.target = devices
+        record.gang = ()
+        record.move(Phase.STARTING)
+        record.is_changing = True
+        record.launched_s = record.changed_s = self._now_s
+        total = record.view().total_steps
+        self.commands.append(
+            LaunchGang(
+                job_id=record.id,
+                generation=record.generation,
+                devices=devices,
+                spec=record.spec,
+                total_steps=total,
+            )
+        )
+
+    def _resize(self, record: JobRecord, devices: tuple[str, ...]) -> None:
+        if not self._take(record, devices):
+            self._waiting.append(record)
+            return
+        record.generation += 1
+        record.target = devices
+        record.is_changing = True
+        record.is_broken = False
+        record.changed_s = self._now_s
+        self.commands.append(ResizeGang(job_id=record.id, generation=record.generation, devices=devices))
+
+    def _suspend(self, record: JobRecord) -> None:
+        record.move(Phase.STOPPING)
+        record.changed_s = self._now_s
+        self.commands.append(SuspendGang(job_id=record.id, generation=record.generation))
+
+    def _stop(self, record: JobRecord) -> None:
+        if record.phase in (Phase.STARTING, Phase.RUNNING):
+            record.move(Phase.STOPPING)
+            self.commands.append(StopGang(job_id=record.id, generation=record.generation))
+
+    def _heal(self, record: JobRecord) -> None:
+        """Survivors of a loss go on at once, at whatever size they are; the plan may grow them later."""
+        if record.phase is Phase.STOPPING:
+            record.generation += 1
+            record.is_broken = False
+            self.commands.append(SuspendGang(job_id=record.id, generation=record.generation))
+            return
+        changed_s = record.changed_s
+        self._resize(record, record.gang)
+        record.changed_s = changed_s  # a loss is no reason to hold the job at its smaller size
+
+    def _take(self, record: JobRecord, devices: tuple[str, ...]) -> bool:
+        """Make the devices this job's, if each is there and free or its own already."""
+        is_free = all(self._owner.get(d, record.id) == record.id and d in self._devices for d in devices)
+        if is_free:
+            self._owner.update(dict.fromkeys(devices, record.id))
+        return is_free
+
+    def _break_deadlock(self) -> None:
+        """Gangs that wait for each other's devices, and nobody else about to move: suspend the smallest."""
+        is_anything_under_way = self.commands or any(record.is_pinned for record in self._records.values())
+        if self._waiting and not is_anything_under_way:
+            self._suspend(min(self._waiting, key=lambda record: (len(record.gang), record.id)))

@@ -1,0 +1,241 @@
+"""The head of the scheduler: a batch of events in, commands out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from swell.core.apply import apply
+from swell.core.converge import Converger
+from swell.core.planner import Planner
+from swell.core.ports import Belief
+from swell.core.record import JobRecord
+from swell.core.state import HeadState
+from swell.model.cluster import Cluster
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang, WakeAt
+from swell.model.event import AnyEvent, JobWarned, StepsReported
+from swell.model.job import Elasticity, JobClass, Phase
+from swell.model.plan import JobPlan, Plan
+from swell.model.view import JobView, Story
+
+#: Until a job's trial run is over, its finish is guessed: a minute from now, or its deadline.
+FIRST_GUESS_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreSettings:
+    min_hold_s: float = 5.0  #: a gang keeps its size at least so long, promises apart
+    report_plan_s: float = 2.0  #: progress reports alone lead to a new plan at most so often
+
+
+class Core:
+    """No clock, thread, lock, socket or random state: time arrives inside events."""
+
+    def __init__(self, planner: Planner, belief: Belief, settings: CoreSettings) -> None:
+        self._planner = planner
+        self._settings = settings
+        self._state = HeadState(belief)
+
+    # ------------------------------------------------------------ the turn
+    def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
+        """Apply every event of the batch, then plan once, at the time of the last."""
+        state = self._state
+        state.stories, state.ended = [], []
+        for event in batch:
+            apply(state, event)
+        state.write_rows()
+        if not self._needs_plan(batch):
+            return []
+        commands = self._drain() if state.is_draining else self._follow_plan()
+        state.write_rows()
+        self._check()
+        return commands
+
+    def _follow_plan(self) -> list[AnyCommand]:
+        commands = self._profile_newcomers()
+        plan = self._plan()
+        self._decide(plan)
+        commands += self._converge(plan)
+        return commands + self._wake(plan)
+
+    def _drain(self) -> list[AnyCommand]:
+        records = self._state.records.values()
+        return self._note(Converger(records, frozenset(), self._state.now_s).drain())
+
+    def _needs_plan(self, batch: Sequence[AnyEvent]) -> bool:
+        """Anything but progress leads to a plan at once; progress alone does so now and then."""
+        is_progress_only = all(isinstance(event, StepsReported | JobWarned) for event in batch)
+        is_recent = self._state.now_s - self._state.planned_s < self._settings.report_plan_s
+        return not (is_progress_only and is_recent)
+
+    def _profile_newcomers(self) -> list[AnyCommand]:
+        state = self._state
+        if not state.cluster.nodes:
+            return []
+        commands: list[AnyCommand] = []
+        kind = state.cluster.nodes[0].kind
+        for record in state.records.values():
+            is_new = record.phase is Phase.QUEUED and record.total_steps is None and not record.is_profiling
+            if is_new:
+                record.is_profiling = True
+                state.explain(record, "profiling", "is in its trial run, to learn how fast it would go")
+                commands.append(self._profile(record, kind))
+        return commands
+
+    def _profile(self, record: JobRecord, kind: str) -> ProfileJob:
+        sizes = tuple(int(size) for size in self._state.table.sizes if size <= record.spec.global_batch)
+        return ProfileJob(job_id=record.id, spec=record.spec, sizes=sizes, device_kind=kind)
+
+    def _plan(self) -> Plan:
+        state, settings = self._state, self._settings
+        snapshot = state.table.snapshot(
+            state.now_s, state.cluster.num_devices, state.belief.margin_share, settings.min_hold_s
+        )
+        held = {job_id: _planned(state.records[job_id]) for job_id in snapshot.job_ids}
+        is_held_back = np.array(
+            [state.records[job_id].held_back_until_s > state.now_s for job_id in snapshot.job_ids], dtype=bool
+        )
+        state.planned_s = state.now_s
+        return self._planner.plan(snapshot, state.table.pinned() | is_held_back, state.cluster, held)
+
+    def _decide(self, plan: Plan) -> None:
+        """Admit or refuse those who wait for it, and keep everybody's reason and estimate."""
+        for job_id, job_plan in plan.jobs.items():
+            record = self._state.records[job_id]
+            record.estimated_finish_s = job_plan.finish_s
+            if job_plan.refusal is not None:
+                self._refuse(record, job_plan)
+                continue
+            if record.spec.job_class is JobClass.STRICT and not record.is_decided:
+                record.is_decided = record.is_promised = True
+                self._state.touch(record)
+                self._state.tell(record, "promised", f"is promised its deadline; {job_plan.reason.text}")
+            elif job_plan.reason.code != record.reason_code:
+                self._state.tell(record, job_plan.reason.code, job_plan.reason.text)
+            record.reason_code, record.reason = job_plan.reason.code, job_plan.reason.text
+
+    def _refuse(self, record: JobRecord, plan: JobPlan) -> None:
+        assert plan.refusal is not None
+        record.is_decided = True
+        record.counter_offer_s = plan.refusal.earliest_deadline_s
+        record.message = plan.refusal.text
+        self._state.end(record, Phase.REJECTED, "refused", plan.refusal.text)
+
+    def _converge(self, plan: Plan) -> list[AnyCommand]:
+        state = self._state
+        devices = frozenset(state.cluster.devices())
+        return self._note(Converger(state.records.values(), devices, state.now_s).run(plan.jobs))
+
+    def _note(self, commands: list[AnyCommand]) -> list[AnyCommand]:
+        """Each change of a gang becomes a line of its job's story, with the reason for it."""
+        state = self._state
+        for command in commands:
+            if isinstance(command, LaunchGang | ResizeGang | SuspendGang):
+                record = state.records[command.job_id]
+                before, after = record.num_workers, record.target_workers
+                after = 0 if isinstance(command, SuspendGang) else after
+                state.tell(record, "decided", f"is to have {after} workers, has {before}: it {record.reason}")
+            if not isinstance(command, WakeAt):
+                state.touch(state.records[command.job_id])
+        return commands
+
+    def _wake(self, plan: Plan) -> list[AnyCommand]:
+        """Ask to be woken for what the plan waits for, unless that is asked already."""
+        state = self._state
+        waits = [record.held_back_until_s for record in state.records.values()]
+        wake_s = min([plan.wake_s, *(at_s for at_s in waits if at_s > state.now_s)])
+        is_asked = state.wake_s is not None and state.now_s < state.wake_s <= wake_s
+        if math.isinf(wake_s) or is_asked:
+            return []
+        state.wake_s = max(wake_s, state.now_s)
+        return [WakeAt(at_s=state.wake_s)]
+
+    def _check(self) -> None:
+        """No device belongs to two jobs. A failure here is a defect, not a condition."""
+        held = [device for record in self._state.records.values() for device in record.held]
+        assert len(held) == len(set(held)), f"a device is held twice: {sorted(held)}"
+
+    # ------------------------------------------------------------ what others may see
+    @property
+    def now_s(self) -> float:
+        return self._state.now_s
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._state.cluster
+
+    @property
+    def num_stale(self) -> int:
+        return self._state.num_stale
+
+    @property
+    def is_idle(self) -> bool:
+        """No job holds a device."""
+        return not any(record.held for record in self._state.records.values())
+
+    @property
+    def is_draining(self) -> bool:
+        return self._state.is_draining
+
+    def views(self) -> list[JobView]:
+        """Jobs that have not ended, oldest first."""
+        return [self._view(record) for record in self._state.records.values()]
+
+    def ended_views(self) -> list[JobView]:
+        """Jobs that ended in the latest batch; the head has forgotten them."""
+        return [record.view() for record in self._state.ended]
+
+    def stories(self) -> list[tuple[str, Story]]:
+        """What the latest batch added to the jobs' stories."""
+        return self._state.stories
+
+    def _view(self, record: JobRecord) -> JobView:
+        if record.estimated_finish_s is None:
+            guess_s = record.spec.deadline_s or record.submitted_s + FIRST_GUESS_S
+            record.estimated_finish_s = max(guess_s, self._state.now_s)
+        return record.view()
+
+    # ------------------------------------------------------------ recovery
+    def save(self) -> bytes:
+        """All that the head remembers, for a fold of the journal."""
+        return self._state.save()
+
+    def load(self, data: bytes) -> None:
+        self._state.load(data)
+        self._state.write_rows()
+
+    def under_way(self) -> list[AnyCommand]:
+        """Commands whose answer is still out: said again after a restart, they are idempotent."""
+        state = self._state
+        kind = state.cluster.nodes[0].kind if state.cluster.nodes else ""
+        commands = [c for record in state.records.values() if (c := self._pending(record, kind)) is not None]
+        return commands if state.wake_s is None else [*commands, WakeAt(at_s=state.wake_s)]
+
+    def _pending(self, record: JobRecord, kind: str) -> AnyCommand | None:
+        job_id, generation = record.id, record.generation
+        if record.is_profiling:
+            return self._profile(record, kind)
+        if record.phase is Phase.STARTING:
+            total = int(record.total_steps or 0) if record.spec.elasticity is Elasticity.LIVE else None
+            return LaunchGang(
+                job_id=job_id,
+                generation=generation,
+                devices=record.target,
+                spec=record.spec,
+                total_steps=total,
+            )
+        if record.phase is Phase.RUNNING and record.is_changing:
+            return ResizeGang(job_id=job_id, generation=generation, devices=record.target)
+        if record.phase is Phase.STOPPING and record.is_cancelled:
+            return StopGang(job_id=job_id, generation=generation)
+        if record.phase is Phase.STOPPING:
+            return SuspendGang(job_id=job_id, generation=generation)
+        return None
+
+
+def _planned(record: JobRecord) -> tuple[str, ...]:
+    """The devices a job has, or is about to have."""
+    return record.target if record.phase.holds_devices else ()

@@ -1,0 +1,29 @@
+"""The one table of transitions. Anything absent from it is a bug, and raises with the job's story."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from swell.model.job import Phase
+
+ALLOWED: Mapping[Phase, frozenset[Phase]] = {
+    Phase.QUEUED: frozenset({Phase.STARTING, Phase.REJECTED, Phase.FAILED, Phase.CANCELLED}),
+    Phase.STARTING: frozenset(
+        {Phase.RUNNING, Phase.QUEUED, Phase.STOPPING, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED}
+    ),
+    Phase.RUNNING: frozenset({Phase.STOPPING, Phase.QUEUED, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED}),
+    Phase.STOPPING: frozenset({Phase.QUEUED, Phase.RUNNING, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED}),
+    Phase.SUCCEEDED: frozenset(),
+    Phase.FAILED: frozenset(),
+    Phase.CANCELLED: frozenset(),
+    Phase.REJECTED: frozenset(),
+}
+
+
+class IllegalTransition(RuntimeError):
+    """A defect of the head: no event may lead from the one phase to the other."""
+
+
+def check_transition(job_id: str, old: Phase, new: Phase, story: str) -> None:
+    if new not in ALLOWED[old]:
+        raise IllegalTransition(f"job {job_id!r} cannot go from {old} to {new}; its story: {story}")

@@ -1,0 +1,86 @@
+"""From a snapshot to a plan: the policy says how much, steadiness says whether now, the placer says where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from swell.core.ports import Placer, Policy
+from swell.core.steady import steady
+from swell.model.cluster import Cluster
+from swell.model.plan import Allocation, JobPlan, Placement, Plan, Reason
+from swell.model.snapshot import BoolArray, IntArray, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    policy: Policy
+    placer: Placer
+
+    def plan(
+        self,
+        snapshot: Snapshot,
+        is_pinned: BoolArray,
+        cluster: Cluster,
+        held: Mapping[str, tuple[str, ...]],
+    ) -> Plan:
+        """A plan for every job of the snapshot. Empty devices mean: wait.
+
+        Args:
+            is_pinned: (J,) jobs whose gang cannot change now.
+            held: job id -> devices of its gang, or of the gang under way.
+        """
+        allocation = self.policy.decide(snapshot)
+        steadied = steady(snapshot, allocation, is_pinned)
+        pinned = frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_pinned))
+        placement = self._place(snapshot, allocation, steadied.workers, cluster, held, pinned)
+        jobs = {
+            job_id: JobPlan(
+                devices=placement.devices.get(job_id, ()),
+                finish_s=float(allocation.finish_s[row]),
+                reason=_reason(allocation, row, job_id, placement),
+                refusal=allocation.refusals.get(row),
+            )
+            for row, job_id in enumerate(snapshot.job_ids)
+        }
+        return Plan(jobs=jobs, wake_s=min(allocation.wake_s, steadied.wake_s))
+
+    def _place(
+        self,
+        snapshot: Snapshot,
+        allocation: Allocation,
+        workers: IntArray,
+        cluster: Cluster,
+        held: Mapping[str, tuple[str, ...]],
+        pinned: frozenset[str],
+    ) -> Placement:
+        """Place; a running job that cannot have its new size here and now keeps the devices it has."""
+        wanted = _wanted_devices(snapshot, allocation, workers)
+        placement = self.placer.place(cluster, wanted, held, pinned)
+        stuck = {job for job in wanted if held.get(job) and job not in placement.devices}
+        if not stuck:
+            return placement
+        kept = {job: len(held[job]) if job in stuck else num for job, num in wanted.items()}
+        return self.placer.place(cluster, kept, held, pinned | stuck)
+
+
+def _wanted_devices(snapshot: Snapshot, allocation: Allocation, workers: IntArray) -> dict[str, int]:
+    """Job id -> number of devices, promises first, then in order of class and arrival."""
+    rows = sorted(
+        np.flatnonzero(workers > 0),
+        key=lambda row: (
+            allocation.floor[row] == 0,
+            snapshot.job_class[row],
+            snapshot.submitted_s[row],
+            snapshot.job_ids[row],
+        ),
+    )
+    return {snapshot.job_ids[row]: int(workers[row] * snapshot.devices_per_worker[row]) for row in rows}
+
+
+def _reason(allocation: Allocation, row: int, job_id: str, placement: Placement) -> Reason:
+    if job_id in placement.moved:
+        return Reason("moved", "moves to other devices so that another job's block is whole")
+    return allocation.reasons[row]

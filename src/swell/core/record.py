@@ -1,0 +1,174 @@
+"""All that the head knows of one job. Policies never see it: they see columns (`table`)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from swell.core.phases import check_transition
+from swell.model.job import Elasticity, JobSpec, Phase, Profile
+from swell.model.view import JobView
+
+#: Work of a restart job without an estimate, in seconds on one worker.
+DEFAULT_ESTIMATE_S = 3600.0
+
+
+class JobRecord(msgspec.Struct, kw_only=True):
+    """Mutable, owned by the core, and a plain value: it travels to the journal's folds as JSON."""
+
+    id: str
+    spec: JobSpec
+    submitted_s: float
+    phase: Phase = Phase.QUEUED
+    profile: Profile | None = None
+    is_profiling: bool = False
+
+    # progress, advanced lazily: done_steps were finished at as_of_s, rate_per_s since
+    total_steps: float | None = None
+    done_steps: float = 0.0
+    as_of_s: float = 0.0
+    rate_per_s: float = 0.0
+    attained_device_s: float = 0.0
+
+    # the gang: `gang` trains as generation `formed`; while a change is under way `target` is what
+    # generation `generation` is to have, and the job holds the devices of both
+    generation: int = 0
+    formed: int = 0
+    gang: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
+    is_changing: bool = False
+    is_broken: bool = False  #: workers were lost and the others wait for the next generation
+    is_cancelled: bool = False
+    launched_s: float = 0.0
+    changed_s: float | None = None
+    held_back_until_s: float = 0.0  #: after a failure: no new change before
+    num_setbacks: int = 0  #: failures in a row without a finished step
+
+    # the promise
+    is_promised: bool = False
+    is_decided: bool = False
+    counter_offer_s: float | None = None
+
+    # for people
+    started_s: float | None = None
+    finished_s: float | None = None
+    estimated_finish_s: float | None = None
+    sizes: tuple[tuple[float, int], ...] = ()
+    pids: tuple[int, ...] = ()
+    num_resizes: int = 0
+    resize_pause_s: float = 0.0
+    pauses: tuple[float, ...] = ()
+    step_s: float | None = None
+    loss: float | None = None
+    metrics: dict[str, float] = {}
+    reason_code: str = "submitted"
+    reason: str = "has just been submitted"
+    message: str = ""
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Devices that nobody else may have now."""
+        if not self.phase.holds_devices:
+            return ()
+        return self.gang + tuple(device for device in self.target if device not in self.gang)
+
+    @property
+    def num_workers(self) -> int:
+        """Workers that train now."""
+        return len(self.gang) // self.spec.devices_per_worker
+
+    @property
+    def target_workers(self) -> int:
+        """Workers once the change under way is done."""
+        return len(self.target) // self.spec.devices_per_worker if self.phase.holds_devices else 0
+
+    @property
+    def is_plannable(self) -> bool:
+        """Known well enough for a policy to decide about, and still of interest to one."""
+        return not self.phase.is_end and not self.is_cancelled and self.total_steps is not None
+
+    @property
+    def is_pinned(self) -> bool:
+        """Something is under way that must end before the gang can change again."""
+        return self.phase in (Phase.STARTING, Phase.STOPPING) or self.is_changing or self.is_broken
+
+    def move(self, phase: Phase) -> None:
+        check_transition(self.id, self.phase, phase, f"{self.reason_code}: {self.reason}; {self.sizes}")
+        self.phase = phase
+
+    def learn_length(self, profile: Profile | None) -> None:
+        """Fix the amount of work: steps, or seconds on one worker where steps are unknown."""
+        self.profile = profile
+        if self.spec.elasticity is Elasticity.RESTART:
+            self.total_steps = self.spec.estimate_s or DEFAULT_ESTIMATE_S
+            return
+        samples = profile.samples_per_epoch if profile else None
+        self.total_steps = self.spec.end.total_steps(self.spec.global_batch, samples)
+
+    def advance(self, at_s: float) -> None:
+        """Account for what has happened since `as_of_s`, at the rate believed since then."""
+        elapsed_s = max(0.0, at_s - self.as_of_s)
+        self.done_steps += elapsed_s * self.rate_per_s
+        self.attained_device_s += elapsed_s * len(self.held)
+        self.as_of_s = max(self.as_of_s, at_s)
+
+    def note_size(self, at_s: float, num_workers: int) -> None:
+        if not self.sizes or self.sizes[-1][1] != num_workers:
+            self.sizes += ((at_s, num_workers),)
+
+    def note_pids(self, pids: tuple[int, ...]) -> None:
+        self.pids += tuple(pid for pid in pids if pid not in self.pids)
+
+    def settle(self, gang: tuple[str, ...]) -> None:
+        """The gang is these devices and nothing is under way."""
+        self.gang = self.target = gang
+        self.is_changing = self.is_broken = False
+
+    def view(self) -> JobView:
+        spec = self.spec
+        return JobView(
+            id=self.id,
+            name=spec.name,
+            job_class=spec.job_class,
+            phase=self.phase,
+            entry=spec.entry,
+            args=spec.args,
+            global_batch=spec.global_batch,
+            min_workers=spec.min_workers,
+            max_workers=spec.max_workers,
+            devices_per_worker=spec.devices_per_worker,
+            submitted_s=self.submitted_s,
+            deadline_s=spec.deadline_s,
+            is_promised=self.is_promised,
+            counter_offer_s=self.counter_offer_s,
+            started_s=self.started_s,
+            finished_s=self.finished_s,
+            estimated_finish_s=None if self.phase.is_end else self.estimated_finish_s,
+            kept=self._kept(),
+            workers=self.num_workers if self.phase.holds_devices else 0,
+            devices=self.held,
+            generation=self.formed,
+            sizes=self.sizes,
+            pids=self.pids,
+            resizes=self.num_resizes,
+            resize_pause_s=self.resize_pause_s,
+            steps=self._shown_steps(),
+            total_steps=self._known_total(),
+            step_s=self.step_s,
+            loss=self.loss,
+            metrics=self.metrics,
+            reason_code=self.reason_code,
+            reason=self.reason,
+            message=self.message,
+        )
+
+    def _kept(self) -> bool | None:
+        if self.spec.deadline_s is None or self.finished_s is None:
+            return None
+        return self.phase is Phase.SUCCEEDED and self.finished_s <= self.spec.deadline_s
+
+    def _known_total(self) -> int | None:
+        is_counted = self.spec.elasticity is Elasticity.LIVE and self.total_steps is not None
+        return int(self.total_steps) if is_counted and self.total_steps is not None else None
+
+    def _shown_steps(self) -> int:
+        return int(self.done_steps) if self.spec.elasticity is Elasticity.LIVE else 0

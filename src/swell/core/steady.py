@@ -1,0 +1,97 @@
+"""Nothing thrashes: which of the changes a policy would like are worth making now.
+
+A policy says what would be best from a clean sheet. A running gang changes only
+
+* when a promise needs it (`floor`), or
+* when its measured gain beats its measured cost and it has kept its size for `min_hold_s`, or
+* when it must give devices to somebody whose change passes these tests.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from swell.model.plan import Allocation
+from swell.model.snapshot import BoolArray, FloatArray, IntArray, Snapshot
+
+#: A growth must save at least so many times the pause it costs.
+GAIN_OVER_COST = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steadied:
+    workers: IntArray  #: (J,) to have now
+    wake_s: float  #: when the first change that had to wait may be made
+
+
+def steady(snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> Steadied:
+    """The changes of `allocation` that are worth making now; capacity is kept.
+
+    Args:
+        is_pinned: (J,) jobs that cannot change now: they keep what they hold.
+    """
+    held, want, floor = snapshot.held_workers, allocation.workers, allocation.floor
+    is_running = (held > 0) & ~is_pinned
+    is_fresh = is_running & (snapshot.now_s - snapshot.changed_s < snapshot.min_hold_s)
+    is_optional = is_running & (want != held) & (held >= floor)
+
+    final = np.where(is_pinned, held, want)
+    gains = _worth_growing(snapshot, want)
+    final = np.where(is_optional & (want > held) & (is_fresh | ~gains), held, final)
+    final = np.where(is_optional & (want < held), held, final)  # shrinks wait until somebody needs them
+
+    fit = _Fit(snapshot, final)
+    shrinks = is_optional & (want < held)
+    fit.lower(shrinks & ~is_fresh, want)
+    fit.lower(is_running & (final > held) & (final > floor), np.maximum(held, floor))
+    fit.lower((held == 0) & ~is_pinned & (floor == 0), np.zeros_like(want))
+    fit.lower(shrinks & is_fresh, want)
+    fit.lower((held == 0) & ~is_pinned, np.zeros_like(want))
+    fit.lower(is_running & (fit.final > held), held)
+    is_waiting = is_fresh & (fit.final != want)
+    wake_s = float(np.min(snapshot.changed_s[is_waiting] + snapshot.min_hold_s, initial=math.inf))
+    return Steadied(workers=fit.final, wake_s=wake_s)
+
+
+class _Fit:
+    """Lowers sizes, class of jobs by class of jobs, until what is left fits the cluster."""
+
+    def __init__(self, snapshot: Snapshot, final: IntArray) -> None:
+        self._snapshot = snapshot
+        self.final = final
+        self._over = int(final @ snapshot.devices_per_worker) - snapshot.num_devices
+
+    def lower(self, candidates: BoolArray, to: IntArray) -> None:
+        """Lower candidates, the latest submitted first, while the cluster is too small."""
+        if self._over <= 0:
+            return
+        rows = np.flatnonzero(candidates & (to < self.final))
+        snapshot = self._snapshot
+        ordered = sorted(
+            rows, key=lambda row: (snapshot.submitted_s[row], snapshot.job_ids[row]), reverse=True
+        )
+        for row in ordered:
+            if self._over <= 0:
+                return
+            freed = (self.final[row] - to[row]) * snapshot.devices_per_worker[row]
+            self.final[row] = to[row]
+            self._over -= int(freed)
+
+
+def _worth_growing(snapshot: Snapshot, want: IntArray) -> BoolArray:
+    """(J,) whether going from the held to the wanted size saves more time than it costs."""
+    left_now_s = snapshot.remaining_steps / np.maximum(_rate_at(snapshot, snapshot.held_workers), 1e-12)
+    left_then_s = snapshot.remaining_steps / np.maximum(_rate_at(snapshot, want), 1e-12)
+    worth: BoolArray = left_now_s - left_then_s > GAIN_OVER_COST * snapshot.resize_cost_s
+    return worth
+
+
+def _rate_at(snapshot: Snapshot, workers: IntArray) -> FloatArray:
+    """(J,) steps/s at these worker counts; a count between two sizes counts as the smaller one."""
+    column = np.searchsorted(snapshot.sizes, workers, side="right") - 1
+    rates = np.take_along_axis(snapshot.rate_per_s, np.maximum(column, 0)[:, None], axis=1)[:, 0]
+    result: FloatArray = np.where(column >= 0, rates, 0.0)
+    return result
