@@ -1,0 +1,90 @@
+"""What is kept of jobs that have ended: projections, written with the fold that drops them from the state."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from swell.model.view import JobView, Story
+from swell.store import schema, sqlite
+from swell.store.coding import decoder, encode
+
+_decode_view: Callable[[str], JobView] = decoder(JobView).decode
+
+#: Rows a statement names at most: databases limit the number of parameters.
+CHUNK = 500
+
+
+class Archive:
+    """Jobs and stories in the journal's database."""
+
+    def __init__(self, engine: sa.Engine, write: threading.Lock, path: Path) -> None:
+        self._engine = engine
+        self._write = write
+        self._path = path
+
+    def put_jobs(self, connection: sa.Connection, views: Sequence[JobView]) -> None:
+        """Add or replace, inside the caller's transaction."""
+        rows = {view.id: _job_row(view) for view in views}
+        for chunk in _chunks(list(rows)):
+            connection.execute(schema.jobs.delete().where(schema.jobs.c.job_id.in_(chunk)))
+        if rows:
+            connection.execute(schema.jobs.insert(), list(rows.values()))
+
+    def put_stories(self, connection: sa.Connection, stories: Sequence[tuple[str, Story]]) -> None:
+        """Add those that are not there, inside the caller's transaction.
+
+        A replay after a crash tells the same stories again; they must not appear twice.
+        """
+        table = schema.stories
+        known: set[tuple[str, float, str, str]] = set()
+        for chunk in _chunks(sorted({job_id for job_id, _ in stories})):
+            columns = sa.select(table.c.job_id, table.c.at_s, table.c.code, table.c.text)
+            known.update(tuple(row) for row in connection.execute(columns.where(table.c.job_id.in_(chunk))))
+        wanted = dict.fromkeys((job_id, story.at_s, story.code, story.text) for job_id, story in stories)
+        rows = [
+            {"job_id": job_id, "at_s": at_s, "code": code, "text": text}
+            for job_id, at_s, code, text in wanted
+            if (job_id, at_s, code, text) not in known
+        ]
+        if rows:
+            connection.execute(table.insert(), rows)
+
+    def add_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
+        with self._write, sqlite.explained(self._path), self._engine.begin() as connection:
+            self.put_stories(connection, stories)
+
+    def stories(self, job_id: str) -> list[Story]:
+        table = schema.stories
+        of_job = sa.select(table).where(table.c.job_id == job_id).order_by(table.c.at_s, table.c.number)
+        with sqlite.explained(self._path), self._engine.connect() as connection:
+            rows = connection.execute(of_job).all()
+        return [Story(at_s=row.at_s, code=row.code, text=row.text) for row in rows]
+
+    def jobs(self) -> list[JobView]:
+        table = schema.jobs
+        oldest_first = sa.select(table.c.view).order_by(table.c.submitted_s, table.c.job_id)
+        with sqlite.explained(self._path), self._engine.connect() as connection:
+            return [_decode_view(view) for view in connection.scalars(oldest_first)]
+
+    def job(self, job_id: str) -> JobView | None:
+        one = sa.select(schema.jobs.c.view).where(schema.jobs.c.job_id == job_id)
+        with sqlite.explained(self._path), self._engine.connect() as connection:
+            view = connection.scalar(one)
+        return None if view is None else _decode_view(view)
+
+
+def _job_row(view: JobView) -> dict[str, object]:
+    return {
+        "job_id": view.id,
+        "submitted_s": view.submitted_s,
+        "ended_s": view.finished_s,
+        "view": encode(view).decode(),
+    }
+
+
+def _chunks(keys: list[str]) -> list[list[str]]:
+    return [keys[start : start + CHUNK] for start in range(0, len(keys), CHUNK)]

@@ -1,0 +1,137 @@
+"""The state folder: where it is, what lies in it, and who may read that."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from swell.store.errors import StateError
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a daemon's API listens, and which process it is."""
+
+    host: str
+    port: int
+    pid: int
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+
+class StateFolder:
+    """Names of all that lies in a state folder. Making one of these touches nothing."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self.path = Path(path).expanduser().absolute() if path else default_path(os.environ)
+        self.journal = self.path / "journal.db"
+        self.token = self.path / "token"
+        self.endpoint = self.path / "endpoint.json"
+        self.lock = self.path / "daemon.lock"
+        self.log = self.path / "daemon.log"
+        self.agent = self.path / "agent.json"
+        self.jobs = self.path / "jobs"
+        self.profiles = self.path / "profiles"
+
+    def create(self) -> None:
+        """Make the folder, for its owner only; no effect if it is there and is a state folder.
+
+        Raises:
+            StateError: it cannot be made or written, or it holds something else.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._refuse_foreign()
+            self.path.chmod(0o700)
+            for part in (self.jobs, self.profiles):
+                part.mkdir(exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise StateError(
+                f"state folder {self.path} cannot be made or written ({error.strerror}); "
+                "make it writable for you, or choose another one with --state or SWELL_STATE"
+            ) from error
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            raise StateError(
+                f"state folder {self.path} is not writable; make it writable for you, "
+                "or choose another one with --state or SWELL_STATE"
+            )
+
+    def _refuse_foreign(self) -> None:
+        # Its mode is about to become 0700: that must not happen to a home folder or to /tmp.
+        names = {entry.name for entry in self.path.iterdir()}
+        ours = {file.name for file in (self.journal, self.token, self.lock, self.log, self.agent)}
+        if names and not names & ours:
+            raise StateError(
+                f"{self.path} holds other files ({min(names)}, ...) and no state of Swell; "
+                "choose an empty or a new folder with --state"
+            )
+
+    def ensure_token(self) -> str:
+        """The token that opens the API; made anew if there is none or if others could have read it."""
+        token = self.read_token()
+        if token and not self.token.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            return token
+        token = secrets.token_urlsafe(32)
+        _write(self.token, token.encode())
+        return token
+
+    def read_token(self) -> str:
+        """Empty if there is none."""
+        return _read(self.token).decode("ascii", "replace").strip()
+
+    def write_endpoint(self, endpoint: Endpoint) -> None:
+        _write(self.endpoint, msgspec.json.encode(endpoint))
+
+    def read_endpoint(self) -> Endpoint | None:
+        """Where the daemon said it listens; None if it did not, or ended in good order."""
+        text = _read(self.endpoint)
+        try:
+            return msgspec.json.decode(text, type=Endpoint) if text else None
+        except msgspec.MsgspecError as error:
+            raise StateError(
+                f"{self.endpoint} cannot be read ({error}): remove it and run `swell up`"
+            ) from error
+
+    def remove_endpoint(self) -> None:
+        self.endpoint.unlink(missing_ok=True)
+
+
+def default_path(environ: Mapping[str, str]) -> Path:
+    """`$SWELL_STATE`, else `$XDG_STATE_HOME/swell`, else `~/.local/state/swell`."""
+    if chosen := environ.get("SWELL_STATE"):
+        return Path(chosen).expanduser().absolute()
+    if base := environ.get("XDG_STATE_HOME"):
+        return Path(base).absolute() / "swell"
+    return Path.home() / ".local" / "state" / "swell"
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    except OSError as error:
+        raise StateError(
+            f"cannot read {path} ({error.strerror}); it belongs to whoever ran `swell up`"
+        ) from error
+
+
+def _write(path: Path, content: bytes) -> None:
+    """All or nothing, and readable by the owner only from the first byte on."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,77 @@
+"""One daemon per state folder."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+
+from swell.store.errors import StateError, StateLocked
+
+#: Seconds between two tries while waiting: the kernel offers no wait with a limit.
+RETRY_S = 0.05
+
+
+class StateLock:
+    """An exclusive lock on a file, which the kernel opens again when its holder dies.
+
+    The file stays and holds the pid of its last holder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def acquire(self, timeout_s: float = 0.0) -> None:
+        """Take the lock, waiting up to `timeout_s` for its holder to end.
+
+        Raises:
+            StateLocked: another process holds it; the text names its pid.
+            StateError: the file cannot be opened.
+        """
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StateError(
+                f"cannot write {self._path} ({error.strerror}); make the folder writable for you, "
+                "or choose another one with --state"
+            ) from error
+        give_up_s = time.monotonic() + timeout_s
+        while not _try_lock(descriptor):
+            if time.monotonic() >= give_up_s:
+                holder = os.pread(descriptor, 32, 0).decode().strip() or "unknown"
+                os.close(descriptor)
+                raise StateLocked(
+                    f"state folder {self._path.parent} is in use by a running platform (pid {holder}); "
+                    "stop that one with `swell down`, or choose another folder with --state"
+                )
+            time.sleep(RETRY_S)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let go; no effect if it is not held."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> StateLock:
+        if self._descriptor is None:
+            self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,115 @@
+"""What any journal must do. A subclass says how one is made and, if it can be, opened again."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.store.views import job_view, report
+
+from swell.model.cluster import Node
+from swell.model.event import JobProfiled, NodeJoined, Woke
+from swell.model.job import Phase, Profile
+from swell.model.view import Story
+
+PROFILE = Profile(
+    device_kind="cpu",
+    compute_s={16: 0.01, 32: 0.02},
+    allreduce_s={1: 0.0, 2: 0.003},
+    grad_bytes=4000,
+    state_bytes=12000,
+    samples_per_epoch=1797,
+    start_s=0.4,
+)
+BATCHES = [
+    [NodeJoined(at_s=1.0, node=Node(name="here", devices=("cpu0", "cpu1"), kind="cpu"))],
+    [JobProfiled(at_s=2.0, job_id="digits-1", profile=PROFILE), Woke(at_s=2.0)],
+    [report(10, loss=math.inf)],
+]
+
+
+class JournalContract:
+    def make(self, tmp_path: Any) -> Any:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def journal(self, tmp_path: Any) -> Any:
+        return self.make(tmp_path)
+
+    def test_replays_what_was_appended_in_order(self, journal: Any) -> None:
+        seqs = [journal.append(batch) for batch in BATCHES]
+        assert seqs == [1, 2, 3]
+        assert [list(batch) for batch in journal.replay()] == BATCHES
+
+    def test_a_new_journal_has_no_history(self, journal: Any) -> None:
+        history = journal.history()
+        assert (history.state, history.seq, list(history.entries)) == (None, 0, [])
+
+    def test_digests_stand_beside_their_batches(self, journal: Any) -> None:
+        first, second = journal.append(BATCHES[0]), journal.append(BATCHES[1])
+        journal.note_commands(second, "beef")
+        journal.append(BATCHES[2])
+        assert [(entry.seq, entry.digest) for entry in journal.history().entries] == [
+            (first, None),
+            (second, "beef"),
+            (3, None),
+        ]
+
+    def test_the_last_digest_is_seen_before_anything_is_appended_after_it(self, journal: Any) -> None:
+        journal.note_commands(journal.append(BATCHES[0]), "beef")
+        assert [entry.digest for entry in journal.history().entries] == ["beef"]
+
+    def test_a_fold_replaces_the_batches_before_it(self, journal: Any) -> None:
+        journal.append(BATCHES[0])
+        journal.append(BATCHES[1])
+        assert journal.fold(b'{"jobs":2}') == 2
+        assert journal.append(BATCHES[2]) == 3, "numbers are never given twice"
+        history = journal.history()
+        assert (history.state, history.seq) == (b'{"jobs":2}', 2)
+        assert [(entry.seq, list(entry.batch)) for entry in history.entries] == [(3, BATCHES[2])]
+
+    def test_only_the_latest_fold_is_kept(self, journal: Any) -> None:
+        for number in range(3):
+            journal.append(BATCHES[0])
+            journal.fold(str(number).encode())
+        assert (journal.history().state, journal.history().seq) == (b"2", 3)
+
+    def test_a_fold_archives_ended_jobs(self, journal: Any) -> None:
+        late, early = job_view(id="b", submitted_s=2.0), job_view(id="a", submitted_s=1.0)
+        journal.fold(b"{}", [late, early])
+        again = job_view(id="b", submitted_s=2.0, phase=Phase.SUCCEEDED, metrics={"loss": math.inf})
+        journal.fold(b"{}", [again])
+        assert journal.archived_jobs() == [early, again]
+        assert journal.archived_job("b") == again
+        assert journal.archived_job("c") is None
+
+    def test_stories_are_told_once_and_in_order(self, journal: Any) -> None:
+        first, second = (
+            Story(at_s=1.0, code="held", text="waits"),
+            Story(at_s=2.0, code="promised", text="runs"),
+        )
+        journal.add_stories([("a", second), ("b", second)])
+        journal.fold(b"{}", stories=[("a", first), ("a", second), ("a", first)])
+        assert journal.stories("a") == [first, second]
+        assert journal.stories("b") == [second]
+        assert journal.stories("c") == []
+
+    def test_any_number_and_any_text_comes_back_as_it_was(self, journal: Any) -> None:
+        @settings(max_examples=15, deadline=None)
+        @given(
+            metrics=st.dictionaries(st.text(max_size=8), st.floats(), max_size=4),
+            loss=st.none() | st.floats(),
+            text=st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+        )
+        def comes_back(metrics: dict[str, float], loss: float | None, text: str) -> None:
+            journal.fold(b"{}")
+            sent = msgspec.structs.replace(report(1, loss=loss), metrics=metrics, job_id=text)
+            journal.append([sent])
+            (received,) = next(iter(journal.replay()))
+            assert repr(received) == repr(sent)  # NaN equals nothing; its name does
+
+        comes_back()

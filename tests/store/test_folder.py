@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from swell.store.errors import StateError, StateLocked
+from swell.store.folder import Endpoint, StateFolder, default_path
+from swell.store.lock import StateLock
+
+
+def mode(path: Path) -> str:
+    return oct(path.stat().st_mode & 0o777)
+
+
+def test_where_it_is_by_default() -> None:
+    assert default_path({"SWELL_STATE": "/a", "XDG_STATE_HOME": "/b"}) == Path("/a")
+    assert default_path({"XDG_STATE_HOME": "/b"}) == Path("/b/swell")
+    assert default_path({}) == Path.home() / ".local" / "state" / "swell"
+
+
+def test_it_belongs_to_its_owner(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path / "deep" / "state")
+    folder.create()
+    folder.ensure_token()
+    assert [mode(path) for path in (folder.path, folder.jobs, folder.profiles)] == ["0o700"] * 3
+    assert mode(folder.token) == "0o600"
+    folder.create()
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "thesis.tex").write_text("chapter one")
+    with pytest.raises(StateError, match=r"holds other files \(thesis.tex, ...\).*--state"):
+        StateFolder(tmp_path).create()
+    assert mode(tmp_path) == "0o755"
+
+
+@pytest.mark.parametrize("where", ["/proc/swell", "{tmp}/file", "{tmp}/file/below"])
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, where: str) -> None:
+    (tmp_path / "file").write_text("")
+    path = where.format(tmp=tmp_path)
+    with pytest.raises(StateError, match=f"state folder {path} cannot be made or written .*--state"):
+        StateFolder(path).create()
+
+
+def test_the_token_stays_unless_others_could_read_it(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    first = folder.ensure_token()
+    assert len(first) >= 32
+    assert folder.ensure_token() == first == folder.read_token()
+    folder.token.chmod(0o644)
+    assert folder.ensure_token() != first
+    assert mode(folder.token) == "0o600"
+
+
+def test_the_endpoint_comes_back_as_written(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    assert folder.read_endpoint() is None
+    endpoint = Endpoint(host="127.0.0.1", port=8123, pid=42)
+    folder.write_endpoint(endpoint)
+    assert folder.read_endpoint() == endpoint
+    assert endpoint.url == "http://127.0.0.1:8123"
+    assert [file.name for file in tmp_path.iterdir()] == ["endpoint.json"], "no draft is left"
+    folder.remove_endpoint()
+    assert folder.read_endpoint() is None
+
+
+def test_an_unreadable_endpoint_is_named(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    folder.endpoint.write_text("{")
+    with pytest.raises(StateError, match=r"endpoint\.json cannot be read"):
+        folder.read_endpoint()
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from swell.store.lock import StateLock
+
+with StateLock(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_daemon_is_told_the_pid_of_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.lock"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    with pytest.raises(StateLocked, match=rf"pid {holder.pid}\).*swell down"):
+        StateLock(path).acquire()
+    holder.kill()
+    waiting = StateLock(path)
+    waiting.acquire(timeout_s=10.0)
+    holder.communicate()
+    with pytest.raises(StateLocked):
+        StateLock(path).acquire(timeout_s=0.1)
+    waiting.release()
+    with StateLock(path):
+        assert path.read_text() == f"{os.getpid()}\n"

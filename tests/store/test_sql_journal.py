@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from tests.store.contract import BATCHES, JournalContract
+from tests.store.views import job_view, report
+
+from swell.model.view import Story
+from swell.store import journal as journal_module
+from swell.store import schema, sqlite
+from swell.store.errors import DamagedState, NewerState, StateError
+from swell.store.journal import SqlJournal
+
+
+class TestSqlJournal(JournalContract):
+    def make(self, tmp_path: Path) -> SqlJournal:
+        return SqlJournal(tmp_path / "journal.db")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.db"
+
+
+def test_everything_is_there_when_it_is_opened_again(path: Path) -> None:
+    journal = SqlJournal(path)
+    journal.append(BATCHES[0])
+    journal.fold(b'{"n":1}', [job_view()], [("digits-1", Story(at_s=1.0, code="held", text="waits"))])
+    journal.note_commands(journal.append(BATCHES[1]), "beef")
+    journal.close()
+
+    again = SqlJournal(path)
+    assert again.history().state == b'{"n":1}'
+    assert [(entry.seq, entry.batch, entry.digest) for entry in again.history().entries] == [
+        (2, BATCHES[1], "beef")
+    ]
+    assert again.archived_jobs() == [job_view()]
+    assert len(again.stories("digits-1")) == 1
+    assert again.append(BATCHES[2]) == 3
+
+
+def test_numbers_go_on_after_a_fold_that_left_no_batch(path: Path) -> None:
+    journal = SqlJournal(path)
+    journal.append(BATCHES[0])
+    journal.fold(b"{}")
+    journal.close()
+    assert SqlJournal(path).append(BATCHES[1]) == 2
+
+
+def test_a_history_of_many_pages_is_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "PAGE", 3)
+    journal = SqlJournal(path)
+    for steps in range(10):
+        journal.append([report(steps)])
+    entries = journal.history().entries
+    assert [entry.seq for entry in entries] == list(range(1, 11))
+    assert [entry.seq for entry in entries] == list(range(1, 11)), "it can be read a second time"
+
+
+def test_a_fold_gives_space_back_and_keeps_the_answers(path: Path) -> None:
+    journal = SqlJournal(path)
+    for steps in range(400):
+        journal.append([report(steps + part) for part in range(20)])
+    before = journal.bytes_on_disk
+    journal.fold(b'{"steps":400}', [job_view()])
+    journal.append([report(401)])
+    assert journal.bytes_on_disk < before / 10
+    assert journal.history().state == b'{"steps":400}'
+    assert [list(batch) for batch in journal.replay()] == [[report(401)]]
+    assert journal.archived_job("digits-1") == job_view()
+
+
+def test_others_may_not_read_it(path: Path) -> None:
+    SqlJournal(path).append(BATCHES[0])
+    modes = {file.name: oct(file.stat().st_mode & 0o777) for file in path.parent.glob("journal.db*")}
+    assert modes == {"journal.db": "0o600", "journal.db-wal": "0o600", "journal.db-shm": "0o600"}
+
+
+def test_stories_and_answers_from_another_thread(path: Path) -> None:
+    journal = SqlJournal(path)
+    told = [("a", Story(at_s=float(number), code="held", text="waits")) for number in range(40)]
+
+    def tell() -> None:
+        for story in told:
+            journal.add_stories([story])
+
+    teller = threading.Thread(target=tell)
+    teller.start()
+    for steps in range(40):
+        journal.append([report(steps)])
+    teller.join()
+    assert len(journal.stories("a")) == 40
+    assert len(list(journal.replay())) == 40
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from swell.store.journal import SqlJournal
+from tests.store.views import report
+
+journal = SqlJournal(Path(sys.argv[1]))
+for steps in range(1_000_000):
+    print(journal.append([report(steps)]), flush=True)
+    if steps % 50 == 49:
+        journal.fold(str(steps).encode())
+        print("fold", flush=True)
+"""
+
+
+def test_a_writer_killed_in_the_middle_has_lost_nothing_it_acknowledged(path: Path) -> None:
+    root = str(Path(__file__).parents[2])
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": root},
+    )
+    assert writer.stdout is not None
+    acknowledged = [writer.stdout.readline() for _ in range(130)]
+    writer.send_signal(signal.SIGKILL)
+    acknowledged += writer.stdout.read().splitlines()
+    writer.wait()
+    seqs = [int(line) for line in acknowledged if line.strip().isdigit()]
+
+    history = SqlJournal(path).history()
+    found = [entry.seq for entry in history.entries]
+    assert found == list(range(history.seq + 1, history.seq + 1 + len(found))), "no gap"
+    assert history.seq + len(found) >= max(seqs) >= 100
+    assert history.state == str(history.seq - 1).encode()
+    assert [entry.batch[0].steps for entry in history.entries] == [seq - 1 for seq in found]
+
+
+def test_a_file_that_is_no_database_is_called_damaged(path: Path) -> None:
+    path.write_bytes(b"this is not a database, but it is long enough to have been one" * 50)
+    with pytest.raises(DamagedState, match=r"journal\.db is damaged.*restore it from a copy"):
+        SqlJournal(path)
+
+
+def test_a_database_with_a_broken_page_is_called_damaged(path: Path) -> None:
+    journal = SqlJournal(path)
+    for steps in range(300):
+        journal.append([report(steps)])
+    journal.close()
+    content = bytearray(path.read_bytes())
+    content[8192:-4096] = b"\xff" * (len(content) - 8192 - 4096)
+    path.write_bytes(content)
+    with pytest.raises(DamagedState, match="damaged"):
+        SqlJournal(path)
+
+
+def test_a_batch_that_cannot_be_read_is_named(path: Path) -> None:
+    journal = SqlJournal(path)
+    journal.append(BATCHES[0])
+    with sqlite3.connect(path) as raw:
+        raw.execute('UPDATE batches SET events = \'[{"type": "Unheard"}]\'')
+    raw.close()
+    with pytest.raises(DamagedState, match=r"batch 1 of .*cannot be read"):
+        list(journal.replay())
+
+
+def test_a_newer_schema_is_refused_by_name(path: Path) -> None:
+    SqlJournal(path).close()
+    with sqlite3.connect(path) as raw:
+        raw.execute("UPDATE meta SET schema_version = 7, written_by = '9.9.9'")
+    raw.close()
+    before = path.read_bytes()
+    with pytest.raises(NewerState, match=r"Swell 9\.9\.9 \(schema 7\); this is Swell .* up to 1: upgrade"):
+        SqlJournal(path)
+    assert path.read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match=r"cannot use .*journal\.db.*writable"):
+        SqlJournal(tmp_path / "absent" / "journal.db")
+
+
+def test_steps_bring_an_older_database_up_to_date(path: Path) -> None:
+    engine = sqlite.open_engine(path)
+    with engine.begin() as connection:
+        schema.bring_up_to_date(connection, where="it")
+
+    def add_priority(connection: sa.Connection) -> None:
+        connection.execute(sa.text("ALTER TABLE jobs ADD COLUMN priority INTEGER"))
+
+    for _ in range(2):  # the second time there is nothing left to do
+        with engine.begin() as connection:
+            schema.bring_up_to_date(connection, where="it", steps={2: add_priority}, schema_version=2)
+            columns = [column["name"] for column in sa.inspect(connection).get_columns("jobs")]
+            assert "priority" in columns
+            assert connection.scalar(sa.select(schema.meta.c.schema_version)) == 2
+
+
+def test_a_step_that_fails_changes_nothing(path: Path) -> None:
+    engine = sqlite.open_engine(path)
+    with engine.begin() as connection:
+        schema.bring_up_to_date(connection, where="it")
+
+    def fail_halfway(connection: sa.Connection) -> None:
+        connection.execute(sa.text("ALTER TABLE jobs ADD COLUMN priority INTEGER"))
+        raise RuntimeError("halfway")
+
+    with pytest.raises(RuntimeError, match="halfway"), engine.begin() as connection:
+        schema.bring_up_to_date(connection, where="it", steps={2: fail_halfway}, schema_version=2)
+    with engine.begin() as connection:
+        assert "priority" not in [column["name"] for column in sa.inspect(connection).get_columns("jobs")]
+        assert connection.scalar(sa.select(schema.meta.c.schema_version)) == 1
+
+
+@pytest.mark.bench
+def test_time_of_one_append(path: Path) -> None:
+    journal = SqlJournal(path)
+    batch = [report(steps) for steps in range(5)]
+    start_s = time.perf_counter()
+    for _ in range(500):
+        journal.note_commands(journal.append(batch), "d" * 64)
+    print(f"append, 5 reports a batch: {(time.perf_counter() - start_s) / 500 * 1e3:.2f} ms")

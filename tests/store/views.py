@@ -1,0 +1,55 @@
+"""Views and events to store and to show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from swell.model.event import StepsReported
+from swell.model.job import JobClass, Phase
+from swell.model.view import JobView
+
+DEFAULTS: dict[str, Any] = {
+    "id": "digits-1",
+    "name": "digits",
+    "job_class": JobClass.STRICT,
+    "phase": Phase.RUNNING,
+    "entry": "/home/ada/train.py",
+    "args": ("--lr", "0.1"),
+    "global_batch": 64,
+    "min_workers": 1,
+    "max_workers": 4,
+    "devices_per_worker": 1,
+    "submitted_s": 1_800_000_000.0,
+    "deadline_s": 1_800_000_180.0,
+    "is_promised": True,
+    "counter_offer_s": None,
+    "started_s": 1_800_000_004.0,
+    "finished_s": None,
+    "estimated_finish_s": 1_800_000_100.0,
+    "kept": None,
+    "workers": 2,
+    "devices": ("paced0", "paced1"),
+    "generation": 3,
+    "sizes": ((1_800_000_004.0, 1), (1_800_000_020.0, 2)),
+    "pids": (4001, 4002),
+    "resizes": 1,
+    "resize_pause_s": 0.21,
+    "steps": 340,
+    "total_steps": 1000,
+    "step_s": 0.05,
+    "loss": 0.31,
+    "metrics": {"accuracy": 0.91},
+    "reason_code": "promised",
+    "reason": "2 workers keep its promise with 80 s to spare",
+    "message": "",
+}
+
+
+def job_view(**changes: Any) -> JobView:
+    return JobView(**(DEFAULTS | changes))
+
+
+def report(steps: int, loss: float | None = 0.5) -> StepsReported:
+    return StepsReported(
+        at_s=1_800_000_000.0 + steps, job_id="digits-1", generation=1, steps=steps, num_workers=2, loss=loss
+    )
