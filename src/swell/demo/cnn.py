@@ -50,13 +50,15 @@ def main() -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
     loader = DataLoader(training, batch_size=args.batch, shuffle=True)
     run = train.elastic(model, optimizer, loader, epochs=args.epochs)
-    for _ in run.epochs():
+    for epoch in run.epochs():
         for x, y in run.batches():
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(x), y)
             loss.backward()
             run.step(loss)
-        run.report(accuracy=accuracy(model, images, labels))
+        share_right = accuracy(model, images, labels)
+        run.report(accuracy=share_right)
+        print(f"epoch {epoch}: accuracy={share_right:.4f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -58,13 +58,15 @@ def main() -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
     loader = DataLoader(training, batch_size=args.batch, shuffle=True)
     run = train.elastic(model, optimizer, loader, epochs=args.epochs)
-    for _ in run.epochs():
+    for epoch in run.epochs():
         for x, y in run.batches():
             optimizer.zero_grad()
             loss = next_letter_loss(model, x, y)
             loss.backward()
             run.step(loss)
-        run.report(held_out_loss=held_out_loss(model, letters, answers))
+        held_out = held_out_loss(model, letters, answers)
+        run.report(held_out_loss=held_out)
+        print(f"epoch {epoch}: held_out_loss={held_out:.4f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -64,13 +64,15 @@ def main() -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
     loader = DataLoader(training, batch_size=args.batch, shuffle=True)
     run = train.elastic(model, optimizer, loader, epochs=args.epochs)
-    for _ in run.epochs():
+    for epoch in run.epochs():
         for x, _ in run.batches():
             optimizer.zero_grad()
             loss = model(x)
             loss.backward()
             run.step(loss)
-        run.report(held_out_loss=held_out_loss(model, images))
+        held_out = held_out_loss(model, images)
+        run.report(held_out_loss=held_out)
+        print(f"epoch {epoch}: held_out_loss={held_out:.4f}", flush=True)
 
 
 if __name__ == "__main__":

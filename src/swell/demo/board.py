@@ -1,0 +1,51 @@
+"""What is shown while the demo runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from swell.model.job import Phase
+from swell.model.view import JobView
+
+COLOURS = {
+    Phase.QUEUED: "yellow",
+    Phase.STARTING: "cyan",
+    Phase.RUNNING: "green",
+    Phase.STOPPING: "cyan",
+    Phase.SUCCEEDED: "bright_black",
+    Phase.FAILED: "red",
+    Phase.CANCELLED: "red",
+    Phase.REJECTED: "magenta",
+}
+
+
+def board(views: Sequence[JobView], num_devices: int, opened_s: float, now_s: float) -> Group:
+    """One line a job: class, phase, workers as a bar, progress, loss, time left to its deadline."""
+    made = Table(box=None, pad_edge=False)
+    for heading in ("job", "class", "phase", "workers"):
+        made.add_column(heading, no_wrap=True)
+    for heading in ("done", "loss", "time left"):
+        made.add_column(heading, justify="right", no_wrap=True)
+    for view in views:
+        colour = COLOURS[view.phase]
+        made.add_row(
+            view.name,
+            str(view.job_class),
+            Text(str(view.phase), style=colour),
+            Text(f"{'█' * len(view.devices):<{num_devices}} {view.workers or ''}", style=colour),
+            f"{view.steps / view.total_steps:.0%}" if view.total_steps else "",
+            "" if view.loss is None else f"{view.loss:.3f}",
+            _time_left(view, now_s),
+        )
+    used = sum(len(view.devices) for view in views)
+    return Group(f"{now_s - opened_s:5.1f} s   {used} of {num_devices} devices at work", made)
+
+
+def _time_left(view: JobView, now_s: float) -> str:
+    if view.deadline_s is None or view.phase.is_end:
+        return ""
+    return f"{view.deadline_s - now_s:.0f} s"

@@ -1,0 +1,138 @@
+"""What came of it: the table, the JSON and the verdict, as pure functions of what the platform shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from swell.demo.schedule import Part
+from swell.model.job import JobClass, Phase
+from swell.model.view import JobView
+
+
+def final_loss(view: JobView) -> float | None:
+    """On held-out data where the script reports it, else of the last training steps."""
+    return view.metrics.get("held_out_loss", view.loss)
+
+
+def final_accuracy(view: JobView) -> float | None:
+    return view.metrics.get("accuracy")
+
+
+def verdict(parts: Mapping[str, Part], views: Sequence[JobView]) -> list[str]:
+    """Every promise that was not kept and every model that did not learn, a sentence each; empty is good.
+
+    Args:
+        parts: by name, all that was submitted.
+    """
+    shown = {view.name: view for view in views}
+    failures = []
+    for name, part in parts.items():
+        view = shown.get(name)
+        failures += [f"{name}: the platform does not know it"] if view is None else _failures(part, view)
+    return failures
+
+
+def _failures(part: Part, view: JobView) -> list[str]:
+    if view.phase is Phase.REJECTED and part.second_try:
+        return [] if view.counter_offer_s else [f"{part.name}: refused without a counter-offer"]
+    if view.phase is not Phase.SUCCEEDED:
+        return [f"{part.name}: {view.phase} instead of succeeded: {view.message or view.reason}"]
+    failures = []
+    if view.job_class is JobClass.STRICT and not view.kept:
+        failures.append(f"{part.name}: finished {_late_s(view):.1f} s after the promised deadline")
+    reached = view.metrics.get(part.bar.name)
+    if reached is None:
+        failures.append(f"{part.name}: reported no {part.bar.name}, must reach {part.bar}")
+    elif not part.bar.is_met_by(reached):
+        failures.append(
+            f"{part.name}: learned too little, {part.bar.name}={reached:.4g}, must reach {part.bar}"
+        )
+    return failures
+
+
+def _late_s(view: JobView) -> float:
+    return (view.finished_s or 0.0) - (view.deadline_s or 0.0)
+
+
+def as_json(devices: str, is_paced: bool, views: Sequence[JobView]) -> dict[str, Any]:
+    """The same for programs. Times are seconds since 1970; `final_loss` as in `final_loss`."""
+    return {"cluster": {"devices": devices, "paced": is_paced}, "jobs": [_job_json(view) for view in views]}
+
+
+def _job_json(view: JobView) -> dict[str, Any]:
+    return {
+        "id": view.id,
+        "name": view.name,
+        "class": str(view.job_class),
+        "phase": str(view.phase),
+        "submitted_s": view.submitted_s,
+        "deadline_s": view.deadline_s,
+        "finished_s": view.finished_s,
+        "kept": view.kept,
+        "counter_offer_s": view.counter_offer_s,
+        "sizes": [[at_s, workers] for at_s, workers in view.sizes],
+        "pids": list(view.pids),
+        "resizes": view.resizes,
+        "resize_pause_s": view.resize_pause_s,
+        "final_loss": final_loss(view),
+        "final_accuracy": final_accuracy(view),
+    }
+
+
+def table(parts: Mapping[str, Part], views: Sequence[JobView]) -> Table:
+    """For people. Times are seconds after the job's own submission."""
+    made = Table(title="What was promised and what came of it", title_justify="left")
+    for heading in ("job", "class"):
+        made.add_column(heading, no_wrap=True)
+    for heading in ("deadline", "finished"):
+        made.add_column(heading, justify="right", no_wrap=True)
+    made.add_column("kept?")
+    made.add_column("sizes")
+    for heading in ("resizes", "lost in them", "loss", "accuracy"):
+        made.add_column(heading, justify="right", no_wrap=True)
+    made.add_column("must reach", no_wrap=True)
+    for view in views:
+        made.add_row(*_cells(parts.get(view.name), view))
+    return made
+
+
+def _cells(part: Part | None, view: JobView) -> tuple[str, ...]:
+    return (
+        view.name,
+        str(view.job_class),
+        _after(view.deadline_s, view),
+        "" if view.phase is Phase.REJECTED else _after(view.finished_s, view),
+        _kept(view),
+        path(view.sizes),
+        str(view.resizes),
+        f"{view.resize_pause_s:.2f} s",
+        _number(final_loss(view), ".3f"),
+        _number(final_accuracy(view), ".1%"),
+        "" if part is None or view.phase is Phase.REJECTED else str(part.bar),
+    )
+
+
+def _after(at_s: float | None, view: JobView) -> str:
+    return "" if at_s is None else f"{at_s - view.submitted_s:.1f} s"
+
+
+def _kept(view: JobView) -> str:
+    if view.phase is Phase.REJECTED:
+        offer = _after(view.counter_offer_s, view)
+        return f"refused; {offer} offered" if offer else "refused"
+    if view.phase is not Phase.SUCCEEDED:
+        return str(view.phase)
+    return {True: "yes", False: "NO", None: "-"}[view.kept]
+
+
+def path(sizes: Sequence[tuple[float, int]]) -> str:
+    """The worker counts a job went through while it held any: 8 > 4 > 8."""
+    counts = [workers for _, workers in sizes if workers > 0]
+    return " > ".join(str(now) for now, before in zip(counts, [0, *counts], strict=False) if now != before)
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)

@@ -1,0 +1,172 @@
+"""Who comes when: the cast of the demo as data, and the prompter that submits it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from swell.model.job import JobClass, MetricTarget, Phase
+from swell.model.view import JobView
+
+NUM_DEVICES = 8
+PACE_PER_S = 160.0  #: samples a paced device takes each second
+PACED_DEVICES = f"paced:1x{NUM_DEVICES}@{PACE_PER_S:g}"  #: one node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A training script of this package and what is known of it."""
+
+    script: str  #: file name
+    global_batch: int
+    samples_per_epoch: int
+
+
+CNN = Workload(script="cnn.py", global_batch=96, samples_per_epoch=1437)
+VAE = Workload(script="vae.py", global_batch=96, samples_per_epoch=1437)
+GRU = Workload(script="gru.py", global_batch=64, samples_per_epoch=4096)
+TRANSFORMER = Workload(script="transformer.py", global_batch=64, samples_per_epoch=4096)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One job of the cast."""
+
+    at_s: float  #: submitted so long after the curtain
+    name: str
+    workload: Workload
+    epochs: int
+    job_class: JobClass
+    bar: MetricTarget  #: what the trained model must reach
+    deadline_after_s: float | None = None  #: after its submission
+    second_try: str | None = None  #: if it is refused, submit it again with the offered deadline, so named
+
+    def work_device_s(self, pace_per_s: float) -> float:
+        """Seconds the job takes on one paced device."""
+        return self.epochs * self.workload.samples_per_epoch / pace_per_s
+
+
+def _accuracy(value: float) -> MetricTarget:
+    return MetricTarget(name="accuracy", value=value)
+
+
+def _loss(nats: float) -> MetricTarget:
+    return MetricTarget(name="held_out_loss", value=nats, at_least=False)
+
+
+#: Work is in device-seconds at PACE_PER_S. Bars leave room: what seeds 0 to 2 reach alone stands beside each.
+CAST = (
+    # Alone at first, so it has the whole cluster; gives way to promises and grows again. 144 d-s.
+    Part(at_s=0, name="vae-large", workload=VAE, epochs=16, job_class=JobClass.BEST_EFFORT, bar=_loss(25.8)),
+    # 90 d-s in 45 s: two devices would need it all, and starting costs time too, so it must have more. 0.978.
+    Part(
+        at_s=6,
+        name="cnn-review",
+        workload=CNN,
+        epochs=10,
+        job_class=JobClass.STRICT,
+        bar=_accuracy(0.94),
+        deadline_after_s=45,
+    ),
+    # 77 d-s in a minute, but promises come first. 1.64 to 1.68.
+    Part(
+        at_s=14,
+        name="gru-draft",
+        workload=GRU,
+        epochs=3,
+        job_class=JobClass.SOFT,
+        bar=_loss(1.9),
+        deadline_after_s=60,
+    ),
+    # 90 d-s in 9 s: all eight devices would need 11. Refused, with an offer.
+    Part(
+        at_s=22,
+        name="cnn-rush",
+        workload=CNN,
+        epochs=10,
+        job_class=JobClass.STRICT,
+        bar=_accuracy(0.94),
+        deadline_after_s=9,
+        second_try="cnn-as-offered",
+    ),
+    # 102 d-s. 1.90 to 1.97.
+    Part(
+        at_s=30,
+        name="transformer",
+        workload=TRANSFORMER,
+        epochs=4,
+        job_class=JobClass.BEST_EFFORT,
+        bar=_loss(2.15),
+    ),
+    # 77 d-s in 55 s, on a cluster with promises to keep: others shrink for it. 1.64 to 1.68.
+    Part(
+        at_s=40,
+        name="gru-release",
+        workload=GRU,
+        epochs=3,
+        job_class=JobClass.STRICT,
+        bar=_loss(1.9),
+        deadline_after_s=55,
+    ),
+    # 54 d-s. 25.9 to 26.4.
+    Part(at_s=48, name="vae-small", workload=VAE, epochs=6, job_class=JobClass.BEST_EFFORT, bar=_loss(27.0)),
+    # 72 d-s in 70 s. 0.967.
+    Part(
+        at_s=55,
+        name="cnn-nightly",
+        workload=CNN,
+        epochs=8,
+        job_class=JobClass.STRICT,
+        bar=_accuracy(0.92),
+        deadline_after_s=70,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A part whose time has come."""
+
+    part: Part
+    deadline_s: float | None  #: seconds since 1970
+
+
+class Prompter:
+    """Says what is to be submitted now, each thing once.
+
+    Args:
+        opened_s: when the curtain rose, in seconds since 1970.
+    """
+
+    def __init__(self, cast: Sequence[Part], opened_s: float) -> None:
+        self._waiting = sorted(cast, key=lambda part: part.at_s)
+        self._opened_s = opened_s
+        self._may_be_refused = {part.name: part for part in cast if part.second_try}
+        self.played: dict[str, Part] = {}  #: name -> part, of all that was submitted
+
+    def due(self, now_s: float, views: Sequence[JobView]) -> list[Submission]:
+        """What has come due, and second tries of what `views` show as refused with a counter-offer."""
+        submissions = []
+        while self._waiting and self._opened_s + self._waiting[0].at_s <= now_s:
+            part = self._waiting.pop(0)
+            after_s = part.deadline_after_s
+            submissions.append(Submission(part=part, deadline_s=None if after_s is None else now_s + after_s))
+        submissions += self._second_tries(views)
+        self.played.update({submission.part.name: submission.part for submission in submissions})
+        return submissions
+
+    def _second_tries(self, views: Sequence[JobView]) -> list[Submission]:
+        tries = []
+        for view in views:
+            if view.name not in self._may_be_refused or not view.phase.is_end:
+                continue
+            part = self._may_be_refused.pop(view.name)
+            if view.phase is Phase.REJECTED and view.counter_offer_s is not None and part.second_try:
+                again = replace(part, name=part.second_try, second_try=None)
+                tries.append(Submission(part=again, deadline_s=view.counter_offer_s))
+        return tries
+
+    def is_over(self, views: Sequence[JobView]) -> bool:
+        """Everything was submitted and has ended."""
+        ended = {view.name for view in views if view.phase.is_end}
+        return not self._waiting and self.played.keys() <= ended

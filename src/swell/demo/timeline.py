@@ -1,0 +1,100 @@
+"""The picture: devices x time, coloured by job, deadlines marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from swell.model.job import Phase
+from swell.model.view import JobView
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A job held a device from one time to another."""
+
+    device: str
+    job: str  #: name
+    from_s: float
+    to_s: float
+
+
+@dataclass(slots=True)
+class Watch:
+    """Who held which device, put together from one look after another."""
+
+    spans: list[Span] = field(default_factory=list)
+    _open: dict[str, tuple[str, float]] = field(default_factory=dict)  # device -> (job, since)
+
+    def look(self, at_s: float, views: Sequence[JobView]) -> None:
+        """What changed hands between two looks counts as having done so at the second."""
+        held = {device: view.name for view in views for device in view.devices}
+        for device, (job, since_s) in list(self._open.items()):
+            if held.get(device) != job:
+                self.spans.append(Span(device, job, since_s, at_s))
+                del self._open[device]
+        for device, job in held.items():
+            self._open.setdefault(device, (job, at_s))
+
+    def finish(self, at_s: float) -> list[Span]:
+        """Every span, those still open ended now."""
+        self.look(at_s, [])
+        return self.spans
+
+
+def draw(devices: Sequence[str], spans: Sequence[Span], views: Sequence[JobView], file: Path) -> None:
+    """Write a PNG. Time begins with the first submission.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    opened_s = min(view.submitted_s for view in views)
+    palette = mpl.colormaps["tab10"]
+    colours = {view.name: palette(number % 10) for number, view in enumerate(views)}
+    figure = Figure(figsize=(11, 5), layout="constrained")
+    axes = figure.subplots()
+    rows = {device: row for row, device in enumerate(devices)}
+    for span in spans:
+        axes.broken_barh(
+            [(span.from_s - opened_s, span.to_s - span.from_s)],
+            (rows[span.device] - 0.42, 0.84),
+            facecolors=colours[span.job],
+        )
+    _mark(axes, opened_s, views, colours)
+    axes.set_yticks(range(len(devices)), devices)
+    axes.set_xlabel("seconds since the first submission")
+    axes.set_xlim(left=0)
+    _legend(axes, views, colours)
+    figure.savefig(file, dpi=120)
+
+
+def _mark(
+    axes: Axes,
+    opened_s: float,
+    views: Sequence[JobView],
+    colours: Mapping[str, tuple[float, float, float, float]],
+) -> None:
+    """Deadlines as dashed lines; refusals as crosses above the devices."""
+    top = axes.get_ylim()[1] + 0.3
+    for view in views:
+        if view.phase is Phase.REJECTED:
+            axes.plot(view.submitted_s - opened_s, top, "x", color=colours[view.name], markersize=10, mew=3)
+        elif view.deadline_s is not None:
+            after_s = view.deadline_s - opened_s
+            axes.axvline(after_s, color=colours[view.name], linestyle="--", linewidth=1.5)
+            axes.plot(after_s, top, "v", color=colours[view.name], markersize=9)
+
+
+def _legend(
+    axes: Axes, views: Sequence[JobView], colours: Mapping[str, tuple[float, float, float, float]]
+) -> None:
+    for view in views:
+        ending = "refused (x)" if view.phase is Phase.REJECTED else str(view.job_class)
+        axes.plot([], [], "s", color=colours[view.name], markersize=9, label=f"{view.name}, {ending}")
+    axes.plot([], [], "v--", color="grey", label="deadline")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)

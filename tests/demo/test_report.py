@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from rich.console import Console
+
+from swell.demo.board import board
+from swell.demo.report import as_json, path, table, verdict
+from swell.demo.schedule import CNN, Part
+from swell.model.job import JobClass, MetricTarget, Phase
+
+PART = Part(
+    at_s=0,
+    name="cnn",
+    workload=CNN,
+    epochs=1,
+    job_class=JobClass.STRICT,
+    bar=MetricTarget(name="accuracy", value=0.9),
+    deadline_after_s=40,
+)
+MAY_BE_REFUSED = Part(
+    at_s=0,
+    name="cnn",
+    workload=CNN,
+    epochs=1,
+    job_class=JobClass.STRICT,
+    bar=PART.bar,
+    deadline_after_s=1,
+    second_try="again",
+)
+KEPT = {"job_class": JobClass.STRICT, "deadline_s": 1040.0, "kept": True}
+REJECTED = {"job_class": JobClass.STRICT, "phase": Phase.REJECTED, "deadline_s": 1001.0, "metrics": {}}
+
+
+def test_a_kept_promise_and_a_model_that_learned_are_no_failure(make_view) -> None:
+    assert verdict({"cnn": PART}, [make_view(**KEPT)]) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"kept": False, "finished_s": 1043.5}, "3.5 s after the promised deadline"),
+        ({"metrics": {"accuracy": 0.5}}, "accuracy=0.5, must reach accuracy>=0.9"),
+        ({"metrics": {}}, "reported no accuracy"),
+        ({"phase": Phase.FAILED, "message": "ZeroDivisionError"}, "ZeroDivisionError"),
+        ({"phase": Phase.REJECTED, "reason": "no room"}, "rejected instead of succeeded: no room"),
+        ({"name": "other"}, "does not know it"),
+    ],
+)
+def test_whatever_went_wrong_is_said(make_view, changes: dict[str, object], says: str) -> None:
+    (failure,) = verdict({"cnn": PART}, [make_view(**(KEPT | changes))])
+    assert failure.startswith("cnn: ")
+    assert says in failure
+
+
+def test_a_soft_deadline_is_no_promise(make_view) -> None:
+    late = make_view(**(KEPT | {"job_class": JobClass.SOFT, "kept": False}))
+    assert verdict({"cnn": PART}, [late]) == []
+
+
+def test_a_refusal_needs_a_counter_offer(make_view) -> None:
+    offered = make_view(**REJECTED, counter_offer_s=1060.0)
+    assert verdict({"cnn": MAY_BE_REFUSED}, [offered]) == []
+    (failure,) = verdict({"cnn": MAY_BE_REFUSED}, [make_view(**REJECTED)])
+    assert "without a counter-offer" in failure
+
+
+def test_json_says_what_the_views_say(make_view) -> None:
+    language = make_view("gru", metrics={"held_out_loss": 1.7}, loss=1.5)
+    shown = json.loads(json.dumps(as_json("paced:1x8@160", True, [make_view(**KEPT), language])))
+    assert shown["cluster"] == {"devices": "paced:1x8@160", "paced": True}
+    assert shown["jobs"][0] == {
+        "id": "id-cnn",
+        "name": "cnn",
+        "class": "strict",
+        "phase": "succeeded",
+        "submitted_s": 1000.0,
+        "deadline_s": 1040.0,
+        "finished_s": 1030.0,
+        "kept": True,
+        "counter_offer_s": None,
+        "sizes": [[1002.0, 4], [1010.0, 8], [1030.0, 0]],
+        "pids": [11, 12, 13, 14],
+        "resizes": 1,
+        "resize_pause_s": 0.25,
+        "final_loss": 0.05,
+        "final_accuracy": 0.97,
+    }
+    assert (shown["jobs"][1]["final_loss"], shown["jobs"][1]["final_accuracy"]) == (1.7, None)
+
+
+def test_the_path_of_sizes_leaves_out_pauses_and_repetitions() -> None:
+    assert path([(0.0, 8), (1.0, 4), (2.0, 4), (3.0, 0), (4.0, 4), (5.0, 8), (6.0, 0)]) == "8 > 4 > 8"
+    assert path([]) == ""
+
+
+def printed(thing: object) -> str:
+    console = Console(width=160, color_system=None, force_terminal=False)
+    with console.capture() as capture:
+        console.print(thing)
+    return capture.get()
+
+
+def test_the_table_tells_each_job_s_story(make_view) -> None:
+    views = [make_view(**KEPT), make_view("rush", **REJECTED, counter_offer_s=1060.0)]
+    kept, refused = [line for line in printed(table({"cnn": PART}, views)).splitlines() if "strict" in line]
+    for word in ("40.0 s", "30.0 s", "yes", "4 > 8", "0.25 s", "97.0%", "accuracy>=0.9"):
+        assert word in kept
+    assert "refused; 60.0 s offered" in refused
+
+
+def test_the_board_shows_devices_and_time_left(make_view) -> None:
+    running = make_view(
+        phase=Phase.RUNNING, devices=("d0", "d1"), workers=2, steps=75, deadline_s=1040.0, finished_s=None
+    )
+    lines = printed(board([running], 8, 1000.0, 1010.0)).splitlines()
+    assert "10.0 s" in lines[0]
+    assert "2 of 8 devices" in lines[0]
+    for word in ("running", "██ ", "50%", "30 s"):
+        assert word in lines[2]

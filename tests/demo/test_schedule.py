@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import swell.demo
+from swell.demo.digits import digits
+from swell.demo.schedule import CAST, CNN, GRU, NUM_DEVICES, PACE_PER_S, TRANSFORMER, VAE, Part, Prompter
+from swell.demo.text import sequences
+from swell.model.job import JobClass, Phase
+
+PROMISED = [part for part in CAST if part.job_class is JobClass.STRICT and not part.second_try]
+REFUSED = [part for part in CAST if part.second_try]
+START_S = 5.0  # a profile run and a start, generously
+
+
+def least_s(part: Part) -> float:
+    """Time the part takes on the whole cluster, once it has started."""
+    return part.work_device_s(PACE_PER_S) / NUM_DEVICES
+
+
+def test_the_cast_is_what_the_demo_is_to_show() -> None:
+    assert len(CAST) >= 6
+    assert {part.job_class for part in CAST} == set(JobClass)
+    assert len(PROMISED) >= 2
+    assert len(REFUSED) == 1
+    assert {part.workload for part in CAST} == {CNN, VAE, GRU, TRANSFORMER}
+    assert max(part.at_s for part in CAST) <= 60
+    names = [part.name for part in CAST] + [str(part.second_try) for part in REFUSED]
+    assert len(set(names)) == len(names)
+
+
+def test_the_whole_work_fits_into_the_time_of_the_demo() -> None:
+    work_device_s = sum(part.work_device_s(PACE_PER_S) for part in CAST)
+    assert work_device_s / NUM_DEVICES < 110
+
+
+def test_no_part_that_must_be_refused_could_be_kept() -> None:
+    for part in REFUSED:
+        assert part.deadline_after_s is not None
+        assert least_s(part) > part.deadline_after_s
+
+
+def test_promises_can_be_kept_together() -> None:
+    """In every window between a submission and a deadline the promises due in it need at most 2/3 of it."""
+    windows = [(part.at_s + START_S, part.at_s + (part.deadline_after_s or 0)) for part in PROMISED]
+    for begin_s in (begin for begin, _ in windows):
+        for end_s in (end for _, end in windows if end > begin_s):
+            inside = [
+                part.work_device_s(PACE_PER_S)
+                for part, (begin, end) in zip(PROMISED, windows, strict=True)
+                if begin >= begin_s and end <= end_s
+            ]
+            assert sum(inside) <= 2 / 3 * NUM_DEVICES * (end_s - begin_s)
+
+
+def test_some_promise_needs_several_devices() -> None:
+    needs = [part.work_device_s(PACE_PER_S) / ((part.deadline_after_s or 0) - START_S) for part in PROMISED]
+    assert max(needs) > 2
+
+
+def test_scripts_are_there() -> None:
+    folder = Path(swell.demo.__file__).parent
+    assert all((folder / part.workload.script).is_file() for part in CAST)
+
+
+def test_epochs_are_as_long_as_the_schedule_says() -> None:
+    assert len(digits()[0]) == CNN.samples_per_epoch == VAE.samples_per_epoch
+    assert len(sequences(4096, 32)[0]) == GRU.samples_per_epoch == TRANSFORMER.samples_per_epoch
+
+
+def test_text_too_long_for_this_python_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="ask for fewer sequences"):
+        sequences(10_000_000, 32)
+
+
+def test_answers_are_the_text_moved_on_by_one() -> None:
+    training, inputs, answers = sequences(8, 16)
+    x, y = training.tensors
+    assert x.flatten()[1:].tolist() == y.flatten()[:-1].tolist()
+    assert inputs.flatten()[1:].tolist() == answers.flatten()[:-1].tolist()
+
+
+@given(st.lists(st.floats(0, 120), max_size=30))
+def test_each_part_is_submitted_once_and_never_early(looks: list[float]) -> None:
+    prompter = Prompter(CAST, opened_s=1000.0)
+    submitted = []
+    for after_s in [*sorted(looks), 120.0]:
+        for submission in prompter.due(1000.0 + after_s, []):
+            assert submission.part.at_s <= after_s
+            if submission.part.deadline_after_s is None:
+                assert submission.deadline_s is None
+            else:
+                assert submission.deadline_s == 1000.0 + after_s + submission.part.deadline_after_s
+            submitted.append(submission.part)
+    assert submitted == list(CAST)
+    assert all(before.at_s <= after.at_s for before, after in pairwise(submitted))
+
+
+def test_a_refused_part_comes_again_once_with_the_offered_deadline(make_view) -> None:
+    (part,) = REFUSED
+    prompter = Prompter([part], opened_s=1000.0)
+    prompter.due(1000.0 + part.at_s, [])
+    views = [make_view(part.name, phase=Phase.REJECTED, counter_offer_s=1077.0)]
+    (again,) = prompter.due(1030.0, views)
+    assert (again.part.name, again.deadline_s) == (part.second_try, 1077.0)
+    assert prompter.due(1031.0, views) == []
+    assert not prompter.is_over(views)
+    assert prompter.is_over([*views, make_view(part.second_try)])
+    assert set(prompter.played) == {part.name, part.second_try}
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {"phase": Phase.REJECTED},
+        {"phase": Phase.SUCCEEDED},
+        {"phase": Phase.FAILED, "counter_offer_s": 1077.0},
+    ],
+)
+def test_without_a_refusal_and_an_offer_there_is_no_second_try(make_view, shown: dict[str, object]) -> None:
+    (part,) = REFUSED
+    prompter = Prompter([part], opened_s=1000.0)
+    prompter.due(1000.0 + part.at_s, [])
+    views = [make_view(part.name, **shown)]
+    assert prompter.due(1030.0, views) == []
+    assert prompter.is_over(views)
