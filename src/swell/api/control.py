@@ -6,16 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.job import JobSpec
 from swell.model.view import ClusterView, JobView, Story
 
-
-class UnknownJob(LookupError):
-    """No job has this id."""
-
-
-class InvalidJob(ValueError):
-    """The request cannot be a job; the text names the thing, the rule and the remedy."""
+__all__ = ["Control", "InvalidJob", "UnknownJob"]
 
 
 class Control(Protocol):

@@ -27,8 +27,8 @@ from swell.model.event import (
     ResizeFailed,
     StepsReported,
     SuspendFailed,
-    WorkersLost,
     Woke,
+    WorkersLost,
 )
 from swell.model.job import Elasticity, Phase
 

@@ -18,7 +18,7 @@ from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang, WakeAt
 from swell.model.event import AnyEvent, JobWarned, StepsReported
 from swell.model.job import Elasticity, JobClass, Phase
-from swell.model.plan import JobPlan, Plan
+from swell.model.plan import Plan, Refusal
 from swell.model.view import JobView, Story
 
 #: Until a job's trial run is over, its finish is guessed: a minute from now, or its deadline.
@@ -107,7 +107,7 @@ class Core:
             record = self._state.records[job_id]
             record.estimated_finish_s = job_plan.finish_s
             if job_plan.refusal is not None:
-                self._refuse(record, job_plan)
+                self._refuse(record, job_plan.refusal)
                 continue
             if record.spec.job_class is JobClass.STRICT and not record.is_decided:
                 record.is_decided = record.is_promised = True
@@ -117,12 +117,11 @@ class Core:
                 self._state.tell(record, job_plan.reason.code, job_plan.reason.text)
             record.reason_code, record.reason = job_plan.reason.code, job_plan.reason.text
 
-    def _refuse(self, record: JobRecord, plan: JobPlan) -> None:
-        assert plan.refusal is not None
+    def _refuse(self, record: JobRecord, refusal: Refusal) -> None:
         record.is_decided = True
-        record.counter_offer_s = plan.refusal.earliest_deadline_s
-        record.message = plan.refusal.text
-        self._state.end(record, Phase.REJECTED, "refused", plan.refusal.text)
+        record.counter_offer_s = refusal.earliest_deadline_s
+        record.message = refusal.text
+        self._state.end(record, Phase.REJECTED, "refused", refusal.text)
 
     def _converge(self, plan: Plan) -> list[AnyCommand]:
         state = self._state
@@ -156,7 +155,8 @@ class Core:
     def _check(self) -> None:
         """No device belongs to two jobs. A failure here is a defect, not a condition."""
         held = [device for record in self._state.records.values() for device in record.held]
-        assert len(held) == len(set(held)), f"a device is held twice: {sorted(held)}"
+        if len(held) != len(set(held)):
+            raise RuntimeError(f"a device is held twice: {sorted(held)}")
 
     # ------------------------------------------------------------ what others may see
     @property

@@ -13,7 +13,7 @@ NEWEST_SHARE = 0.3
 
 
 class ChangeCosts(msgspec.Struct, kw_only=True):
-    """Expected pauses and start times of this installation. The first values are replaced by what it measures."""
+    """Expected pauses and start times of this installation: first guesses, replaced by what it measures."""
 
     pause_s: float = 0.1  #: of a resize, beyond copying the state
     start_s: float = 1.0  #: from a launch to the first step, where no profile says

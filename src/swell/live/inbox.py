@@ -1,0 +1,82 @@
+"""Where events wait until the head has time for them. Any thread puts, one takes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+import msgspec
+
+from swell.live.clock import WallClock
+from swell.model.event import AnyEvent, JobEvent, StepsReported
+
+#: Progress alone wakes the head at most so often: the journal stays small.
+REPORTS_WAIT_S = 1.0
+
+
+class Inbox:
+    """Events in order of arrival. Progress reports of one gang are folded into one."""
+
+    def __init__(self, clock: WallClock) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._events: list[AnyEvent] = []
+        self._is_urgent = False
+        self._reports_due_s: float | None = None
+
+    def put(self, event: AnyEvent) -> None:
+        with self._changed:
+            self._events.append(event)
+            if not isinstance(event, StepsReported):
+                self._is_urgent = True
+            elif self._reports_due_s is None:
+                self._reports_due_s = self._clock.now_s() + REPORTS_WAIT_S
+            self._changed.notify()
+
+    def take(self, until_s: float | None) -> list[AnyEvent]:
+        """All that is there, by `at_s`, as soon as there is anything to do; empty at `until_s`."""
+        with self._changed:
+            while not self._is_urgent:
+                dues_s = [due_s for due_s in (until_s, self._reports_due_s) if due_s is not None]
+                wait_s = min(dues_s) - self._clock.now_s() if dues_s else None
+                if wait_s is not None and wait_s <= 0:
+                    break
+                self._changed.wait(wait_s)
+            taken, self._events = self._events, []
+            self._is_urgent, self._reports_due_s = False, None
+        return sorted(fold_reports(taken), key=lambda event: event.at_s)
+
+
+def fold_reports(events: Iterable[AnyEvent]) -> list[AnyEvent]:
+    """The same events, with a gang's reports that nothing else of its job separates made one."""
+    folded: list[AnyEvent] = []
+    latest: dict[str, int] = {}  # job -> where its latest report is, unless something came after it
+    for event in events:
+        if not isinstance(event, StepsReported):
+            if isinstance(event, JobEvent):
+                latest.pop(event.job_id, None)
+            folded.append(event)
+            continue
+        place = latest.get(event.job_id)
+        earlier = folded[place] if place is not None else None
+        if place is not None and isinstance(earlier, StepsReported) and _is_same_gang(earlier, event):
+            folded[place] = _merge(earlier, event)
+        else:
+            latest[event.job_id] = len(folded)
+            folded.append(event)
+    return folded
+
+
+def _is_same_gang(earlier: StepsReported, later: StepsReported) -> bool:
+    return (earlier.generation, earlier.num_workers) == (later.generation, later.num_workers)
+
+
+def _merge(earlier: StepsReported, later: StepsReported) -> StepsReported:
+    pauses_s = [pause_s for pause_s in (earlier.pause_s, later.pause_s) if pause_s is not None]
+    return msgspec.structs.replace(
+        later,
+        step_s=earlier.step_s if later.step_s is None else later.step_s,
+        loss=earlier.loss if later.loss is None else later.loss,
+        metrics={**earlier.metrics, **later.metrics},
+        pause_s=sum(pauses_s) if pauses_s else None,
+    )

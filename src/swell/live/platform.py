@@ -1,0 +1,216 @@
+"""The platform while it is up: the head's thread, and what others may ask of it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from swell import __version__
+from swell.core.core import Core
+from swell.core.loop import run
+from swell.core.ports import Journal
+from swell.live.board import Board
+from swell.live.clock import WallClock
+from swell.live.inbox import Inbox
+from swell.live.recovery import Entry as JournalEntry
+from swell.live.recovery import changed_nodes, digest, missing_gangs, replay
+from swell.live.world import Hands, LiveWorld
+from swell.model.cluster import Node
+from swell.model.command import AnyCommand
+from swell.model.errors import InvalidJob, UnknownJob
+from swell.model.event import AnyEvent, CancelRequested, DrainRequested, JobSubmitted, Opened
+from swell.model.job import Elasticity, JobClass, JobSpec
+from swell.model.view import ClusterView, JobView, Story
+
+#: After so many batches they are folded into one state.
+FOLD_AFTER = 500
+#: `down` waits so long for checkpoints before it ends the processes anyway.
+DRAIN_S = 60.0
+#: A submission is answered once it is in the journal; that takes milliseconds.
+SUBMIT_TIMEOUT_S = 10.0
+
+
+class History(Protocol):
+    """A state, and the batches after it."""
+
+    @property
+    def state(self) -> bytes | None: ...
+    @property
+    def entries(self) -> Iterable[JournalEntry]: ...
+
+
+class Store(Journal, Protocol):
+    """A journal with an archive."""
+
+    def note_commands(self, seq: int, digest: str) -> None: ...
+    def fold(self, state: bytes, ended: Sequence[JobView], stories: Sequence[tuple[str, Story]]) -> int: ...
+    def stories(self, job_id: str) -> list[Story]: ...
+    def archived_jobs(self) -> list[JobView]: ...
+    def archived_job(self, job_id: str) -> JobView | None: ...
+    def close(self) -> None: ...
+    @property
+    def last_seq(self) -> int: ...
+    @property
+    def bytes_on_disk(self) -> int: ...
+
+
+class Executor(Hands, Protocol):
+    """Hands that outlive the daemon."""
+
+    def start(self, deliver: Callable[[AnyEvent], None]) -> frozenset[str]:
+        """Begin, or adopt what runs. Returns the jobs whose gangs live, or whose end is yet to be told."""
+
+    def acknowledge(self) -> None:
+        """All that was delivered and handled so far is in the journal."""
+
+    def shut_down(self) -> None:
+        """End every process and wait until all are gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Where and what the platform is."""
+
+    jobs_dir: Path
+    policy: str
+    nodes: Sequence[Node]
+
+
+class Platform:
+    """Ties the head to its world; implements what the control API needs."""
+
+    def __init__(self, site: Site, core: Core, store: Store, executor: Executor) -> None:
+        self._site = site
+        self._core = core
+        self._store = store
+        self._executor = executor
+        self._clock = WallClock(core.now_s)
+        self._inbox = Inbox(self._clock)
+        self._board = Board()
+        self._started_s = self._clock.now_s()
+        self._is_stopping = False
+        self._drain_until_s: float | None = None
+        self._folded_seq = store.last_seq
+        self._world = LiveWorld(
+            self._inbox, self._clock, executor, self._end_turn, self._is_over, lambda: self._drain_until_s
+        )
+
+    # ------------------------------------------------------------ the head's thread
+    def recover(self, history: History) -> None:
+        """Bring the head to where the journal ends."""
+        if history.state is not None:
+            self._core.load(history.state)
+        for _ in replay(self._core, history.entries):
+            self._board.post(self._core)
+        self._board.post(self._core)
+
+    def run(self) -> None:
+        """Until the platform has been asked to stop and every job has left its devices."""
+        now_s = self._clock.now_s()
+        alive = self._executor.start(self._inbox.put)
+        self._inbox.put(Opened(at_s=now_s))
+        for event in changed_nodes(self._core.cluster, self._site.nodes, now_s):
+            self._inbox.put(event)
+        for event in missing_gangs(self._core, alive, now_s):
+            self._inbox.put(event)
+        for command in self._core.under_way():
+            self._world.perform(command)
+        run(self._world, self._store, self._core)
+        self._fold()
+
+    def _end_turn(self, commands: Sequence[AnyCommand]) -> None:
+        """Show what came of the turn, and let go of what is now safe in the journal."""
+        if self._store.last_seq:
+            self._store.note_commands(self._store.last_seq, digest(commands))
+        self._board.post(self._core)
+        self._executor.acknowledge()
+        if self._is_stopping and self._core.is_draining and self._drain_until_s is None:
+            self._drain_until_s = self._clock.now_s() + DRAIN_S
+        if self._store.last_seq - self._folded_seq >= FOLD_AFTER:
+            self._fold()
+
+    def _fold(self) -> None:
+        ended, stories = self._board.drain()
+        self._folded_seq = self._store.fold(self._core.save(), ended, stories)
+        self._board.folded(ended)
+
+    def _is_over(self) -> bool:
+        if not (self._is_stopping and self._core.is_draining):
+            return False  # the journal of a platform killed while stopping still says that it drains
+        is_late = self._drain_until_s is not None and self._clock.now_s() >= self._drain_until_s
+        return self._core.is_idle or is_late
+
+    # ------------------------------------------------------------ any thread
+    def now_s(self) -> float:
+        return self._clock.now_s()
+
+    def submit(self, spec: JobSpec) -> str:
+        """The new job's id, once the job is in the journal. Raises InvalidJob."""
+        self._check(spec)
+        job_id = f"{spec.name}-{secrets.token_hex(3)}"
+        self._inbox.put(JobSubmitted(at_s=self.now_s(), job_id=job_id, spec=spec))
+        if not self._board.wait_for(job_id, SUBMIT_TIMEOUT_S):
+            raise InvalidJob(
+                f"job {job_id!r} was not taken within {SUBMIT_TIMEOUT_S:g} s: the platform is stopping or "
+                "stuck; see its log, and `swell jobs` before you submit again"
+            )
+        return job_id
+
+    def _check(self, spec: JobSpec) -> None:
+        needed = spec.min_workers * spec.devices_per_worker
+        there = sum(len(node.devices) for node in self._site.nodes)
+        if needed > there:
+            raise InvalidJob(
+                f"job {spec.name!r} asks for at least {needed} devices but the cluster has {there}; "
+                "lower its smallest number of workers or add nodes"
+            )
+        if spec.elasticity is Elasticity.RESTART and spec.job_class is JobClass.STRICT:
+            raise InvalidJob(
+                f"job {spec.name!r} cannot be strict: a promise needs progress reports, and a script that "
+                "does not use swell.train makes none; use class soft, or swell.train.elastic in the script"
+            )
+
+    def cancel(self, job_id: str) -> None:
+        if self.job(job_id).finished_s is None:
+            self._inbox.put(CancelRequested(at_s=self.now_s(), job_id=job_id))
+
+    def jobs(self) -> list[JobView]:
+        recent = {view.id: view for view in self._board.jobs()}
+        old = [view for view in self._store.archived_jobs() if view.id not in recent]
+        return sorted([*old, *recent.values()], key=lambda view: (view.submitted_s, view.id))
+
+    def job(self, job_id: str) -> JobView:
+        view = self._board.job(job_id) or self._store.archived_job(job_id)
+        if view is None:
+            raise UnknownJob(f"there is no job {job_id!r}; `swell jobs` lists those there are")
+        return view
+
+    def stories(self, job_id: str) -> list[Story]:
+        self.job(job_id)
+        return [*self._store.stories(job_id), *self._board.stories(job_id)]
+
+    def log_dir(self, job_id: str) -> Path:
+        return self._site.jobs_dir / self.job(job_id).id
+
+    def cluster(self) -> ClusterView:
+        nodes = self._board.nodes()
+        owners = [owner for node in nodes for owner in node.devices.values()]
+        return ClusterView(
+            version=__version__,
+            policy=self._site.policy,
+            now_s=self.now_s(),
+            started_s=self._started_s,
+            nodes=nodes,
+            num_devices=len(owners),
+            num_free=owners.count(None),
+            num_stale_reports=self._board.num_stale,
+            journal_bytes=self._store.bytes_on_disk,
+        )
+
+    def stop(self) -> None:
+        """Suspend every job, then let `run` return."""
+        self._is_stopping = True
+        self._inbox.put(DrainRequested(at_s=self.now_s()))

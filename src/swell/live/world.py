@@ -1,0 +1,68 @@
+"""The live world: an inbox, one timer, and the hands that do what the head commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from swell.live.clock import WallClock
+from swell.live.inbox import Inbox
+from swell.model.command import AnyCommand, WakeAt
+from swell.model.event import AnyEvent, Woke
+
+
+class Hands(Protocol):
+    """Whoever starts and stops processes."""
+
+    def perform(self, command: AnyCommand) -> None:
+        """Begin it and return; what comes of it is an event."""
+
+
+class LiveWorld:
+    """Implements `core.ports.World`.
+
+    Args:
+        end_turn: called before each wait, with the commands of the turn that is over.
+        is_over: whether the world ends now.
+        deadline_s: when a wait ends without an event, beside the head's own timer.
+    """
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        clock: WallClock,
+        hands: Hands,
+        end_turn: Callable[[Sequence[AnyCommand]], None],
+        is_over: Callable[[], bool],
+        deadline_s: Callable[[], float | None],
+    ) -> None:
+        self._inbox = inbox
+        self._clock = clock
+        self._hands = hands
+        self._end_turn = end_turn
+        self._is_over = is_over
+        self._deadline_s = deadline_s
+        self._wake_s: float | None = None
+        self._performed: list[AnyCommand] = []
+
+    def next_events(self) -> Sequence[AnyEvent]:
+        """All that is due. Before it waits, the turn that is over is brought to its end."""
+        performed, self._performed = self._performed, []
+        self._end_turn(performed)
+        while not self._is_over():
+            dues_s = [due_s for due_s in (self._wake_s, self._deadline_s()) if due_s is not None]
+            batch = self._inbox.take(min(dues_s) if dues_s else None)
+            now_s = self._clock.now_s()
+            if self._wake_s is not None and now_s >= self._wake_s:
+                self._wake_s = None
+                batch.append(Woke(at_s=now_s))
+            if batch:
+                return batch
+        return ()
+
+    def perform(self, command: AnyCommand) -> None:
+        self._performed.append(command)
+        if isinstance(command, WakeAt):
+            self._wake_s = command.at_s  # only the latest request counts
+        else:
+            self._hands.perform(command)

@@ -1,0 +1,11 @@
+"""What a user may have got wrong. Each text names the thing, the rule and the remedy."""
+
+from __future__ import annotations
+
+
+class InvalidJob(ValueError):
+    """The request cannot be a job."""
+
+
+class UnknownJob(LookupError):
+    """No job has this id."""
