@@ -1,0 +1,177 @@
+"""A platform on a real journal and a real clock, with hands that are quick and obedient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from swell.core.core import Core, CoreSettings
+from swell.core.planner import Planner
+from swell.live.platform import Platform, Site
+from swell.model.cluster import Cluster, Node
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangResized,
+    GangStarted,
+    GangSuspended,
+    JobProfiled,
+    Outcome,
+    StepsReported,
+)
+from swell.model.job import EndCondition, JobSpec, Profile
+from swell.model.plan import Allocation, Placement, Reason
+from swell.model.snapshot import FloatArray, IntArray, Snapshot
+from swell.store.journal import SqlJournal
+
+NODE = Node(name="node0", kind="cpu", devices=("node0/0", "node0/1"))
+PROFILE = Profile(
+    device_kind="cpu",
+    compute_s={8: 0.1, 4: 0.05},
+    allreduce_s={2: 0.01},
+    grad_bytes=4,
+    state_bytes=8,
+    samples_per_epoch=80,
+    start_s=0.1,
+)
+
+
+def spec(name: str = "a", **changes: Any) -> JobSpec:
+    known: dict[str, Any] = {
+        "entry": "x:y",
+        "workdir": "/",
+        "global_batch": 8,
+        "end": EndCondition(steps=100),
+    }
+    return JobSpec(name=name, **(known | changes))
+
+
+class OneDeviceEach:
+    """A policy: one worker for each job, in order of arrival."""
+
+    name = "one"
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        order = sorted(range(snapshot.num_jobs), key=lambda row: (snapshot.submitted_s[row], row))
+        workers = np.zeros(snapshot.num_jobs, dtype=np.int64)
+        workers[order[: snapshot.num_devices]] = 1
+        return Allocation(
+            workers=workers,
+            floor=np.zeros_like(workers),
+            finish_s=np.full(snapshot.num_jobs, snapshot.now_s + 1.0),
+            reasons=tuple(Reason("one", "has one device") for _ in workers),
+            refusals={},
+            wake_s=math.inf,
+        )
+
+
+class FirstFree:
+    """A placer: what a job holds, then the first devices nobody has."""
+
+    def place(
+        self,
+        cluster: Cluster,
+        wanted: Mapping[str, int],
+        held: Mapping[str, tuple[str, ...]],
+        pinned: frozenset[str],
+    ) -> Placement:
+        taken = {device for job in held for device in held[job]}
+        free = [device for device in cluster.devices() if device not in taken]
+        devices = {}
+        for job, num in wanted.items():
+            mine = [device for device in held.get(job, ())]
+            while len(mine) < num and free:
+                mine.append(free.pop(0))
+            if mine:
+                devices[job] = tuple(mine)
+        return Placement(devices=devices, moved=frozenset())
+
+
+class Linear:
+    """A belief: k workers are k times as fast as one."""
+
+    margin_share = 0.0
+
+    def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None: ...
+    def learn_rate(self, job_id: str, num_workers: int, step_s: float) -> None: ...
+    def forget(self, job_id: str) -> None: ...
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+    def rates_per_s(self, job_id: str, sizes: IntArray) -> FloatArray:
+        return sizes.astype(np.float64)
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+
+class Hands:
+    """Does everything at once and says so; `gangs` outlive the platform as an agent's would."""
+
+    def __init__(self) -> None:
+        self.gangs: dict[str, int] = {}
+        self.performed: list[AnyCommand] = []
+        self.is_obedient = True
+        self.num_acknowledged = 0
+        self.deliver: Callable[[AnyEvent], None] = lambda event: None
+
+    def start(self, deliver: Callable[[AnyEvent], None]) -> frozenset[str]:
+        self.deliver = deliver
+        return frozenset(self.gangs)
+
+    def acknowledge(self) -> None:
+        self.num_acknowledged += 1
+
+    def shut_down(self) -> None:
+        self.gangs.clear()
+
+    def perform(self, command: AnyCommand) -> None:
+        self.performed.append(command)
+        if self.is_obedient:
+            for event in self.answer(command):
+                self.deliver(event)
+
+    def answer(self, command: AnyCommand) -> list[AnyEvent]:
+        match command:
+            case ProfileJob(job_id=job_id):
+                return [JobProfiled(at_s=0.0, job_id=job_id, profile=PROFILE)]
+            case LaunchGang(job_id=job_id, generation=generation):
+                self.gangs[job_id] = generation
+                return [
+                    GangStarted(at_s=0.0, job_id=job_id, generation=generation, steps=0, pids=(generation,))
+                ]
+            case ResizeGang(job_id=job_id, generation=generation):
+                return [GangResized(at_s=0.0, job_id=job_id, generation=generation, steps=1, pids=())]
+            case SuspendGang(job_id=job_id, generation=generation):
+                del self.gangs[job_id]
+                return [GangSuspended(at_s=0.0, job_id=job_id, generation=generation, steps=7)]
+            case StopGang(job_id=job_id, generation=generation):
+                return [self.ended(job_id, Outcome.STOPPED, generation)]
+        return []
+
+    def ended(self, job_id: str, outcome: Outcome, generation: int | None = None) -> AnyEvent:
+        known = self.gangs.pop(job_id, 1)
+        return GangEnded(
+            at_s=0.0, job_id=job_id, generation=generation or known, outcome=outcome, steps=100, message=""
+        )
+
+    def report(self, job_id: str, steps: int) -> AnyEvent:
+        return StepsReported(
+            at_s=0.0, job_id=job_id, generation=self.gangs[job_id], steps=steps, num_workers=1, step_s=0.1
+        )
+
+
+def new_core() -> Core:
+    return Core(Planner(OneDeviceEach(), FirstFree()), Linear(), CoreSettings())
+
+
+def new_platform(folder: Path, hands: Hands) -> tuple[Platform, SqlJournal]:
+    journal = SqlJournal(folder / "journal.db")
+    site = Site(jobs_dir=folder / "jobs", policy="one", nodes=(NODE,))
+    platform = Platform(site, new_core(), journal, hands)
+    platform.recover(journal.history())
+    return platform, journal

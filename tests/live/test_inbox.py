@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.live.clock import WallClock
+from swell.live.inbox import Inbox, fold_reports
+from swell.model.event import AnyEvent, GangResized, StepsReported, Woke
+
+
+def report(job: str, generation: int, steps: int, **changes: object) -> StepsReported:
+    known = {"at_s": float(steps), "num_workers": generation, "metrics": {}}
+    return StepsReported(job_id=job, generation=generation, steps=steps, **(known | changes))  # type: ignore[arg-type]
+
+
+def resized(job: str, generation: int) -> GangResized:
+    return GangResized(at_s=0.0, job_id=job, generation=generation, steps=0, pids=())
+
+
+EVENTS = st.lists(
+    st.one_of(
+        st.builds(
+            report,
+            st.sampled_from("ab"),
+            st.integers(1, 2),
+            st.integers(0, 50),
+            pause_s=st.none() | st.just(0.5),
+        ),
+        st.builds(resized, st.sampled_from("ab"), st.integers(1, 2)),
+        st.just(Woke(at_s=0.0)),
+    ),
+    max_size=30,
+)
+
+
+@given(EVENTS)
+def test_folding_drops_no_other_event_and_keeps_their_order(events: list[AnyEvent]) -> None:
+    def others(of: list[AnyEvent]) -> list[AnyEvent]:
+        return [event for event in of if not isinstance(event, StepsReported)]
+
+    assert others(fold_reports(events)) == others(events)
+
+
+@given(EVENTS)
+def test_folding_keeps_the_sum_of_pauses_and_the_last_word_of_each_job(events: list[AnyEvent]) -> None:
+    folded = fold_reports(events)
+
+    def reports(of: list[AnyEvent], job: str) -> list[StepsReported]:
+        return [event for event in of if isinstance(event, StepsReported) and event.job_id == job]
+
+    for job in "ab":
+        before, after = reports(events, job), reports(folded, job)
+        assert sum(r.pause_s or 0.0 for r in before) == sum(r.pause_s or 0.0 for r in after)
+        assert [r.steps for r in before[-1:]] == [r.steps for r in after[-1:]]
+
+
+@given(EVENTS)
+def test_a_report_never_crosses_an_event_of_its_job(events: list[AnyEvent]) -> None:
+    """Between two changes of a gang at least one report stays, if there was one."""
+    folded = fold_reports(events)
+
+    def shape(of: list[AnyEvent], job: str) -> list[str]:
+        kinds = [type(event).__name__ for event in of if getattr(event, "job_id", None) == job]
+        return [
+            kind for at, kind in enumerate(kinds) if kind != "StepsReported" or kinds[at - 1 : at] != [kind]
+        ]
+
+    for job in "ab":
+        assert shape(folded, job) == shape(events, job)
+
+
+def test_folding_keeps_what_the_later_report_does_not_say() -> None:
+    first = report("a", 1, 5, loss=0.5, metrics={"accuracy": 0.9}, step_s=0.1)
+    second = report("a", 1, 9)
+    (merged,) = fold_reports([first, second])
+    assert isinstance(merged, StepsReported)
+    assert (merged.steps, merged.loss, merged.metrics, merged.step_s) == (9, 0.5, {"accuracy": 0.9}, 0.1)
+
+
+@dataclass
+class Stopped(WallClock):
+    """A clock the test turns."""
+
+    at_s: float = 0.0
+
+    def now_s(self) -> float:
+        return self.at_s
+
+
+def test_the_batch_comes_in_order_of_time() -> None:
+    inbox = Inbox(WallClock())
+    for at_s in (3.0, 1.0, 2.0):
+        inbox.put(Woke(at_s=at_s))
+    assert [event.at_s for event in inbox.take(None)] == [1.0, 2.0, 3.0]
+
+
+def test_a_timer_that_is_due_ends_the_wait_with_nothing() -> None:
+    clock = Stopped(at_s=10.0)
+    assert Inbox(clock).take(until_s=9.0) == []
+
+
+def test_progress_alone_waits_for_company_and_anything_else_brings_it_along() -> None:
+    clock = Stopped()
+    inbox = Inbox(clock)
+    inbox.put(report("a", 1, 5))
+    assert inbox.take(until_s=0.0) == [report("a", 1, 5)]  # a due timer takes along what is there
+    inbox.put(report("a", 1, 6))
+    inbox.put(Woke(at_s=0.0))
+    assert len(inbox.take(until_s=None)) == 2
+
+
+def test_a_put_from_another_thread_ends_the_wait() -> None:
+    inbox = Inbox(WallClock())
+    taken: list[AnyEvent] = []
+    taker = threading.Thread(target=lambda: taken.extend(inbox.take(None)))
+    taker.start()
+    inbox.put(Woke(at_s=1.0))
+    taker.join(timeout=10)
+    assert taken == [Woke(at_s=1.0)]

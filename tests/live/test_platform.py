@@ -1,0 +1,174 @@
+"""The whole live room: real journal, real threads, obedient hands."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from swell.live.platform import Platform
+from swell.live.recovery import compare, replay
+from swell.model.errors import InvalidJob, UnknownJob
+from swell.model.event import Outcome
+from swell.model.job import Elasticity, JobClass, Phase
+from swell.store.journal import SqlJournal
+
+from .parts import Hands, new_core, new_platform, spec
+
+PATIENCE_S = 20.0
+
+
+@contextmanager
+def running(folder: Path, hands: Hands) -> Iterator[Platform]:
+    """A platform at work in a thread of its own; stopped in good order at the end."""
+    platform, journal = new_platform(folder, hands)
+    thread = threading.Thread(target=platform.run)
+    thread.start()
+    try:
+        yield platform
+    finally:
+        platform.stop()
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+        journal.close()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for another thread, as a user who polls does."""
+    waiter = threading.Event()
+    for _ in range(int(PATIENCE_S / 0.01)):
+        if condition():
+            return
+        waiter.wait(0.01)
+    raise AssertionError("waited in vain")
+
+
+def test_a_job_is_profiled_launched_and_ended(tmp_path: Path) -> None:
+    hands = Hands()
+    with running(tmp_path, hands) as platform:
+        job_id = platform.submit(spec())
+        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        hands.deliver(hands.report(job_id, 60))
+        until(lambda: platform.job(job_id).steps >= 60)
+        hands.deliver(hands.ended(job_id, Outcome.SUCCEEDED))
+        until(lambda: platform.job(job_id).phase is Phase.SUCCEEDED)
+        codes = [story.code for story in platform.stories(job_id)]
+        assert codes[0] == "submitted" and codes[-1] == "succeeded" and "decided" in codes
+        assert platform.cluster().num_free == 2
+
+
+def test_an_answer_to_submit_means_that_the_job_is_in_the_journal(tmp_path: Path) -> None:
+    with running(tmp_path, Hands()) as platform:
+        job_id = platform.submit(spec())
+        reader = SqlJournal(tmp_path / "journal.db")
+        written = [event for entry in reader.history().entries for event in entry.batch]
+        assert job_id in [getattr(event, "job_id", None) for event in written]
+        reader.close()
+
+
+def test_stopping_suspends_jobs_and_the_next_platform_goes_on_with_them(tmp_path: Path) -> None:
+    hands = Hands()
+    with running(tmp_path, hands) as platform:
+        job_id = platform.submit(spec())
+        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+    assert hands.gangs == {}
+    with running(tmp_path, hands) as platform:
+        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        assert platform.job(job_id).generation == 2
+
+
+def as_if_killed(folder: Path, hands: Hands) -> tuple[Path, Hands]:
+    """What a kill -9 at this moment leaves: the journal on disk, and gangs that do not notice."""
+    left = folder / "left"
+    left.mkdir()
+    with sqlite3.connect(folder / "journal.db") as source, sqlite3.connect(left / "journal.db") as target:
+        source.backup(target)
+    survivors = Hands()
+    survivors.gangs = dict(hands.gangs)
+    return left, survivors
+
+
+def test_a_platform_that_was_killed_adopts_what_runs(tmp_path: Path) -> None:
+    hands = Hands()
+    with running(tmp_path, hands) as first:
+        job_id = first.submit(spec())
+        until(lambda: first.job(job_id).phase is Phase.RUNNING)
+        left, survivors = as_if_killed(tmp_path, hands)
+    with running(left, survivors) as second:
+        until(lambda: second.cluster().num_free == 1)
+        assert second.job(job_id).phase is Phase.RUNNING
+        assert second.job(job_id).generation == 1
+        assert survivors.performed == []
+
+
+def test_a_command_that_was_never_answered_is_said_again(tmp_path: Path) -> None:
+    hands = Hands()
+    hands.is_obedient = False
+    with running(tmp_path, hands) as first:
+        job_id = first.submit(spec())
+        until(lambda: len(hands.performed) == 1)
+        left, survivors = as_if_killed(tmp_path, hands)
+    with running(left, survivors) as second:
+        until(lambda: second.job(job_id).phase is Phase.RUNNING)
+
+
+def test_gangs_that_are_gone_are_started_again(tmp_path: Path) -> None:
+    hands = Hands()
+    with running(tmp_path, hands) as first:
+        job_id = first.submit(spec())
+        until(lambda: first.job(job_id).phase is Phase.RUNNING)
+        left, survivors = as_if_killed(tmp_path, hands)
+    survivors.gangs.clear()  # the machine was restarted
+    with running(left, survivors) as second:
+        until(lambda: second.job(job_id).phase is Phase.RUNNING and second.job(job_id).generation == 2)
+
+
+def test_the_journal_leads_to_the_same_commands(tmp_path: Path) -> None:
+    hands = Hands()
+    with running(tmp_path, hands) as platform:
+        ids = [platform.submit(spec(name)) for name in "abc"]
+        until(lambda: sum(platform.job(i).phase is Phase.RUNNING for i in ids) == 2)
+        reader = SqlJournal(tmp_path / "journal.db")
+        result = compare(replay(new_core(), reader.history().entries))
+        reader.close()
+        assert result.is_equal and result.num_compared > 0 and result.num_commands >= 5
+
+
+def test_cancel_ends_a_waiting_and_a_running_job(tmp_path: Path) -> None:
+    hands = Hands()
+    with running(tmp_path, hands) as platform:
+        ids = [platform.submit(spec(name)) for name in "abc"]
+        until(lambda: sum(platform.job(i).phase is Phase.RUNNING for i in ids) == 2)
+        for job_id in ids:
+            platform.cancel(job_id)
+        until(lambda: all(platform.job(i).phase is Phase.CANCELLED for i in ids))
+        platform.cancel(ids[0])  # no effect on a job that has ended
+        assert platform.job(ids[0]).phase is Phase.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"min_workers": 3}, "the cluster has 2"),
+        (
+            {"elasticity": Elasticity.RESTART, "job_class": JobClass.STRICT, "deadline_s": 9e9},
+            "progress reports",
+        ),
+    ],
+)
+def test_a_job_that_can_never_run_is_refused_before_it_is_one(
+    tmp_path: Path, changes: dict[str, object], words: str
+) -> None:
+    with running(tmp_path, Hands()) as platform:
+        with pytest.raises(InvalidJob, match=words):
+            platform.submit(spec(**changes))
+        assert platform.jobs() == []
+
+
+def test_unknown_jobs_are_named(tmp_path: Path) -> None:
+    with running(tmp_path, Hands()) as platform, pytest.raises(UnknownJob, match="'nobody'"):
+        platform.cancel("nobody")
