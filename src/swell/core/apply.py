@@ -118,6 +118,7 @@ def _(event: DrainRequested, state: HeadState) -> None:
 @_apply.register
 def _(event: Opened, state: HeadState) -> None:
     state.is_draining = False
+    state.policy = event.policy or state.policy
 
 
 # ---------------------------------------------------------------- events about a known job

@@ -99,7 +99,8 @@ class Core:
             [state.records[job_id].held_back_until_s > state.now_s for job_id in snapshot.job_ids], dtype=bool
         )
         state.planned_s = state.now_s
-        return self._planner.plan(snapshot, state.table.pinned() | is_held_back, state.cluster, held)
+        planner = self._planner.named(state.policy) if state.policy else self._planner
+        return planner.plan(snapshot, state.table.pinned() | is_held_back, state.cluster, held)
 
     def _decide(self, plan: Plan) -> None:
         """Admit or refuse those who wait for it, and keep everybody's reason and estimate."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,8 +16,15 @@ from swell.model.snapshot import BoolArray, IntArray, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Planner:
+    """Args: `others` are the policies, by name, that the platform may be switched to."""
+
     policy: Policy
     placer: Placer
+    others: Mapping[str, Policy] = field(default_factory=dict)
+
+    def named(self, policy: str) -> Planner:
+        """This planner with the policy of that name. Raises KeyError."""
+        return self if policy == self.policy.name else replace(self, policy=self.others[policy])
 
     def plan(
         self,

@@ -29,6 +29,7 @@ class Saved(msgspec.Struct, kw_only=True):
     planned_s: float
     wake_s: float | None
     is_draining: bool
+    policy: str
 
 
 class HeadState:
@@ -44,6 +45,7 @@ class HeadState:
         self.planned_s = 0.0
         self.wake_s: float | None = None
         self.is_draining = False
+        self.policy = ""  #: empty: the one the core was made with
         self.table = JobTable(gang_sizes(0))
         self.stories: list[tuple[str, Story]] = []  #: of this turn; drained by whoever keeps them
         self.ended: list[JobRecord] = []  #: of this turn; the head forgets them
@@ -125,6 +127,7 @@ class HeadState:
             planned_s=self.planned_s,
             wake_s=self.wake_s,
             is_draining=self.is_draining,
+            policy=self.policy,
         )
         return msgspec.json.encode(saved)
 
@@ -132,7 +135,7 @@ class HeadState:
         saved = msgspec.json.decode(data, type=Saved)
         self.now_s, self.costs, self.num_stale = saved.now_s, saved.costs, saved.num_stale
         self.planned_s, self.wake_s = saved.planned_s, saved.wake_s
-        self.is_draining = saved.is_draining
+        self.is_draining, self.policy = saved.is_draining, saved.policy
         self.belief.restore(saved.belief)
         self.records = {record.id: record for record in saved.records}
         self._dirty = set(self.records)

@@ -111,7 +111,7 @@ class Platform:
         """Until the platform has been asked to stop and every job has left its devices."""
         now_s = self._clock.now_s()
         alive = self._executor.start(self._inbox.put)
-        self._inbox.put(Opened(at_s=now_s))
+        self._inbox.put(Opened(at_s=now_s, policy=self._site.policy))
         for event in changed_nodes(self._core.cluster, self._site.nodes, now_s):
             self._inbox.put(event)
         for event in missing_gangs(self._core, alive, now_s):

@@ -131,7 +131,9 @@ class DrainRequested(Event, frozen=True, kw_only=True):
 
 
 class Opened(Event, frozen=True, kw_only=True):
-    """The platform is up (again): jobs may run."""
+    """The platform is up (again): jobs may run, and this policy decides about them from here on."""
+
+    policy: str = ""  #: empty: the one it had
 
 
 AnyEvent = (
