@@ -1,0 +1,15 @@
+"""How the API answers: JSON, and failures as `{"error": text}`."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from swell.store.coding import encode
+
+
+def answer(value: object, status: int = 200) -> Response:
+    return Response(encode(value), status, media_type="application/json")
+
+
+def failure(status: int, text: str) -> Response:
+    return answer({"error": text}, status)

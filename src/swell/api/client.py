@@ -1,0 +1,219 @@
+"""A running platform from Python: `swell.connect().submit(script="train.py", ...)`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+from swell.api.control import InvalidJob, UnknownJob
+from swell.api.job_file import load
+from swell.api.logs import LogChunk
+from swell.api.submission import Submission, parse
+from swell.model.job import JobClass, Phase
+from swell.model.view import ClusterView, JobView, Story
+from swell.store.coding import decoder, encode
+from swell.store.folder import Endpoint, StateFolder
+
+T = TypeVar("T")
+
+#: Seconds between two looks at a job that is waited for, and for an answer of the platform.
+LOOK_EVERY_S = 0.2
+ANSWER_WITHIN_S = 30.0
+
+
+class NoPlatform(ConnectionError):
+    """Nothing answers for the state folder."""
+
+
+class ApiError(RuntimeError):
+    """The platform refused a request, or failed at it."""
+
+
+def has_ended(job: JobView) -> bool:
+    return job.phase.is_end
+
+
+def has_verdict(job: JobView) -> bool:
+    """A strict job was promised its deadline or refused; other jobs need no verdict."""
+    return job.is_promised or job.phase.is_end or job.job_class is not JobClass.STRICT
+
+
+def is_refused(job: JobView) -> bool:
+    return job.phase is Phase.REJECTED
+
+
+def connect(state: str | os.PathLike[str] | None = None) -> Client:
+    """The platform of a state folder; by default that of `swell up` without options.
+
+    Raises:
+        NoPlatform: none is running.
+    """
+    folder = StateFolder(state)
+    endpoint = folder.read_endpoint()
+    if endpoint is None or not _is_ours(endpoint.pid):
+        raise _no_platform(folder)
+    client = Client(folder, endpoint, folder.read_token())
+    try:
+        client.health()
+    except (NoPlatform, ApiError) as error:  # another program has the port by now
+        client.close()
+        raise _no_platform(folder) from error
+    return client
+
+
+class Client:
+    """Calls of the control API. Made by `connect`; close it, or use it in a `with` statement."""
+
+    def __init__(self, folder: StateFolder, endpoint: Endpoint, token: str) -> None:
+        self.folder = folder
+        self.endpoint = endpoint
+        self._http = httpx.Client(
+            base_url=endpoint.url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=ANSWER_WITHIN_S,
+            trust_env=False,  # no proxy stands between us and ourselves
+        )
+
+    def submit(self, **fields: Any) -> str:
+        """Submit a job and return its id. Keywords are the fields of a job file; `job_class` is `class`.
+
+        Relative paths start at the current folder.
+
+        Raises:
+            InvalidJob: names the field, the rule and the remedy.
+        """
+        given = {name: _plain(value) for name, value in fields.items() if value is not None}
+        if "job_class" in given:
+            given["class"] = given.pop("job_class")
+        return self._submit(parse(given).anchored(Path.cwd()))
+
+    def submit_file(self, path: str | os.PathLike[str]) -> list[str]:
+        """Submit every job of a YAML file, or none if one of them is wrong; returns their ids.
+
+        Raises:
+            InvalidJob: names the file, the line, the rule and the remedy.
+        """
+        jobs = load(Path(path))
+        for job in jobs:
+            job.to_spec(time.time())
+        return [self._submit(job.submission.anchored(job.path.parent)) for job in jobs]
+
+    def jobs(self) -> list[JobView]:
+        """All jobs, ended ones too, oldest first."""
+        return self._get("/v1/jobs", list[JobView])
+
+    def job(self, job_id: str) -> JobView:
+        """Raises UnknownJob."""
+        return self._get(_path(job_id), JobView)
+
+    def cancel(self, job_id: str) -> None:
+        """Raises UnknownJob; no effect on a job that has ended."""
+        self._call("POST", f"{_path(job_id)}/cancel")
+
+    def stories(self, job_id: str) -> list[Story]:
+        """What happened to the job and why, oldest first. Raises UnknownJob."""
+        return self._get(f"{_path(job_id)}/stories", list[Story])
+
+    def logs(
+        self, job_id: str, offsets: Mapping[int, int] | None = None, worker: int | None = None
+    ) -> list[LogChunk]:
+        """What the workers printed, from byte `offsets[worker]` of each on. Raises UnknownJob."""
+        query = {"offset": ",".join(f"{number}:{offset}" for number, offset in (offsets or {}).items())}
+        if worker is not None:
+            query["worker"] = str(worker)
+        return self._get(f"{_path(job_id)}/logs", list[LogChunk], query)
+
+    def wait(
+        self, job_id: str, until: Callable[[JobView], bool] = has_ended, timeout_s: float | None = None
+    ) -> JobView:
+        """The job, as soon as `until` is true of it.
+
+        Raises:
+            TimeoutError: it is not after `timeout_s`.
+        """
+        give_up_s = time.monotonic() + timeout_s if timeout_s is not None else float("inf")
+        while not until(job := self.job(job_id)):
+            if time.monotonic() >= give_up_s:
+                raise TimeoutError(f"job {job_id!r} is {job.phase} after {timeout_s:g} s; wait longer")
+            time.sleep(LOOK_EVERY_S)
+        return job
+
+    def cluster(self) -> ClusterView:
+        return self._get("/v1/cluster", ClusterView)
+
+    def stop(self) -> None:
+        """Suspend every job and end the platform; returns before that is done."""
+        self._call("POST", "/v1/stop")
+
+    def health(self) -> None:
+        """Raises NoPlatform or ApiError if the platform does not answer as itself."""
+        found = self._get("/v1/health", dict[str, Any])
+        if found.get("pid") != self.endpoint.pid:
+            raise _no_platform(self.folder)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _submit(self, submission: Submission) -> str:
+        content = self._call("POST", "/v1/jobs", content=encode(submission))
+        job_id: str = decoder(dict[str, str]).decode(content)["id"]
+        return job_id
+
+    def _get(self, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> T:
+        content: T = decoder(kind).decode(self._call("GET", path, query=query))
+        return content
+
+    def _call(
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, content: bytes | None = None
+    ) -> bytes:
+        try:
+            response = self._http.request(method, path, params=query, content=content)
+        except httpx.TransportError as error:
+            raise _no_platform(self.folder) from error
+        if response.is_success:
+            return response.content
+        kind = {404: UnknownJob, 422: InvalidJob}.get(response.status_code, ApiError)
+        raise kind(_error_text(response))
+
+
+def _path(job_id: str) -> str:
+    return f"/v1/jobs/{quote(job_id, safe='')}"
+
+
+def _error_text(response: httpx.Response) -> str:
+    try:
+        return str(response.json()["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"the platform answered {response.status_code} without saying why; see daemon.log"
+
+
+def _no_platform(folder: StateFolder) -> NoPlatform:
+    return NoPlatform(f"no platform is running for state folder {folder.path}: start one with `swell up`")
+
+
+def _is_ours(pid: int) -> bool:
+    """The process lives and is ours: a foreign one on the same port must not see the token."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _plain(value: object) -> object:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value

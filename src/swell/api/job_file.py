@@ -1,0 +1,116 @@
+"""Job files: one job, or a list of jobs, in YAML."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from swell.api.control import InvalidJob
+from swell.api.fields import InvalidField
+from swell.api.submission import Submission, parse
+from swell.model.job import JobSpec
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML with the plain values of YAML 1.2.
+
+    By YAML 1.1 the text `1:8` is the number 68 and `2030-01-31` a date; here both stay text.
+    """
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+
+
+for _tag, _form, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?[0-9]+", list("-+0123456789")),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan", list("-+.0123456789")),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_form})$"), _first)
+
+
+def _int(loader: _Loader, node: yaml.ScalarNode) -> int:
+    return int(loader.construct_scalar(node))
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _int)
+
+
+@dataclass(frozen=True, slots=True)
+class FileJob:
+    """One job of a file, and where its fields stand."""
+
+    submission: Submission
+    path: Path
+    line: int  #: the job's first
+    field_lines: dict[str, int]
+
+    def to_spec(self, now_s: float) -> JobSpec:
+        """As `Submission.to_spec`; paths are relative to the file, errors name its line."""
+        try:
+            return self.submission.to_spec(now_s, self.path.parent)
+        except InvalidField as error:
+            raise _placed(error, self.path, self.line, self.field_lines) from error
+
+
+def load(path: Path) -> list[FileJob]:
+    """Every job of a file.
+
+    Raises:
+        InvalidJob: the file is not there, is no YAML, or holds something else than jobs; the text names
+            the file and the line.
+    """
+    path = path.expanduser().absolute()
+    try:
+        node = yaml.compose(path.read_text("utf-8"), Loader=_Loader)
+    except OSError as error:
+        raise InvalidJob(
+            f"job file {path} cannot be read ({error.strerror}); give the path of one"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InvalidJob(f"job file {path} is not text in UTF-8; save it as such") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        raise InvalidJob(f"{path}, line {line}: malformed YAML: {error.problem}; correct it") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise InvalidJob(f"{path}: malformed YAML: {error}; correct it") from error
+    if node is None or (isinstance(node, yaml.SequenceNode) and not node.value):
+        raise InvalidJob(f"{path} holds no job; write one, or a list of them")
+    nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
+    return [_job(path, item) for item in nodes]
+
+
+def _job(path: Path, node: yaml.Node) -> FileJob:
+    line = node.start_mark.line + 1
+    lines: dict[str, int] = {}
+    try:
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            name = str(key.value)
+            first_line, lines[name] = lines.get(name), key.start_mark.line + 1
+            if first_line is not None:
+                raise InvalidField(name, f"given twice, first in line {first_line}; keep one")
+        return FileJob(parse(_construct(node)), path, line, lines)
+    except InvalidField as error:
+        raise _placed(error, path, line, lines) from error
+    except yaml.MarkedYAMLError as error:  # a tag that asks for a Python object, an unhashable key
+        at = error.problem_mark.line + 1 if error.problem_mark else line
+        raise InvalidJob(f"{path}, line {at}: {error.problem}; use plain values only") from error
+    except (ValueError, AttributeError) as error:  # PyYAML's own, for a tag that the value does not fit
+        raise InvalidJob(f"{path}, line {line}: {error}; use plain values only") from error
+
+
+def _construct(node: yaml.Node) -> Any:
+    loader = _Loader("")
+    try:
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _placed(error: InvalidField, path: Path, line: int, field_lines: dict[str, int]) -> InvalidJob:
+    return InvalidJob(f"{path}, line {field_lines.get(error.field, line)}: {error}")

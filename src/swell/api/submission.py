@@ -1,0 +1,188 @@
+"""A request as users write it, in YAML, in Python or on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from swell.api import fields
+from swell.api.fields import InvalidField, shown
+from swell.model.job import Elasticity, EndCondition, JobClass, JobSpec
+
+Number = int | float
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a job is to be. `to_spec` checks it and makes it complete."""
+
+    global_batch: Annotated[
+        int, Meta(description="Samples in one optimizer step, over all workers together. Never changes.")
+    ]
+    name: Annotated[
+        str | None,
+        Meta(description="Letters, digits, `.`, `_`, `-`; at most 63. Default: the script's or function's."),
+    ] = None
+    script: Annotated[str | None, Meta(description="Path of a Python script. This or `entry`, not both.")] = (
+        None
+    )
+    entry: Annotated[str | None, Meta(description="`package.module:function`, called without arguments.")] = (
+        None
+    )
+    args: Annotated[
+        tuple[str | Number, ...], Meta(description="Arguments of the script, as it finds them in `sys.argv`.")
+    ] = ()
+    workdir: Annotated[
+        str | None,
+        Meta(description="Folder the script runs in. Default: the job file's folder, else the current one."),
+    ] = None
+    steps: Annotated[int | None, Meta(description="End after so many optimizer steps.")] = None
+    epochs: Annotated[
+        Number | None, Meta(description="End after so many passes over the data. May be a fraction.")
+    ] = None
+    samples: Annotated[int | None, Meta(description="End after so many samples.")] = None
+    until: Annotated[
+        str | None, Meta(description="End sooner, once a reported metric is good enough: `accuracy>=0.97`.")
+    ] = None
+    deadline: Annotated[
+        str | Number | None,
+        Meta(
+            description="`now+3m`, a time as `2030-01-31T18:00:00` (local, or with a zone: `...+00:00`), or "
+            "seconds since 1970."
+        ),
+    ] = None
+    job_class: Annotated[
+        JobClass | None,
+        Meta(
+            description="`strict`: the deadline is promised or the job is refused. `soft`: finishing late "
+            "still counts. `best_effort`: no deadline. Default: strict with a deadline, best_effort without."
+        ),
+    ] = msgspec.field(name="class", default=None)
+    workers: Annotated[
+        str | int | None,
+        Meta(
+            description="`MIN:MAX`, `MIN:` for no upper limit, or `N` for exactly N. Gangs have 1, 2, 4, 8, "
+            "... workers. Default: `1:`."
+        ),
+    ] = None
+    devices_per_worker: Annotated[int, Meta(description="1, 2, 4, 8, ...")] = 1
+    elasticity: Annotated[
+        Elasticity,
+        Meta(
+            description="`live`: the script uses `swell.train`, its gang changes inside running processes. "
+            "`restart`: it does not, and is stopped and started from its own checkpoint."
+        ),
+    ] = Elasticity.LIVE
+    estimate: Annotated[
+        str | Number | None,
+        Meta(
+            description="For `restart` jobs: how long they would run on one worker, as `10m` or in seconds."
+        ),
+    ] = None
+    seed: Annotated[int, Meta(description="Order of the samples.")] = 0
+
+    def anchored(self, base_dir: Path) -> Submission:
+        """The same with absolute paths: relative ones start at `base_dir`."""
+        script = self.script and fields.anchored("script", self.script, base_dir)
+        workdir = fields.anchored("workdir", self.workdir or ".", base_dir)
+        return msgspec.structs.replace(self, script=script, workdir=workdir)
+
+    def to_spec(self, now_s: float, base_dir: Path | None = None) -> JobSpec:
+        """The complete request.
+
+        Args:
+            now_s: what `now` means in a deadline, seconds since 1970.
+            base_dir: where relative paths start; None: paths must be absolute.
+
+        Raises:
+            InvalidField: names the field, the rule and the remedy.
+        """
+        if base_dir is not None:
+            return self.anchored(base_dir).to_spec(now_s)
+        min_workers, max_workers = fields.worker_range(self.workers)
+        fields.bounded("global_batch", self.global_batch, 1, 2**31 - 1)
+        if self.global_batch < min_workers:
+            raise InvalidField(
+                "global_batch",
+                f"{self.global_batch} samples cannot be shared by {min_workers} workers; "
+                "raise global_batch or lower MIN in workers",
+            )
+        entry = fields.entry(self.script, self.entry)
+        deadline_s = fields.deadline(self.deadline, now_s)
+        return JobSpec(
+            name=fields.job_name(self.name, entry),
+            entry=entry,
+            workdir=fields.folder("workdir", self.workdir),
+            global_batch=self.global_batch,
+            args=fields.arguments(self.args),
+            end=self._end(),
+            job_class=fields.job_class(self.job_class, deadline_s),
+            deadline_s=deadline_s,
+            min_workers=min_workers,
+            max_workers=max_workers,
+            devices_per_worker=fields.power_of_two("devices_per_worker", self.devices_per_worker),
+            elasticity=self.elasticity,
+            estimate_s=self._estimate_s(deadline_s),
+            seed=fields.bounded("seed", self.seed, 0, 2**63 - 1),
+        )
+
+    def _end(self) -> EndCondition:
+        given = [name for name in ("steps", "epochs", "samples") if getattr(self, name) is not None]
+        if self.elasticity is Elasticity.RESTART:
+            if given or self.until is not None:
+                raise InvalidField(
+                    given[0] if given else "until",
+                    "a restart job ends when its script does; remove it, or use elasticity live",
+                )
+            return EndCondition()
+        if len(given) != 1:
+            raise InvalidField(
+                given[1] if given else "steps",
+                f"{' and '.join(given) or 'no end condition'} given; "
+                "give exactly one of steps, epochs and samples",
+            )
+        for name in given:
+            fields.bounded(name, getattr(self, name), 1 if name != "epochs" else 1e-6, 10**12)
+        return EndCondition(
+            steps=self.steps,
+            epochs=None if self.epochs is None else float(self.epochs),
+            samples=self.samples,
+            target=fields.target(self.until),
+        )
+
+    def _estimate_s(self, deadline_s: float | None) -> float | None:
+        if self.elasticity is Elasticity.LIVE:
+            if self.estimate is not None:
+                raise InvalidField("estimate", "live jobs are measured, not estimated; remove it")
+            return None
+        if self.estimate is None:
+            if deadline_s is not None:
+                raise InvalidField(
+                    "estimate",
+                    "a restart job with a deadline needs one; give its time on one worker: 10m",
+                )
+            return None
+        return fields.duration("estimate", self.estimate)
+
+
+def parse(value: Any) -> Submission:
+    """A submission from what JSON, YAML or keywords hold; keys are the words of the job file.
+
+    Raises:
+        InvalidField: a key is unknown or missing, or a value has the wrong type.
+    """
+    if not isinstance(value, dict):
+        raise InvalidField("", f"a job is a table of fields, not {shown(value)}; write `name: ...` lines")
+    for key in value:
+        if key not in FIELD_NAMES:
+            raise InvalidField(str(key), f"no such field; choose from {', '.join(FIELD_NAMES)}")
+    try:
+        return msgspec.convert(value, Submission)
+    except msgspec.ValidationError as error:
+        raise fields.wrong_type(error, value) from error
+
+
+#: As written in a job file, in its order.
+FIELD_NAMES = tuple(field.encode_name for field in msgspec.structs.fields(Submission))

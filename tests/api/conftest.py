@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.api.fake_control import FakeControl
+
+from swell.api.server import create_app
+from swell.api.serving import ApiServer, bind
+from swell.store.folder import Endpoint, StateFolder
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FakeControl, StateFolder]]:
+    """A real server over a fake platform, and the state folder it belongs to."""
+    root = tmp_path_factory.mktemp("platform")
+    control = FakeControl(root / "logs")
+    folder = StateFolder(root / "state")
+    folder.create()
+    listener = bind()
+    server = ApiServer(create_app(control, folder.ensure_token()), listener)
+    server.start()
+    folder.write_endpoint(Endpoint(host="127.0.0.1", port=server.port, pid=os.getpid()))
+    yield control, folder
+    server.stop()
+
+
+@pytest.fixture
+def control(shared: tuple[FakeControl, StateFolder]) -> FakeControl:
+    return shared[0]
+
+
+@pytest.fixture
+def folder(shared: tuple[FakeControl, StateFolder]) -> StateFolder:
+    return shared[1]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text("print('training')\n")
+    return path

@@ -1,0 +1,125 @@
+"""A platform without processes: it admits, refuses and remembers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+from tests.store.views import job_view
+
+from swell import __version__
+from swell.api.control import UnknownJob
+from swell.model.job import JobClass, JobSpec, Phase
+from swell.model.view import ClusterView, JobView, NodeView, Story
+
+#: A strict job is refused when less than this is left, and offered this.
+NEEDS_S = 60.0
+
+
+class FakeControl:
+    """Strict jobs with a minute or more are promised, others are refused; the rest run for ever."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.stopped = threading.Event()
+        self.started_s = time.time()
+        self.specs: dict[str, JobSpec] = {}
+        self._lock = threading.Lock()
+        self._jobs: dict[str, JobView] = {}
+
+    def now_s(self) -> float:
+        return time.time()
+
+    def submit(self, spec: JobSpec) -> str:
+        with self._lock:
+            job_id = f"{spec.name}-{len(self._jobs):04d}"
+            self.specs[job_id] = spec
+            self._jobs[job_id] = self._judged(job_id, spec)
+        return job_id
+
+    def _judged(self, job_id: str, spec: JobSpec) -> JobView:
+        now_s = self.now_s()
+        view = job_view(
+            id=job_id,
+            name=spec.name,
+            job_class=spec.job_class,
+            entry=spec.entry,
+            args=spec.args,
+            global_batch=spec.global_batch,
+            min_workers=spec.min_workers,
+            max_workers=spec.max_workers,
+            submitted_s=now_s,
+            started_s=now_s,
+            sizes=((now_s, 2),),
+            deadline_s=spec.deadline_s,
+            estimated_finish_s=now_s + NEEDS_S,
+            is_promised=spec.job_class is JobClass.STRICT,
+            reason="2 workers are what it gains most from",
+        )
+        if spec.job_class is not JobClass.STRICT or (spec.deadline_s or 0.0) >= now_s + NEEDS_S:
+            return view
+        return msgspec.structs.replace(
+            view,
+            phase=Phase.REJECTED,
+            is_promised=False,
+            workers=0,
+            finished_s=now_s,
+            estimated_finish_s=None,
+            counter_offer_s=now_s + NEEDS_S,
+            reason_code="refused",
+            reason="8 devices cannot finish it before its deadline",
+        )
+
+    def put(self, view: JobView) -> None:
+        with self._lock:
+            self._jobs[view.id] = view
+
+    def cancel(self, job_id: str) -> None:
+        view = self.job(job_id)
+        if not view.phase.is_end:
+            self.put(msgspec.structs.replace(view, phase=Phase.CANCELLED, finished_s=self.now_s()))
+
+    def jobs(self) -> list[JobView]:
+        with self._lock:
+            return sorted(self._jobs.values(), key=lambda view: view.submitted_s)
+
+    def job(self, job_id: str) -> JobView:
+        with self._lock:
+            if job_id not in self._jobs:
+                raise UnknownJob(f"no job has the id {job_id!r}; see `swell jobs`")
+            return self._jobs[job_id]
+
+    def stories(self, job_id: str) -> list[Story]:
+        view = self.job(job_id)
+        return [
+            Story(at_s=view.submitted_s, code="submitted", text="64 samples a step, 1000 steps"),
+            Story(at_s=view.submitted_s + 1, code=view.reason_code, text=view.reason),
+        ]
+
+    def log_dir(self, job_id: str) -> Path:
+        return self.folder / self.job(job_id).id
+
+    def cluster(self) -> ClusterView:
+        running = [job for job in self.jobs() if job.phase.holds_devices]
+        devices: dict[str, str | None] = {f"paced{number}": None for number in range(8)}
+        if running:
+            devices["paced0"] = devices["paced1"] = running[0].id
+        node = NodeView(
+            name="here", rack="rack0", kind="paced@200", num_switches=2, is_borrowed=False, devices=devices
+        )
+        return ClusterView(
+            version=__version__,
+            policy="elasticflow",
+            now_s=self.now_s(),
+            started_s=self.started_s,
+            nodes=(node,),
+            num_devices=8,
+            num_free=sum(holder is None for holder in devices.values()),
+            num_stale_reports=0,
+            journal_bytes=40960,
+        )
+
+    def stop(self) -> None:
+        self.stopped.set()

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.api.fake_control import FakeControl
+from tests.store.views import job_view
+
+import swell
+from swell.api.client import Client, NoPlatform, has_verdict
+from swell.api.control import InvalidJob, UnknownJob
+from swell.api.serving import bind
+from swell.model.job import Phase
+from swell.store.folder import Endpoint, StateFolder
+
+
+@pytest.fixture
+def client(folder: StateFolder) -> Iterator[Client]:
+    with swell.connect(folder.path) as client:
+        yield client
+
+
+def test_a_job_goes_there_and_comes_back(client: Client, control: FakeControl, script: Path) -> None:
+    job_id = client.submit(
+        name="digits",
+        script=script,
+        global_batch=64,
+        steps=10,
+        workers="1:8",
+        job_class="soft",
+        deadline="now+9s",
+    )
+    assert client.job(job_id) == control.job(job_id)
+    assert control.specs[job_id].entry == str(script)
+    assert client.jobs() == control.jobs()
+    assert client.stories(job_id) == control.stories(job_id)
+    assert client.cluster().num_devices == 8
+    client.cancel(job_id)
+    assert client.wait(job_id).phase is Phase.CANCELLED
+
+
+def test_relative_paths_start_where_the_user_is(
+    client: Client, control: FakeControl, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(script.parent)
+    spec = control.specs[client.submit(script="train.py", global_batch=8, steps=1)]
+    assert (spec.entry, spec.workdir, spec.name) == (str(script), str(script.parent), "train")
+
+
+def test_numbers_that_are_none_survive(client: Client, control: FakeControl) -> None:
+    control.put(job_view(id="diverged", metrics={"loss": float("inf")}))
+    assert client.job("diverged").metrics == {"loss": float("inf")}
+
+
+def test_a_file_is_submitted_whole_or_not_at_all(client: Client, control: FakeControl, script: Path) -> None:
+    jobs = script.with_name("jobs.yaml")
+    good = "- {name: a, script: train.py, global_batch: 8, steps: 1}\n"
+    jobs.write_text(good + "- {name: b, script: train.py, global_batch: 8}\n")
+    before = len(control.jobs())
+    with pytest.raises(InvalidJob, match=r"jobs\.yaml, line 2: steps: "):
+        client.submit_file(jobs)
+    assert len(control.jobs()) == before
+    jobs.write_text(good)
+    assert [client.job(job_id).name for job_id in client.submit_file(jobs)] == ["a"]
+
+
+def test_what_is_wrong_comes_back_as_what_it_is(client: Client, script: Path) -> None:
+    with pytest.raises(UnknownJob, match="'nobody'"):
+        client.job("nobody")
+    with pytest.raises(UnknownJob):
+        client.job("../../v1/cluster")
+    with pytest.raises(InvalidJob, match="epochz: no such field"):
+        client.submit(script=script, global_batch=8, epochz=1)
+    with pytest.raises(InvalidJob, match=r"deadline: .* past"):
+        client.submit(script=script, global_batch=8, steps=1, deadline="2001-01-01")
+
+
+def test_waiting_ends_when_it_is_true_or_time_is_up(client: Client, control: FakeControl) -> None:
+    waiting = job_view(id="patient", phase=Phase.QUEUED, is_promised=False)
+    control.put(waiting)
+    with pytest.raises(TimeoutError, match="'patient' is queued"):
+        client.wait("patient", has_verdict, timeout_s=0.0)
+    promise = threading.Timer(
+        0.3, control.put, [msgspec.structs.replace(waiting, is_promised=True, phase=Phase.RUNNING)]
+    )
+    promise.start()
+    assert client.wait("patient", has_verdict, timeout_s=30.0).is_promised
+    promise.join()
+
+
+def test_logs_follow_their_offsets(client: Client, control: FakeControl) -> None:
+    control.put(job_view(id="chatty"))
+    control.log_dir("chatty").mkdir(parents=True)
+    (control.log_dir("chatty") / "worker-0.log").write_text("one\ntwo\n")
+    assert [chunk.text for chunk in client.logs("chatty", {0: 4})] == ["two\n"]
+    assert client.logs("chatty", worker=5) == []
+
+
+def dead_pid() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def unused_port() -> int:
+    with bind() as listener:
+        return int(listener.getsockname()[1])
+
+
+@pytest.mark.parametrize("pid", [dead_pid, os.getpid])
+def test_no_platform_is_said_with_its_remedy(tmp_path: Path, pid: object) -> None:
+    folder = StateFolder(tmp_path)
+    expected = f"no platform is running for state folder {tmp_path}: start one with `swell up`"
+    with pytest.raises(NoPlatform, match=expected):
+        swell.connect(tmp_path)
+    folder.write_endpoint(Endpoint(host="127.0.0.1", port=unused_port(), pid=pid()))  # type: ignore[operator]
+    with pytest.raises(NoPlatform, match=expected):
+        swell.connect(tmp_path)
+
+
+def test_another_platform_on_the_port_is_not_ours(tmp_path: Path, folder: StateFolder) -> None:
+    other = StateFolder(tmp_path)
+    endpoint = folder.read_endpoint()
+    assert endpoint is not None
+    other.ensure_token()
+    other.write_endpoint(endpoint)
+    with pytest.raises(NoPlatform):
+        swell.connect(tmp_path)
+
+
+def test_importing_swell_stays_light() -> None:
+    heavy = "{'httpx', 'fastapi', 'sqlalchemy', 'msgspec', 'yaml', 'rich', 'typer'}"
+    code = f"import sys, swell; sys.exit(', '.join({heavy} & set(sys.modules)) or None)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="no attribute 'conect'"):
+        swell.conect  # noqa: B018

@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.api.fake_control import FakeControl
+from tests.store.views import job_view
+
+from swell.api import gate, logs
+from swell.api.options import InvalidOption
+from swell.api.server import create_app
+from swell.api.serving import ApiServer, PortTaken, bind
+from swell.model.job import JobClass
+from swell.store.folder import StateFolder
+
+ROUTES = [
+    ("GET", "/v1/health"),
+    ("GET", "/v1/jobs"),
+    ("POST", "/v1/jobs"),
+    ("GET", "/v1/jobs/some"),
+    ("POST", "/v1/jobs/some/cancel"),
+    ("GET", "/v1/jobs/some/stories"),
+    ("GET", "/v1/jobs/some/logs"),
+    ("GET", "/v1/cluster"),
+    ("POST", "/v1/stop"),
+    ("GET", "/"),
+    ("GET", "/docs"),
+    ("GET", "/openapi.json"),
+]
+
+
+@pytest.fixture
+def http(folder: StateFolder) -> Iterator[httpx.Client]:
+    endpoint = folder.read_endpoint()
+    assert endpoint is not None
+    with httpx.Client(base_url=endpoint.url, trust_env=False) as client:
+        client.headers["Authorization"] = f"Bearer {folder.read_token()}"
+        yield client
+
+
+def job(script: Path, /, **fields: Any) -> dict[str, Any]:
+    base = {"script": str(script), "workdir": str(script.parent), "global_batch": 64, "steps": 100}
+    return base | fields
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_every_route_asks_for_the_token(
+    http: httpx.Client, control: FakeControl, method: str, path: str
+) -> None:
+    token = http.headers["Authorization"].removeprefix("Bearer ")
+    for wrong in (token[:-1], token + "x", "x" * len(token), token.swapcase()):
+        answer = http.request(method, path, headers={"Authorization": f"Bearer {wrong}"})
+        assert answer.status_code == 401
+        assert "token" in answer.json()["error"]
+    for scheme in ("Basic", "bearer"):
+        answer = http.request(method, path, headers={"Authorization": f"{scheme} {token}"})
+        assert answer.status_code == 401
+    assert not control.stopped.is_set()
+
+
+def test_no_route_answers_without_an_authorization_header(http: httpx.Client) -> None:
+    del http.headers["Authorization"]
+    assert {http.request(method, path).status_code for method, path in ROUTES} == {401}
+
+
+def test_a_short_token_is_no_token(control: FakeControl) -> None:
+    app = create_app(control, "short")
+    with pytest.raises(ValueError, match="can be guessed"):
+        app.build_middleware_stack()
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "10.0.0.1", "[::1].evil.example", ""],
+)
+def test_a_page_under_a_foreign_name_is_refused(http: httpx.Client, host: str) -> None:
+    answer = http.get("/v1/jobs", headers={"Host": host})
+    assert answer.status_code == 403
+    assert "127.0.0.1" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("host", ["localhost:1", "LOCALHOST", "127.0.0.1:8000", "[::1]:9"])
+def test_loopback_names_are_answered(http: httpx.Client, host: str) -> None:
+    assert http.get("/v1/health", headers={"Host": host}).status_code == 200
+
+
+def test_it_listens_on_loopback_only(folder: StateFolder) -> None:
+    endpoint = folder.read_endpoint()
+    assert endpoint is not None
+    assert endpoint.host == "127.0.0.1"
+    listening = {
+        line.split()[1].split(":")[0]
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
+        if int(line.split()[1].split(":")[1], 16) == endpoint.port and line.split()[3] == "0A"
+    }
+    assert listening == {"0100007F"}
+
+
+def test_a_job_is_submitted_shown_and_cancelled(
+    http: httpx.Client, control: FakeControl, script: Path
+) -> None:
+    answer = http.post("/v1/jobs", json=job(script, name="digits", args=["--lr", 0.1], deadline="now+3m"))
+    assert answer.status_code == 201
+    job_id = answer.json()["id"]
+    assert control.specs[job_id].args == ("--lr", "0.1")
+    assert control.specs[job_id].job_class is JobClass.STRICT
+    assert http.get(f"/v1/jobs/{job_id}").json()["name"] == "digits"
+    assert job_id in [view["id"] for view in http.get("/v1/jobs").json()]
+    assert http.get(f"/v1/jobs/{job_id}/stories").json()[0]["code"] == "submitted"
+    assert http.post(f"/v1/jobs/{job_id}/cancel").status_code == 202
+    assert http.get(f"/v1/jobs/{job_id}").json()["phase"] == "cancelled"
+    assert http.get("/v1/cluster").json()["num_devices"] == 8
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"steps": None}, "steps"),
+        ({"global_batch": "many"}, "global_batch"),
+        ({"stepz": 3}, "stepz"),
+        ({"script": "train.py"}, "script"),
+        ({"script": "/absent/train.py"}, "script"),
+        ({"workers": "8:4"}, "workers"),
+        ({"deadline": 1000}, "deadline"),
+    ],
+)
+def test_a_job_that_breaks_a_rule_is_refused(
+    http: httpx.Client, control: FakeControl, script: Path, fields: Mapping[str, Any], field: str
+) -> None:
+    before = control.jobs()
+    answer = http.post("/v1/jobs", json=job(script, **fields))
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith(f"{field}: ")
+    assert control.jobs() == before
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"a":', b"NaN"])
+def test_a_body_that_is_no_json_is_refused(http: httpx.Client, body: bytes) -> None:
+    answer = http.post("/v1/jobs", content=body)
+    assert answer.status_code == 400
+    assert "no JSON" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("body", [b"[]", b"3", b"null", b'"x"'])
+def test_a_body_that_is_no_object_is_refused(http: httpx.Client, body: bytes) -> None:
+    assert http.post("/v1/jobs", content=body).status_code == 422
+
+
+def test_a_large_body_is_refused_with_and_without_its_length(http: httpx.Client) -> None:
+    body = b"x" * (gate.MAX_BODY_BYTES + 1)
+    assert http.post("/v1/jobs", content=body).status_code == 413
+    assert http.post("/v1/jobs", content=iter([body[: 1 << 19], body[1 << 19 :]])).status_code == 413
+
+
+def test_what_is_not_there_is_said_so(http: httpx.Client) -> None:
+    for path in ("/v1/jobs/nobody", "/v1/jobs/nobody/logs", "/v1/jobs/nobody/stories", "/v1/other", "/docs"):
+        answer = http.get(path)
+        assert answer.status_code == 404
+        assert answer.json()["error"]
+    assert http.delete("/v1/jobs").status_code == 405
+
+
+def test_a_number_that_is_none_can_be_shown(http: httpx.Client, control: FakeControl) -> None:
+    control.put(job_view(id="diverged", loss=float("nan"), metrics={"loss": float("inf")}))
+    shown = http.get("/v1/jobs/diverged").json()
+    assert (shown["loss"], shown["metrics"]) == ("nan", {"loss": "inf"})
+
+
+def test_a_failure_inside_is_an_answer_too(tmp_path: Path) -> None:
+    class Broken(FakeControl):
+        def cluster(self) -> Any:
+            raise RuntimeError("no nodes")
+
+    token = "t" * 40
+    server = ApiServer(create_app(Broken(tmp_path), token), bind())
+    server.start()
+    answer = httpx.get(
+        f"http://127.0.0.1:{server.port}/v1/cluster",
+        headers={"Authorization": f"Bearer {token}"},
+        trust_env=False,
+    )
+    server.stop()
+    assert answer.status_code == 500
+    assert "no nodes" in answer.json()["error"]
+
+
+# ---------------------------------------------------------------- logs
+@pytest.fixture
+def log_dir(control: FakeControl) -> Iterator[Path]:
+    control.put(job_view(id="logged"))
+    path = control.log_dir("logged")
+    path.mkdir(parents=True)
+    yield path
+    for file in path.iterdir():
+        file.unlink()
+    path.rmdir()
+
+
+def test_logs_come_in_pieces_by_worker(http: httpx.Client, log_dir: Path) -> None:
+    (log_dir / "worker-0.log").write_text("zero\n")
+    (log_dir / "worker-12.log").write_text("twelve\n")
+    chunks = http.get("/v1/jobs/logged/logs").json()
+    assert chunks == [
+        {"worker": 0, "offset": 0, "next_offset": 5, "text": "zero\n"},
+        {"worker": 12, "offset": 0, "next_offset": 7, "text": "twelve\n"},
+    ]
+    more = http.get("/v1/jobs/logged/logs", params={"offset": "0:5,12:3"}).json()
+    assert [chunk["text"] for chunk in more] == ["", "lve\n"]
+    one = http.get("/v1/jobs/logged/logs", params={"offset": "2", "worker": 0}).json()
+    assert [chunk["text"] for chunk in one] == ["ro\n"]
+
+
+def test_pieces_of_a_long_log_make_the_whole(http: httpx.Client, log_dir: Path) -> None:
+    text = "größer 🙂\n" * 20_000
+    (log_dir / "worker-0.log").write_text(text)
+    found, offset = "", 0
+    while True:
+        (chunk,) = http.get("/v1/jobs/logged/logs", params={"offset": f"0:{offset}"}).json()
+        assert chunk["next_offset"] - offset <= logs.CHUNK_BYTES
+        if chunk["next_offset"] == offset:
+            break
+        found, offset = found + chunk["text"], chunk["next_offset"]
+    assert found == text
+
+
+def test_bytes_that_are_no_text_are_shown_as_such(http: httpx.Client, log_dir: Path) -> None:
+    (log_dir / "worker-0.log").write_bytes(b"a\xffb\n")
+    assert http.get("/v1/jobs/logged/logs").json()[0]["text"] == "a\ufffdb\n"
+
+
+def test_nothing_outside_the_folder_of_logs_is_read(
+    http: httpx.Client, log_dir: Path, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("hidden")
+    (log_dir / "worker-1.log").symlink_to(secret)
+    (log_dir / "worker-2.log.bak").write_text("hidden")
+    os.mkfifo(log_dir / "worker-3.log")
+    assert "hidden" not in http.get("/v1/jobs/logged/logs").text
+    for query in ({"worker": "../../secret"}, {"worker": "1e0"}, {"offset": "../x:0"}, {"offset": "0:-5"}):
+        assert http.get("/v1/jobs/logged/logs", params=query).status_code == 422
+
+
+@pytest.mark.parametrize("job_id", ["..", "%2e%2e", "..%2f..", "logged%2f..", "%2fetc", "logged%00"])
+def test_an_id_is_no_path(folder: StateFolder, job_id: str) -> None:
+    endpoint = folder.read_endpoint()
+    assert endpoint is not None
+    raw = HTTPConnection(endpoint.host, endpoint.port)  # httpx would tidy the path up
+    raw.request("GET", f"/v1/jobs/{job_id}/logs", headers={"Authorization": f"Bearer {folder.read_token()}"})
+    answer = raw.getresponse()
+    assert answer.status == 404
+    assert json.loads(answer.read())["error"]
+    raw.close()
+
+
+# ---------------------------------------------------------------- the socket
+def test_a_taken_port_is_named() -> None:
+    with bind() as first, pytest.raises(PortTaken, match=rf"port {first.getsockname()[1]} .*--port"):
+        bind(first.getsockname()[1])
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_port_that_cannot_be_is_named(port: int) -> None:
+    with pytest.raises(InvalidOption, match=f"port {port} is not between"):
+        bind(port)
+
+
+def test_a_stopped_server_frees_its_port(control: FakeControl) -> None:
+    server = ApiServer(create_app(control, "t" * 40), bind())
+    server.start()
+    port = server.port
+    with socket.create_connection(("127.0.0.1", port)):
+        pass
+    server.stop()
+    bind(port).close()

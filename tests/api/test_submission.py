@@ -1,0 +1,329 @@
+from __future__ import annotations
+
+import math
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.api.control import InvalidJob
+from swell.api.durations import format_duration, parse_duration
+from swell.api.fields import InvalidField, worker_range
+from swell.api.job_file import load
+from swell.api.submission import FIELD_NAMES, parse
+from swell.model.job import Elasticity, EndCondition, JobClass, JobSpec, MetricTarget
+
+NOW_S = datetime(2030, 1, 1, 12, tzinfo=UTC).timestamp()
+
+
+def spec(script: Path, /, **fields: Any) -> JobSpec:
+    base = {"script": str(script), "global_batch": 64, "steps": 100}
+    given_fields = {name: value for name, value in (base | fields).items() if value is not ...}
+    return parse(given_fields).to_spec(NOW_S, script.parent)
+
+
+# ---------------------------------------------------------------- durations
+@given(st.integers(0, 10**9))
+def test_durations_are_read_as_they_are_written(seconds: int) -> None:
+    assert parse_duration(format_duration(seconds)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("3m", 180), ("2h", 7200), ("1d", 86400), ("1h30m", 5400), ("1d2h3m4.5s", 93784.5)],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "3", "m", "-3m", "3 m", "1m1h", "3min", "٣m", "1.5h", "now"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="write one as"):
+        parse_duration(text)
+
+
+# ---------------------------------------------------------------- what fields mean
+def test_a_short_job_is_made_complete(script: Path) -> None:
+    assert spec(script) == JobSpec(
+        name="train",
+        entry=str(script),
+        workdir=str(script.parent),
+        global_batch=64,
+        end=EndCondition(steps=100),
+        job_class=JobClass.BEST_EFFORT,
+    )
+
+
+def test_a_full_job_keeps_what_was_said(script: Path) -> None:
+    full = spec(
+        script,
+        name="digits.v2",
+        args=["--lr", 0.1, "; rm -rf /"],
+        steps=...,
+        epochs=3,
+        until="accuracy>=0.97",
+        deadline="now+3m",
+        **{"class": "soft"},
+        workers="2:8",
+        devices_per_worker=2,
+        seed=7,
+    )
+    assert full.args == ("--lr", "0.1", "; rm -rf /")
+    assert full.end == EndCondition(epochs=3.0, target=MetricTarget(name="accuracy", value=0.97))
+    assert (full.deadline_s, full.job_class) == (NOW_S + 180, JobClass.SOFT)
+    assert (full.min_workers, full.max_workers, full.devices_per_worker, full.seed) == (2, 8, 2, 7)
+
+
+@pytest.mark.parametrize(
+    ("deadline", "seconds"),
+    [
+        ("now+90s", NOW_S + 90),
+        ("now+1h30m", NOW_S + 5400),
+        ("2030-01-01T12:10:00+00:00", NOW_S + 600),
+        ("2030-01-01T12:10Z", NOW_S + 600),
+        ("2030-01-01T14:10:00+02:00", NOW_S + 600),
+        (NOW_S + 60, NOW_S + 60),
+        (str(NOW_S + 60), NOW_S + 60),
+    ],
+)
+def test_deadlines(script: Path, deadline: str | float, seconds: float) -> None:
+    assert spec(script, deadline=deadline).deadline_s == seconds
+
+
+@pytest.fixture
+def _in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("TZ", "JST-9")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("_in_tokyo")
+def test_a_time_without_a_zone_is_local(script: Path) -> None:
+    assert spec(script, deadline="2030-01-01T21:10:00").deadline_s == NOW_S + 600
+
+
+def test_the_class_follows_from_the_deadline(script: Path) -> None:
+    assert spec(script, deadline="now+3m").job_class is JobClass.STRICT
+    assert spec(script).job_class is JobClass.BEST_EFFORT
+
+
+@pytest.mark.parametrize(
+    ("workers", "bounds"),
+    [(None, (1, None)), ("1:8", (1, 8)), ("3:4", (3, 4)), ("4", (4, 4)), (4, (4, 4)), ("2:", (2, None))],
+)
+def test_worker_ranges(workers: str | int | None, bounds: tuple[int, int | None]) -> None:
+    assert worker_range(workers) == bounds
+
+
+@given(st.integers(1, 10**5), st.integers(1, 10**5))
+def test_a_range_is_taken_exactly_if_a_power_of_two_lies_in_it(least: int, most: int) -> None:
+    sizes = [1 << power for power in range(20) if least <= 1 << power <= most]
+    if sizes:
+        assert worker_range(f"{least}:{most}") == (least, most)
+    else:
+        with pytest.raises(InvalidField, match=r"^workers: "):
+            worker_range(f"{least}:{most}")
+
+
+def test_a_restart_job_ends_by_itself(script: Path) -> None:
+    restart = spec(script, steps=..., elasticity="restart", estimate="10m", deadline="now+1h")
+    assert (restart.end, restart.estimate_s) == (EndCondition(), 600.0)
+    assert restart.elasticity is Elasticity.RESTART
+
+
+def test_a_function_is_an_entry(script: Path) -> None:
+    function = spec(script, script=..., entry="my.package:train_once")
+    assert (function.entry, function.name) == ("my.package:train_once", "train_once")
+
+
+def test_a_name_is_made_of_any_script(tmp_path: Path) -> None:
+    for file, name in (("größe v2.py", "gr-e-v2"), ("___.py", "job"), ("x" * 100 + ".py", "x" * 63)):
+        (tmp_path / file).write_text("")
+        assert spec(tmp_path / file).name == name
+
+
+# ---------------------------------------------------------------- what breaks a rule
+BROKEN: list[tuple[dict[str, Any], str, str]] = [
+    ({"global_batch": ...}, "global_batch", "missing"),
+    ({"global_batch": 0}, "global_batch", "between"),
+    ({"global_batch": "64"}, "global_batch", "expected `int`"),
+    ({"global_batch": 2, "workers": "4:8"}, "global_batch", "shared by 4 workers"),
+    ({"script": "absent.py"}, "script", "absent.py cannot be read"),
+    ({"script": "."}, "script", "cannot be read"),
+    ({"script": "a\0b"}, "script", "NUL"),
+    ({"script": "x" * 5000}, "script", "cannot be read"),
+    ({"script": "~nobody-of-this-name/x.py"}, "script", "user"),
+    ({"script": ...}, "script", "one of script"),
+    ({"entry": "a.b:c"}, "script", "only one"),
+    ({"script": ..., "entry": "os.system('ls')"}, "entry", "package.module:function"),
+    ({"script": ..., "entry": "a/b.py"}, "entry", "package.module:function"),
+    ({"workdir": "absent"}, "workdir", "not a folder"),
+    ({"args": "--lr 0.1"}, "args", "expected `array`"),
+    ({"args": ["a\0b"]}, "args", "NUL"),
+    ({"args": ["\udcff"]}, "args", "UTF-8"),
+    ({"args": [{"a": 1}]}, "args", "got `object`"),
+    ({"name": "../../etc"}, "name", "letters"),
+    ({"name": "a b"}, "name", "letters"),
+    ({"name": "-x"}, "name", "letters"),
+    ({"name": ""}, "name", "letters"),
+    ({"name": "é"}, "name", "letters"),
+    ({"name": "x" * 64}, "name", "63"),
+    ({"name": "a\n"}, "name", "letters"),
+    ({"steps": ...}, "steps", "no end condition"),
+    ({"until": "accuracy>=0.9", "steps": ...}, "steps", "no end condition"),
+    ({"epochs": 2}, "epochs", "exactly one"),
+    ({"steps": 0}, "steps", "between"),
+    ({"steps": 10**13}, "steps", "between"),
+    ({"steps": 1.5}, "steps", "expected `int"),
+    ({"steps": ..., "epochs": -1}, "epochs", "between"),
+    ({"steps": ..., "epochs": math.nan}, "epochs", "between"),
+    ({"steps": ..., "samples": True}, "samples", "got `bool`"),
+    ({"until": "accuracy>0.9"}, "until", "name>=number"),
+    ({"until": "accuracy>=high"}, "until", "name>=number"),
+    ({"until": "accuracy>=nan"}, "until", "name>=number"),
+    ({"deadline": "2001-01-01"}, "deadline", "in the past"),
+    ({"deadline": "now+0s"}, "deadline", "in the past"),
+    ({"deadline": -math.inf}, "deadline", "in the past"),
+    ({"deadline": 3600}, "deadline", "in the past"),
+    ({"deadline": "tomorrow"}, "deadline", "not a time"),
+    ({"deadline": "now+soon"}, "deadline", "not a time"),
+    ({"deadline": "now + 3m"}, "deadline", "not a time"),
+    ({"deadline": math.nan}, "deadline", "not a time"),
+    ({"deadline": math.inf}, "deadline", "100 years"),
+    ({"deadline": "9999-12-31T23:59:59"}, "deadline", "100 years"),
+    ({"class": "strict"}, "class", "need a deadline"),
+    ({"class": "soft"}, "class", "need a deadline"),
+    ({"class": "best_effort", "deadline": "now+3m"}, "class", "remove the deadline"),
+    ({"class": "urgent"}, "class", "strict, soft, best_effort"),
+    ({"workers": "8:4"}, "workers", "write 4:8"),
+    ({"workers": "0:4"}, "workers", "at least 1"),
+    ({"workers": "many"}, "workers", "MIN:MAX"),
+    ({"workers": "-1:2"}, "workers", "MIN:MAX"),
+    ({"workers": "1:2:3"}, "workers", "MIN:MAX"),
+    ({"workers": "5:7"}, "workers", "lower MIN to 4 or raise MAX to 8"),
+    ({"workers": 3}, "workers", "no size"),
+    ({"devices_per_worker": 3}, "devices_per_worker", "power of two"),
+    ({"devices_per_worker": 0}, "devices_per_worker", "power of two"),
+    ({"elasticity": "rubber"}, "elasticity", "live, restart"),
+    ({"elasticity": "restart"}, "steps", "ends when its script does"),
+    ({"elasticity": "restart", "steps": ..., "until": "loss<=1"}, "until", "ends when its script does"),
+    ({"elasticity": "restart", "steps": ..., "deadline": "now+3m"}, "estimate", "needs one"),
+    ({"estimate": "10m"}, "estimate", "remove it"),
+    ({"elasticity": "restart", "steps": ..., "estimate": "long"}, "estimate", "length of time"),
+    ({"elasticity": "restart", "steps": ..., "estimate": -1}, "estimate", "more than 0"),
+    ({"seed": -1}, "seed", "between"),
+    ({"stepz": 1}, "stepz", "choose from"),
+]
+
+
+@pytest.mark.parametrize(("fields", "field", "text"), BROKEN, ids=lambda value: str(value)[:40])
+def test_a_broken_rule_names_the_field_and_the_remedy(
+    script: Path, fields: dict[str, Any], field: str, text: str
+) -> None:
+    with pytest.raises(InvalidField) as caught:
+        spec(script, **fields)
+    assert caught.value.field == field
+    assert str(caught.value).startswith(f"{field}: ")
+    assert text in str(caught.value)
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from(FIELD_NAMES), ANYTHING, max_size=6))
+def test_any_fields_make_a_job_or_a_named_error(fields: dict[str, Any]) -> None:
+    try:
+        made = parse({"entry": "a.b:c", "global_batch": 8} | fields).to_spec(NOW_S, Path.cwd())
+    except InvalidField as error:
+        assert error.field in FIELD_NAMES
+        assert str(error).startswith(f"{error.field}: ")
+    else:
+        assert made.global_batch >= made.min_workers >= 1
+
+
+# ---------------------------------------------------------------- job files
+def write(script: Path, text: str) -> Path:
+    path = script.with_name("job.yaml")
+    path.write_text(text)
+    return path
+
+
+def test_plain_values_are_what_they_look_like(script: Path) -> None:
+    path = write(
+        script,
+        "name: on\nscript: train.py\nglobal_batch: 64\nworkers: 1:8\nsteps: 10\n"
+        + "deadline: 2040-01-31T18:00:00+00:00\nargs: [--lr, 1e-3, yes, 0x10, 12:30:00, 010]\n",
+    )
+    (job,) = load(path)
+    made = job.to_spec(NOW_S)
+    assert (made.name, made.min_workers, made.max_workers) == ("on", 1, 8)
+    assert made.deadline_s == datetime(2040, 1, 31, 18, tzinfo=UTC).timestamp()
+    assert made.args == ("--lr", "0.001", "yes", "0x10", "12:30:00", "10")
+
+
+def test_a_file_may_hold_several_jobs_relative_to_itself(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("/")
+    path = write(
+        script,
+        "- &first {name: a, script: train.py, global_batch: 8, steps: 1}\n"
+        "- {name: b, script: train.py, global_batch: 8, epochs: .5}\n",
+    )
+    assert [job.to_spec(NOW_S).name for job in load(path)] == ["a", "b"]
+    assert load(path)[0].to_spec(NOW_S).entry == str(script)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("name: a\nargs: [1, 2\nsteps: 3\n", 3, "malformed YAML"),
+        ("name: a\n\tsteps: 3\n", 2, "malformed YAML"),
+        ("name: 'a\n", 2, "malformed YAML"),
+        ("name: a\n---\nname: b\n", 2, "malformed YAML"),
+        ("name: a\nglobal_batch: 8\nstepz: 3\n", 3, "stepz: no such field"),
+        ("name: a\nglobal_batch: 8\nsteps: 3\nglobal_batch: 9\n", 4, "global_batch: given twice"),
+        ("script: train.py\nglobal_batch: 8\nsteps: many\n", 3, "steps: 'many' does not fit"),
+        ("script: train.py\nglobal_batch: 8\nsteps: 1\n\nworkers: 8:4\n", 5, "workers: MIN 8"),
+        ("- {entry: 'a:b', global_batch: 8, steps: 1}\n-\n  script: x.py\n  global_batch: 8\n  steps: 1\n",
+         3, "x.py cannot be read"),
+        ("- script: train.py\n  steps: 3\n", 1, "global_batch: missing"),
+        ("- 3\n", 1, "a job is a table"),
+        ("text\n", 1, "a job is a table"),
+        ("name: !!python/object/apply:os.system [ls]\n", 1, "plain values only"),
+        ("{[1]: 2}\n", 1, "plain values only"),
+        ("steps: !!int x\n", 1, "plain values only"),
+    ],
+)  # fmt: skip
+def test_errors_name_the_line(script: Path, text: str, line: int, message: str) -> None:
+    path = write(script, text)
+    with pytest.raises(InvalidJob) as caught:
+        for job in load(path):
+            job.to_spec(NOW_S)
+    assert str(caught.value).startswith(f"{path}, line {line}: ")
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "[]"])
+def test_a_file_without_a_job_says_so(script: Path, text: str) -> None:
+    with pytest.raises(InvalidJob, match="holds no job"):
+        load(write(script, text))
+
+
+def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+    for path in (tmp_path / "absent.yaml", tmp_path):
+        with pytest.raises(InvalidJob, match="cannot be read"):
+            load(path)
+    (tmp_path / "latin.yaml").write_bytes(b"name: gr\xf6sse\n")
+    with pytest.raises(InvalidJob, match="UTF-8"):
+        load(tmp_path / "latin.yaml")
