@@ -5,7 +5,7 @@ import json
 import pytest
 from rich.console import Console
 
-from swell.demo.board import board
+from swell.demo.board import board, changes
 from swell.demo.report import as_json, path, table, verdict
 from swell.demo.schedule import CNN, Part
 from swell.model.job import JobClass, MetricTarget, Phase
@@ -119,3 +119,12 @@ def test_the_board_shows_devices_and_time_left(make_view) -> None:
     assert "2 of 8 devices" in lines[0]
     for word in ("running", "██ ", "50%", "30 s"):
         assert word in lines[2]
+
+
+def test_changes_are_told_once(make_view) -> None:
+    queued = make_view("a", phase=Phase.QUEUED)
+    running = make_view("a", phase=Phase.RUNNING, workers=4, steps=75)
+    assert changes([], [queued]) == ["a: queued"]
+    assert changes([queued], [running]) == ["a: running on 4 workers, 50% done"]
+    assert changes([running], [running]) == []
+    assert changes([running], [make_view("a")]) == ["a: succeeded"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -38,6 +39,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, subproc
         script: subprocess.Popen(
             [sys.executable, str(folder / script), *arguments],
             cwd=elsewhere,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},  # four at once on few cores
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -49,3 +49,16 @@ def _time_left(view: JobView, now_s: float) -> str:
     if view.deadline_s is None or view.phase.is_end:
         return ""
     return f"{view.deadline_s - now_s:.0f} s"
+
+
+def changes(before: Sequence[JobView], after: Sequence[JobView]) -> list[str]:
+    """A line for each job that is new, or whose phase or number of workers is another than before."""
+    known = {view.id: (view.phase, view.workers) for view in before}
+    return [_line(view) for view in after if known.get(view.id) != (view.phase, view.workers)]
+
+
+def _line(view: JobView) -> str:
+    if view.phase.is_end or not view.workers:
+        return f"{view.name}: {view.phase}"
+    done = f", {view.steps / view.total_steps:.0%} done" if view.total_steps else ""
+    return f"{view.name}: {view.phase} on {view.workers} workers{done}"

@@ -49,7 +49,7 @@ def main() -> None:
     model = build_model()
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
     loader = DataLoader(training, batch_size=args.batch, shuffle=True)
-    run = train.elastic(model, optimizer, loader, epochs=args.epochs)
+    run = train.elastic(model, optimizer, loader, epochs=args.epochs, seed=args.seed)
     for epoch in run.epochs():
         for x, y in run.batches():
             optimizer.zero_grad()
@@ -58,7 +58,8 @@ def main() -> None:
             run.step(loss)
         share_right = accuracy(model, images, labels)
         run.report(accuracy=share_right)
-        print(f"epoch {epoch}: accuracy={share_right:.4f}", flush=True)
+        if run.is_leader:
+            print(f"epoch {epoch}: accuracy={share_right:.4f}", flush=True)
 
 
 if __name__ == "__main__":

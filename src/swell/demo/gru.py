@@ -57,7 +57,7 @@ def main() -> None:
     model = LetterGru(args.width)
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
     loader = DataLoader(training, batch_size=args.batch, shuffle=True)
-    run = train.elastic(model, optimizer, loader, epochs=args.epochs)
+    run = train.elastic(model, optimizer, loader, epochs=args.epochs, seed=args.seed)
     for epoch in run.epochs():
         for x, y in run.batches():
             optimizer.zero_grad()
@@ -66,7 +66,8 @@ def main() -> None:
             run.step(loss)
         held_out = held_out_loss(model, letters, answers)
         run.report(held_out_loss=held_out)
-        print(f"epoch {epoch}: held_out_loss={held_out:.4f}", flush=True)
+        if run.is_leader:
+            print(f"epoch {epoch}: held_out_loss={held_out:.4f}", flush=True)
 
 
 if __name__ == "__main__":

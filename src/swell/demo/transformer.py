@@ -68,7 +68,7 @@ def main() -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
     scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=args.warmup)
     loader = DataLoader(training, batch_size=args.batch, shuffle=True)
-    run = train.elastic(model, optimizer, loader, epochs=args.epochs, scheduler=scheduler)
+    run = train.elastic(model, optimizer, loader, epochs=args.epochs, scheduler=scheduler, seed=args.seed)
     for epoch in run.epochs():
         for x, y in run.batches():
             optimizer.zero_grad()
@@ -77,7 +77,8 @@ def main() -> None:
             run.step(loss)
         held_out = held_out_loss(model, letters, answers)
         run.report(held_out_loss=held_out)
-        print(f"epoch {epoch}: held_out_loss={held_out:.4f}", flush=True)
+        if run.is_leader:
+            print(f"epoch {epoch}: held_out_loss={held_out:.4f}", flush=True)
 
 
 if __name__ == "__main__":
