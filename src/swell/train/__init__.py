@@ -1,0 +1,14 @@
+"""The library inside training scripts: `train.elastic` makes a single-device loop one that can be resized.
+
+    from swell import train
+
+    run = train.elastic(model, optimizer, loader, epochs=10)
+
+Importing it starts no thread and opens no socket.
+"""
+
+from swell.train.elastic import elastic
+from swell.train.feed import LoaderError
+from swell.train.run import LoopError, Run
+
+__all__ = ["LoaderError", "LoopError", "Run", "elastic"]

@@ -1,0 +1,72 @@
+"""A script that nobody manages: one process, no group."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+
+from swell.train.checkpoint import Checkpoints, SaveError
+from swell.train.course import Share
+from swell.train.gradients import Tally
+from swell.train.host import Task
+
+
+class Alone:
+    """`python train.py`."""
+
+    rank = 0
+    num_workers = 1
+    edition = 0
+
+    def __init__(self, device: torch.device, seed: int, checkpoints: Checkpoints | None) -> None:
+        self.device = device
+        self.seed = seed
+        self._checkpoints = checkpoints
+
+    def global_batch(self, own: int) -> int:
+        return own
+
+    def total_steps(self, own: int | None) -> int:
+        return steps_of_script(own)
+
+    def enter(self, task: Task) -> None:
+        self._task = task
+        if self._checkpoints is not None:
+            self._checkpoints.load_newest(task.state)
+
+    def reach_boundary(self) -> None:
+        """Nothing changes here."""
+
+    def share(self, step: int) -> Share:
+        return self._task.course.share(step, 0, 1)
+
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally:
+        return Tally(loss, 0, stop)
+
+    def finish_step(self, tally: Tally) -> None:
+        save_if_due(self._checkpoints, self._task)
+
+    def report(self, metrics: dict[str, float]) -> bool:
+        return False
+
+    def finish(self) -> None:
+        """Nobody waits to hear it."""
+
+
+def steps_of_script(own: int | None) -> int:
+    if own is None:
+        raise ValueError(
+            "elastic() needs epochs=..., the number of passes over the data, outside of a Swell job"
+        )
+    return own
+
+
+def save_if_due(checkpoints: Checkpoints | None, task: Task) -> None:
+    """A script that asked for checkpoints is warned when one cannot be written, and trains on."""
+    if checkpoints is None or not checkpoints.is_due():
+        return
+    try:
+        checkpoints.save(task.state)
+    except SaveError as error:
+        warnings.warn(str(error), stacklevel=2)

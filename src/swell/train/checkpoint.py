@@ -1,0 +1,103 @@
+"""The state on disk: complete or not there at all.
+
+A checkpoint's name carries the steps and the SHA-256 of its content, so that one rename makes it whole,
+and a damaged one is known before it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import torch
+
+from swell.train.codec import EncodeError
+from swell.train.state import TrainState
+
+_NAME = re.compile(r"step-(\d{12})\.([0-9a-f]{64})\.pt")
+
+
+class SaveError(OSError):
+    """No checkpoint was written; the folder is as it was."""
+
+
+class Checkpoints:
+    """The newest few checkpoints of one job, in one folder."""
+
+    def __init__(self, folder: Path, num_kept: int, interval_s: float) -> None:
+        self.folder = folder
+        self.num_kept = num_kept
+        self.interval_s = interval_s
+        self._tried_s = time.monotonic()
+
+    def is_due(self) -> bool:
+        """The last attempt, or the start, is `interval_s` ago."""
+        return time.monotonic() - self._tried_s >= self.interval_s
+
+    def save(self, state: TrainState) -> Path:
+        """Write the state. It is safe on disk, or not there, when this returns.
+
+        Raises:
+            SaveError: the disk is full, the folder cannot be written, or an object cannot be saved.
+        """
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path = self._write(state)
+        except (OSError, RuntimeError, EncodeError) as error:  # torch.save says RuntimeError of a full disk
+            raise SaveError(f"no checkpoint at step {state.steps} in {self.folder}: {error}") from error
+        finally:
+            self._tried_s = time.monotonic()
+        for _, old in self._found()[self.num_kept :]:
+            old.unlink(missing_ok=True)
+        return path
+
+    def load_newest(self, state: TrainState) -> bool:
+        """Take over the newest valid checkpoint; False if there is none. A damaged one is warned of."""
+        for digest, path in self._found():
+            with path.open("rb") as file:
+                is_whole = hashlib.file_digest(file, "sha256").hexdigest() == digest
+            if not is_whole:
+                warnings.warn(f"checkpoint {path} is damaged; the one before it is used", stacklevel=2)
+                continue
+            content = torch.load(path, map_location="cpu", weights_only=True)
+            state.load(content["skeleton"], content["tensors"])
+            return True
+        return False
+
+    def _found(self) -> list[tuple[str, Path]]:
+        """(digest, path) of what lies there, newest first."""
+        if not self.folder.is_dir():
+            return []
+        named = [(match, path) for path in self.folder.iterdir() if (match := _NAME.fullmatch(path.name))]
+        named.sort(key=lambda pair: int(pair[0][1]), reverse=True)
+        return [(match[2], path) for match, path in named]
+
+    def _write(self, state: TrainState) -> Path:
+        skeleton, tensors = state.encode()
+        handle, draft = tempfile.mkstemp(prefix=".draft-", dir=self.folder)
+        try:
+            with os.fdopen(handle, "w+b") as file:
+                torch.save({"skeleton": skeleton, "tensors": tensors}, file)
+                file.flush()
+                os.fsync(file.fileno())
+                file.seek(0)
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            path = self.folder / f"step-{state.steps:012d}.{digest}.pt"
+            os.rename(draft, path)
+        except BaseException:
+            os.unlink(draft)
+            raise
+        self._sync_folder()
+        return path
+
+    def _sync_folder(self) -> None:
+        handle = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,92 @@
+"""A state tree as JSON plus tensors, and back: what is broadcast and saved, without pickle.
+
+A state tree is what `state_dict()` returns: dicts, lists and tuples of plain values and tensors. It is
+split into a *skeleton*, a JSON text in which each tensor is a numbered slot, and the list of tensors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, OrderedDict
+from typing import Any
+
+import torch
+
+Tree = Any  #: nested dict (keys str or int), list, tuple, None, bool, int, float, str, Tensor
+
+#: A container becomes an object of one member, whose name tells the kind; a plain value stays itself.
+_DICT_TAGS: dict[type, str] = {dict: "dict", OrderedDict: "ordered", Counter: "counter"}
+_DICTS: dict[str, type] = {tag: kind for kind, tag in _DICT_TAGS.items()}
+
+
+class EncodeError(TypeError):
+    """A state tree holds something that is neither a plain value, nor a container of these, nor a tensor."""
+
+
+def encode(tree: Tree, name: str = "state") -> tuple[str, list[torch.Tensor]]:
+    """Split a state tree into its skeleton (JSON) and its tensors (detached, not copied).
+
+    Args:
+        name: what the tree is called in an error message.
+
+    Raises:
+        EncodeError: with the path of the value that cannot be encoded.
+    """
+    tensors: list[torch.Tensor] = []
+    return json.dumps(_skeleton(tree, name, tensors)), tensors
+
+
+def decode(skeleton: str, tensors: list[torch.Tensor]) -> Tree:
+    """The tree again; `tensors` are put in its slots as they are."""
+    return _tree(json.loads(skeleton), tensors)
+
+
+def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return _slot(value, path, tensors)
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if type(value) in _DICT_TAGS or isinstance(value, dict):
+        tag = _DICT_TAGS.get(type(value), "dict")
+        return {
+            tag: [
+                [_key(key, path), _skeleton(item, f"{path}[{key!r}]", tensors)] for key, item in value.items()
+            ]
+        }
+    if isinstance(value, list | tuple):
+        tag = "list" if isinstance(value, list) else "tuple"
+        return {tag: [_skeleton(item, f"{path}[{index}]", tensors) for index, item in enumerate(value)]}
+    raise EncodeError(
+        f"{path} is a {type(value).__module__}.{type(value).__qualname__}, which cannot be sent or saved; "
+        "a state_dict may hold numbers, strings, None, tensors, and dicts, lists and tuples of these: "
+        "convert it in state_dict() (an array with torch.from_numpy) and back in load_state_dict()"
+    )
+
+
+def _slot(value: torch.Tensor, path: str, tensors: list[torch.Tensor]) -> dict[str, int]:
+    if value.layout != torch.strided or value.is_quantized or value.is_meta:
+        raise EncodeError(f"{path} is a {value.layout} tensor; only dense tensors can be sent or saved")
+    tensors.append(value.detach())
+    return {"tensor": len(tensors) - 1}
+
+
+def _key(key: Any, path: str) -> str | int:
+    if isinstance(key, bool) or not isinstance(key, str | int):
+        raise EncodeError(f"{path} has the key {key!r}; keys of a state_dict are strings or integers")
+    return key
+
+
+def _tree(node: Any, tensors: list[torch.Tensor]) -> Tree:
+    if not isinstance(node, dict):
+        return node
+    [(tag, content)] = node.items()
+    if tag == "tensor":
+        return tensors[content]
+    if tag in _DICTS:
+        return _DICTS[tag]({key: _tree(item, tensors) for key, item in content})
+    items = [_tree(item, tensors) for item in content]
+    return items if tag == "list" else tuple(items)

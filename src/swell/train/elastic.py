@@ -1,0 +1,122 @@
+"""The one call that makes a training script elastic."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from swell.train.alone import Alone
+from swell.train.checkpoint import Checkpoints
+from swell.train.course import Course
+from swell.train.feed import Feed, check_loader, is_shuffled
+from swell.train.gradients import Gradients
+from swell.train.host import Host, Task
+from swell.train.link import open_link
+from swell.train.linked import Linked
+from swell.train.profiling import Profiling
+from swell.train.run import Run
+from swell.train.state import Stateful, TrainState
+from swell.train.torchrun import Torchrun
+from swell.wire import environ
+
+#: Runs of this process, in order; the runner closes one that the script left early.
+started: list[Run] = []
+
+
+def elastic(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loader: Any,
+    *,
+    epochs: int | None = None,
+    scheduler: Stateful | None = None,
+    state: Mapping[str, Stateful] | None = None,
+    clip_grad_norm: float | None = None,
+    seed: int = 0,
+    checkpoint_dir: str | Path | None = None,
+    checkpoint_interval_s: float = 30.0,
+    keep_checkpoints: int = 2,
+) -> Run:
+    """Put a training loop in a position to be resized while it runs.
+
+    The same script runs by itself, under torchrun and as a Swell job. Returns when this process is
+    part of a group and has the state to go on with: after that, no worker differs from another.
+
+    Args:
+        loader: a DataLoader over a dataset with a length. Its `batch_size` is the global batch, the
+            samples of one optimizer step on all workers together; a Swell job's own takes its place.
+            Its order of samples is replaced: shuffled by `seed` and epoch, or sequential.
+        epochs: passes over the data. A Swell job's end condition takes its place.
+        scheduler: stepped by `run.step`, once a step; do not step it yourself.
+        state: further objects with `state_dict` and `load_state_dict` that a new worker must get.
+        clip_grad_norm: largest norm of the averaged gradient. Clipping before `run.step` would clip
+            each worker's own.
+        checkpoint_dir: continue from the newest checkpoint there, and write one every
+            `checkpoint_interval_s`. A Swell job's own takes its place.
+
+    Raises:
+        LoaderError: the loader cannot be cut into shares.
+        ValueError, TypeError: something does not fit together; the text says what to change.
+    """
+    loader = check_loader(loader)
+    _check_optimizer(model, optimizer)
+    if started and environ.AGENT in os.environ:
+        raise RuntimeError(
+            "elastic() was called twice; a Swell job trains one model: put both in one nn.ModuleDict"
+        )
+    checkpoints = None
+    if checkpoint_dir is not None:
+        checkpoints = Checkpoints(Path(checkpoint_dir), keep_checkpoints, checkpoint_interval_s)
+    host = _find_host(model, seed, checkpoints)
+    _use_device(model, host.device)
+    course = Course(
+        len(loader.dataset),
+        host.global_batch(loader.batch_size or 1),
+        is_shuffled(loader),
+        loader.drop_last,
+        host.seed,
+    )
+    total_steps = host.total_steps(None if epochs is None else epochs * course.steps_per_epoch)
+    task = Task(TrainState(model, optimizer, scheduler, state or {}), Gradients(model), course, total_steps)
+    run = Run(host, task, Feed(loader, host.device, host.seed), clip_grad_norm)
+    started.append(run)
+    return run
+
+
+def _find_host(model: nn.Module, seed: int, checkpoints: Checkpoints | None) -> Host:
+    """Who started this process, as the environment tells."""
+    if environ.AGENT in os.environ:
+        link = open_link()
+        return Profiling(link) if link.welcome.mode == "profile" else Linked(link)
+    device = next(model.parameters()).device
+    if environ.RANK in os.environ and environ.WORLD_SIZE in os.environ:
+        return Torchrun(device, seed, checkpoints)
+    return Alone(device, seed, checkpoints)
+
+
+def _use_device(model: nn.Module, device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        model.to(device)  # in place: the optimizer's references stay good
+
+
+def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    own = {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
+    if not own:
+        raise ValueError("the model has no parameter that requires a gradient, so there is nothing to train")
+    strange = [
+        tuple(parameter.shape)
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+        if parameter.requires_grad and id(parameter) not in own
+    ]
+    if strange:
+        raise ValueError(
+            f"the optimizer holds {len(strange)} parameters that are not the model's, the first of shape "
+            f"{strange[0]}; their gradients would not be averaged: give elastic() one module with them all"
+        )

@@ -1,0 +1,148 @@
+"""The process group of one generation: form it, sum over it, leave it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
+from torch.distributed import distributed_c10d
+
+from swell.train.link import Link
+from swell.wire import environ, messages
+
+LOOPBACK = "127.0.0.1"
+FORM_TIMEOUT_S = 15.0
+#: A hung peer is the agent's to notice, by its heartbeat; a slow one must not be taken for hung.
+TRAIN_TIMEOUT_S = 1800.0
+#: Members come at their next step boundary, after an evaluation perhaps. The agent may end the wait sooner.
+MEET_TIMEOUT_S = 120.0
+POLL_S = 0.002
+
+
+class GroupBroken(Exception):
+    """A collective failed: a peer is gone."""
+
+
+class FormFailed(Exception):
+    """The group of a generation did not come together."""
+
+
+def backend_of(device: torch.device) -> str:
+    return "nccl" if device.type == "cuda" else "gloo"
+
+
+class Group:
+    """Membership of this process in the group of one generation, at most one at a time."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.rank = 0
+        self.num_workers = 1
+        self._store: Store | None = None  # rank 0's serves the others: it must live as long as they form
+
+    def form(self, link: Link, regroup: messages.Regroup, rank: int) -> None:
+        """Leave the old group, meet the members of the new one, and be in it.
+
+        Raises:
+            FormFailed: somebody did not come, or died while it formed.
+            Superseded: a newer order came first.
+        """
+        self.close()
+        for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+            os.environ.setdefault(name, "lo")  # gradients cross no network that others can reach
+        try:
+            store = self._meet(link, regroup)
+            dist.init_process_group(
+                backend_of(self.device),
+                store=store,
+                rank=rank,
+                world_size=regroup.num_workers,
+                timeout=timedelta(seconds=FORM_TIMEOUT_S),
+            )
+        except RuntimeError as error:  # includes DistBackendError, DistStoreError
+            self.close()
+            raise FormFailed(str(error)) from error
+        self.rank, self.num_workers = rank, regroup.num_workers
+        _name_in_environment(regroup)
+
+    def sum_all(self, tensor: torch.Tensor) -> None:
+        """Sum over the workers, in place. Raises GroupBroken."""
+        if self.num_workers > 1:
+            self.run(lambda: dist.all_reduce(tensor))
+
+    def gather(self, number: int) -> list[int]:
+        """Every worker's number, by rank. Raises GroupBroken."""
+        numbers = torch.zeros(self.num_workers, dtype=torch.int64, device=self.device)
+        numbers[self.rank] = number
+        self.sum_all(numbers)
+        return [int(each) for each in numbers.tolist()]
+
+    def outlast_training(self) -> None:
+        """From here on, wait for a slow peer."""
+        distributed_c10d._set_pg_timeout(timedelta(seconds=TRAIN_TIMEOUT_S))
+
+    def close(self) -> None:
+        """Leave, if in a group. Peers that wait for this worker in a collective then fail at once."""
+        self._store = None
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    def _meet(self, link: Link, regroup: messages.Regroup) -> Store:
+        """Wait until all members are at the store, so that forming the group is short and certain."""
+        if regroup.rank == 0:
+            store, address = _serve()
+            link.send(messages.Bound(generation=regroup.generation, address=address))
+        else:
+            host, _, port = link.address(regroup.generation).rpartition(":")
+            store = TCPStore(host, int(port), timeout=timedelta(seconds=FORM_TIMEOUT_S))
+        self._store = store
+        room = PrefixStore(f"generation-{regroup.generation}", store)
+        room.add("present", 1)
+        due_s = time.monotonic() + MEET_TIMEOUT_S
+        while (num_present := room.add("present", 0)) < regroup.num_workers:
+            if time.monotonic() > due_s:
+                raise FormFailed(
+                    f"{num_present} of {regroup.num_workers} workers came in {MEET_TIMEOUT_S:g} s"
+                )
+            link.pause(POLL_S)
+        return room
+
+    def run(self, collective: Callable[[], object]) -> None:
+        """Do something that all members do together. Raises GroupBroken if that fails."""
+        try:
+            collective()
+        except RuntimeError as error:  # includes DistBackendError
+            raise GroupBroken(str(error)) from error
+
+
+def _serve() -> tuple[TCPStore, str]:
+    """A store that listens on loopback only; by itself it would listen on every interface."""
+    listener = socket.create_server((LOOPBACK, 0))
+    port = listener.getsockname()[1]
+    store = TCPStore(
+        LOOPBACK,
+        port,
+        is_master=True,
+        wait_for_workers=False,
+        timeout=timedelta(seconds=FORM_TIMEOUT_S),
+        master_listen_fd=listener.detach(),
+    )
+    return store, f"{LOOPBACK}:{port}"
+
+
+def _name_in_environment(regroup: messages.Regroup) -> None:
+    os.environ.update(
+        {
+            environ.RANK: str(regroup.rank),
+            environ.WORLD_SIZE: str(regroup.num_workers),
+            environ.LOCAL_RANK: str(regroup.local_rank),
+            environ.LOCAL_WORLD_SIZE: str(regroup.local_world_size),
+            environ.RESTART_COUNT: str(regroup.generation),
+        }
+    )

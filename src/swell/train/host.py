@@ -1,0 +1,70 @@
+"""What a training script runs under, and what it needs to know of that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from swell.train.course import Course, Share
+from swell.train.gradients import Gradients, Tally
+from swell.train.state import TrainState
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What there is to train, put together from what the script gave to `elastic`."""
+
+    state: TrainState
+    gradients: Gradients
+    course: Course
+    total_steps: int
+
+
+class Host(Protocol):
+    """With whom this process trains, and what others want of it.
+
+    Called in this order: the three that shape the task, `enter` once, then for each step
+    `reach_boundary`, `share`, `reduce`, `finish_step`, and at the end `finish`.
+    """
+
+    device: torch.device
+    seed: int  #: of the order of samples
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def num_workers(self) -> int: ...
+
+    @property
+    def edition(self) -> int:
+        """Changes whenever the shares of coming steps do."""
+
+    def global_batch(self, own: int) -> int:
+        """Samples a step on all workers; `own` is the loader's batch size."""
+
+    def total_steps(self, own: int | None) -> int:
+        """Steps until the end; `own` is what the script's number of epochs comes to."""
+
+    def enter(self, task: Task) -> None:
+        """Return when this worker is in a group and has the state to go on with."""
+
+    def reach_boundary(self) -> None:
+        """No step is under way: the group may change here, and the state with it."""
+
+    def share(self, step: int) -> Share:
+        """What this worker computes in a step."""
+
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally | None:
+        """Average the gradients over all workers; None if that failed and the step must be done again."""
+
+    def finish_step(self, tally: Tally) -> None:
+        """The step's update is applied."""
+
+    def report(self, metrics: dict[str, float]) -> bool:
+        """Note what the script measured; True if it meets the end condition."""
+
+    def finish(self) -> None:
+        """The end condition is met."""

@@ -1,0 +1,246 @@
+"""A script under Swell: the gang changes while it trains, as the agent says.
+
+An order (Regroup, Suspend) waits in the link. Each step's all-reduce sums how many workers have one
+waiting; when all have, all carry it out before the next step. The agent sends an order to every member
+of a generation, and the next one when that is done or has failed. Outside of a group, before the first
+and after a broken one, an order is carried out at once.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import NoReturn
+
+import torch
+import torch.distributed as dist
+
+from swell.train.broadcast import share_state
+from swell.train.checkpoint import Checkpoints, SaveError
+from swell.train.course import Share, mix
+from swell.train.gradients import Tally
+from swell.train.group import FormFailed, Group, GroupBroken
+from swell.train.host import Task
+from swell.train.link import Link, Superseded, exit_now
+from swell.train.meter import Meter
+from swell.wire import environ, messages
+
+PROGRESS_INTERVAL_S = 0.5
+
+
+class Linked:
+    """A worker of an agent."""
+
+    def __init__(self, link: Link) -> None:
+        welcome = link.welcome
+        self.device = torch.device(welcome.device)
+        self.seed = welcome.seed
+        self.edition = 0
+        self._link = link
+        self._welcome = welcome
+        self._group = Group(self.device)
+        self._is_member = False
+        self._generation = -1
+        self._is_agreed = False
+        self._meter = Meter(welcome.pace_per_s)
+        self._metrics: dict[str, float] = {}
+        self._reported_s = -math.inf
+
+    @property
+    def rank(self) -> int:
+        return self._group.rank
+
+    @property
+    def num_workers(self) -> int:
+        return self._group.num_workers
+
+    def global_batch(self, own: int) -> int:
+        return self._welcome.global_batch
+
+    def total_steps(self, own: int | None) -> int:
+        total_steps = self._welcome.total_steps or own
+        if total_steps is None:
+            raise ValueError(
+                "this job has no end: give it steps, epochs or samples, or epochs=... to elastic()"
+            )
+        return total_steps
+
+    def enter(self, task: Task) -> None:
+        if dist.is_initialized():
+            raise RuntimeError(
+                "the script called torch.distributed.init_process_group itself; under Swell the group "
+                "changes while the script runs and elastic() forms it: remove the call, or submit the script "
+                "with `elasticity: restart`"
+            )
+        self._task = task
+        welcome = self._welcome
+        self._checkpoints = Checkpoints(
+            Path(welcome.checkpoint_dir), welcome.keep_checkpoints, welcome.checkpoint_interval_s
+        )
+        self._link.send(
+            messages.Ready(
+                grad_bytes=task.gradients.num_bytes,
+                state_bytes=task.state.num_bytes(),
+                samples_per_epoch=task.course.samples_per_epoch,
+            )
+        )
+        self._follow_orders()
+
+    def reach_boundary(self) -> None:
+        if self._is_agreed:
+            self._meter.begin_change()
+        if self._is_agreed or not self._is_member:
+            self._follow_orders()
+        self._meter.begin_step()
+
+    def share(self, step: int) -> Share:
+        return self._task.course.share(step, self.rank, self.num_workers)
+
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally | None:
+        self._meter.begin_reduce(share.num_local)
+        vote = self._link.order is not None
+        if self.num_workers == 1:
+            return Tally(loss, int(vote), stop)
+        try:
+            return self._task.gradients.reduce(share, loss, vote, stop, self._group.sum_all)
+        except GroupBroken as broken:
+            self._break_off(broken)
+            return None
+
+    def finish_step(self, tally: Tally) -> None:
+        self._is_agreed = tally.num_votes == self.num_workers
+        is_first = self._meter.end_step()
+        if self.rank != 0:
+            return
+        if is_first or time.monotonic() - self._reported_s >= PROGRESS_INTERVAL_S:
+            self._say_progress(self._meter.pause_s if is_first else None)
+        if self._checkpoints.is_due():
+            self._save()
+
+    def report(self, metrics: dict[str, float]) -> bool:
+        self._metrics |= metrics
+        target = self._welcome.target
+        if self.rank != 0 or target is None or target.name not in metrics:
+            return False
+        value = metrics[target.name]
+        return value >= target.value if target.at_least else value <= target.value
+
+    def finish(self) -> None:
+        state = self._task.state
+        self._group.close()
+        self._link.send(
+            messages.Finished(steps=state.steps, loss=_finite(state.loss_value()), metrics=self._metrics)
+        )
+
+    # ------------------------------------------------------------------ orders
+    def _follow_orders(self) -> None:
+        """Carry out orders, waiting for them, until this worker trains."""
+        self._is_agreed = False
+        while not self._carry_out(self._link.take_order()):
+            pass
+
+    def _carry_out(self, order: messages.Regroup | messages.Suspend) -> bool:
+        """True if this worker is in a group and trains on."""
+        if isinstance(order, messages.Suspend):
+            return self._suspend(order)
+        if order.generation <= self._generation:
+            return self._is_member  # an order that came twice
+        if order.rank is None:
+            self._leave(order.generation)
+        return self._join(order, order.rank)
+
+    def _join(self, regroup: messages.Regroup, rank: int) -> bool:
+        state = self._task.state
+        self._is_member = False
+        if regroup.source is None and rank == 0:
+            self._checkpoints.load_newest(state)  # before the group forms: its patience is short
+        try:
+            self._group.form(self._link, regroup, rank)
+            self._agree_on_state(regroup)
+        except Superseded:
+            return False
+        except (FormFailed, GroupBroken) as failure:
+            self._group.close()
+            self._link.send(
+                messages.JoinFailed(generation=regroup.generation, steps=state.steps, message=str(failure))
+            )
+            return False
+        self._group.outlast_training()
+        self._is_member, self._generation = True, regroup.generation
+        self.edition = regroup.generation
+        torch.manual_seed(mix(self.seed, state.steps, rank))  # no two workers draw the same dropout masks
+        self._meter.begin_generation()
+        self._link.send(messages.Joined(generation=regroup.generation, steps=state.steps))
+        return True
+
+    def _agree_on_state(self, regroup: messages.Regroup) -> None:
+        """All take over the state of whoever is furthest; of the ranks that are, `source` first.
+
+        Steps are compared even when the agent knows of no news: when a group breaks in the very step in
+        which its members agree to change, some have finished that step and some have not.
+        """
+        steps = self._group.gather(self._task.state.steps)
+        if regroup.source is None:
+            share_state(self._group, self._task.state, source=0)
+        elif regroup.has_news or min(steps) < max(steps):
+            furthest = max(steps)
+            source = regroup.source if steps[regroup.source] == furthest else steps.index(furthest)
+            share_state(self._group, self._task.state, source)
+
+    def _break_off(self, broken: GroupBroken) -> None:
+        self._group.close()  # so that peers that still wait for this worker fail too
+        self._is_member = False
+        self._meter.begin_break()
+        self._link.send(
+            messages.Broken(generation=self._generation, steps=self._task.state.steps, message=str(broken))
+        )
+
+    def _suspend(self, suspend: messages.Suspend) -> bool:
+        """Leave if the state is safe. A gang leaves together, or not at all."""
+        if not self._is_member:
+            if self._task.state.steps == 0 or self._save():
+                self._leave(suspend.generation)
+            return False
+        try:
+            is_safe = sum(self._group.gather(int(self.rank != 0 or self._save()))) == self.num_workers
+        except GroupBroken as broken:
+            self._break_off(broken)
+            return False
+        if is_safe:
+            self._leave(suspend.generation)
+        return True
+
+    def _leave(self, generation: int) -> NoReturn:
+        self._link.send(messages.Left(generation=generation))
+        exit_now(environ.EXIT_STOPPED)
+
+    # ------------------------------------------------------------------ reports
+    def _save(self) -> bool:
+        steps = self._task.state.steps
+        try:
+            path = self._checkpoints.save(self._task.state)
+        except SaveError as error:
+            self._link.send(messages.SaveFailed(steps=steps, message=str(error)))
+            return False
+        self._link.send(messages.Saved(steps=steps, path=str(path)))
+        return True
+
+    def _say_progress(self, pause_s: float | None) -> None:
+        self._reported_s = time.monotonic()
+        self._link.send(
+            messages.Progress(
+                generation=self._generation,
+                steps=self._task.state.steps,
+                num_workers=self.num_workers,
+                step_s=self._meter.take_mean_step_s(),
+                loss=_finite(self._task.state.loss_value()),
+                metrics=self._metrics,
+                pause_s=pause_s,
+            )
+        )
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no nan: a loss that is none is not sent."""
+    return value if value is None or math.isfinite(value) else None

@@ -1,0 +1,80 @@
+"""How long steps take, how long a change of the gang held them up, and pacing."""
+
+from __future__ import annotations
+
+import time
+
+#: Weight of the newest step in the running mean of the part of a step that waits for others.
+REST_GAIN_SHARE = 0.2
+
+
+class Meter:
+    """Times of one worker's steps. A step begins when its batch is asked for and ends with its update."""
+
+    def __init__(self, pace_per_s: float | None) -> None:
+        self.step_s = 0.0  #: of the step that ended last
+        self.pause_s: float | None = None  #: set by a first step; None in a worker that just joined
+        self._pace_per_s = pace_per_s
+        self._begun_s = time.monotonic()
+        self._reduced_s = self._begun_s
+        self._ended_s: float | None = None
+        self._rest_s: float | None = None  # running mean of a steady step's all-reduce and update
+        self._changing_s: float | None = None  # the change of the gang that is under way costs time since
+        self._is_first = True  # of its generation
+        self._mean_from_s = self._begun_s
+        self._num_steps = 0
+
+    def begin_change(self) -> None:
+        """The gang stops here to change."""
+        if self._ended_s is not None and self._changing_s is None:
+            self._changing_s = time.monotonic()
+
+    def begin_break(self) -> None:
+        """The gang broke: all since the last whole step is lost."""
+        if self._changing_s is None:
+            self._changing_s = self._ended_s
+
+    def begin_generation(self) -> None:
+        self._is_first = True
+
+    def begin_step(self) -> None:
+        self._begun_s = time.monotonic()
+
+    def begin_reduce(self, num_samples: int) -> None:
+        """The gradients are there; a paced device holds them back for as long as `num_samples` take it."""
+        if self._pace_per_s is not None:
+            early_s = self._begun_s + num_samples / self._pace_per_s - time.monotonic()
+            if early_s > 0:
+                time.sleep(early_s)
+        self._reduced_s = time.monotonic()
+
+    def end_step(self) -> bool:
+        """The update is applied. True if this was its generation's first step, which no mean counts.
+
+        After a first step `pause_s` is what the change of the gang took from training: the time from
+        where it stopped to the end of this step, less what this step would have taken without a
+        change, which is its own computing and the waiting of an ordinary step.
+        """
+        self._ended_s = time.monotonic()
+        self.step_s = self._ended_s - self._begun_s
+        rest_s = self._ended_s - self._reduced_s
+        usual_s = rest_s if self._rest_s is None else self._rest_s
+        if not self._is_first:
+            self._rest_s = usual_s + REST_GAIN_SHARE * (rest_s - usual_s)
+            self._num_steps += 1
+            return False
+        self.pause_s = None
+        if self._changing_s is not None:
+            steady_s = self._reduced_s - self._begun_s + min(rest_s, usual_s)
+            self.pause_s = max(0.0, self._ended_s - self._changing_s - steady_s)
+        self._is_first, self._changing_s = False, None
+        self._mean_from_s, self._num_steps = self._ended_s, 0
+        return True
+
+    def take_mean_step_s(self) -> float | None:
+        """Mean seconds a step since the last call or the generation's first step; None if there was none."""
+        if self._num_steps == 0 or self._ended_s is None:
+            return None
+        mean_s = (self._ended_s - self._mean_from_s) / self._num_steps
+        self._mean_from_s, self._num_steps = self._ended_s, 0
+        return mean_s

@@ -1,0 +1,106 @@
+"""A trial run: seconds a step by local batch, through the user's own loop."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+from typing import NoReturn
+
+import torch
+
+from swell.train.course import Share
+from swell.train.gradients import Tally
+from swell.train.host import Task
+from swell.train.link import Link, exit_now
+from swell.train.meter import Meter
+from swell.wire import messages
+
+NUM_WARM_UPS = 2
+#: Time spent on each batch size, unless a single step takes longer.
+BUDGET_S = 0.4
+MAX_TIMED = 20
+
+
+class Profiling:
+    """One process that measures `Welcome.local_batches` one after the other, and then exits."""
+
+    rank = 0
+    num_workers = 1
+
+    def __init__(self, link: Link) -> None:
+        self.device = torch.device(link.welcome.device)
+        self.seed = link.welcome.seed
+        self.edition = 0  #: index of the batch size that is being measured
+        self._link = link
+        self._sizes = link.welcome.local_batches
+        self._meter = Meter(link.welcome.pace_per_s)
+        self._timed: list[float] = []  # seconds of each step of this size, warm-ups first
+        self._compute_s: dict[int, float] = {}
+
+    def global_batch(self, own: int) -> int:
+        return 1  # of no meaning here: `share` decides, and one is always there
+
+    def total_steps(self, own: int | None) -> int:
+        return 2**31
+
+    def enter(self, task: Task) -> None:
+        self._task = task
+        self._samples_per_epoch = replace(
+            task.course, global_batch=self._link.welcome.global_batch
+        ).samples_per_epoch
+        if not self._sizes:
+            self._finish_trial()
+
+    def reach_boundary(self) -> None:
+        self._meter.begin_step()
+
+    def share(self, step: int) -> Share:
+        size = self._sizes[self.edition]
+        num_samples = self._task.course.num_samples
+        return Share([(step * size + place) % num_samples for place in range(size)], size, size)
+
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        self._meter.begin_reduce(share.num_local)
+        return Tally(loss, 0, False)
+
+    def finish_step(self, tally: Tally) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        self._meter.end_step()
+        self._timed.append(self._meter.step_s)
+        if not self._is_measured():
+            return
+        num_warm_ups = min(NUM_WARM_UPS, len(self._timed) - 1)
+        self._compute_s[self._sizes[self.edition]] = statistics.median(self._timed[num_warm_ups:])
+        self._timed = []
+        if self.edition + 1 == len(self._sizes):
+            self._finish_trial()
+        self.edition += 1
+
+    def report(self, metrics: dict[str, float]) -> bool:
+        return False
+
+    def finish(self) -> None:
+        """The script left its loop before all was measured: what there is must do."""
+        self._finish_trial()
+
+    def _is_measured(self) -> bool:
+        """Enough steps, or enough time; slow steps need fewer warm-ups, for the first is all the slower."""
+        if len(self._timed) < 2:
+            return False
+        timed = self._timed[NUM_WARM_UPS:] if max(self._timed[1:]) < BUDGET_S else self._timed[1:]
+        return sum(timed) >= BUDGET_S or len(timed) >= MAX_TIMED
+
+    def _finish_trial(self) -> NoReturn:
+        task = self._task
+        self._link.send(
+            messages.Profiled(
+                compute_s=self._compute_s,
+                grad_bytes=task.gradients.num_bytes,
+                state_bytes=task.state.num_bytes(),
+                samples_per_epoch=self._samples_per_epoch,
+            )
+        )
+        exit_now(0)

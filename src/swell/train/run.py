@@ -1,0 +1,148 @@
+"""What a training script holds: its loop over epochs and batches, and the step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from swell.train.course import Share
+from swell.train.feed import Feed
+from swell.train.host import Host, Task
+
+
+class LoopError(RuntimeError):
+    """The script's loop is not one that can be resized."""
+
+
+class Run:
+    """An elastic training loop::
+
+    for epoch in run.epochs():
+        for x, y in run.batches():
+            optimizer.zero_grad()
+            loss = loss_of(model(x), y)
+            loss.backward()
+            run.step(loss)
+        run.report(accuracy=evaluate(model))
+
+    A batch that was drawn when a worker was lost comes again. To end early, leave both loops.
+    """
+
+    def __init__(self, host: Host, task: Task, feed: Feed, clip_grad_norm: float | None) -> None:
+        self._host = host
+        self._task = task
+        self._feed = feed
+        self._clip_grad_norm = clip_grad_norm
+        self._share: Share | None = None  # of the batch that is out, until `step`
+        self._is_target_met = False  # as this worker sees it
+        self._is_stopped = False  # as all agreed
+        self._is_finished = False
+        host.enter(task)
+
+    @property
+    def rank(self) -> int:
+        return self._host.rank
+
+    @property
+    def num_workers(self) -> int:
+        return self._host.num_workers
+
+    @property
+    def is_leader(self) -> bool:
+        """Rank 0: the one that prints, and writes the final model."""
+        return self.rank == 0
+
+    @property
+    def device(self) -> torch.device:
+        return self._host.device
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps finished since the job began, whatever sizes it went through."""
+        return self._task.state.steps
+
+    @property
+    def total_steps(self) -> int:
+        return self._task.total_steps
+
+    @property
+    def epoch(self) -> int:
+        return self.steps // self._task.course.steps_per_epoch
+
+    def should_stop(self) -> bool:
+        """True once the end condition is met."""
+        return self._is_stopped or self.steps >= self.total_steps
+
+    def epochs(self) -> Iterator[int]:
+        """The epochs that are still to do, from the one under way."""
+        while not self.should_stop():
+            steps = self.steps
+            yield self.epoch
+            if self.steps == steps and not self._is_stopped:
+                raise LoopError(
+                    "an epoch went by without a step; inside `for epoch in run.epochs():` go through "
+                    "`for batch in run.batches():` and call run.step(loss) for each batch"
+                )
+        self.finish()
+
+    def batches(self) -> Iterator[Any]:
+        """This worker's part of each batch of the epoch; tensors are on `device` if that is a GPU."""
+        epoch = self.epoch
+        while True:
+            if not self.should_stop():
+                self._host.reach_boundary()  # the group may change here, and with it how far training is
+            if self.should_stop() or self.epoch != epoch:
+                return
+            self._share = self._host.share(self.steps)
+            yield self._feed.draw(self.steps, self._host.share, self.total_steps, self._host.edition)
+            if self._share is not None:
+                raise LoopError("a batch went by without run.step(loss); call it once for each batch")
+
+    def step(self, loss: torch.Tensor) -> torch.Tensor:
+        """Average the gradients over all workers and update the model; in place of `optimizer.step()`.
+
+        Args:
+            loss: the mean over the samples of this worker's batch, after `loss.backward()`.
+
+        Returns:
+            The mean over all workers' samples, a tensor of shape ().
+        """
+        if self._share is None:
+            raise LoopError("run.step(loss) without a batch; call it once for each batch of run.batches()")
+        if loss.numel() != 1:
+            raise LoopError(
+                f"run.step() was given a loss of shape {tuple(loss.shape)}; give it the mean, one number"
+            )
+        share, self._share = self._share, None
+        own_loss = loss.detach().reshape(())
+        tally = self._host.reduce(share, own_loss, self._is_target_met)
+        if tally is None:
+            return own_loss
+        if tally.is_stop:  # the model that met the target stays as it is: this step's update is dropped
+            self._is_stopped = True
+            return tally.loss
+        if self._clip_grad_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self._task.state.model.parameters(), self._clip_grad_norm)
+        self._task.state.finish_step(tally.loss)
+        self._host.finish_step(tally)
+        return tally.loss
+
+    def report(self, **metrics: float) -> None:
+        """Tell what was measured; rank 0's word counts, for the job's listing and its metric target.
+
+        Once the target is met what was measured then stands: the loop's last round has trained nothing.
+        """
+        if self._is_stopped:
+            return
+        values = {name: float(value) for name, value in metrics.items()}
+        values = {name: value for name, value in values.items() if math.isfinite(value)}
+        self._is_target_met = self._host.report(values) or self._is_target_met
+
+    def finish(self) -> None:
+        """Training is over, also for a script that left its loop early. Once; `epochs` does it at its end."""
+        if not self._is_finished:
+            self._is_finished = True
+            self._host.finish()

@@ -1,0 +1,69 @@
+"""A script that torchrun started: a group whose members stay the same."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+from swell.train.alone import save_if_due, steps_of_script
+from swell.train.broadcast import share_state
+from swell.train.checkpoint import Checkpoints
+from swell.train.course import Share, mix
+from swell.train.gradients import Tally
+from swell.train.group import Group, backend_of
+from swell.train.host import Task
+
+
+class Torchrun:
+    """`torchrun --nproc-per-node 4 train.py`. A broken collective ends the script; torchrun restarts it."""
+
+    edition = 0
+
+    def __init__(self, device: torch.device, seed: int, checkpoints: Checkpoints | None) -> None:
+        self.device = device
+        self.seed = seed
+        self._checkpoints = checkpoints
+        self._group = Group(device)
+
+    @property
+    def rank(self) -> int:
+        return self._group.rank
+
+    @property
+    def num_workers(self) -> int:
+        return self._group.num_workers
+
+    def global_batch(self, own: int) -> int:
+        return own
+
+    def total_steps(self, own: int | None) -> int:
+        return steps_of_script(own)
+
+    def enter(self, task: Task) -> None:
+        self._task = task
+        if not dist.is_initialized():
+            dist.init_process_group(backend_of(self.device))
+        self._group.rank, self._group.num_workers = dist.get_rank(), dist.get_world_size()
+        if self.rank == 0 and self._checkpoints is not None:
+            self._checkpoints.load_newest(task.state)
+        share_state(self._group, task.state, source=0)
+        torch.manual_seed(mix(self.seed, task.state.steps, self.rank))
+
+    def reach_boundary(self) -> None:
+        """Nothing changes here."""
+
+    def share(self, step: int) -> Share:
+        return self._task.course.share(step, self.rank, self.num_workers)
+
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally:
+        return self._task.gradients.reduce(share, loss, False, stop, self._group.sum_all)
+
+    def finish_step(self, tally: Tally) -> None:
+        if self.rank == 0:
+            save_if_due(self._checkpoints, self._task)
+
+    def report(self, metrics: dict[str, float]) -> bool:
+        return False
+
+    def finish(self) -> None:
+        self._group.close()

@@ -1,0 +1,47 @@
+"""Workers of these tests are forked from one process that has imported torch, as the real ones are."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # the forked workers import `fake_agent` by this name
+
+from fake_agent import FakeAgent, fork_script  # noqa: E402 - found through the line above
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+@pytest.fixture
+def start_agent(tmp_path: Path) -> Iterator[Callable[..., FakeAgent]]:
+    """Make an agent for one job; keyword arguments are fields of its Welcome."""
+    agents: list[FakeAgent] = []
+
+    def start(**fields: object) -> FakeAgent:
+        agent = FakeAgent(tmp_path / f"agent-{len(agents)}", **fields)
+        agents.append(agent)
+        return agent
+
+    yield start
+    for agent in agents:
+        agent.close()
+
+
+@pytest.fixture(scope="session")
+def run_plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Run a script of `scripts/` by itself, once for the same arguments; returns what it wrote."""
+    written: dict[tuple[str, ...], Path] = {}
+
+    def run(*args: str) -> Path:
+        if args not in written:
+            folder = tmp_path_factory.mktemp("plain")
+            process = fork_script(SCRIPTS / args[0], (str(folder / "result.json"), *args[1:]), folder / "log", {})
+            process.join(60)
+            assert process.exitcode == 0, (folder / "log").read_text()
+            written[args] = folder / "result.json"
+        return written[args]
+
+    return run

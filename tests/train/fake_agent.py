@@ -1,0 +1,222 @@
+"""An agent for tests: real loopback sockets and real worker processes, and orders given by hand.
+
+Time limits here are for tests that fail; nothing waits them out.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from swell.wire import environ, messages
+
+TOKEN = "open sesame"
+LIMIT_S = 30.0
+
+M = TypeVar("M", bound=messages.Message)
+
+_from_worker = msgspec.json.Decoder(messages.FromWorker)
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the fork server must have one thread
+_forking = multiprocessing.get_context("forkserver")
+_forking.set_forkserver_preload(["torch.distributed", "torch._dynamo", "swell.train.runner", "swell.train.calibrate"])
+
+
+def fork_script(entry: object, args: Sequence[str], log: Path, env: dict[str, str]) -> ForkServerProcess:
+    """A process that runs a script as a worker does, its output in `log`."""
+    process = _forking.Process(target=_work, args=(str(entry), tuple(args), str(log), env))
+    process.start()
+    return process
+
+
+def _work(entry: str, args: tuple[str, ...], log: str, env: dict[str, str]) -> None:
+    import torch
+
+    from swell.train.runner import run_entry
+
+    torch.set_num_threads(1)
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(handle, 1)
+    os.dup2(handle, 2)
+    os.environ.update(env)
+    run_entry(entry, args)
+
+
+class FakeAgent:
+    """Knows its workers by number; keeps what they say, in order."""
+
+    def __init__(self, folder: Path, **fields: Any) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.checkpoint_dir = Path(fields.setdefault("checkpoint_dir", str(folder / "checkpoints")))
+        fields = {
+            "job_id": "job", "mode": "train", "device": "cpu", "global_batch": 6, "total_steps": 100, "seed": 0,
+        } | fields  # fmt: skip
+        self.welcome = messages.Welcome(**fields)
+        self.said: list[tuple[int, messages.Message]] = []
+        self.processes: dict[int, ForkServerProcess] = {}
+        self._news = threading.Condition()
+        self._lines: dict[int, socket.socket] = {}
+        self._generation = 0
+        self._members: list[int] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    # ---------------------------------------------------------------- what a test does
+    def start(self, worker: int, entry: object, *args: str, token: str = TOKEN) -> ForkServerProcess:
+        names = {environ.AGENT: self.address, environ.TOKEN: token, environ.WORKER: str(worker)}
+        self.processes[worker] = fork_script(entry, args, self.log(worker), names)
+        return self.processes[worker]
+
+    def start_ready(self, workers: Sequence[int], entry: object, *args: str) -> None:
+        for worker in workers:
+            self.start(worker, entry, *args)
+        for worker in workers:
+            self.wait(worker, messages.Ready)
+
+    def regroup(self, members: Sequence[int], source: int | None, has_news: bool = True) -> int:
+        """Order a new generation of these workers; former members that are not among them leave."""
+        with self._news:
+            self._generation += 1
+            leaving = [worker for worker in self._members if worker not in members and worker in self._lines]
+            self._members = list(members)
+        for worker in (*members, *leaving):
+            if worker not in self._lines:
+                continue  # a member that died meanwhile: the others wait for it
+            self.tell(
+                worker,
+                messages.Regroup(
+                    generation=self._generation,
+                    rank=members.index(worker) if worker in members else None,
+                    num_workers=len(members),
+                    source=None if source is None else members.index(source),
+                    has_news=has_news,
+                ),
+            )
+        return self._generation
+
+    def join(self, members: Sequence[int], source: int | None, has_news: bool = True) -> int:
+        """`regroup`, and wait until all are in; returns the steps that they agree on."""
+        generation = self.regroup(members, source, has_news)
+        joined = [self.wait(worker, messages.Joined, lambda m: m.generation == generation) for worker in members]
+        assert len({message.steps for message in joined}) == 1
+        return joined[0].steps
+
+    def suspend(self) -> None:
+        for worker in self._members:
+            self.tell(worker, messages.Suspend(generation=self._generation))
+
+    def tell(self, worker: int, message: messages.Message) -> None:
+        with self._news:
+            line = self._lines[worker]
+        line.sendall(msgspec.json.encode(message) + b"\n")
+
+    def wait(self, worker: int, kind: type[M], accept: Callable[[M], bool] = lambda message: True) -> M:
+        """The first message of this kind from this worker that is accepted, past or future."""
+
+        def found() -> M | None:
+            matching = (said for by, said in self.said if by == worker and isinstance(said, kind) and accept(said))
+            return next(matching, None)
+
+        with self._news:
+            if not self._news.wait_for(lambda: found() or self._has_failed(worker, kind), LIMIT_S) or not found():
+                raise AssertionError(f"worker {worker} never said {kind.__name__}: {self.said}\n{self.logs()}")
+            message = found()
+        assert message is not None
+        return message
+
+    def wait_steps(self, worker: int, steps: int) -> messages.Progress:
+        return self.wait(worker, messages.Progress, lambda message: message.steps >= steps)
+
+    def all_said(self, kind: type[M]) -> list[tuple[int, M]]:
+        with self._news:
+            return [(worker, said) for worker, said in self.said if isinstance(said, kind)]
+
+    def exit_status(self, worker: int) -> int | None:
+        process = self.processes[worker]
+        process.join(LIMIT_S)
+        return process.exitcode
+
+    def kill(self, worker: int) -> None:
+        pid = self.processes[worker].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        self.processes[worker].join(LIMIT_S)
+
+    def log(self, worker: int) -> Path:
+        return self.folder / f"worker-{worker}.log"
+
+    def logs(self) -> str:
+        return "\n".join(f"--- {path.name}\n{path.read_text()}" for path in sorted(self.folder.glob("*.log")))
+
+    def hang_up(self) -> None:
+        """As if the agent died."""
+        self._listener.close()
+        with self._news:
+            for line in self._lines.values():
+                line.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+            process.join()
+        self._listener.close()
+
+    # ---------------------------------------------------------------- sockets
+    def _has_failed(self, worker: int, kind: type[messages.Message]) -> bool:
+        return any(by == worker and isinstance(said, messages.Failed) for by, said in self.said) and (
+            kind is not messages.Failed
+        )
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                line, _ = self._listener.accept()
+            except OSError:
+                return  # the test is over
+            threading.Thread(target=self._listen, args=(line,), daemon=True).start()
+
+    def _listen(self, line: socket.socket) -> None:
+        with line, line.makefile("rb") as stream:
+            hello = _from_worker.decode(stream.readline())
+            if not isinstance(hello, messages.Hello) or hello.token != TOKEN:
+                return
+            with self._news:
+                self._lines[hello.worker] = line
+            self.tell(hello.worker, self.welcome)
+            try:
+                for text in stream:
+                    self._hear(hello.worker, _from_worker.decode(text))
+            except ConnectionError:
+                pass  # a killed worker's line may break rather than close
+            with self._news:
+                del self._lines[hello.worker]
+                self._news.notify_all()
+
+    def _hear(self, worker: int, message: messages.FromWorker) -> None:
+        others: list[int] = []
+        with self._news:
+            self.said.append((worker, message))
+            self._news.notify_all()
+            if isinstance(message, messages.Bound) and message.generation == self._generation:
+                others = [member for member in self._members if member != worker and member in self._lines]
+        for other in others:
+            self.tell(other, messages.Address(generation=message.generation, address=message.address))  # type: ignore[union-attr]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that sends no message."""
+    limit_s = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < limit_s
+        time.sleep(0.01)

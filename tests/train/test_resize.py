@@ -1,0 +1,168 @@
+"""Real workers that grow, shrink, lose a member and are suspended learn what a single process learns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fake_agent import FakeAgent
+
+from swell.wire import messages
+
+CURVE = Path(__file__).parent / "scripts" / "curve.py"
+PACE_PER_S = 600.0  #: 6 samples a step on one worker: 10 ms
+EPOCHS = 20  #: of 8 steps, the last one of 3 samples
+
+
+def assert_same_learning(result: Path, plain: Path) -> None:
+    """To rounding: sums of float64 in another order."""
+    ours, theirs = json.loads(result.read_text()), json.loads(plain.read_text())
+    assert ours["steps"] == theirs["steps"] == EPOCHS * 8
+    assert ours["weights"] == pytest.approx(theirs["weights"], rel=1e-9, abs=1e-12)
+    assert ours["rates"] == theirs["rates"]
+    assert ours["seen"] == theirs["seen"] == {f"epoch {epoch}": 8 for epoch in range(EPOCHS)}
+    for step, loss in ours["losses"].items():
+        assert loss == pytest.approx(theirs["losses"][step], rel=1e-9)
+
+
+@pytest.fixture
+def agent(start_agent: Callable[..., FakeAgent]) -> FakeAgent:
+    return start_agent(total_steps=EPOCHS * 8, pace_per_s=PACE_PER_S, checkpoint_interval_s=1e9)
+
+
+@pytest.fixture
+def plain(run_plain: Callable[..., Path]) -> Path:
+    return run_plain("curve.py", str(EPOCHS))
+
+
+def finish(agent: FakeAgent, members: list[int]) -> None:
+    for worker in members:
+        finished = agent.wait(worker, messages.Finished)
+        assert finished.steps == EPOCHS * 8
+        assert agent.exit_status(worker) == 0, agent.logs()
+
+
+def test_grows_from_one_to_four(agent: FakeAgent, plain: Path, tmp_path: Path) -> None:
+    args = (str(tmp_path / "result.json"), str(EPOCHS))
+    agent.start_ready([0], CURVE, *args)
+    assert agent.join([0], source=None) == 0
+    agent.start_ready([1], CURVE, *args)
+    first = agent.join([0, 1], source=0)
+    agent.start_ready([2, 3], CURVE, *args)
+    second = agent.join([0, 1, 2, 3], source=1)
+    finish(agent, [0, 1, 2, 3])
+    assert 0 < first < second < EPOCHS * 8
+    assert_same_learning(tmp_path / "result.json", plain)
+
+
+def test_shrinks_from_four_to_one(agent: FakeAgent, plain: Path, tmp_path: Path) -> None:
+    args = (str(tmp_path / "result.json"), str(EPOCHS))
+    agent.start_ready([0, 1, 2, 3], CURVE, *args)
+    agent.join([0, 1, 2, 3], source=None)
+    agent.wait_steps(0, 1)
+    steps = agent.join([2], source=2, has_news=False)  # the survivor was not even rank 0
+    for worker in (0, 1, 3):
+        assert agent.exit_status(worker) == 143
+        agent.wait(worker, messages.Left)
+    finish(agent, [2])
+    assert 0 < steps < EPOCHS * 8
+    assert_same_learning(tmp_path / "result.json", plain)
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_goes_on_from_the_step_in_flight(agent: FakeAgent, plain: Path, tmp_path: Path, victim: int) -> None:
+    args = (str(tmp_path / "result.json"), str(EPOCHS))
+    agent.start_ready([0, 1, 2], CURVE, *args)
+    agent.join([0, 1, 2], source=None)
+    agent.wait_steps(0, 30)
+    agent.kill(victim)
+    survivors = [worker for worker in (0, 1, 2) if worker != victim]
+    steps = {worker: agent.wait(worker, messages.Broken).steps for worker in survivors}
+    source = max(survivors, key=steps.__getitem__)
+    assert agent.join(survivors, source=source, has_news=False) == steps[source] >= 30
+    finish(agent, survivors)
+    assert_same_learning(tmp_path / "result.json", plain)
+
+
+def test_suspended_job_goes_on_at_another_size(agent: FakeAgent, plain: Path, tmp_path: Path) -> None:
+    args = (str(tmp_path / "result.json"), str(EPOCHS))
+    agent.start_ready([0, 1], CURVE, *args)
+    agent.join([0, 1], source=None)
+    agent.wait_steps(0, 1)
+    agent.suspend()
+    saved = agent.wait(0, messages.Saved)
+    assert Path(saved.path).parent == agent.checkpoint_dir
+    for worker in (0, 1):
+        agent.wait(worker, messages.Left)
+        assert agent.exit_status(worker) == 143
+    agent.start_ready([2, 3, 4], CURVE, *args)
+    assert agent.join([2, 3, 4], source=None) == saved.steps > 0
+    finish(agent, [2, 3, 4])
+    assert_same_learning(tmp_path / "result.json", plain)
+
+
+def test_suspend_that_cannot_save_is_off(start_agent: Callable[..., FakeAgent], tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("no folder")
+    agent = start_agent(total_steps=60, pace_per_s=PACE_PER_S, checkpoint_dir=str(blocked / "checkpoints"))
+    agent.start_ready([0, 1], CURVE, str(tmp_path / "result.json"), "10")
+    agent.join([0, 1], source=None)
+    agent.wait_steps(0, 1)
+    agent.suspend()
+    assert str(blocked) in agent.wait(0, messages.SaveFailed).message
+    for worker in (0, 1):
+        assert agent.wait(worker, messages.Finished).steps == 60
+        assert agent.exit_status(worker) == 0
+
+
+def test_newer_order_ends_the_wait_for_a_member_that_never_comes(
+    agent: FakeAgent, plain: Path, tmp_path: Path
+) -> None:
+    args = (str(tmp_path / "result.json"), str(EPOCHS))
+    agent.start_ready([0, 1, 2], CURVE, *args)
+    agent.kill(2)
+    hopeless = agent.regroup([0, 1, 2], source=None)
+    agent.wait(0, messages.Bound, lambda bound: bound.generation == hopeless)
+    agent.join([0, 1], source=None)
+    finish(agent, [0, 1])
+    assert_same_learning(tmp_path / "result.json", plain)
+
+
+def test_member_that_lags_a_step_catches_up_without_news(agent: FakeAgent, plain: Path, tmp_path: Path) -> None:
+    """A group can break in the step in which it agreed to change: some have finished it, some have not."""
+    args = (str(tmp_path / "result.json"), str(EPOCHS))
+    agent.start_ready([0, 1], CURVE, *args)
+    agent.join([0], source=None)
+    agent.wait_steps(0, 1)
+    assert agent.join([0, 1], source=0, has_news=False) > 0
+    finish(agent, [0, 1])
+    assert_same_learning(tmp_path / "result.json", plain)
+
+
+def test_progress_tells_speed_and_the_pause_of_a_resize(agent: FakeAgent, tmp_path: Path) -> None:
+    args = (str(tmp_path / "result.json"), str(EPOCHS))
+    agent.start_ready([0, 1], CURVE, *args)
+    generation = agent.regroup([0], source=None)
+    first = agent.wait(0, messages.Progress)
+    assert (first.generation, first.steps, first.pause_s) == (generation, 1, None)
+    steady = agent.wait(0, messages.Progress, lambda message: message.step_s is not None)
+    assert steady.step_s is not None and steady.step_s >= 0.9 * 6 / PACE_PER_S * 7.5 / 8
+    steps = agent.join([0, 1], source=0)
+    after = agent.wait(0, messages.Progress, lambda message: message.num_workers == 2)
+    assert after.steps == steps + 1
+    assert after.pause_s is not None and 0 < after.pause_s < 5
+
+
+def test_all_stop_at_the_step_after_the_target_is_met(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    target = messages.Target(name="loss", value=0.2, at_least=False)
+    agent = start_agent(total_steps=100_000, target=target)
+    agent.start_ready([0, 1, 2], CURVE, str(tmp_path / "result.json"), "9999", "metric")
+    agent.join([0, 1, 2], source=None)
+    finished = [agent.wait(worker, messages.Finished) for worker in (0, 1, 2)]
+    assert len({message.steps for message in finished}) == 1
+    assert finished[0].steps % 8 == 0  # the step that carried the news changed nothing
+    assert finished[0].metrics["loss"] <= 0.2
