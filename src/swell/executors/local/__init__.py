@@ -1,0 +1,6 @@
+"""Real processes on this machine.
+
+`link.LocalExecutor` lives in the daemon. It talks to `agent`, a process of its own that outlives a killed
+daemon. The agent owns `zygote`, which forks warm workers, and directs every gang: `gang` and `restart`
+say what to do, without doing it.
+"""

@@ -1,0 +1,148 @@
+"""Which devices this machine offers: `auto`, `cpu[:N]`, `cuda[:N|all]`, `paced:[NODESx]DEVICES@RATE`."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+import msgspec
+import pynvml
+
+from swell.model.cluster import Node
+
+FORMS = "auto, cpu, cpu:N, cuda, cuda:N, cuda:all, paced:DEVICES@RATE, paced:NODESxDEVICES@RATE"
+_PACED = re.compile(r"(?:(?P<nodes>[0-9]+)x)?(?P<devices>[0-9]+)@(?P<rate>[0-9]+(?:\.[0-9]+)?)")
+
+
+class DeviceError(ValueError):
+    """These devices cannot be offered; the text names the thing, the rule and the remedy."""
+
+
+class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True):
+    """What a device id stands for on this machine."""
+
+    torch_device: str  #: what a worker on it calls it
+    kind: str  #: as in `Node.kind`
+    pace_per_s: float | None = None  #: paced: samples/s, at most
+    cuda: str | None = None  #: how CUDA_VISIBLE_DEVICES names it
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNode:
+    """A node to tell the head of, and what stands behind each of its device ids."""
+
+    node: Node
+    bindings: dict[str, DeviceBinding]
+
+
+def parse_devices(text: str) -> tuple[LocalNode, ...]:
+    """The nodes that a user means; more than one only where devices are paced.
+
+    Raises:
+        DeviceError: not one of the forms, or more than this machine has.
+    """
+    kind, _, count = text.strip().partition(":")
+    if kind == "auto" and not count:
+        gpus = _find_gpus()
+        return (_cuda_node(gpus) if gpus else _cpu_node(_num_cores()),)
+    if kind == "cpu":
+        return (_cpu_node(_number(text, count) if count else _num_cores()),)
+    if kind == "cuda":
+        return (_cuda_node(_choose_gpus(text, count)),)
+    if kind == "paced" and (match := _PACED.fullmatch(count)):
+        return _paced_nodes(text, int(match["nodes"] or 1), int(match["devices"]), float(match["rate"]))
+    raise DeviceError(f"devices {text!r} are not known; write one of: {FORMS}")
+
+
+def num_switches(num_devices: int) -> int:
+    """Eight devices or more hang in fours, as in most machines; fewer, or odd numbers, on one switch."""
+    return num_devices // 4 if num_devices >= 8 and num_devices % 4 == 0 else 1
+
+
+def _node(name: str, kind: str, bindings: list[DeviceBinding]) -> LocalNode:
+    ids = tuple(f"{name}/{i}" for i in range(len(bindings)))
+    node = Node(name=name, devices=ids, kind=kind, num_switches=num_switches(len(ids)))
+    return LocalNode(node, dict(zip(ids, bindings, strict=True)))
+
+
+def _cpu_node(num: int) -> LocalNode:
+    return _node("node0", "cpu", [DeviceBinding(torch_device="cpu", kind="cpu")] * num)
+
+
+def _cuda_node(gpus: list[tuple[str, str]]) -> LocalNode:
+    kinds = sorted({f"cuda:{name}" for _, name in gpus})
+    if len(kinds) > 1:
+        raise DeviceError(
+            f"this machine has GPUs of {len(kinds)} kinds ({', '.join(kinds)}); a node has one kind: "
+            "choose with CUDA_VISIBLE_DEVICES or cuda:N"
+        )
+    return _node(
+        "node0",
+        kinds[0],
+        [DeviceBinding(torch_device="cuda:0", kind=kinds[0], cuda=uuid) for uuid, _ in gpus],
+    )
+
+
+def _paced_nodes(text: str, num_nodes: int, num_devices: int, rate_per_s: float) -> tuple[LocalNode, ...]:
+    if num_nodes < 1 or num_devices < 1 or rate_per_s <= 0:
+        raise DeviceError(f"devices {text!r}: nodes, devices and rate must all be above 0")
+    kind = f"paced@{rate_per_s:g}"
+    one = DeviceBinding(torch_device="cpu", kind=kind, pace_per_s=rate_per_s)
+    return tuple(_node(f"node{i}", kind, [one] * num_devices) for i in range(num_nodes))
+
+
+def _number(text: str, count: str) -> int:
+    if not count.isascii() or not count.isdigit() or int(count) < 1:
+        raise DeviceError(f"devices {text!r}: {count!r} is not a number of devices; write one of: {FORMS}")
+    return int(count)
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _choose_gpus(text: str, count: str) -> list[tuple[str, str]]:
+    gpus = _find_gpus()
+    if not gpus:
+        raise DeviceError(f"devices {text!r}: NVML finds no GPU on this machine; use cpu or paced devices")
+    if not count or count == "all":
+        return gpus
+    wanted = _number(text, count)
+    if wanted > len(gpus):
+        raise DeviceError(f"devices {text!r} asks {wanted} GPUs but this machine has {len(gpus)}; ask fewer")
+    return gpus[:wanted]
+
+
+def _find_gpus() -> list[tuple[str, str]]:
+    """(UUID, product name) of each GPU that CUDA_VISIBLE_DEVICES leaves visible; empty without NVML."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    try:
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+        found = [(_text(pynvml.nvmlDeviceGetUUID(h)), _text(pynvml.nvmlDeviceGetName(h))) for h in handles]
+    finally:
+        pynvml.nvmlShutdown()
+    return _visible(found, os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def _visible(gpus: list[tuple[str, str]], chosen: str | None) -> list[tuple[str, str]]:
+    """As CUDA reads it: indexes or UUID prefixes, in that order, up to the first that is not there."""
+    if chosen is None:
+        return gpus
+    visible: list[tuple[str, str]] = []
+    for name in (part.strip() for part in chosen.split(",")):
+        if name.isdigit():
+            matches = gpus[int(name) : int(name) + 1]
+        else:
+            matches = [gpu for gpu in gpus if name and gpu[0].startswith(name)]
+        if not matches:
+            break
+        visible.append(matches[0])
+    return visible
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

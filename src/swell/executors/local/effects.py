@@ -1,0 +1,96 @@
+"""What goes into a choreography and what comes out: plain values, so that any race can be a test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypedDict
+
+from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
+from swell.model.event import AnyEvent
+from swell.wire.messages import FromAgent, FromWorker
+
+GangCommand = LaunchGang | ResizeGang | SuspendGang | StopGang
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """Fork a worker that sees `devices`; answered by `forked` or `exited`."""
+
+    worker: int
+    devices: tuple[str, ...]
+    environ: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Say this to a worker; lost without notice if the worker is going."""
+
+    worker: int
+    message: FromAgent
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Send the signal; SIGKILL goes to everything the worker started, too."""
+
+    worker: int
+    signal: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Tell the daemon."""
+
+    event: AnyEvent
+
+
+Effect = Spawn | Send | Kill | Report
+
+
+class Facts(TypedDict):
+    """What every event of a gang begins with."""
+
+    job_id: str
+    generation: int
+    at_s: float
+
+
+class Choreography(Protocol):
+    """Directs the processes of one job: takes what happened at `now_s`, answers with what to do.
+
+    No clock, no I/O. `now_s` never goes back; its zero is the caller's affair. Workers are numbered from
+    the number given at construction, and none is used twice.
+    """
+
+    @property
+    def generation(self) -> int:
+        """Of the latest command."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Of every process that lives, or is about to."""
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Of every process that lives, in rank order where it has one."""
+
+    @property
+    def steps(self) -> int:
+        """Finished, as far as is known."""
+
+    @property
+    def is_over(self) -> bool:
+        """Every process is gone and that was reported."""
+
+    def command(self, command: GangCommand, now_s: float) -> Sequence[Effect]: ...
+
+    def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]: ...
+
+    def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]: ...
+
+    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
+        """`status` is the exit code, or minus the signal that ended the process."""
+
+    def tick(self, now_s: float) -> Sequence[Effect]:
+        """Time has passed. To be called several times a second."""

@@ -1,0 +1,106 @@
+"""One worker of a gang, as its director sees it, and which workers should make the next group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+Slot = tuple[str, ...]  #: the devices of one worker
+
+
+class State(Enum):
+    STARTING = auto()  #: forked, or about to be; the script is on its way to `swell.train.elastic`
+    READY = auto()  #: waits for its first group
+    FORMING = auto()  #: told to join a group; a newer order takes the place of the one it has
+    TRAINING = auto()  #: in the group, with the state
+    BROKEN = auto()  #: its group failed; waits
+    LEAVING = auto()  #: told to leave at the next step boundary
+    LEFT = auto()  #: out of every group; exits
+
+
+@dataclass(slots=True)
+class Member:
+    """A worker from its spawn to its exit."""
+
+    number: int
+    slot: Slot
+    since_s: float  #: spawned then
+    state: State = State.STARTING
+    pid: int | None = None
+    heard_s: float | None = None  #: None: not connected yet
+    steps: int = 0
+    has_state: bool = False  #: was in a group, so it knows parameters worth sending
+    whole_round: int | None = None  #: the group it is in, while it has not called it broken
+    failure: str = ""  #: why it failed, or why it had to be killed
+    is_at_fault: bool = False  #: the script failed, not the process
+    left_s: float | None = None
+    is_killed: bool = False  #: by us: SIGKILL is on its way
+
+
+@dataclass(slots=True)
+class Roster:
+    """The live workers, and the order of the latest group."""
+
+    members: dict[int, Member] = field(default_factory=dict)
+    group: list[int] = field(default_factory=list)  #: worker numbers by rank; some may have died since
+
+    def in_group(self) -> list[Member]:
+        """Live members of the latest group, in rank order, and those it told to leave."""
+        ranked = [self.members[number] for number in self.group if number in self.members]
+        cast_out = (State.LEAVING, State.BROKEN)
+        leavers = [m for m in self.members.values() if m.state in cast_out and m.number not in self.group]
+        return ranked + leavers
+
+    def joiners(self) -> list[Member]:
+        """Live workers that no group has had yet."""
+        return [
+            member
+            for member in self.members.values()
+            if member.number not in self.group and member.state in (State.STARTING, State.READY)
+        ]
+
+    def next_group(self, target: Sequence[Slot]) -> list[Member]:
+        """Survivors first, in their rank order, then joiners that are ready, in the target's order.
+
+        If nobody who knows the state has a place in the target, the most advanced one stays as a bridge:
+        it hands the state on, and leaves with the group after.
+        """
+        wanted = set(target)
+        old = [member for member in self.in_group() if member.state is not State.LEFT]
+        survivors = [member for member in old if member.slot in wanted]
+        ready = {m.slot: m for m in self.joiners() if m.state is State.READY and not m.is_killed}
+        joiners = [ready[slot] for slot in target if slot in ready]
+        if old and not any(m.has_state for m in survivors) and any(m.has_state for m in old):
+            bridge = max((m for m in old if m.has_state), key=lambda member: member.steps)
+            survivors = [bridge, *survivors]
+        return survivors + joiners
+
+
+def cut_slots(devices: Sequence[str], devices_per_worker: int, kept: Iterable[Slot]) -> tuple[Slot, ...]:
+    """One slot a worker: those of `kept` whose devices are all there, then neighbours of what remains."""
+    there = set(devices)
+    whole = [slot for slot in kept if there.issuperset(slot)]
+    taken = {device for slot in whole for device in slot}
+    rest = [device for device in devices if device not in taken]
+    if len(rest) % devices_per_worker:
+        raise ValueError(f"{len(devices)} devices cannot be shared out by {devices_per_worker} to a worker")
+    cut = [tuple(rest[i : i + devices_per_worker]) for i in range(0, len(rest), devices_per_worker)]
+    position = {device: i for i, device in enumerate(devices)}
+    return tuple(sorted((*whole, *cut), key=lambda slot: position[slot[0]]))
+
+
+def best_source(group: Sequence[Member]) -> int | None:
+    """The rank that has come furthest; None if nobody has any state."""
+    ranks = [rank for rank, member in enumerate(group) if member.has_state]
+    return max(ranks, key=lambda rank: (group[rank].steps, -rank), default=None)
+
+
+def flatten(slots: Iterable[Slot]) -> tuple[str, ...]:
+    return tuple(device for slot in slots for device in slot)
+
+
+def by_rank(roster: Roster) -> list[Member]:
+    """All live workers: the group in rank order, then the others by number."""
+    order: Mapping[int, int] = {number: rank for rank, number in enumerate(roster.group)}
+    return sorted(roster.members.values(), key=lambda m: (order.get(m.number, len(order)), m.number))

@@ -1,0 +1,67 @@
+"""How long things may take before somebody is called dead, and how a death is told."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+from swell.executors.local.member import Member, State
+from swell.wire.environ import EXIT_STOPPED
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Time limits of a gang, all in seconds."""
+
+    ready_s: float = 60.0  #: from the spawn of a worker to its Ready
+    silence_s: float = 5.0  #: between two signs of life, once connected
+    notice_s: float = 60.0  #: for the others to notice that one of the group is gone
+    stop_s: float = 3.0  #: from SIGTERM to SIGKILL
+    finish_s: float = 30.0  #: for the last lines of a script that has met its end condition
+    leave_s: float = 10.0  #: from Left to the exit
+    restart_s: float = 10.0  #: from SIGTERM to SIGKILL where the script writes its own checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A worker has to be killed now."""
+
+    why: str
+    is_fault_of_script: bool
+
+
+def overdue(member: Member, script: str, now_s: float, patience: Patience) -> Verdict | None:
+    """Whether a worker's time is up."""
+    if member.state is State.STARTING and now_s - member.since_s > patience.ready_s:
+        return Verdict(never_called(script, patience.ready_s), True)
+    if member.heard_s is not None and now_s - member.heard_s > patience.silence_s:
+        why = f"worker {member.number} gave no sign of life for {patience.silence_s:g} s and was killed"
+        return Verdict(why, False)
+    if member.left_s is not None and now_s - member.left_s > patience.leave_s:
+        return Verdict(
+            f"worker {member.number} did not exit within {patience.leave_s:g} s and was killed", False
+        )
+    return None
+
+
+def never_called(script: str, limit_s: float) -> str:
+    return (
+        f"script {script} did not call swell.train.elastic within {limit_s:g} s; call it before the "
+        "training loop, after only what is needed to build model, optimizer and data, or submit the job with "
+        "elasticity 'restart'"
+    )
+
+
+def is_fault_of_script(status: int) -> bool:
+    """Whether a process that ended so was ended by its script, and not by a signal."""
+    return status >= 0 and status != EXIT_STOPPED
+
+
+def describe_exit(member: Member, status: int, log_tail: str) -> str:
+    """How a worker ended, in the words of its own traceback where there is one."""
+    if member.failure:
+        return member.failure
+    if status < 0:
+        return f"worker {member.number} was killed by {signal.Signals(-status).name}"
+    text = f"worker {member.number} exited with status {status}"
+    return f"{text}; its log ends:\n{log_tail}" if log_tail else text

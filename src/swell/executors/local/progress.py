@@ -1,0 +1,62 @@
+"""Many reports of progress are folded into few."""
+
+from __future__ import annotations
+
+import msgspec
+
+from swell.model.event import StepsReported
+
+#: A gang reports no more often than this.
+INTERVAL_S = 0.5
+
+
+def can_fold(older: StepsReported, newer: StepsReported) -> bool:
+    """Whether one report can stand for both: same job, same generation, same size."""
+    return (older.job_id, older.generation, older.num_workers) == (
+        newer.job_id,
+        newer.generation,
+        newer.num_workers,
+    )
+
+
+def fold(older: StepsReported, newer: StepsReported) -> StepsReported:
+    """The newer report, with what only the older one said. Pauses add up."""
+    pauses = [pause for pause in (older.pause_s, newer.pause_s) if pause is not None]
+    return msgspec.structs.replace(
+        newer,
+        step_s=newer.step_s if newer.step_s is not None else older.step_s,
+        loss=newer.loss if newer.loss is not None else older.loss,
+        metrics={**older.metrics, **newer.metrics},
+        pause_s=sum(pauses) if pauses else None,
+    )
+
+
+class Pacer:
+    """Lets a gang's progress through at most every `INTERVAL_S`, and loses none of it."""
+
+    def __init__(self) -> None:
+        self._held: StepsReported | None = None
+        self._sent_s = float("-inf")
+
+    def add(self, report: StepsReported, now_s: float) -> list[StepsReported]:
+        """Reports that are due now."""
+        due: list[StepsReported] = []
+        if self._held is not None and can_fold(self._held, report):
+            report = fold(self._held, report)
+        elif self._held is not None:
+            due.append(self._held)
+        self._held = report
+        return due + self.due(now_s)
+
+    def due(self, now_s: float) -> list[StepsReported]:
+        if self._held is None or now_s - self._sent_s < INTERVAL_S:
+            return []
+        return self.flush(now_s)
+
+    def flush(self, now_s: float) -> list[StepsReported]:
+        """Whatever is held, due or not: something follows that must not overtake it."""
+        held, self._held = self._held, None
+        if held is None:
+            return []
+        self._sent_s = now_s
+        return [held]

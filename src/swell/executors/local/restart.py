@@ -1,0 +1,213 @@
+"""The choreography of a gang whose script knows nothing of Swell: stop all, start all, as torchrun would.
+
+Its workers get torchrun's environment and no line to the agent. What a script does not save when it gets
+SIGTERM, or before, is lost with a change.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+
+import msgspec
+
+from swell.executors.local.effects import Effect, Facts, GangCommand, Kill, Report, Spawn
+from swell.executors.local.member import Member, Slot, State, cut_slots, flatten
+from swell.executors.local.patience import Patience, describe_exit, is_fault_of_script
+from swell.executors.local.stage import Stage
+from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
+from swell.model.event import AnyEvent, GangEnded, GangResized, GangStarted, GangSuspended, Outcome
+from swell.wire import environ
+from swell.wire.messages import FromWorker
+
+LOOPBACK = "127.0.0.1"
+
+
+class Aim(Enum):
+    RUN = auto()
+    RESTART = auto()  #: everyone is to go, then a new gang starts
+    SUSPEND = auto()
+    END = auto()
+
+
+class RestartGang:
+    """See `effects.Choreography`.
+
+    `find_port` names a free port for each start: rank 0 of the script's own process group listens there.
+    """
+
+    steps = 0  #: the script does not say
+
+    def __init__(
+        self, stage: Stage, first_worker: int, find_port: Callable[[], int], patience: Patience | None = None
+    ) -> None:
+        self.generation = 0
+        self._stage = stage
+        self._patience = patience or Patience()
+        self._find_port = find_port
+        self._next_worker = first_worker
+        self._num_starts = 0
+        self._members: dict[int, Member] = {}  # in rank order: spawned so
+        self._effects: list[Effect] = []
+        self._now_s = 0.0
+        self._asked: tuple[type[GangCommand], int] | None = None
+        self._answer: AnyEvent | None = None
+        self._target: tuple[Slot, ...] = ()
+        self._aim = Aim.RUN
+        self._kill_at_s = float("inf")
+        self._outcome = Outcome.SUCCEEDED
+        self._message = ""
+        self._end: GangEnded | GangSuspended | None = None
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        return flatten(member.slot for member in self._members.values())
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return tuple(member.pid for member in self._members.values() if member.pid is not None)
+
+    @property
+    def is_over(self) -> bool:
+        return self._end is not None
+
+    # ------------------------------------------------------------ what happens
+    def command(self, command: GangCommand, now_s: float) -> Sequence[Effect]:
+        self._now_s = now_s
+        if self._end is not None:
+            self._report(msgspec.structs.replace(self._end, generation=command.generation, at_s=now_s))
+        elif command.generation < self.generation:
+            pass  # superseded
+        elif self._asked == (type(command), command.generation):
+            if self._answer is not None:
+                self._report(msgspec.structs.replace(self._answer, at_s=now_s))
+        else:
+            self.generation = command.generation
+            self._asked, self._answer = (type(command), command.generation), None
+            if self._aim is not Aim.END:
+                self._obey(command)
+        return self._drain()
+
+    def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]:
+        self._now_s = now_s
+        if (member := self._members.get(worker)) is not None:
+            member.pid, member.state = pid, State.TRAINING
+            self._tell_started()
+        return self._drain()
+
+    def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]:
+        """A script that uses `swell.train` after all is told nothing, and what it says changes nothing."""
+        return []
+
+    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
+        self._now_s = now_s
+        member = self._members.pop(worker, None)
+        if member is not None and self._aim is Aim.RUN and status != 0:
+            is_at_fault = is_fault_of_script(status)
+            self._end_all(
+                Outcome.FAILED if is_at_fault else Outcome.LOST, describe_exit(member, status, log_tail)
+            )
+        if not self._members:
+            self._go_on()
+        return self._drain()
+
+    def tick(self, now_s: float) -> Sequence[Effect]:
+        self._now_s = now_s
+        if now_s >= self._kill_at_s:
+            self._kill_at_s = float("inf")
+            self._effects += [Kill(number, signal.SIGKILL) for number in self._members]
+        return self._drain()
+
+    # ------------------------------------------------------------ what follows
+    def _obey(self, command: GangCommand) -> None:
+        if isinstance(command, StopGang):
+            self._end_all(Outcome.STOPPED, "")
+        elif isinstance(command, SuspendGang):
+            self._aim = Aim.SUSPEND
+            self._terminate(self._patience.restart_s)
+        else:
+            self._aim_at(command)
+        if not self._members:
+            self._go_on()
+
+    def _aim_at(self, command: LaunchGang | ResizeGang) -> None:
+        try:
+            target = cut_slots(command.devices, self._stage.spec.devices_per_worker, ())
+        except ValueError as error:
+            self._end_all(Outcome.FAILED, str(error))
+            return
+        if self._aim is Aim.RUN and target == self._target:
+            self._tell_started()
+            return
+        self._target = target
+        self._aim = Aim.RESTART
+        self._terminate(self._patience.restart_s)
+
+    def _go_on(self) -> None:
+        """Every process is gone. An exit with 0 after our SIGTERM is a stop: the script may not be done."""
+        self._kill_at_s = float("inf")
+        if self._aim is Aim.RESTART:
+            self._start()
+        elif self._aim is Aim.SUSPEND:
+            self._close(GangSuspended(**self._facts(), steps=0))
+        else:
+            facts = self._facts()
+            self._close(GangEnded(**facts, outcome=self._outcome, steps=0, message=self._message))
+
+    def _start(self) -> None:
+        self._aim = Aim.RUN
+        port = self._find_port()
+        for rank, slot in enumerate(self._target):
+            member = Member(self._next_worker, slot, since_s=self._now_s)
+            self._next_worker += 1
+            self._members[member.number] = member
+            environment = self._environment(rank, port)
+            self._effects.append(Spawn(member.number, flatten(self._target), environment))
+        self._num_starts += 1
+
+    def _environment(self, rank: int, port: int) -> dict[str, str]:
+        size = str(len(self._target))
+        return {
+            environ.RANK: str(rank),
+            environ.WORLD_SIZE: size,
+            environ.LOCAL_RANK: str(rank),
+            environ.LOCAL_WORLD_SIZE: size,
+            environ.GROUP_RANK: "0",
+            environ.MASTER_ADDR: LOOPBACK,
+            environ.MASTER_PORT: str(port),
+            environ.RESTART_COUNT: str(self._num_starts),
+            environ.RUN_ID: self._stage.job_id,
+        }
+
+    def _tell_started(self) -> None:
+        if self._answer is None and all(m.pid is not None for m in self._members.values()):
+            kind = GangResized if self._asked and self._asked[0] is ResizeGang else GangStarted
+            self._reply(kind(**self._facts(), steps=0, pids=self.pids))
+
+    def _end_all(self, outcome: Outcome, message: str) -> None:
+        self._aim, self._outcome, self._message = Aim.END, outcome, message
+        self._terminate(self._patience.stop_s)
+
+    def _terminate(self, grace_s: float) -> None:
+        self._kill_at_s = self._now_s + grace_s
+        self._effects += [Kill(number, signal.SIGTERM) for number in self._members]
+
+    # ------------------------------------------------------------ saying
+    def _close(self, event: GangEnded | GangSuspended) -> None:
+        self._reply(event)
+        self._end = event
+
+    def _facts(self) -> Facts:
+        return {"job_id": self._stage.job_id, "generation": self.generation, "at_s": self._now_s}
+
+    def _reply(self, event: AnyEvent) -> None:
+        self._answer = event
+        self._report(event)
+
+    def _report(self, event: AnyEvent) -> None:
+        self._effects.append(Report(event))
+
+    def _drain(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        return effects

@@ -1,0 +1,47 @@
+"""What a job's workers are told when they say hello."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from swell.executors.local.devices import DeviceBinding
+from swell.model.job import JobSpec
+from swell.wire.messages import Target, Welcome
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One job on this machine: its request, its folder, and what each device id stands for."""
+
+    job_id: str
+    spec: JobSpec
+    total_steps: int | None
+    checkpoint_dir: str
+    bindings: Mapping[str, DeviceBinding]
+
+    def welcome(
+        self,
+        devices: tuple[str, ...],
+        mode: Literal["train", "profile", "calibrate"] = "train",
+        local_batches: tuple[int, ...] = (),
+    ) -> Welcome:
+        """For a worker on these devices. Paced devices of one worker add up."""
+        bindings = [self.bindings[device] for device in devices]
+        paces = [binding.pace_per_s for binding in bindings if binding.pace_per_s is not None]
+        target = self.spec.end.target
+        return Welcome(
+            job_id=self.job_id,
+            mode=mode,
+            device=bindings[0].torch_device,
+            global_batch=self.spec.global_batch,
+            total_steps=self.total_steps,
+            seed=self.spec.seed,
+            checkpoint_dir=self.checkpoint_dir,
+            target=None if target is None else Target(**msgspec.structs.asdict(target)),
+            pace_per_s=sum(paces) if paces else None,
+            local_batches=local_batches,
+        )

@@ -1,0 +1,119 @@
+"""Whatever happens in whatever order: the gang gets where the head wants it, or says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage
+
+from swell.executors.local.gang import Gang
+from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
+from swell.model.event import GangEnded, GangResized, GangSuspended, Outcome, SuspendFailed, WorkersLost
+
+TOTAL_STEPS = 60
+
+
+@dataclass
+class Story:
+    """A world, and a head that behaves as the real one does."""
+
+    world: PuppetWorld
+    generation: int = 1
+    is_stopping: bool = False
+    held: tuple[str, ...] = ()
+    seen: int = field(default=0)
+
+    def head(self) -> None:
+        """After each loss the head asks for what remains."""
+        events, self.seen = self.world.events[self.seen :], len(self.world.events)
+        for event in events:
+            if isinstance(event, GangResized):
+                self.held = self.world.targets[event.generation]
+            if isinstance(event, SuspendFailed):
+                self.is_stopping = False
+            if isinstance(event, WorkersLost) and event.generation == self.generation:
+                self.held = tuple(d for d in self.held if d not in event.devices)
+                if not self.is_stopping:
+                    self.resize(self.held)
+
+    def resize(self, wanted: tuple[str, ...]) -> None:
+        if wanted and not self.is_stopping:
+            self.generation += 1
+            self.world.command(ResizeGang(job_id=JOB, generation=self.generation, devices=wanted))
+
+    def suspend(self) -> None:
+        self.world.command(SuspendGang(job_id=JOB, generation=self.generation))
+        self.is_stopping = True
+
+    def stop(self) -> None:
+        self.world.command(StopGang(job_id=JOB, generation=self.generation))
+        self.is_stopping = True
+
+
+def begin(num_workers: int) -> Story:
+    world = PuppetWorld(Gang(make_stage(TOTAL_STEPS), first_worker=0), TOTAL_STEPS)
+    story = Story(world, held=devices(*range(num_workers)))
+    launch = LaunchGang(
+        job_id=JOB, generation=1, devices=story.held, spec=make_spec(), total_steps=TOTAL_STEPS
+    )
+    world.command(launch)
+    return story
+
+
+def moves(story: Story, number: int) -> Callable[[], None]:
+    """The move that `number` stands for, here and now."""
+    world = story.world
+    kind, rest = number % 100, number // 100
+    puppets = sorted(world.puppets)
+    someone = puppets[rest % len(puppets)] if puppets else None
+    if kind < 4:
+        mask = rest % 255 + 1
+        return lambda: story.resize(devices(*(i for i in range(8) if mask >> i & 1)))
+    if kind == 4:
+        return lambda: story.suspend() if rest % 4 == 0 else None
+    if kind == 5:
+        return lambda: story.stop() if rest % 8 == 0 else None
+    if kind == 6:
+        world.is_disk_full = not world.is_disk_full
+    if kind == 7:
+        return lambda: world.tick(0.2)
+    if kind == 8:
+        stale = ResizeGang(job_id=JOB, generation=rest % (story.generation + 1), devices=devices(7))
+        return lambda: world.command(stale) if stale.generation < story.generation else None
+    if someone is None:
+        return story.head
+    if kind == 9:
+        return lambda: world.kill(someone)
+    if kind == 10 and rest % 3 == 0:
+        return lambda: world.raise_in(someone)
+    return (lambda: world.hear(someone)) if kind % 2 else (lambda: world.advance(someone))
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(1, 4), st.lists(st.integers(0, 99_999), max_size=250))
+def test_fair_delivery_leads_from_anywhere_to_the_target_or_to_a_report(
+    num_workers: int, numbers: list[int]
+) -> None:
+    story = begin(num_workers)
+    for number in numbers:
+        moves(story, number)()
+        story.head()
+    world = story.world
+    while True:
+        world.settle()
+        seen = story.seen
+        story.head()
+        if story.seen == seen or world.is_quiet():
+            break
+    answer = world.gang._answer
+    assert answer is not None
+    if isinstance(answer, GangEnded | GangSuspended):
+        assert not world.puppets
+        if isinstance(answer, GangEnded) and answer.outcome is Outcome.SUCCEEDED:
+            assert answer.steps == TOTAL_STEPS
+    else:
+        assert {p.phase for p in world.puppets.values()} == {"training"}
+        assert sorted(d for p in world.puppets.values() for d in p.slot) == sorted(world.gang.devices)
