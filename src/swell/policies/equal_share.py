@@ -1,0 +1,45 @@
+"""Everybody the same: the heuristic that needs to know nothing of jobs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+from swell.policies.levels import useful_levels
+from swell.policies.order import by_arrival
+from swell.policies.unpromised import without_promises
+from swell.solvers.marginal import raise_in_order
+
+
+class EqualShare:
+    """Devices divided equally between the jobs that can use any, rounded down to useful sizes.
+
+    Leftovers go size by size, by arrival: first jobs whose share was too small for their smallest size get
+    that, then jobs at their smallest size get the next one, and so on. Refuses nobody and promises nothing
+    (`unpromised.without_promises`).
+
+    References: Liu et al., "BFTrainer: Low-Cost Training of Neural Networks on Unfillable Supercomputer
+        Nodes", 2021, where an equal split is the baseline.
+    """
+
+    name = "equal_share"
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        levels = useful_levels(snapshot)
+        order = [row for row in by_arrival(snapshot, range(snapshot.num_jobs)) if levels.num[row] > 0]
+        share = snapshot.num_devices // max(1, len(order))
+        is_level = np.arange(levels.devices.shape[1])[None, :] < levels.num[:, None]
+        level = (is_level & (levels.devices <= share)).sum(axis=1)
+        left = snapshot.num_devices - int(levels.devices_at(level).sum())
+        for most in range(1, levels.devices.shape[1] + 1):
+            rows = [row for row in order if level[row] == most - 1]
+            left = raise_in_order(level, levels.devices, levels.num, rows, most, left)
+        return without_promises(
+            snapshot,
+            levels,
+            level,
+            order,
+            lambda row: f"an equal share is {share} devices, and leftovers go by arrival",
+            f"there are {len(order)} jobs for {snapshot.num_devices} devices, and earlier ones come first",
+        )

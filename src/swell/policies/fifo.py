@@ -1,0 +1,43 @@
+"""First in, first out: the queue everybody knows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+from swell.policies.levels import useful_levels
+from swell.policies.order import by_arrival
+from swell.policies.unpromised import without_promises
+from swell.solvers.marginal import raise_in_order
+
+
+class Fifo:
+    """In order of arrival each job gets the largest useful size that fits on what is left.
+
+    Nobody overtakes: as soon as a job does not even get its smallest size, all later ones wait too. A job
+    that fits nowhere is passed over, or it would hold up the queue for ever. When a job ends, the
+    earliest ones grow first. Refuses nobody and promises nothing (`unpromised.without_promises`).
+    """
+
+    name = "fifo"
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        levels = useful_levels(snapshot)
+        level = np.zeros(snapshot.num_jobs, dtype=np.int64)
+        order = by_arrival(snapshot, range(snapshot.num_jobs))
+        left = snapshot.num_devices
+        for row in order:
+            if levels.num[row] == 0:
+                continue
+            left = raise_in_order(level, levels.devices, levels.num, [row], int(levels.num[row]), left)
+            if level[row] == 0:
+                break
+        return without_promises(
+            snapshot,
+            levels,
+            level,
+            order,
+            lambda row: "the most that help and that earlier jobs leave",
+            "earlier jobs hold the devices, and nobody overtakes",
+        )

@@ -1,0 +1,53 @@
+"""When each job will be done with what it gets, and when one that waits will begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from swell.model.snapshot import FloatArray, IntArray, Snapshot
+from swell.policies.levels import Levels
+from swell.solvers.queueing import NEVER_S, list_schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    start_s: FloatArray  #: (J,) seconds from now until it runs; 0 for one that gets devices now
+    end_s: FloatArray  #: (J,) seconds from now; never more than NEVER_S
+
+
+def look_ahead(snapshot: Snapshot, levels: Levels, level: IntArray, waiting: Sequence[int]) -> Outlook:
+    """Estimate from the present alone: no arrivals, and nobody's size changes any more.
+
+    A job that gets devices runs at that size to its end, after the pause its change costs. Those
+    without start at their smallest size in the order `waiting`, as soon as enough devices are free
+    (list scheduling). A job that no device can serve ends at NEVER_S.
+    """
+    start_s, end_s = np.zeros(snapshot.num_jobs), np.full(snapshot.num_jobs, NEVER_S)
+    has = level > 0
+    pause_s = pauses_s(snapshot, levels.workers_at(level))
+    runs_s = snapshot.remaining_steps[has] / levels.rates_at(level)[has]
+    end_s[has] = np.minimum(pause_s[has] + runs_s, NEVER_S)
+    devices = levels.devices_at(level)
+    running = zip(end_s[has].tolist(), devices[has].tolist(), strict=True)
+    wanted = [_alone(snapshot, levels, row) for row in waiting]
+    ends_s = list_schedule(snapshot.num_devices - int(devices.sum()), running, wanted)
+    for row, (_, lasts_s), ends in zip(waiting, wanted, ends_s, strict=True):
+        start_s[row], end_s[row] = max(0.0, ends - lasts_s), ends
+    return Outlook(start_s, end_s)
+
+
+def pauses_s(snapshot: Snapshot, workers: IntArray) -> FloatArray:
+    """(J,) time that going from what is held to `workers` takes from training."""
+    changes = np.where(workers != snapshot.held_workers, snapshot.resize_cost_s, 0.0)
+    return np.where(snapshot.held_workers == 0, snapshot.start_cost_s, changes)
+
+
+def _alone(snapshot: Snapshot, levels: Levels, row: int) -> tuple[int, float]:
+    """Devices and duration of a waiting job at its smallest size."""
+    if levels.num[row] == 0:
+        return snapshot.num_devices + 1, NEVER_S
+    runs_s = snapshot.remaining_steps[row] / levels.rates[row, 0]
+    return int(levels.devices[row, 0]), float(min(snapshot.start_cost_s[row] + runs_s, NEVER_S))

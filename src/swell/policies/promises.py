@@ -1,0 +1,192 @@
+"""Which deadlines can be promised, and the plans that keep those that were."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+import numpy as np
+
+from swell.model.plan import Refusal
+from swell.model.snapshot import Snapshot
+from swell.policies.levels import Levels
+from swell.policies.order import by_arrival, by_deadline
+from swell.solvers.profile import Fill, FreeProfile
+
+#: No job is expected to be resized more often than this; a long one earns it back by being resized.
+MOST_RESIZES = 4
+#: No plan has a step sooner than this. A job that gets more than its plan says pushes the plan's next step
+#: away, by less each time: without a least step a run could take infinitely many before a fixed instant.
+SHORTEST_STEP_S = 0.1
+
+
+class Reserve(IntEnum):
+    """How much a plan that keeps a promise can stand, from most to nothing at all."""
+
+    FULL = 0  #: beliefs that are too fast by the margin, some resizes, and a start from a checkpoint
+    RUNNING = 1  #: the same without the start: the job must not be suspended
+    NONE = 2  #: just fits if all goes as believed
+    LATE = 3  #: does not fit
+
+
+@dataclass(frozen=True, slots=True)
+class Promises:
+    """Plans for a set of promised jobs."""
+
+    profile: FreeProfile  #: what they leave
+    reserve: dict[int, Reserve]  #: row -> what its plan can stand
+    fills: dict[int, Fill | None]  #: row -> its plan; None: no size fits on the devices there are
+
+
+def hold_s(snapshot: Snapshot) -> float:
+    """How soon a plan may have its next step: a step sooner than this is taken now."""
+    return max(snapshot.min_hold_s, SHORTEST_STEP_S)
+
+
+def need_of(snapshot: Snapshot, row: int) -> float:
+    """Steps to plan for: what remains, and more by as much as rates have proved too high."""
+    return float(snapshot.remaining_steps[row] * (1.0 + snapshot.margin_share))
+
+
+def resize_reserve_s(snapshot: Snapshot, row: int, until_s: float) -> float:
+    """Time that resizes are expected to take from a job which has `until_s` to go.
+
+    A gang that changed keeps its size for the minimum hold, so there are at most `until_s` / hold of
+    them, and no more than MOST_RESIZES are expected. This falls as the deadline comes near: a reserve
+    that is not used turns into slack and never makes a promise look broken.
+    """
+    resizes = min(MOST_RESIZES, max(until_s, 0.0) / hold_s(snapshot))
+    return float(resizes * snapshot.resize_cost_s[row])
+
+
+def keep_promises(snapshot: Snapshot, levels: Levels, rows: Sequence[int]) -> Promises:
+    """Plan `rows`, earliest deadline first, each with the most reserve that fits.
+
+    A job that does not fit any more (a belief changed, a node was lost) keeps nothing from those that
+    do: it takes, as early as it can, as much as is useful of what they leave. It is never dropped.
+
+    Args:
+        rows: in order of deadline.
+
+    References: ElasticFlow, section 4.1, Algorithm 1, lines 3-7.
+    """
+    promises = Promises(FreeProfile(snapshot.num_devices, len(rows)), {}, {})
+    for row in rows:
+        _keep(snapshot, levels, row, float(snapshot.deadline_s[row] - snapshot.now_s), promises)
+    for row in rows:
+        if promises.reserve[row] is Reserve.LATE:
+            count = levels.num[row]
+            need = float(snapshot.remaining_steps[row])
+            promises.fills[row] = promises.profile.serve(
+                need, levels.devices[row, :count], levels.rates[row, :count]
+            )
+    return promises
+
+
+def _keep(snapshot: Snapshot, levels: Levels, row: int, until_s: float, promises: Promises) -> None:
+    devices, rates = levels.devices[row, : levels.num[row]], levels.rates[row, : levels.num[row]]
+    need, running_s = need_of(snapshot, row), until_s - resize_reserve_s(snapshot, row, until_s)
+    tries = {Reserve.FULL: (need, running_s - float(snapshot.start_cost_s[row]))}
+    if snapshot.held_workers[row] > 0:
+        tries[Reserve.RUNNING] = (need, running_s)
+    tries[Reserve.NONE] = (float(snapshot.remaining_steps[row]), until_s)
+    for reserve, (work, end_s) in tries.items():
+        fill = promises.profile.fill(work, end_s, devices, rates, hold_s(snapshot))
+        if fill is not None:
+            promises.reserve[row], promises.fills[row] = reserve, fill
+            return
+    promises.reserve[row] = Reserve.LATE
+
+
+def admit(snapshot: Snapshot, levels: Levels) -> tuple[Promises, dict[int, Refusal]]:
+    """Promise or refuse each undecided job, the first to arrive first; each promise counts for the next.
+
+    References: ElasticFlow, section 4.1, Algorithm 1.
+    """
+    promised = [int(row) for row in np.flatnonzero(snapshot.is_promised)]
+    kept = keep_promises(snapshot, levels, by_deadline(snapshot, promised))
+    refusals: dict[int, Refusal] = {}
+    undecided = np.flatnonzero(snapshot.is_undecided).tolist()
+    for row in by_arrival(snapshot, undecided):
+        order = by_deadline(snapshot, [*promised, row])  # lines 2-3
+        trial = keep_promises(snapshot, levels, order)
+        if _harms_nobody(trial, kept, row):
+            promised, kept = order, trial  # line 9
+        else:
+            refusals[row] = _refuse(snapshot, levels, promised, kept, row)  # line 7
+    return kept, refusals
+
+
+def _harms_nobody(trial: Promises, kept: Promises, newcomer: int) -> bool:
+    """Lines 4-7: the newcomer fits with full reserve, and every promise stands as firmly as before.
+
+    One that is broken already cannot forbid new ones for ever, but none may make it later still.
+    """
+    if trial.reserve[newcomer] is not Reserve.FULL:
+        return False
+    for row, fill in kept.fills.items():
+        if trial.reserve[row] > kept.reserve[row]:
+            return False
+        later = trial.fills[row]
+        if kept.reserve[row] is Reserve.LATE and fill and later and later.end_s > fill.end_s + 1e-6:
+            return False
+    return True
+
+
+def _refuse(snapshot: Snapshot, levels: Levels, promised: list[int], kept: Promises, row: int) -> Refusal:
+    until_s = snapshot.deadline_s[row] - snapshot.now_s
+    offer_s = earliest_offer_s(snapshot, levels, promised, kept, row)
+    if offer_s is None:
+        return Refusal(
+            earliest_deadline_s=None,
+            text=f"no size it may have fits on the {snapshot.num_devices} devices that are there; "
+            "allow fewer workers or add nodes",
+        )
+    return Refusal(
+        earliest_deadline_s=snapshot.now_s + offer_s,
+        text=f"its deadline in {until_s:.0f} s cannot be kept beside {len(promised)} promises made before; "
+        f"the earliest that can be promised is in {offer_s} s",
+    )
+
+
+def earliest_offer_s(
+    snapshot: Snapshot, levels: Levels, promised: list[int], kept: Promises, row: int
+) -> int | None:
+    """The fewest whole seconds from now for which a deadline would be promised at this instant.
+
+    Found by bisection, and each candidate, so the answer too, is tried by the admission itself. (Progressive
+    filling is not quite monotone in the deadline: a still earlier one that fits by luck may be missed.)
+
+    Returns None if the job has no size that fits on the cluster.
+    """
+    if levels.num[row] == 0:
+        return None
+
+    def is_accepted(offer_s: int) -> bool:
+        # Resubmitted now, it stands behind older jobs of the same deadline.
+        deadline_s, submitted_s = snapshot.deadline_s.copy(), snapshot.submitted_s.copy()
+        deadline_s[row], submitted_s[row] = snapshot.now_s + offer_s, snapshot.now_s
+        resubmitted = replace(snapshot, deadline_s=deadline_s, submitted_s=submitted_s)
+        order = by_deadline(resubmitted, [*promised, row])
+        return _harms_nobody(keep_promises(resubmitted, levels, order), kept, row)
+
+    refused_s, accepted_s = 0, _last_resort_s(snapshot, levels, kept, row)
+    while not is_accepted(accepted_s):
+        refused_s, accepted_s = accepted_s, 2 * accepted_s + 1
+    while accepted_s - refused_s > 1:
+        middle_s = (accepted_s + refused_s) // 2
+        if is_accepted(middle_s):
+            accepted_s = middle_s
+        else:
+            refused_s = middle_s
+    return accepted_s
+
+
+def _last_resort_s(snapshot: Snapshot, levels: Levels, kept: Promises, row: int) -> int:
+    """Enough for the job alone at its peak after every plan has ended."""
+    ends_s = [fill.end_s for fill in kept.fills.values() if fill is not None]
+    alone_s = need_of(snapshot, row) / levels.rates[row, levels.num[row] - 1]
+    pauses_s = snapshot.start_cost_s[row] + MOST_RESIZES * snapshot.resize_cost_s[row]
+    return math.ceil(float(max(ends_s, default=0.0) + alone_s + pauses_s + hold_s(snapshot))) + 1

@@ -1,0 +1,38 @@
+"""Policies by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+from swell.policies.elasticflow import ElasticFlow
+from swell.policies.equal_share import EqualShare
+from swell.policies.fifo import Fifo
+
+
+class Decides(Protocol):
+    name: str
+
+    def decide(self, snapshot: Snapshot) -> Allocation: ...
+
+
+#: Name -> class; an instance is made without arguments.
+POLICIES: dict[str, Callable[[], Decides]] = {
+    policy.name: policy for policy in (ElasticFlow, EqualShare, Fifo)
+}
+
+
+class UnknownPolicy(LookupError):
+    """No policy has this name; the text lists those there are."""
+
+    def __str__(self) -> str:
+        return f"there is no policy {self.args[0]!r}; choose one of {', '.join(sorted(POLICIES))}"
+
+
+def policy_named(name: str) -> Decides:
+    """A fresh policy. Raises UnknownPolicy."""
+    if name not in POLICIES:
+        raise UnknownPolicy(name)
+    return POLICIES[name]()

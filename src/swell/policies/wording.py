@@ -1,0 +1,80 @@
+"""Reasons: one sentence for people. Times are seconds from now; only the edges know calendars."""
+
+from __future__ import annotations
+
+from swell.model.plan import Reason, Refusal
+from swell.solvers.queueing import NEVER_S
+
+
+def keeps_promise(workers: int, floor: int, until_s: float, saved_s: float) -> Reason:
+    """A promised job that runs; `saved_s` is what its workers above the floor save."""
+    promise = _promise(until_s)
+    if workers == floor:
+        return Reason("promised", f"has {_workers(workers)}: just what {promise} needs now")
+    if floor == 0:
+        return Reason(
+            "boosted",
+            f"has {_workers(workers)}: {promise} needs none yet, but running now saves devices later",
+        )
+    keep = "keeps" if floor == 1 else "keep"
+    more = f"{workers - floor} more because they save {_seconds(saved_s)}"
+    return Reason("boosted", f"has {_workers(workers)}: {floor} {keep} {promise}, {more}")
+
+
+def promise_can_wait(until_s: float, starts_s: float) -> Reason:
+    return Reason("waiting", f"waits: {_promise(until_s)} needs no workers for {_seconds(starts_s)}")
+
+
+def at_risk(workers: int, until_s: float, ends_s: float) -> Reason:
+    """A promise that does not fit any more, by belief."""
+    has = f"has {_workers(workers)}, as many as help and can be had" if workers else "waits for devices"
+    end = "no size it may have fits" if ends_s >= NEVER_S else f"it is expected to end {_in(ends_s)}"
+    return Reason("at_risk", f"{has}: {_promise(until_s)} is in danger, {end}")
+
+
+def shares(workers: int, smallest: int, saved_s: float, ends_s: float) -> Reason:
+    """A job that runs on what promises leave."""
+    end = f"expected to end {_in(ends_s)}"
+    if workers == smallest:
+        return Reason("sharing", f"has {_workers(workers)}, the fewest it can run on; {end}")
+    more = f"{workers - smallest} more because they save {_seconds(saved_s)}"
+    return Reason("boosted", f"has {_workers(workers)}: {smallest} to run at all, {more}; {end}")
+
+
+def gets(workers: int, why: str, ends_s: float) -> Reason:
+    """A job that has what a simple rule gives it."""
+    return Reason("sharing", f"has {_workers(workers)}: {why}; expected to end {_in(ends_s)}")
+
+
+def waits(for_what: str, starts_s: float) -> Reason:
+    return Reason("waiting", f"waits: {for_what}; expected to start {_in(starts_s)}")
+
+
+def fits_nowhere(num_devices: int) -> Reason:
+    return Reason(
+        "waiting",
+        f"waits: no size it may have fits on the {num_devices} devices that are there; "
+        "allow fewer workers or add nodes",
+    )
+
+
+def refused(refusal: Refusal) -> Reason:
+    return Reason("refused", f"refused: {refusal.text}")
+
+
+def _workers(number: int) -> str:
+    return "1 worker" if number == 1 else f"{number} workers"
+
+
+def _promise(until_s: float) -> str:
+    if until_s >= 0:
+        return f"the promise to end within {_seconds(until_s)}"
+    return f"the promise that ran out {_seconds(-until_s)} ago"
+
+
+def _in(time_s: float) -> str:
+    return f"in {_seconds(time_s)}" if time_s >= 0 else f"{_seconds(-time_s)} ago"
+
+
+def _seconds(time_s: float) -> str:
+    return f"{time_s:.1f} s" if round(time_s, 1) < 10 else f"{time_s:.0f} s"

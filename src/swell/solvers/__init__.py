@@ -1,0 +1,1 @@
+"""Numbers in, numbers out: allocation problems that know no job."""

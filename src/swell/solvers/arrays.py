@@ -1,0 +1,7 @@
+"""Types of the arrays that solvers take and give."""
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]

@@ -1,0 +1,12 @@
+"""How Hypothesis runs here: the same examples each time, and no time limit for one on a busy machine.
+
+`pytest --hypothesis-profile=explore` looks for new ones.
+"""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+settings.register_profile("explore", deadline=None, max_examples=1000)
+settings.register_profile("swell", deadline=None, derandomize=True)
+settings.load_profile("swell")

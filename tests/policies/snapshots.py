@@ -1,0 +1,144 @@
+"""Builders: a job in one line, a snapshot from a list of jobs, and strategies for both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from hypothesis import strategies as st
+
+from swell.model.snapshot import BEST_EFFORT, SOFT, STRICT, Snapshot
+
+NOW_S = 1_000.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Times are seconds from now."""
+
+    id: str
+    rates: Mapping[int, float]  #: workers -> steps/s
+    steps: float
+    job_class: int = STRICT
+    deadline: float = np.inf
+    submitted: float = -10.0
+    devices_per_worker: int = 1
+    held: int = 0
+    resize_cost: float = 0.0
+    start_cost: float = 0.0
+    promised: bool = False
+
+    @property
+    def is_undecided(self) -> bool:
+        return self.job_class == STRICT and not self.promised
+
+
+def strict(id: str, rates: Mapping[int, float], steps: float, deadline: float, **more: object) -> Job:
+    return Job(id=id, rates=rates, steps=steps, deadline=deadline, **more)
+
+
+def promised(id: str, rates: Mapping[int, float], steps: float, deadline: float, **more: object) -> Job:
+    return Job(id=id, rates=rates, steps=steps, deadline=deadline, promised=True, **more)
+
+
+def soft(id: str, rates: Mapping[int, float], steps: float, deadline: float, **more: object) -> Job:
+    return Job(id=id, rates=rates, steps=steps, deadline=deadline, job_class=SOFT, **more)
+
+
+def best_effort(id: str, rates: Mapping[int, float], steps: float, **more: object) -> Job:
+    return Job(id=id, rates=rates, steps=steps, job_class=BEST_EFFORT, **more)
+
+
+def snapshot(
+    jobs: Sequence[Job],
+    num_devices: int,
+    sizes: Sequence[int] = (1, 2, 4, 8),
+    *,
+    now_s: float = NOW_S,
+    margin_share: float = 0.0,
+    min_hold_s: float = 0.0,
+) -> Snapshot:
+    def column(values: list[object], kind: type) -> np.ndarray:
+        array = np.array(values, dtype=kind)
+        array.setflags(write=False)
+        return array
+
+    rates = np.array([[job.rates.get(size, 0.0) for size in sizes] for job in jobs], dtype=float)
+    return Snapshot(
+        now_s=now_s,
+        num_devices=num_devices,
+        sizes=column(list(sizes), np.int64),
+        job_ids=tuple(job.id for job in jobs),
+        job_class=column([job.job_class for job in jobs], np.int64),
+        submitted_s=column([now_s + job.submitted for job in jobs], float),
+        deadline_s=column([now_s + job.deadline for job in jobs], float),
+        remaining_steps=column([job.steps for job in jobs], float),
+        rate_per_s=rates.reshape(len(jobs), len(sizes)),
+        devices_per_worker=column([job.devices_per_worker for job in jobs], np.int64),
+        held_workers=column([job.held for job in jobs], np.int64),
+        changed_s=column([-np.inf for _ in jobs], float),
+        attained_device_s=column([0.0 for _ in jobs], float),
+        resize_cost_s=column([job.resize_cost for job in jobs], float),
+        start_cost_s=column([job.start_cost for job in jobs], float),
+        is_promised=column([job.promised for job in jobs], bool),
+        is_undecided=column([job.is_undecided for job in jobs], bool),
+        margin_share=margin_share,
+        min_hold_s=min_hold_s,
+    )
+
+
+#: Concave, linear, with a peak, with a hole, from two workers on, with a step that brings nothing.
+CURVES = (
+    {1: 1.0, 2: 1.5, 4: 2.0, 8: 2.2},
+    {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0},
+    {1: 2.0, 2: 3.0, 4: 2.5, 8: 1.0},
+    {1: 1.0, 4: 3.0},
+    {2: 1.0, 4: 1.8, 8: 3.0},
+    {1: 1.0, 2: 1.0, 4: 2.0, 8: 2.0},
+)
+
+
+@st.composite
+def some_jobs(draw: st.DrawFn, most: int = 7, *, curves: Sequence[Mapping[int, float]] = CURVES) -> list[Job]:
+    jobs = []
+    for number in range(draw(st.integers(0, most))):
+        job_class = draw(st.sampled_from([STRICT, STRICT, SOFT, BEST_EFFORT]))
+        rates = draw(st.sampled_from(curves))
+        jobs.append(
+            Job(
+                id=f"job-{number}",
+                rates=rates,
+                steps=draw(st.integers(1, 60)),
+                job_class=job_class,
+                deadline=np.inf if job_class == BEST_EFFORT else draw(st.integers(1, 60)),
+                submitted=-draw(st.integers(0, 5)),
+                devices_per_worker=draw(st.sampled_from([1, 1, 1, 2, 3])),
+                held=draw(st.sampled_from([0, 0, *rates])),
+                resize_cost=draw(st.sampled_from([0.0, 0.2])),
+                start_cost=draw(st.sampled_from([0.0, 0.5])),
+                promised=job_class == STRICT and draw(st.booleans()),
+            )
+        )
+    return jobs
+
+
+@st.composite
+def snapshots(draw: st.DrawFn) -> Snapshot:
+    return snapshot(
+        draw(some_jobs()),
+        draw(st.integers(0, 12)),
+        margin_share=draw(st.sampled_from([0.0, 0.05, 0.3])),
+        min_hold_s=draw(st.sampled_from([0.0, 2.0])),
+    )
+
+
+def permuted(view: Snapshot, order: Sequence[int]) -> Snapshot:
+    """The same jobs in other rows."""
+    rows = list(order)
+    arrays = {
+        name: getattr(view, name)[rows]
+        for name in Snapshot.__dataclass_fields__
+        if isinstance(getattr(view, name), np.ndarray) and name != "sizes"
+    }
+    return replace(view, job_ids=tuple(view.job_ids[row] for row in rows), **arrays)

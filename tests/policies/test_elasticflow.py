@@ -1,0 +1,282 @@
+"""What the paper promises of ElasticFlow, and what Swell adds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.policies.fluid import follow
+from tests.policies.snapshots import (
+    CURVES,
+    NOW_S,
+    Job,
+    best_effort,
+    promised,
+    snapshot,
+    snapshots,
+    soft,
+    some_jobs,
+    strict,
+)
+
+from swell.model.snapshot import STRICT, Snapshot
+from swell.policies.elasticflow import ElasticFlow
+from swell.policies.levels import useful_levels
+from swell.policies.promises import Reserve, admit
+
+FIGURE_3 = {1: 1.0, 2: 1.5}
+FIGURE_4 = {1: 1.0, 2: 1.5, 4: 2.0}
+
+
+def refused(view: Snapshot) -> set[str]:
+    return {view.job_ids[row] for row in ElasticFlow().decide(view).refusals}
+
+
+# What the paper says
+
+
+def test_figure_3_both_jobs_are_on_time_where_earliest_deadline_first_breaks_one() -> None:
+    jobs = [strict("A", FIGURE_3, 3, 3), strict("B", FIGURE_3, 3, 3.5)]
+    answer = ElasticFlow().decide(snapshot(jobs, 2))
+    assert not answer.refusals
+    assert answer.workers.tolist() == [1, 1]
+    run = follow(
+        ElasticFlow(), [replace(job, submitted=0.0) for job in jobs], 2, margin_share=0, min_hold_s=0
+    )
+    assert run.finished == pytest.approx({"A": 3, "B": 3})
+
+
+def test_figure_4_minimum_satisfactory_share_depends_on_what_others_leave() -> None:
+    alone = ElasticFlow().decide(snapshot([strict("C", FIGURE_4, 3, 2)], 4))
+    assert alone.floor.tolist() == [2]
+    # A and B need three devices for the first time unit: C runs on one, then on four.
+    linear = {1: 1.0, 2: 2.0, 4: 4.0}
+    others = [promised("A", linear, 1, 1), promised("B", linear, 2, 1)]
+    view = snapshot([*others, strict("C", FIGURE_4, 3, 2)], 4)
+    kept, refusals = admit(view, useful_levels(view))
+    assert not refusals
+    plan = kept.fills[2]
+    assert plan is not None and plan.top == 3
+    assert plan.starts_s.tolist() == [0, 1, 2] and plan.levels.tolist() == [1, 3]
+    assert refused(snapshot([*others, strict("C", FIGURE_4, 3.1, 2)], 4)) == {"C"}
+
+
+@given(
+    tasks=st.lists(st.tuples(st.integers(1, 40), st.integers(1, 12)), min_size=1, max_size=6),
+    num_devices=st.integers(1, 8),
+)
+def test_theorem_1_linear_jobs_are_admitted_just_if_condition_1_holds(
+    tasks: list[tuple[int, int]], num_devices: int
+) -> None:
+    sizes = range(1, num_devices + 1)
+    every_size = {size: float(size) for size in sizes if size & (size - 1) == 0}
+    jobs = [
+        promised(f"{number}", every_size, float(steps), float(deadline))
+        for number, (steps, deadline) in enumerate(tasks)
+    ]
+    work, holds = 0, True
+    for steps, deadline in sorted(tasks, key=lambda task: task[1]):
+        work += steps
+        holds &= work <= num_devices * deadline
+    view = snapshot(jobs, num_devices, tuple(every_size))
+    kept, _ = admit(view, useful_levels(view))
+    fits = all(reserve < Reserve.LATE for reserve in kept.reserve.values())
+    if num_devices & (num_devices - 1) == 0:
+        assert fits == holds  # powers of two divide the cluster
+    else:
+        assert holds or not fits
+
+
+def test_the_known_feasible_set_that_filling_in_order_of_deadline_refuses() -> None:
+    """Filling is sound and not complete: another order would fit both (A 2, 2, 2, 0 and B 2, 2, 2, 4)."""
+    first, second = {1: 5.0, 2: 8.0, 4: 12.0}, {1: 6.0, 2: 11.0, 4: 16.0}
+    jobs = [promised("A", first, 23, 4), strict("B", second, 45, 4)]
+    assert refused(snapshot(jobs, 4)) == {"B"}
+    assert refused(snapshot([promised("B", second, 45, 4), strict("A", first, 23, 4)], 4)) == {"A"}
+    assert refused(snapshot([promised("A", first, 23, 4), strict("B", second, 44, 4)], 4)) == set()
+
+
+@given(jobs=some_jobs(5), num_devices=st.sampled_from([2, 4, 7, 8]), margin=st.sampled_from([0.05, 0.2]))
+def test_what_is_promised_is_kept(jobs: list[Job], num_devices: int, margin: float) -> None:
+    """Arrivals over time, free resizes, beliefs that are true: nobody promised is ever late."""
+    fresh = [
+        replace(job, held=0, promised=False, submitted=-job.submitted, resize_cost=0.0, start_cost=0.0)
+        for job in jobs
+    ]
+    run = follow(ElasticFlow(), fresh, num_devices, margin_share=margin, min_hold_s=0.0)
+    for job in fresh:
+        if job.id in run.promised:
+            assert run.finished[job.id] <= job.deadline + 1e-6
+    assert run.promised | run.refused == {job.id for job in fresh if job.job_class == STRICT}
+
+
+# The counter-offer
+
+
+def offers(view: Snapshot) -> dict[int, float | None]:
+    return {row: refusal.earliest_deadline_s for row, refusal in ElasticFlow().decide(view).refusals.items()}
+
+
+@given(jobs=some_jobs(5), num_devices=st.integers(1, 9), hold_s=st.sampled_from([0.0, 2.0]), data=st.data())
+def test_a_counter_offer_that_is_taken_up_at_once_is_admitted(
+    jobs: list[Job], num_devices: int, hold_s: float, data: st.DataObject
+) -> None:
+    steps, rates = data.draw(st.integers(1, 200)), data.draw(st.sampled_from(CURVES))
+    newcomer = strict("new", rates, steps, 1.0, submitted=0.0, start_cost=0.7, resize_cost=0.1)
+    others = [job for job in jobs if not job.is_undecided]
+
+    def answer(deadline: float) -> dict[int, float | None]:
+        return offers(
+            snapshot(
+                [*others, replace(newcomer, deadline=deadline)],
+                num_devices,
+                margin_share=0.05,
+                min_hold_s=hold_s,
+            )
+        )
+
+    if not (refusals := answer(1.0)):
+        return
+    (offer_s,) = refusals.values()
+    if offer_s is None:
+        assert min(rates) > num_devices
+        return
+    assert (offer_s - NOW_S) == int(offer_s - NOW_S) >= 1
+    assert answer(offer_s - NOW_S) == {}
+
+
+def test_a_counter_offer_is_the_earliest() -> None:
+    busy = promised("busy", {4: 1.0}, 10, 10)
+    late = strict("late", {1: 1.0, 2: 2.0, 4: 4.0}, 16, 3)
+    assert list(offers(snapshot([busy, late], 4)).values()) == [NOW_S + 14]
+    for deadline in range(4, 14):
+        assert refused(snapshot([busy, replace(late, deadline=deadline)], 4)) == {"late"}
+
+
+def test_no_offer_is_made_that_no_cluster_of_this_size_can_keep() -> None:
+    refusal = ElasticFlow().decide(snapshot([strict("big", {8: 1.0}, 1, 100)], 4)).refusals[0]
+    assert refusal.earliest_deadline_s is None
+    assert "4 devices" in refusal.text and "add nodes" in refusal.text
+
+
+def test_an_admitted_job_counts_for_those_who_come_after_it() -> None:
+    one = strict("one", {1: 1.0}, 9, 10, submitted=-2)
+    two = strict("two", {1: 1.0}, 9, 10, submitted=-1)
+    assert refused(snapshot([one, two], 1)) == {"two"}
+    assert refused(snapshot([replace(one, submitted=-1), replace(two, submitted=-2)], 1)) == {"one"}
+    assert refused(snapshot([replace(one, steps=99), two], 1)) == {"one"}
+
+
+# Reserves
+
+
+def test_admission_charges_the_margin_and_what_starts_and_resizes_cost() -> None:
+    tight = strict("tight", {1: 1.0}, 10, 10)
+    assert refused(snapshot([tight], 1)) == set()
+    assert refused(snapshot([tight], 1, margin_share=0.05)) == {"tight"}
+    assert refused(snapshot([replace(tight, start_cost=0.1)], 1)) == {"tight"}
+    assert refused(snapshot([replace(tight, resize_cost=0.1)], 1)) == {"tight"}
+    assert refused(snapshot([replace(tight, resize_cost=0.1, deadline=10.5)], 1)) == set()
+
+
+def test_a_reserve_that_is_used_up_breaks_no_promise_and_no_newcomer_may_use_it_up() -> None:
+    old = promised("old", {1: 1.0}, 10, 10.2, held=1, submitted=-99)
+    answer = ElasticFlow().decide(snapshot([old], 1, margin_share=0.05))
+    assert answer.floor.tolist() == [1] and answer.reasons[0].code == "promised"
+    # Four seconds on the only device leave it 10.2 of 14.2 s for 10 s of work: it would just fit.
+    slack = replace(old, deadline=14.2)
+    newcomer = strict("new", {1: 1.0}, 4 / 1.05, 4)
+    assert refused(snapshot([slack, newcomer], 1, margin_share=0.05)) == {"new"}
+    assert refused(snapshot([replace(slack, deadline=14.6), newcomer], 1, margin_share=0.05)) == set()
+
+
+# Promises in danger
+
+
+def test_a_promise_that_cannot_be_kept_is_served_behind_those_that_can() -> None:
+    lost = promised("lost", {1: 1.0, 2: 2.0, 4: 4.0}, 100, 5)
+    kept = promised("kept", {1: 1.0}, 10, 10)
+    greedy = best_effort("greedy", {1: 1.0, 2: 2.0, 4: 4.0}, 1)
+    answer = ElasticFlow().decide(snapshot([greedy, lost, kept], 3))
+    assert answer.workers.tolist() == [0, 2, 1]
+    assert answer.floor.tolist() == [0, 2, 1]
+    assert answer.reasons[1].code == "at_risk"
+    assert answer.finish_s[1] == NOW_S + 50
+
+
+def test_new_promises_do_not_make_a_late_one_later() -> None:
+    lost = promised("lost", {1: 1.0}, 100, 5)
+    newcomer = strict("new", {1: 1.0}, 10, 50)
+    refusals = offers(snapshot([lost, newcomer], 1))
+    assert refusals == {1: NOW_S + 110}
+    assert offers(snapshot([lost, newcomer], 2)) == {}
+
+
+# Who gets what is left
+
+
+def test_a_promise_that_needs_nothing_yet_starts_early_on_idle_devices() -> None:
+    early = promised("early", {1: 1.0, 2: 1.5}, 10, 1000)
+    answer = ElasticFlow().decide(snapshot([early], 1))
+    assert answer.workers.tolist() == [1] and answer.floor.tolist() == [0]
+    assert answer.reasons[0].code == "boosted"
+
+
+def test_a_running_promise_is_not_suspended_for_a_waiting_best_effort_job() -> None:
+    running = promised("running", {1: 1.0}, 10, 1000, held=1)
+    waiting = best_effort("waiting", {1: 1.0}, 1)
+    assert ElasticFlow().decide(snapshot([running, waiting], 1)).workers.tolist() == [1, 0]
+    idle = replace(running, held=0)
+    assert ElasticFlow().decide(snapshot([idle, waiting], 1)).workers.tolist() == [0, 1]
+
+
+def test_best_effort_jobs_get_one_each_the_shortest_first_then_the_best_use() -> None:
+    flat, steep = {1: 1.0, 2: 1.1}, {1: 1.0, 2: 1.9, 4: 3.5}
+    jobs = [best_effort("long", steep, 90), best_effort("mid", flat, 60), best_effort("short", flat, 30)]
+    workers = {num: ElasticFlow().decide(snapshot(jobs, num)).workers.tolist() for num in (1, 2, 4, 6)}
+    assert workers == {1: [0, 0, 1], 2: [0, 1, 1], 4: [2, 1, 1], 6: [4, 1, 1]}
+
+
+def test_soft_jobs_come_after_promises_and_before_best_effort_even_if_late() -> None:
+    jobs = [
+        best_effort("best", {1: 1.0}, 1),
+        soft("late", {1: 1.0}, 100, 5),
+        soft("able", {1: 1.0}, 5, 5),
+        promised("must", {1: 1.0}, 10, 10),
+    ]
+    workers = {num: ElasticFlow().decide(snapshot(jobs, num)).workers.tolist() for num in (1, 2, 3, 4)}
+    assert workers == {1: [0, 0, 0, 1], 2: [0, 0, 1, 1], 3: [0, 1, 1, 1], 4: [1, 1, 1, 1]}
+
+
+def test_on_a_tie_the_held_size_wins() -> None:
+    twin = {1: 1.0, 2: 1.5}
+    for held in ([2, 1], [1, 2]):
+        jobs = [best_effort(f"{number}", twin, 50, held=size) for number, size in enumerate(held)]
+        assert ElasticFlow().decide(snapshot(jobs, 3)).workers.tolist() == held
+
+
+@given(view=snapshots())
+def test_a_floor_is_only_for_promises_and_sizes_are_powers_of_two(view: Snapshot) -> None:
+    answer = ElasticFlow().decide(view)
+    assert not answer.floor[~(view.is_promised | view.is_undecided)].any()
+    assert (answer.workers & (answer.workers - 1) == 0).all()
+    best = np.array([view.sizes[np.argmax(rates)] for rates in view.rate_per_s], dtype=np.int64)
+    assert (answer.workers <= best).all()
+
+
+def test_it_wakes_at_the_first_step_of_a_plan() -> None:
+    view = snapshot([promised("A", {1: 1.0}, 1, 1), promised("C", FIGURE_4, 3.2, 2)], 4)
+    assert ElasticFlow().decide(view).wake_s == NOW_S + 1
+    assert ElasticFlow().decide(replace(view, min_hold_s=5.0)).wake_s == NOW_S + 5
+
+
+def test_reasons_say_what_keeps_the_promise_and_what_is_more() -> None:
+    job = promised("j", {1: 1.0, 2: 1.5, 4: 2.0}, 60, 40)
+    (reason,) = ElasticFlow().decide(snapshot([job], 4)).reasons
+    assert reason.code == "boosted"
+    assert (
+        reason.text == "has 4 workers: 2 keep the promise to end within 40 s, 2 more because they save 10 s"
+    )

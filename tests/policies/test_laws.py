@@ -1,0 +1,98 @@
+"""Laws that every registered policy keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.policies.fluid import follow
+from tests.policies.snapshots import Job, permuted, snapshots, some_jobs
+
+from swell.model.snapshot import STRICT, Snapshot
+from swell.policies.registry import POLICIES, UnknownPolicy, policy_named
+
+every_policy = pytest.mark.parametrize("name", sorted(POLICIES))
+
+
+def same(first: object, second: object) -> bool:
+    """Equal allocations, arrays and all."""
+    return all(
+        np.array_equal(getattr(first, name), getattr(second, name))
+        if isinstance(getattr(first, name), np.ndarray)
+        else getattr(first, name) == getattr(second, name)
+        for name in ("workers", "floor", "finish_s", "reasons", "refusals", "wake_s")
+    )
+
+
+@every_policy
+@given(view=snapshots())
+def test_an_allocation_is_legal(name: str, view: Snapshot) -> None:
+    answer = policy_named(name).decide(view)
+    assert (answer.workers * view.devices_per_worker).sum() <= view.num_devices
+    assert (answer.floor <= answer.workers).all() and (answer.floor >= 0).all()
+    assert np.isfinite(answer.finish_s).all() and (answer.finish_s >= view.now_s).all()
+    assert answer.wake_s >= view.now_s + view.min_hold_s
+    assert len(answer.reasons) == view.num_jobs
+    sizes = view.sizes.tolist()
+    for row, workers in enumerate(answer.workers.tolist()):
+        assert workers == 0 or view.rate_per_s[row, sizes.index(workers)] > 0
+        assert answer.reasons[row].code and len(answer.reasons[row].text) > 10
+    for row, refusal in answer.refusals.items():
+        assert view.is_undecided[row] and answer.workers[row] == 0
+        assert refusal.earliest_deadline_s is None or refusal.earliest_deadline_s > view.now_s
+
+
+@every_policy
+@given(view=snapshots(), data=st.data())
+def test_the_order_of_rows_does_not_matter(name: str, view: Snapshot, data: st.DataObject) -> None:
+    order = data.draw(st.permutations(range(view.num_jobs)))
+    policy = policy_named(name)
+    first, second = policy.decide(view), policy.decide(permuted(view, order))
+    assert same(first, policy.decide(view))
+    rows = list(order)
+    assert second.workers.tolist() == first.workers[rows].tolist()
+    assert second.floor.tolist() == first.floor[rows].tolist()
+    assert second.finish_s.tolist() == first.finish_s[rows].tolist()
+    assert second.reasons == tuple(first.reasons[row] for row in rows)
+    assert second.refusals == {rows.index(row): refusal for row, refusal in first.refusals.items()}
+    assert second.wake_s == first.wake_s
+
+
+@every_policy
+@given(view=snapshots())
+def test_what_was_decided_is_decided_again(name: str, view: Snapshot) -> None:
+    """Holding what the policy gave, at the same instant, nobody is changed."""
+    policy = policy_named(name)
+    first = policy.decide(view)
+    rows = [row for row in range(view.num_jobs) if row not in first.refusals]
+    after = replace(
+        permuted(view, rows),
+        held_workers=first.workers[rows],
+        is_promised=view.job_class[rows] == STRICT,
+        is_undecided=np.zeros(len(rows), dtype=bool),
+        start_cost_s=np.zeros(len(rows)),
+        resize_cost_s=np.zeros(len(rows)),
+    )
+    before = replace(after, held_workers=view.held_workers[rows])
+    settled = policy.decide(before).workers
+    assert policy.decide(replace(after, held_workers=settled)).workers.tolist() == settled.tolist()
+
+
+@every_policy
+@given(jobs=some_jobs(5), num_devices=st.sampled_from([1, 3, 4, 8]), hold_s=st.sampled_from([0.0, 1.0]))
+def test_every_job_that_can_run_ends(name: str, jobs: list[Job], num_devices: int, hold_s: float) -> None:
+    fresh = [replace(job, held=0, promised=False, submitted=-job.submitted) for job in jobs]
+    run = follow(policy_named(name), fresh, num_devices, margin_share=0.05, min_hold_s=hold_s)
+    able = {
+        job.id for job in fresh if any(size * job.devices_per_worker <= num_devices for size in job.rates)
+    }
+    assert run.finished.keys() == able - run.refused
+
+
+def test_a_name_nobody_knows() -> None:
+    with pytest.raises(UnknownPolicy, match="no policy 'lifo'; choose one of elasticflow, equal_share, fifo"):
+        policy_named("lifo")
+    assert all(policy_named(name).name == name for name in POLICIES)

@@ -1,0 +1,78 @@
+"""Algorithm 2 against every way to hand out devices."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.solvers.marginal import boost, raise_in_order
+
+
+@st.composite
+def concave_rates(draw: st.DrawFn, num_levels: int) -> list[float]:
+    steps = sorted(draw(st.lists(st.integers(1, 20), min_size=num_levels, max_size=num_levels)), reverse=True)
+    return np.cumsum(steps).astype(float).tolist()
+
+
+@st.composite
+def takers(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    num_takers = draw(st.integers(1, 4))
+    rates = np.array([draw(concave_rates(4)) for _ in range(num_takers)])
+    return rates, np.array([draw(st.integers(1, 20)) / 10 for _ in range(num_takers)])
+
+
+def boosted(rates: np.ndarray, price: np.ndarray, left: int, **more: np.ndarray) -> tuple[np.ndarray, int]:
+    num_takers, num_levels = rates.shape
+    given_ = {
+        "level": np.zeros(num_takers, dtype=np.int64),
+        "devices": np.tile(np.arange(1, num_levels + 1), (num_takers, 1)),
+        "num_levels": np.full(num_takers, num_levels),
+        "held": np.zeros(num_takers, dtype=np.int64),
+        "rank": np.arange(num_takers),
+    } | more
+    return boost(rates=rates, price=price, left=left, **given_)
+
+
+@given(tasks=takers(), left=st.integers(0, 10))
+def test_with_unit_steps_and_concave_curves_the_greedy_answer_is_optimal(tasks: tuple, left: int) -> None:
+    rates, price = tasks
+    num_takers, num_levels = rates.shape
+    level, unused = boosted(rates, price, left)
+
+    def saving(levels: tuple[int, ...]) -> float:
+        """Device-seconds saved later minus those spent now, a second: formula (4) in closed form."""
+        worth = [rates[row, at - 1] * price[row] if at else 0.0 for row, at in enumerate(levels)]
+        return sum(worth) - sum(levels)
+
+    handed_out = min(left, num_takers * num_levels)
+    assert (level.sum(), unused) == (handed_out, left - handed_out)
+    ways = (way for way in product(range(num_levels + 1), repeat=num_takers) if sum(way) == handed_out)
+    best = max(saving(way) for way in ways)
+    assert saving(tuple(level.tolist())) >= best - 1e-6
+
+
+def test_a_step_that_does_not_fit_leaves_the_devices_to_the_next() -> None:
+    rates = np.array([[1.0, 10.0], [1.0, 1.1]])
+    devices = np.array([[1, 4], [1, 2]])
+    level, unused = boosted(rates, np.ones(2), 1, level=np.array([1, 1]), devices=devices)
+    assert level.tolist() == [1, 2] and unused == 0
+
+
+def test_among_equals_who_returns_to_its_held_size_comes_first_then_rank() -> None:
+    rates = np.array([[1.0, 1.5], [1.0, 1.5]])
+    ones = np.array([1, 1])
+    assert boosted(rates, np.ones(2), 1, level=ones)[0].tolist() == [2, 1]
+    assert boosted(rates, np.ones(2), 1, level=ones, rank=np.array([1, 0]))[0].tolist() == [1, 2]
+    assert boosted(rates, np.ones(2), 1, level=ones, held=np.array([1, 2]))[0].tolist() == [1, 2]
+
+
+def test_raising_in_order_stops_at_the_level_asked_for_and_at_what_is_left() -> None:
+    devices, num_levels = np.array([[1, 2, 4], [2, 4, 0], [1, 2, 4]]), np.array([3, 2, 3])
+    level = np.array([0, 0, 2])
+    assert raise_in_order(level, devices, num_levels, [1, 0, 2], 1, 4) == 1
+    assert level.tolist() == [1, 1, 2]
+    assert raise_in_order(level, devices, num_levels, [2, 0], 3, 2) == 0
+    assert level.tolist() == [1, 1, 3]

@@ -1,0 +1,44 @@
+"""Laws of list scheduling."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.solvers.queueing import NEVER_S, list_schedule
+
+
+def test_tasks_start_in_order_as_devices_come_free() -> None:
+    assert list_schedule(1, [(5.0, 2), (3.0, 1)], [(2, 10.0), (1, 1.0), (4, 1.0)]) == [13.0, 6.0, 14.0]
+
+
+def test_a_task_that_fits_nowhere_delays_nobody() -> None:
+    assert list_schedule(2, [], [(3, 1.0), (2, 1.0), (1, NEVER_S)]) == [NEVER_S, 1.0, NEVER_S]
+
+
+@given(
+    num_free=st.integers(0, 5),
+    running=st.lists(st.tuples(st.floats(0, 50), st.integers(1, 4)), max_size=4),
+    waiting=st.lists(st.tuples(st.integers(1, 6), st.floats(0, 50)), max_size=6),
+)
+def test_starts_follow_the_order_and_capacity_is_kept(num_free: int, running: list, waiting: list) -> None:
+    ends_s = list_schedule(num_free, running, waiting)
+    total = num_free + sum(devices for _, devices in running)
+    placed = [
+        (end_s - lasts_s, end_s, devices)
+        for end_s, (devices, lasts_s) in zip(ends_s, waiting, strict=True)
+        if devices <= total
+    ]
+    assert [end_s for end_s, (devices, _) in zip(ends_s, waiting, strict=True) if devices > total] == [
+        NEVER_S
+    ] * (len(waiting) - len(placed))
+    starts_s = [start_s for start_s, _, _ in placed]
+    assert all(later >= sooner - 1e-9 for sooner, later in pairwise(starts_s))
+    busy = placed + [(0.0, end_s, devices) for end_s, devices in running]
+    for at_s, _, _ in placed:
+        now = at_s + 1e-6
+        assert (
+            sum(devices for start_s, end_s, devices in busy if start_s - 1e-9 <= now < end_s - 1e-6) <= total
+        )
