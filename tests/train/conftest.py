@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # the forked workers import `fake_agent` by this name
 
-from fake_agent import FakeAgent, fork_script  # noqa: E402 - found through the line above
+from fake_agent import FakeAgent, fork_script
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
@@ -38,7 +38,9 @@ def run_plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     def run(*args: str) -> Path:
         if args not in written:
             folder = tmp_path_factory.mktemp("plain")
-            process = fork_script(SCRIPTS / args[0], (str(folder / "result.json"), *args[1:]), folder / "log", {})
+            process = fork_script(
+                SCRIPTS / args[0], (str(folder / "result.json"), *args[1:]), folder / "log", {}
+            )
             process.join(60)
             assert process.exitcode == 0, (folder / "log").read_text()
             written[args] = folder / "result.json"

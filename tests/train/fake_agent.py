@@ -28,7 +28,9 @@ M = TypeVar("M", bound=messages.Message)
 _from_worker = msgspec.json.Decoder(messages.FromWorker)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the fork server must have one thread
 _forking = multiprocessing.get_context("forkserver")
-_forking.set_forkserver_preload(["torch.distributed", "torch._dynamo", "swell.train.runner", "swell.train.calibrate"])
+_forking.set_forkserver_preload(
+    ["torch.distributed", "torch._dynamo", "swell.train.runner", "swell.train.calibrate"]
+)
 
 
 def fork_script(entry: object, args: Sequence[str], log: Path, env: dict[str, str]) -> ForkServerProcess:
@@ -59,8 +61,13 @@ class FakeAgent:
         self.folder = folder
         self.checkpoint_dir = Path(fields.setdefault("checkpoint_dir", str(folder / "checkpoints")))
         fields = {
-            "job_id": "job", "mode": "train", "device": "cpu", "global_batch": 6, "total_steps": 100, "seed": 0,
-        } | fields  # fmt: skip
+            "job_id": "job",
+            "mode": "train",
+            "device": "cpu",
+            "global_batch": 6,
+            "total_steps": 100,
+            "seed": 0,
+        } | fields
         self.welcome = messages.Welcome(**fields)
         self.said: list[tuple[int, messages.Message]] = []
         self.processes: dict[int, ForkServerProcess] = {}
@@ -108,7 +115,9 @@ class FakeAgent:
     def join(self, members: Sequence[int], source: int | None, has_news: bool = True) -> int:
         """`regroup`, and wait until all are in; returns the steps that they agree on."""
         generation = self.regroup(members, source, has_news)
-        joined = [self.wait(worker, messages.Joined, lambda m: m.generation == generation) for worker in members]
+        joined = [
+            self.wait(worker, messages.Joined, lambda m: m.generation == generation) for worker in members
+        ]
         assert len({message.steps for message in joined}) == 1
         return joined[0].steps
 
@@ -125,12 +134,19 @@ class FakeAgent:
         """The first message of this kind from this worker that is accepted, past or future."""
 
         def found() -> M | None:
-            matching = (said for by, said in self.said if by == worker and isinstance(said, kind) and accept(said))
+            matching = (
+                said for by, said in self.said if by == worker and isinstance(said, kind) and accept(said)
+            )
             return next(matching, None)
 
         with self._news:
-            if not self._news.wait_for(lambda: found() or self._has_failed(worker, kind), LIMIT_S) or not found():
-                raise AssertionError(f"worker {worker} never said {kind.__name__}: {self.said}\n{self.logs()}")
+            if (
+                not self._news.wait_for(lambda: found() or self._has_failed(worker, kind), LIMIT_S)
+                or not found()
+            ):
+                raise AssertionError(
+                    f"worker {worker} never said {kind.__name__}: {self.said}\n{self.logs()}"
+                )
             message = found()
         assert message is not None
         return message

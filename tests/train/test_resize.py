@@ -130,7 +130,9 @@ def test_newer_order_ends_the_wait_for_a_member_that_never_comes(
     assert_same_learning(tmp_path / "result.json", plain)
 
 
-def test_member_that_lags_a_step_catches_up_without_news(agent: FakeAgent, plain: Path, tmp_path: Path) -> None:
+def test_member_that_lags_a_step_catches_up_without_news(
+    agent: FakeAgent, plain: Path, tmp_path: Path
+) -> None:
     """A group can break in the step in which it agreed to change: some have finished it, some have not."""
     args = (str(tmp_path / "result.json"), str(EPOCHS))
     agent.start_ready([0, 1], CURVE, *args)

@@ -15,7 +15,7 @@ from types import FrameType, TracebackType
 from typing import NoReturn
 
 from swell.train.elastic import started
-from swell.train.link import Link, exit_now, open_link
+from swell.train.link import Link, LinkError, exit_now, open_link
 from swell.wire import environ, messages
 
 #: The last part of a traceback, where the error itself stands.
@@ -34,7 +34,7 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
     Exit status: 0; 1 if the script raised; 143 if it was told to stop; its own if it called `sys.exit`.
     """
     signal.signal(signal.SIGTERM, _leave)
-    link = open_link() if environ.AGENT in os.environ else None
+    link = _open_link()
     status = 0
     try:
         _run(entry, args)
@@ -52,6 +52,16 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
         status = 1
     atexit._run_exitfuncs()
     exit_now(status)
+
+
+def _open_link() -> Link | None:
+    if environ.AGENT not in os.environ:
+        return None
+    try:
+        return open_link()
+    except LinkError as error:
+        sys.stderr.write(f"{error}\n")
+        exit_now(1)
 
 
 def _run(entry: str, args: Sequence[str]) -> None:

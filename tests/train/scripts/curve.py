@@ -40,7 +40,13 @@ scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 20, 0.8)
 counter = Counter()
 loader = DataLoader(TensorDataset(x, y), batch_size=6, shuffle=True)
 run = train.elastic(
-    model, optimizer, loader, epochs=int(epochs), scheduler=scheduler, state={"counter": counter}, clip_grad_norm=0.5
+    model,
+    optimizer,
+    loader,
+    epochs=int(epochs),
+    scheduler=scheduler,
+    state={"counter": counter},
+    clip_grad_norm=0.5,
 )
 losses = {}
 for epoch in run.epochs():
@@ -60,8 +66,11 @@ for epoch in run.epochs():
 
 if run.is_leader:
     with open(result, "w") as file:
-        weights = [value for parameter in model.parameters() for value in parameter.detach().flatten().tolist()]
+        weights = [
+            value for parameter in model.parameters() for value in parameter.detach().flatten().tolist()
+        ]
         rates = scheduler.get_last_lr()
         json.dump(
-            {"steps": run.steps, "weights": weights, "rates": rates, "seen": counter.seen, "losses": losses}, file
+            {"steps": run.steps, "weights": weights, "rates": rates, "seen": counter.seen, "losses": losses},
+            file,
         )

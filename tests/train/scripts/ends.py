@@ -1,0 +1,39 @@
+"""Ends in the way that its argument names, without training."""
+
+import signal
+import sys
+import time
+
+import torch.distributed as dist
+
+from swell import train
+
+
+def fail_deep_inside() -> None:
+    raise KeyError("no such column: 'label'")
+
+
+match sys.argv[1]:
+    case "raise":
+        fail_deep_inside()
+    case "status":
+        sys.exit(3)
+    case "text":
+        sys.exit("cannot read the data")
+    case "quietly":
+        print("done")
+    case "sleep":
+        print("asleep", flush=True)
+        signal.pause()
+    case "write":
+        while True:
+            print("a line of the log")
+            time.sleep(0.01)
+    case "group":
+        from torch import nn, optim
+        from torch.utils.data import DataLoader, TensorDataset
+
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        model = nn.Linear(1, 1)
+        loader = DataLoader(TensorDataset(dist.torch.zeros(4, 1)), batch_size=2)
+        train.elastic(model, optim.SGD(model.parameters(), 0.1), loader, epochs=1)

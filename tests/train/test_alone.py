@@ -1,0 +1,146 @@
+"""The same script without an agent: plain, under torchrun, and what it is told when it is wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn, optim
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, TensorDataset
+
+from swell import train
+
+CURVE = Path(__file__).parent / "scripts" / "curve.py"
+
+
+def make_loop(num_samples: int = 10, **options: Any) -> tuple[nn.Module, optim.Optimizer, DataLoader[Any]]:
+    torch.manual_seed(0)
+    model = nn.Linear(1, 1)
+    data = TensorDataset(torch.arange(float(num_samples)).unsqueeze(1))
+    return model, optim.SGD(model.parameters(), 0.001), DataLoader(data, **({"batch_size": 4} | options))
+
+
+def train_on(run: train.Run, model: nn.Module, optimizer: optim.Optimizer) -> Iterator[torch.Tensor]:
+    for _ in run.epochs():
+        for (x,) in run.batches():
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            run.step(loss)
+            yield x
+
+
+def test_torchrun_learns_what_a_single_process_learns(run_plain: Callable[..., Path], tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", CURVE, result, "20"]
+    subprocess.run([sys.executable, *map(str, command)], check=True, timeout=90, capture_output=True)
+    ours, theirs = json.loads(result.read_text()), json.loads(run_plain("curve.py", "20").read_text())
+    assert ours["weights"] == pytest.approx(theirs["weights"], rel=1e-9, abs=1e-12)
+    assert ours["steps"] == theirs["steps"]
+
+
+def test_plain_python_runs_it(run_plain: Callable[..., Path], tmp_path: Path) -> None:
+    subprocess.run([sys.executable, str(CURVE), str(tmp_path / "result.json"), "20"], check=True, timeout=90)
+    assert (tmp_path / "result.json").read_text() == run_plain("curve.py", "20").read_text()
+
+
+def test_importing_it_starts_no_thread_and_opens_no_socket() -> None:
+    program = """if True:
+        import os, torch, torch.distributed, torch._dynamo
+        torch.set_num_threads(1)
+        before = len(os.listdir("/proc/self/task"))
+        import swell.train, swell.train.runner, swell.train.calibrate
+        assert len(os.listdir("/proc/self/task")) == before == 1
+        links = [os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")[:-1]]
+        assert not [link for link in links if link.startswith("socket:")], links
+    """
+    names = {"OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
+    subprocess.run(
+        [sys.executable, "-c", program], check=True, env=names, timeout=60, stdin=subprocess.DEVNULL
+    )
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_run_from_a_checkpoint_sees_the_samples_that_were_left(tmp_path: Path, num_workers: int) -> None:
+    model, optimizer, loader = make_loop(shuffle=True, num_workers=num_workers)
+    expected = list(train_on(train.elastic(model, optimizer, loader, epochs=4), model, optimizer))
+    weight = model.weight.item()
+    seen: list[torch.Tensor] = []
+    while len(seen) < len(expected):
+        model, optimizer, loader = make_loop(shuffle=True, num_workers=num_workers)
+        run = train.elastic(
+            model, optimizer, loader, epochs=4, checkpoint_dir=tmp_path, checkpoint_interval_s=0.0
+        )
+        assert run.steps == len(seen)
+        seen += islice(train_on(run, model, optimizer), 5)
+    assert all(map(torch.equal, seen, expected))
+    assert model.weight.item() == weight
+
+
+def test_properties_tell_where_it_is() -> None:
+    model, optimizer, loader = make_loop()
+    run = train.elastic(model, optimizer, loader, epochs=2)
+    assert (run.rank, run.num_workers, run.is_leader, run.device) == (0, 1, True, torch.device("cpu"))
+    assert (run.steps, run.total_steps, run.epoch, run.should_stop()) == (0, 6, 0, False)
+    assert [len(x) for x in train_on(run, model, optimizer)] == [4, 4, 2, 4, 4, 2]
+    assert (run.steps, run.epoch, run.should_stop()) == (6, 2, True)
+
+
+class Stream(IterableDataset[int]):
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(5))
+
+
+@pytest.mark.parametrize(
+    ("loader", "named"),
+    [
+        (DataLoader(Stream(), batch_size=2), "Stream, is an IterableDataset"),
+        (DataLoader(TensorDataset(torch.zeros(4)), batch_size=None), "give the loader batch_size"),
+        (DataLoader([1, 2], batch_sampler=[[0], [1]]), "give the loader batch_size"),  # type: ignore[arg-type]
+        (
+            DataLoader([1, 2], sampler=DistributedSampler([1, 2], num_replicas=1, rank=0)),  # type: ignore[arg-type]
+            "no DistributedSampler",
+        ),
+        ([1, 2, 3], "give it a torch DataLoader"),
+    ],
+)
+def test_loaders_that_cannot_be_shared_out_are_refused(loader: Any, named: str) -> None:
+    model, optimizer, _ = make_loop()
+    with pytest.raises(train.LoaderError, match=named):
+        train.elastic(model, optimizer, loader, epochs=1)
+
+
+def test_what_does_not_fit_together_is_refused() -> None:
+    model, optimizer, loader = make_loop()
+    with pytest.raises(ValueError, match="epochs="):
+        train.elastic(model, optimizer, loader)
+    with pytest.raises(ValueError, match="one module with them all"):
+        train.elastic(nn.Linear(2, 2), optimizer, loader, epochs=1)
+    with pytest.raises(ValueError, match="nothing to train"):
+        train.elastic(nn.Tanh(), optimizer, loader, epochs=1)
+    with pytest.raises(TypeError, match=r"state\['name'\] is a str"):
+        train.elastic(model, optimizer, loader, epochs=1, state={"name": "x"})  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="drop_last"):
+        train.elastic(model, optimizer, make_loop(num_samples=3, drop_last=True)[2], epochs=1)
+
+
+def test_a_loop_without_a_step_is_refused() -> None:
+    model, optimizer, loader = make_loop()
+    run = train.elastic(model, optimizer, loader, epochs=1)
+    with pytest.raises(train.LoopError, match="without a batch"):
+        run.step(torch.tensor(0.0))
+    with pytest.raises(train.LoopError, match=r"without run\.step"):
+        list(run.batches())
+    with pytest.raises(train.LoopError, match=r"for batch in run\.batches"):
+        list(run.epochs())
+    run = train.elastic(model, optimizer, loader, epochs=1)
+    next(run.batches())
+    with pytest.raises(train.LoopError, match="shape \\(2,\\)"):
+        run.step(torch.zeros(2))

@@ -1,0 +1,43 @@
+"""Trial runs and the measurement of all-reduce."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fake_agent import FakeAgent
+
+from swell.wire import messages
+
+CURVE = Path(__file__).parent / "scripts" / "curve.py"
+NUM_PARAMETERS = 5 * 16 + 16 + 16 + 1 + 3
+
+
+def test_a_trial_measures_each_batch_size_and_exits(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    pace_per_s = 1000.0
+    agent = start_agent(mode="profile", total_steps=None, local_batches=(1, 8, 100), pace_per_s=pace_per_s)
+    agent.start(0, CURVE, str(tmp_path / "result.json"), "3", "metric")
+    profiled = agent.wait(0, messages.Profiled)
+    assert agent.exit_status(0) == 0
+    assert list(profiled.compute_s) == [1, 8, 100]
+    for size, compute_s in profiled.compute_s.items():
+        assert size / pace_per_s <= compute_s < size / pace_per_s + 0.5
+    assert profiled.samples_per_epoch == 45
+    assert profiled.grad_bytes >= 8 * NUM_PARAMETERS
+    assert profiled.state_bytes >= 3 * 8 * (NUM_PARAMETERS - 3)  # Adam's two moments are there by now
+    assert not (tmp_path / "result.json").exists()
+    assert not agent.all_said(messages.Ready)
+
+
+def test_calibration_times_an_allreduce_by_bytes(start_agent: Callable[..., FakeAgent]) -> None:
+    agent = start_agent(mode="calibrate")
+    agent.start_ready([0, 1], "swell.train.calibrate:main")
+    agent.join([0, 1], source=None, has_news=False)
+    seconds = agent.wait(0, messages.Calibrated).allreduce_s
+    assert min(seconds) == 1_000
+    assert max(seconds) == 30_000_000
+    assert 0 < seconds[1_000] < seconds[30_000_000]
+    assert [agent.exit_status(worker) for worker in (0, 1)] == [0, 0]
+    assert [worker for worker, _ in agent.all_said(messages.Calibrated)] == [0]

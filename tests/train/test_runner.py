@@ -1,0 +1,110 @@
+"""How scripts end, and who hears of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fake_agent import FakeAgent, fork_script, until
+
+from swell.wire import messages
+
+SCRIPTS = Path(__file__).parent / "scripts"
+ENDS, CURVE = SCRIPTS / "ends.py", SCRIPTS / "curve.py"
+
+
+@pytest.fixture
+def agent(start_agent: Callable[..., FakeAgent]) -> FakeAgent:
+    return start_agent(heartbeat_s=0.02)
+
+
+def test_a_traceback_begins_with_the_users_lines(agent: FakeAgent) -> None:
+    agent.start(0, ENDS, "raise")
+    message = agent.wait(0, messages.Failed).message
+    assert agent.exit_status(0) == 1
+    assert "fail_deep_inside()" in message
+    assert "no such column" in message
+    assert "runner.py" not in message
+    assert "runpy" not in message
+    assert message in agent.log(0).read_text()
+
+
+@pytest.mark.parametrize(("ending", "status"), [("status", 3), ("text", 1)])
+def test_the_scripts_own_exit_status_is_kept(agent: FakeAgent, ending: str, status: int) -> None:
+    agent.start(0, ENDS, ending)
+    assert f"exit status {status}" in agent.wait(0, messages.Failed).message
+    assert agent.exit_status(0) == status
+    assert ("cannot read the data" in agent.log(0).read_text()) == (ending == "text")
+
+
+def test_a_script_that_is_not_elastic_is_told_what_to_do(agent: FakeAgent, tmp_path: Path) -> None:
+    agent.start(0, ENDS, "quietly")
+    message = agent.wait(0, messages.Failed).message
+    assert "swell.train.elastic" in message
+    assert "elasticity: restart" in message
+    assert agent.exit_status(0) == 1
+    unmanaged = fork_script(ENDS, ("quietly",), tmp_path / "log", {})  # as in a restart job
+    unmanaged.join(30)
+    assert unmanaged.exitcode == 0
+    assert (tmp_path / "log").read_text() == "done\n"
+
+
+def test_missing_things_are_failures_of_the_script(agent: FakeAgent) -> None:
+    agent.start(0, ENDS.with_name("absent.py"))
+    assert "absent.py" in agent.wait(0, messages.Failed).message
+    agent.start(1, "no_such_package.train:main")
+    assert "no_such_package" in agent.wait(1, messages.Failed).message
+
+
+def test_a_group_of_the_scripts_own_is_refused(agent: FakeAgent) -> None:
+    agent.start(0, ENDS, "group")
+    assert "remove the call" in agent.wait(0, messages.Failed).message
+
+
+def test_sigterm_means_leave(agent: FakeAgent) -> None:
+    process = agent.start(0, ENDS, "sleep")
+    until(lambda: agent.log(0).exists() and "asleep" in agent.log(0).read_text())
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGTERM)
+    assert agent.exit_status(0) == 143
+    assert not agent.all_said(messages.Failed)
+
+
+def test_a_worker_says_alive_while_its_script_is_busy(agent: FakeAgent) -> None:
+    agent.start(0, ENDS, "sleep")
+    until(lambda: len(agent.all_said(messages.Alive)) >= 3)
+
+
+def test_a_worker_ends_with_its_agent_and_its_log_is_written(agent: FakeAgent) -> None:
+    agent.start(0, ENDS, "write")
+    until(lambda: len(agent.all_said(messages.Alive)) >= 3)
+    agent.hang_up()
+    assert agent.exit_status(0) == 143
+    assert agent.log(0).read_text().endswith("a line of the log\n")
+
+
+def test_a_wrong_token_is_refused(agent: FakeAgent) -> None:
+    agent.start(0, ENDS, "quietly", token="guess")
+    assert agent.exit_status(0) == 1
+    assert "closed the line without a welcome" in agent.log(0).read_text()
+    assert not agent.said
+
+
+def test_no_agent_is_an_error_that_says_so(tmp_path: Path) -> None:
+    names = {"SWELL_AGENT": "127.0.0.1:1", "SWELL_TOKEN": "t", "SWELL_WORKER": "0"}
+    process = fork_script(ENDS, ("quietly",), tmp_path / "log", names)
+    process.join(30)
+    assert process.exitcode == 1
+    assert "no agent at 127.0.0.1:1" in (tmp_path / "log").read_text()
+
+
+def test_leaving_the_loop_early_finishes_the_job(agent: FakeAgent, tmp_path: Path) -> None:
+    agent.start_ready([0, 1], CURVE, str(tmp_path / "result.json"), "10", "leave")
+    agent.join([0, 1], source=None)
+    for worker in (0, 1):
+        assert agent.wait(worker, messages.Finished).steps == 16
+        assert agent.exit_status(worker) == 0
+    assert (tmp_path / "result.json").exists()
