@@ -1,0 +1,229 @@
+"""`swell demo`: real jobs under real deadlines on this machine, from the first to the verdict."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+import swell.demo
+from swell.api.client import Client, connect
+from swell.api.errors import InvalidOption, NoPlatform
+from swell.cli.launch import launch
+from swell.demo.board import board, changes
+from swell.demo.report import as_json, table, verdict
+from swell.demo.schedule import CAST, PACED_DEVICES, Prompter, Submission
+from swell.demo.timeline import Watch, draw
+from swell.executors.local.devices import DeviceError, parse_devices
+from swell.model.view import ClusterView, JobView
+from swell.store.folder import StateFolder
+
+#: Seconds between two looks at the platform.
+LOOK_EVERY_S = 0.25
+#: Whoever has not ended by then never will.
+GIVE_UP_AFTER_S = 300.0
+#: With fewer real devices there would be little to see.
+LEAST_REAL_DEVICES = 4
+#: Columns of the table where no terminal says how many there are.
+WIDTH_IN_FILES = 150
+SCRIPTS = Path(swell.demo.__file__).parent
+
+
+def demo(
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write what came of it to this file, for programs.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("demo-out"),
+    devices: Annotated[
+        str | None,
+        typer.Option(
+            help="As for `swell up`. Default: the machine's GPUs if there are four or more, else "
+            f"{PACED_DEVICES}: devices that really train but take their time."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of weights and of the order of samples.")] = 0,
+) -> None:
+    """Train eight real jobs under deadlines on this machine, and show what became of each promise.
+
+    Exits with 0 only if every promise was kept and every model learned.
+    """
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH_IN_FILES)
+    chosen = _checked(devices) if devices else _choose_devices(console)
+    for folder in (out, *([json_file.parent] if json_file else [])):
+        _make(folder)
+    with _platform(chosen, console) as client:
+        play = Play(client, console, seed)
+        play.run()
+        cluster, views = client.cluster(), client.jobs()
+        failures = verdict(play.prompter.played, views)
+        _show(console, play, views, failures)
+        picture = _draw(out, cluster, play, views)
+        console.print(f"Picture: {picture}")
+        if json_file is not None:
+            is_paced = all(node.kind.startswith("paced") for node in cluster.nodes)
+            json_file.write_text(json.dumps(as_json(chosen, is_paced, views), indent=2) + "\n")
+            console.print(f"JSON: {json_file}")
+        if failures:
+            raise typer.Exit(1)
+
+
+def _checked(devices: str) -> str:
+    try:
+        parse_devices(devices)
+    except DeviceError as error:
+        raise InvalidOption(str(error)) from error
+    return devices
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidOption(
+            f"folder {folder} cannot be made ({error.strerror}); choose another with --out or --json"
+        ) from error
+
+
+def _choose_devices(console: Console) -> str:
+    try:
+        num_gpus = sum(len(local.node.devices) for local in parse_devices("cuda"))
+    except DeviceError:
+        num_gpus = 0
+    if num_gpus >= LEAST_REAL_DEVICES:
+        return "cuda"
+    console.print(
+        f"This machine has {num_gpus or 'no'} GPUs, so the demo uses paced devices ({PACED_DEVICES}): "
+        "workers on them train for real, gradients, all-reduces and all, but take their time as slow GPUs do."
+    )
+    return PACED_DEVICES
+
+
+class Play:
+    """The cast on the stage: submits, looks, shows."""
+
+    def __init__(self, client: Client, console: Console, seed: int) -> None:
+        self.client = client
+        self.opened_s = time.time()
+        self.prompter = Prompter(CAST, self.opened_s)
+        self.watch = Watch()
+        self._console = console
+        self._seed = seed
+        self._num_devices = client.cluster().num_devices
+        self._views: list[JobView] = []
+
+    def run(self) -> None:
+        """Returns when everybody has ended, or when it is time to give up."""
+        with Live(console=self._console, auto_refresh=False, transient=True) as live:
+            while True:
+                self._look(live)
+                if self.prompter.is_over(self._views) or time.time() - self.opened_s > GIVE_UP_AFTER_S:
+                    return
+                time.sleep(LOOK_EVERY_S)
+
+    def _look(self, live: Live) -> None:
+        views = self.client.jobs()
+        now_s = time.time()
+        self.watch.look(now_s, views)
+        if self._console.is_terminal:
+            live.update(board(views, self._num_devices, self.opened_s, now_s), refresh=True)
+        else:
+            for line in changes(self._views, views):
+                self._console.print(f"{now_s - self.opened_s:6.1f} s  {line}", highlight=False)
+        self._views = views
+        for submission in self.prompter.due(now_s, views):
+            self._submit(submission)
+
+    def _submit(self, submission: Submission) -> None:
+        part = submission.part
+        workload = part.workload
+        options = {"--epochs": part.epochs, "--batch": workload.global_batch, "--seed": self._seed}
+        self.client.submit(
+            name=part.name,
+            script=SCRIPTS / workload.script,
+            args=[str(word) for option in options.items() for word in option],
+            global_batch=workload.global_batch,
+            epochs=part.epochs,
+            job_class=part.job_class,
+            deadline=submission.deadline_s,
+            seed=self._seed,
+        )
+
+
+def _show(console: Console, play: Play, views: list[JobView], failures: list[str]) -> None:
+    console.print(table(play.prompter.played, views))
+    for view in views:
+        if view.counter_offer_s is not None:
+            console.print(f"{view.name} was refused: {view.reason}", highlight=False, markup=False)
+    for failure in failures:
+        console.print(f"Failed: {failure}", style="red", highlight=False, markup=False)
+    if not failures:
+        num_resizes = sum(view.resizes for view in views)
+        lost_s = sum(view.resize_pause_s for view in views)
+        console.print(
+            f"Every promise was kept and every model learned; {num_resizes} resizes inside live processes "
+            f"took {lost_s:.1f} s from training.",
+            highlight=False,
+        )
+
+
+def _draw(out: Path, cluster: ClusterView, play: Play, views: list[JobView]) -> Path:
+    picture = out / "timeline.png"
+    devices = [device for node in cluster.nodes for device in node.devices]
+    draw(devices, play.watch.finish(time.time()), views, picture)
+    return picture
+
+
+@contextmanager
+def _platform(devices: str, console: Console) -> Iterator[Client]:
+    """A platform in a folder of its own. It always ends; the folder stays only if something went wrong."""
+    state = Path(tempfile.mkdtemp(prefix="swell-demo-"))
+    is_good = False
+    signal.signal(signal.SIGTERM, _interrupt)  # to be asked to end is as Ctrl-C
+    try:
+        options = ["--devices", devices, "--preload", "sklearn.datasets"]
+        with launch(StateFolder(state), options) as client:
+            yield client
+        is_good = True
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # one is enough: what follows ends soon and must be done
+        _take_down(state)
+        if is_good:
+            shutil.rmtree(state)
+        else:
+            console.print(f"Journal and logs are kept in {state}", highlight=False, soft_wrap=True)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _take_down(state: Path) -> None:
+    """Nothing of the platform runs when this returns."""
+    try:
+        with connect(state) as client:
+            for job in client.jobs():
+                if not job.phase.is_end:
+                    client.cancel(job.id)  # nobody will go on with it: no checkpoint is needed
+    except NoPlatform:
+        pass  # it never came up, or was killed: `down` ends what it may have left
+    subprocess.run(
+        [sys.executable, "-P", "-m", "swell.cli.main", "down", "--state", str(state)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
