@@ -12,7 +12,7 @@ from tests.policies.fluid import follow
 from tests.policies.snapshots import Job, permuted, snapshots, some_jobs
 
 from swell.model.snapshot import STRICT, Snapshot
-from swell.policies.registry import POLICIES, UnknownPolicy, policy_named
+from swell.policies.registry import POLICIES, UnknownPolicy, new_policy
 
 every_policy = pytest.mark.parametrize("name", sorted(POLICIES))
 
@@ -30,7 +30,7 @@ def same(first: object, second: object) -> bool:
 @every_policy
 @given(view=snapshots())
 def test_an_allocation_is_legal(name: str, view: Snapshot) -> None:
-    answer = policy_named(name).decide(view)
+    answer = new_policy(name).decide(view)
     assert (answer.workers * view.devices_per_worker).sum() <= view.num_devices
     assert (answer.floor <= answer.workers).all() and (answer.floor >= 0).all()
     assert np.isfinite(answer.finish_s).all() and (answer.finish_s >= view.now_s).all()
@@ -49,7 +49,7 @@ def test_an_allocation_is_legal(name: str, view: Snapshot) -> None:
 @given(view=snapshots(), data=st.data())
 def test_the_order_of_rows_does_not_matter(name: str, view: Snapshot, data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(view.num_jobs)))
-    policy = policy_named(name)
+    policy = new_policy(name)
     first, second = policy.decide(view), policy.decide(permuted(view, order))
     assert same(first, policy.decide(view))
     rows = list(order)
@@ -65,7 +65,7 @@ def test_the_order_of_rows_does_not_matter(name: str, view: Snapshot, data: st.D
 @given(view=snapshots())
 def test_what_was_decided_is_decided_again(name: str, view: Snapshot) -> None:
     """Holding what the policy gave, at the same instant, nobody is changed."""
-    policy = policy_named(name)
+    policy = new_policy(name)
     first = policy.decide(view)
     rows = [row for row in range(view.num_jobs) if row not in first.refusals]
     after = replace(
@@ -85,7 +85,7 @@ def test_what_was_decided_is_decided_again(name: str, view: Snapshot) -> None:
 @given(jobs=some_jobs(5), num_devices=st.sampled_from([1, 3, 4, 8]), hold_s=st.sampled_from([0.0, 1.0]))
 def test_every_job_that_can_run_ends(name: str, jobs: list[Job], num_devices: int, hold_s: float) -> None:
     fresh = [replace(job, held=0, promised=False, submitted=-job.submitted) for job in jobs]
-    run = follow(policy_named(name), fresh, num_devices, margin_share=0.05, min_hold_s=hold_s)
+    run = follow(new_policy(name), fresh, num_devices, margin_share=0.05, min_hold_s=hold_s)
     able = {
         job.id for job in fresh if any(size * job.devices_per_worker <= num_devices for size in job.rates)
     }
@@ -94,5 +94,5 @@ def test_every_job_that_can_run_ends(name: str, jobs: list[Job], num_devices: in
 
 def test_a_name_nobody_knows() -> None:
     with pytest.raises(UnknownPolicy, match="no policy 'lifo'; choose one of elasticflow, equal_share, fifo"):
-        policy_named("lifo")
-    assert all(policy_named(name).name == name for name in POLICIES)
+        new_policy("lifo")
+    assert all(new_policy(name).name == name for name in POLICIES)

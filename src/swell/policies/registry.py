@@ -31,7 +31,7 @@ class UnknownPolicy(LookupError):
         return f"there is no policy {self.args[0]!r}; choose one of {', '.join(sorted(POLICIES))}"
 
 
-def policy_named(name: str) -> Decides:
+def new_policy(name: str) -> Decides:
     """A fresh policy. Raises UnknownPolicy."""
     if name not in POLICIES:
         raise UnknownPolicy(name)

@@ -61,10 +61,11 @@ def _compute_s(local_batch: FloatArray, measured: dict[int, float]) -> FloatArra
     times_s = np.array([measured[int(batch)] for batch in batches])
     below_slope = _slope(batches[:2], times_s[:2], times_s[0] / batches[0])
     above_slope = _slope(batches[-2:], times_s[-2:], times_s[-1] / batches[-1])
-    between_s: FloatArray = np.interp(local_batch, batches, times_s)
+    between_s = np.interp(local_batch, batches, times_s)
     below_s = below_slope * np.minimum(local_batch - batches[0], 0.0)
     above_s = above_slope * np.maximum(local_batch - batches[-1], 0.0)
-    return below_s + between_s + above_s
+    time_s: FloatArray = below_s + between_s + above_s
+    return time_s
 
 
 def _slope(batches: FloatArray, times_s: FloatArray, through_origin: float) -> float:
@@ -83,5 +84,6 @@ def _allreduce_s(workers: IntArray, measured: dict[int, float]) -> FloatArray:
         return np.zeros(workers.shape)
     slope = max(0.0, float((times_s[-1] - times_s[-2]) / (levels[-1] - levels[-2])))
     wanted = np.log2(workers.astype(np.float64))
-    between_s: FloatArray = np.interp(wanted, levels, times_s)
-    return between_s + slope * np.maximum(wanted - levels[-1], 0.0)
+    between_s = np.interp(wanted, levels, times_s)
+    time_s: FloatArray = between_s + slope * np.maximum(wanted - levels[-1], 0.0)
+    return time_s
