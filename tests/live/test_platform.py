@@ -78,7 +78,7 @@ def test_stopping_suspends_jobs_and_the_next_platform_goes_on_with_them(tmp_path
     assert hands.gangs == {}
     with running(tmp_path, hands) as platform:
         until(lambda: platform.job(job_id).phase is Phase.RUNNING)
-        assert platform.job(job_id).generation == 2
+        assert platform.job(job_id).generation == 3  # launched, suspended, launched
 
 
 def as_if_killed(folder: Path, hands: Hands) -> tuple[Path, Hands]:

@@ -61,17 +61,25 @@ def _is_stale(record: JobRecord, event: JobEvent) -> bool:
         return True
     if isinstance(event, JobProfiled | ProfilingFailed):
         return not record.is_profiling
-    if not isinstance(event, GangEvent):
-        return False
+    if isinstance(event, CancelRequested):
+        return record.is_cancelled
+    return isinstance(event, GangEvent) and _is_stale_report(record, event)
+
+
+def _is_stale_report(record: JobRecord, event: GangEvent) -> bool:
+    """Answers carry the generation of the command; other reports that or the one that trains."""
     if not record.phase.holds_devices:
         return True
+    is_answer = event.generation == record.generation
     if isinstance(event, GangStarted):
-        return event.generation != record.generation or record.phase not in (Phase.STARTING, Phase.STOPPING)
+        return not (is_answer and record.is_forming)
+    if record.is_forming:  # it comes up whole, or ends; the generation before it is history
+        return not (is_answer and isinstance(event, GangEnded))
     if isinstance(event, GangResized | ResizeFailed):
-        return event.generation != record.generation or not record.is_changing or record.num_workers == 0
-    if record.phase is Phase.STARTING:
-        return event.generation != record.generation
-    if isinstance(event, GangSuspended | SuspendFailed) and record.phase is not Phase.STOPPING:
+        return not (is_answer and record.is_changing)
+    if isinstance(event, SuspendFailed):
+        return not (is_answer and record.is_saving)
+    if isinstance(event, WorkersLost) and not set(event.devices).intersection(record.held):
         return True
     return event.generation not in (record.formed, record.generation)
 
@@ -113,6 +121,8 @@ def _(event: Woke, state: HeadState) -> None:
 @_apply.register
 def _(event: DrainRequested, state: HeadState) -> None:
     state.is_draining = True
+    for record in state.records.values():
+        record.held_back_until_s = 0.0  # who is to leave need not wait for an earlier failure
 
 
 @_apply.register
@@ -131,6 +141,10 @@ def _apply_to(event: JobEvent, state: HeadState, record: JobRecord) -> None:
 def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
     record.is_profiling = False
     record.learn_length(event.profile)
+    if record.total_steps is None:
+        record.message = _endless(record)
+        state.end(record, Phase.FAILED, "failed", "failed: how long it is cannot be known; see its message")
+        return
     state.belief.learn_profile(record.id, record.spec, event.profile)
     state.explain(record, "profiled", f"has {record.total_steps:.0f} steps to do")
 
@@ -158,7 +172,8 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     if record.phase is Phase.STARTING:
         record.move(Phase.RUNNING)
     record.done_steps = _truth(record, event.steps)
-    record.started_s = record.started_s or event.at_s
+    record.first_step = event.steps
+    record.started_s = event.at_s if record.started_s is None else record.started_s
     record.note_pids(event.pids)
     record.note_size(event.at_s, record.num_workers)
     state.costs.learn_start(event.at_s - record.launched_s)
@@ -193,7 +208,7 @@ def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
-    if event.steps > 0:
+    if event.steps > record.first_step:
         record.num_setbacks = 0
     record.done_steps = _truth(record, event.steps)
     record.step_s = event.step_s or record.step_s
@@ -227,8 +242,8 @@ def _(event: WorkersLost, state: HeadState, record: JobRecord) -> None:
 
 @_apply_to.register
 def _(event: SuspendFailed, state: HeadState, record: JobRecord) -> None:
-    if not record.is_cancelled:
-        record.move(Phase.RUNNING)
+    record.move(Phase.RUNNING)
+    record.is_saving = False
     record.message = event.message
     _back_off(record, state.now_s)
     state.tell(record, "suspend_failed", "trains on: its checkpoint could not be written")
@@ -249,6 +264,8 @@ def _(event: GangSuspended, state: HeadState, record: JobRecord) -> None:
 def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     _release(record, event.at_s)
     record.message = event.message or record.message
+    if _has_lasted(record, event.at_s):
+        record.num_setbacks = 0
     if event.outcome is Outcome.SUCCEEDED:
         record.done_steps = _truth(record, event.steps)
         state.end(record, Phase.SUCCEEDED, "succeeded", "met its end condition")
@@ -256,7 +273,7 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
         state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
     elif event.outcome is Outcome.FAILED:
         state.end(record, Phase.FAILED, "failed", "failed: its script ended with an error")
-    elif record.num_setbacks + 1 >= MAX_SETBACKS:
+    elif event.outcome is Outcome.LOST and record.num_setbacks + 1 >= MAX_SETBACKS:
         text = f"failed: its workers were lost {MAX_SETBACKS} times in a row without a finished step"
         state.end(record, Phase.FAILED, "failed", text)
     else:
@@ -277,14 +294,28 @@ def _release(record: JobRecord, at_s: float) -> None:
     """Its processes are gone: it holds nothing and makes no progress."""
     record.advance(at_s)
     record.settle(())
+    record.is_saving = False
     record.rate_per_s = 0.0
     record.note_size(at_s, 0)
 
 
 def _back_off(record: JobRecord, now_s: float) -> None:
-    delay_s = min(LONGEST_BACK_OFF_S, FIRST_BACK_OFF_S * 2**record.num_setbacks)
+    delay_s = min(LONGEST_BACK_OFF_S, FIRST_BACK_OFF_S * 2.0 ** min(record.num_setbacks, 10))
     record.num_setbacks += 1
     record.held_back_until_s = now_s + delay_s
+
+
+def _has_lasted(record: JobRecord, at_s: float) -> bool:
+    """A restart job reports no steps; that its gang was up for a while has to do for progress."""
+    is_silent = record.spec.elasticity is Elasticity.RESTART
+    return is_silent and not record.is_forming and at_s - record.launched_s > LONGEST_BACK_OFF_S
+
+
+def _endless(record: JobRecord) -> str:
+    return (
+        f"job {record.spec.name!r} has no end that can be counted: its end condition is in epochs, and its "
+        "script names no number of samples in an epoch; name it, or give the end in steps or samples"
+    )
 
 
 def _truth(record: JobRecord, steps: int) -> float:

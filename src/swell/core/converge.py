@@ -29,9 +29,8 @@ class Converger:
         """Towards the plan."""
         self._repair()
         for job_id, plan in plans.items():
-            planned = self._records.get(job_id)
-            if planned is not None and self._now_s >= planned.held_back_until_s:
-                self._move_towards(planned, plan.devices)
+            if job_id in self._records:
+                self._move_towards(self._records[job_id], plan.devices)
         self._break_deadlock()
         return self.commands
 
@@ -41,27 +40,30 @@ class Converger:
         for record in self._records.values():
             if record.phase is Phase.STARTING:
                 self._stop(record)
-            elif record.phase is Phase.RUNNING and not record.is_pinned:
+            elif self._may_change(record):
                 self._suspend(record)
         return self.commands
 
     def _repair(self) -> None:
         for record in self._records.values():
-            if record.is_cancelled:
+            if _must_stop(record):
                 self._stop(record)
-            elif record.is_broken and record.gang:
+            elif record.is_broken and not record.is_ending:
                 self._heal(record)
 
     def _move_towards(self, record: JobRecord, devices: tuple[str, ...]) -> None:
-        if record.is_cancelled or record.phase.is_end:
-            return
-        if record.phase is Phase.QUEUED and devices:
-            self._launch(record, devices)
-        elif record.phase is Phase.RUNNING and not record.is_pinned:
+        if record.phase is Phase.QUEUED:
+            if devices and self._now_s >= record.held_back_until_s:
+                self._launch(record, devices)
+        elif self._may_change(record):
             if not devices:
                 self._suspend(record)
             elif set(devices) != set(record.gang):
                 self._resize(record, devices)
+
+    def _may_change(self, record: JobRecord) -> bool:
+        is_held_back = self._now_s < record.held_back_until_s
+        return record.phase is Phase.RUNNING and not record.is_pinned and not is_held_back
 
     def _launch(self, record: JobRecord, devices: tuple[str, ...]) -> None:
         if not self._take(record, devices):
@@ -72,14 +74,13 @@ class Converger:
         record.move(Phase.STARTING)
         record.is_changing = True
         record.launched_s = record.changed_s = self._now_s
-        total = record.view().total_steps
         self.commands.append(
             LaunchGang(
                 job_id=record.id,
                 generation=record.generation,
                 devices=devices,
                 spec=record.spec,
-                total_steps=total,
+                total_steps=record.known_total,
             )
         )
 
@@ -95,14 +96,19 @@ class Converger:
         self.commands.append(ResizeGang(job_id=record.id, generation=record.generation, devices=devices))
 
     def _suspend(self, record: JobRecord) -> None:
+        record.generation += 1
         record.move(Phase.STOPPING)
+        record.is_saving = True
         record.changed_s = self._now_s
         self.commands.append(SuspendGang(job_id=record.id, generation=record.generation))
 
     def _stop(self, record: JobRecord) -> None:
-        if record.phase in (Phase.STARTING, Phase.RUNNING):
+        if record.is_ending:
+            return
+        if record.phase is not Phase.STOPPING:
             record.move(Phase.STOPPING)
-            self.commands.append(StopGang(job_id=record.id, generation=record.generation))
+        record.is_saving = False
+        self.commands.append(StopGang(job_id=record.id, generation=record.generation))
 
     def _heal(self, record: JobRecord) -> None:
         """Survivors of a loss go on at once, at whatever size they are; the plan may grow them later."""
@@ -127,3 +133,9 @@ class Converger:
         is_anything_under_way = self.commands or any(record.is_pinned for record in self._records.values())
         if self._waiting and not is_anything_under_way:
             self._suspend(min(self._waiting, key=lambda record: (len(record.gang), record.id)))
+
+
+def _must_stop(record: JobRecord) -> bool:
+    """Nobody wants the gang, or nobody of it is left. A cancelled gang may finish its checkpoint."""
+    is_saving = record.phase is Phase.STOPPING and not record.is_broken
+    return (record.is_cancelled and not is_saving) or (record.is_broken and not record.gang)

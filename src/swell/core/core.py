@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from swell.core.apply import apply
@@ -17,12 +18,14 @@ from swell.core.state import HeadState
 from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang, WakeAt
 from swell.model.event import AnyEvent, JobWarned, StepsReported
-from swell.model.job import Elasticity, JobClass, Phase
+from swell.model.job import JobClass, Phase
 from swell.model.plan import Plan, Refusal
 from swell.model.view import JobView, Story
 
 #: Until a job's trial run is over, its finish is guessed: a minute from now, or its deadline.
 FIRST_GUESS_S = 60.0
+#: A plan that asks for another one now would get the same answer, again and again.
+LEAST_WAIT_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +61,15 @@ class Core:
         commands = self._profile_newcomers()
         plan = self._plan()
         self._decide(plan)
-        commands += self._converge(plan)
-        return commands + self._wake(plan)
+        commands += self._note(self._converger().run(plan.jobs))
+        return commands + self._wake(plan.wake_s)
 
     def _drain(self) -> list[AnyCommand]:
-        records = self._state.records.values()
-        return self._note(Converger(records, frozenset(), self._state.now_s).drain())
+        return self._note(self._converger().drain()) + self._wake(math.inf)
+
+    def _converger(self) -> Converger:
+        state = self._state
+        return Converger(state.records.values(), frozenset(state.cluster.devices()), state.now_s)
 
     def _needs_plan(self, batch: Sequence[AnyEvent]) -> bool:
         """Anything but progress leads to a plan at once; progress alone does so now and then."""
@@ -92,7 +98,11 @@ class Core:
     def _plan(self) -> Plan:
         state, settings = self._state, self._settings
         snapshot = state.table.snapshot(
-            state.now_s, state.cluster.num_devices, state.belief.margin_share, settings.min_hold_s
+            state.now_s,
+            state.cluster.num_devices,
+            state.costs,
+            state.belief.margin_share,
+            settings.min_hold_s,
         )
         held = {job_id: _planned(state.records[job_id]) for job_id in snapshot.job_ids}
         is_held_back = np.array(
@@ -124,11 +134,6 @@ class Core:
         record.message = refusal.text
         self._state.end(record, Phase.REJECTED, "refused", refusal.text)
 
-    def _converge(self, plan: Plan) -> list[AnyCommand]:
-        state = self._state
-        devices = frozenset(state.cluster.devices())
-        return self._note(Converger(state.records.values(), devices, state.now_s).run(plan.jobs))
-
     def _note(self, commands: list[AnyCommand]) -> list[AnyCommand]:
         """Each change of a gang becomes a line of its job's story, with the reason for it."""
         state = self._state
@@ -142,15 +147,15 @@ class Core:
                 state.touch(state.records[command.job_id])
         return commands
 
-    def _wake(self, plan: Plan) -> list[AnyCommand]:
+    def _wake(self, planned_s: float) -> list[AnyCommand]:
         """Ask to be woken for what the plan waits for, unless that is asked already."""
         state = self._state
         waits = [record.held_back_until_s for record in state.records.values()]
-        wake_s = min([plan.wake_s, *(at_s for at_s in waits if at_s > state.now_s)])
+        wake_s = min([planned_s, *(at_s for at_s in waits if at_s > state.now_s)])
         is_asked = state.wake_s is not None and state.now_s < state.wake_s <= wake_s
         if math.isinf(wake_s) or is_asked:
             return []
-        state.wake_s = max(wake_s, state.now_s)
+        state.wake_s = max(wake_s, state.now_s + LEAST_WAIT_S)
         return [WakeAt(at_s=state.wake_s)]
 
     def _check(self) -> None:
@@ -194,10 +199,11 @@ class Core:
         return self._state.stories
 
     def _view(self, record: JobRecord) -> JobView:
-        if record.estimated_finish_s is None:
-            guess_s = record.spec.deadline_s or record.submitted_s + FIRST_GUESS_S
-            record.estimated_finish_s = max(guess_s, self._state.now_s)
-        return record.view()
+        view = record.view()
+        if view.estimated_finish_s is not None or record.phase.is_end:
+            return view
+        guess_s = record.spec.deadline_s or record.submitted_s + FIRST_GUESS_S
+        return msgspec.structs.replace(view, estimated_finish_s=max(guess_s, self._state.now_s))
 
     # ------------------------------------------------------------ recovery
     def save(self) -> bytes:
@@ -220,17 +226,16 @@ class Core:
         if record.is_profiling:
             return self._profile(record, kind)
         if record.phase is Phase.STARTING:
-            total = int(record.total_steps or 0) if record.spec.elasticity is Elasticity.LIVE else None
             return LaunchGang(
                 job_id=job_id,
                 generation=generation,
                 devices=record.target,
                 spec=record.spec,
-                total_steps=total,
+                total_steps=record.known_total,
             )
         if record.phase is Phase.RUNNING and record.is_changing:
             return ResizeGang(job_id=job_id, generation=generation, devices=record.target)
-        if record.phase is Phase.STOPPING and record.is_cancelled:
+        if record.is_ending:
             return StopGang(job_id=job_id, generation=generation)
         if record.phase is Phase.STOPPING:
             return SuspendGang(job_id=job_id, generation=generation)

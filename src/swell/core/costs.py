@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 
 from swell.core.record import JobRecord
+from swell.model.snapshot import FloatArray
 
 #: A pause copies the job's state once; loopback and memory do about this much.
 STATE_BYTES_PER_S = 1e9
@@ -19,20 +21,24 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
     start_s: float = 1.0  #: from a launch to the first step, where no profile says
 
     def learn_pause(self, record: JobRecord, pause_s: float) -> None:
-        state_bytes = record.profile.state_bytes if record.profile else 0
-        beyond_s = max(0.0, pause_s - state_bytes / STATE_BYTES_PER_S)
+        beyond_s = max(
+            0.0, pause_s - (record.profile.state_bytes if record.profile else 0) / STATE_BYTES_PER_S
+        )
         self.pause_s += NEWEST_SHARE * (beyond_s - self.pause_s)
 
     def learn_start(self, start_s: float) -> None:
         self.start_s += NEWEST_SHARE * (start_s - self.start_s)
 
-    def resize_s(self, record: JobRecord) -> float:
-        """Expected pause of the job's next resize: its own latest ones, else this installation's."""
-        if record.pauses:
-            return sum(record.pauses) / len(record.pauses)
-        state_bytes = record.profile.state_bytes if record.profile else 0
-        return self.pause_s + state_bytes / STATE_BYTES_PER_S
+    def resize_s(self, own_pause_s: FloatArray, state_bytes: FloatArray) -> FloatArray:
+        """(J,) expected pause of each job's next resize: its own latest ones, else this installation's.
 
-    def launch_s(self, record: JobRecord) -> float:
-        """Expected time from a launch to the first step."""
-        return max(self.start_s, record.profile.start_s if record.profile else 0.0)
+        Args:
+            own_pause_s: (J,) NaN where a job has had none.
+        """
+        expected_s: FloatArray = self.pause_s + state_bytes / STATE_BYTES_PER_S
+        return np.where(np.isnan(own_pause_s), expected_s, own_pause_s)
+
+    def launch_s(self, own_start_s: FloatArray) -> FloatArray:
+        """(J,) expected time from a launch to the first step. `own_start_s`: as profiled, else 0."""
+        start_s: FloatArray = np.maximum(self.start_s, own_start_s)
+        return start_s

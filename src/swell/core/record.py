@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from swell.core.phases import check_transition
@@ -37,7 +39,9 @@ class JobRecord(msgspec.Struct, kw_only=True):
     target: tuple[str, ...] = ()
     is_changing: bool = False
     is_broken: bool = False  #: workers were lost and the others wait for the next generation
+    is_saving: bool = False  #: STOPPING with a checkpoint; else it is only to end
     is_cancelled: bool = False
+    first_step: int = 0  #: that the gang began to train with
     launched_s: float = 0.0
     changed_s: float | None = None
     held_back_until_s: float = 0.0  #: after a failure: no new change before
@@ -82,6 +86,27 @@ class JobRecord(msgspec.Struct, kw_only=True):
         return len(self.target) // self.spec.devices_per_worker if self.phase.holds_devices else 0
 
     @property
+    def is_forming(self) -> bool:
+        """The launch of the whole gang is under way: no generation of it trains yet."""
+        return self.is_changing and not self.gang
+
+    @property
+    def is_ending(self) -> bool:
+        """It has been told to end its processes, and to save nothing."""
+        return self.phase is Phase.STOPPING and not self.is_saving
+
+    @property
+    def own_pause_s(self) -> float:
+        """Mean of its own latest pauses; NaN before the first."""
+        return sum(self.pauses) / len(self.pauses) if self.pauses else math.nan
+
+    @property
+    def known_total(self) -> int | None:
+        """Steps until its end; None for a script that ends by itself."""
+        is_counted = self.spec.elasticity is Elasticity.LIVE and self.total_steps is not None
+        return int(self.total_steps) if is_counted and self.total_steps is not None else None
+
+    @property
     def is_plannable(self) -> bool:
         """Known well enough for a policy to decide about, and still of interest to one."""
         return not self.phase.is_end and not self.is_cancelled and self.total_steps is not None
@@ -99,10 +124,11 @@ class JobRecord(msgspec.Struct, kw_only=True):
         """Fix the amount of work: steps, or seconds on one worker where steps are unknown."""
         self.profile = profile
         if self.spec.elasticity is Elasticity.RESTART:
-            self.total_steps = self.spec.estimate_s or DEFAULT_ESTIMATE_S
+            self.total_steps = float(self.spec.estimate_s or DEFAULT_ESTIMATE_S)
             return
         samples = profile.samples_per_epoch if profile else None
-        self.total_steps = self.spec.end.total_steps(self.spec.global_batch, samples)
+        total_steps = self.spec.end.total_steps(self.spec.global_batch, samples)
+        self.total_steps = None if total_steps is None else float(total_steps)
 
     def advance(self, at_s: float) -> None:
         """Account for what has happened since `as_of_s`, at the rate believed since then."""
@@ -146,13 +172,13 @@ class JobRecord(msgspec.Struct, kw_only=True):
             kept=self._kept(),
             workers=self.num_workers if self.phase.holds_devices else 0,
             devices=self.held,
-            generation=self.formed,
+            generation=self.generation if self.is_forming else self.formed,
             sizes=self.sizes,
             pids=self.pids,
             resizes=self.num_resizes,
             resize_pause_s=self.resize_pause_s,
             steps=self._shown_steps(),
-            total_steps=self._known_total(),
+            total_steps=self.known_total,
             step_s=self.step_s,
             loss=self.loss,
             metrics=self.metrics,
@@ -165,10 +191,6 @@ class JobRecord(msgspec.Struct, kw_only=True):
         if self.spec.deadline_s is None or self.finished_s is None:
             return None
         return self.phase is Phase.SUCCEEDED and self.finished_s <= self.spec.deadline_s
-
-    def _known_total(self) -> int | None:
-        is_counted = self.spec.elasticity is Elasticity.LIVE and self.total_steps is not None
-        return int(self.total_steps) if is_counted and self.total_steps is not None else None
 
     def _shown_steps(self) -> int:
         return int(self.done_steps) if self.spec.elasticity is Elasticity.LIVE else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ class Saved(msgspec.Struct, kw_only=True):
     now_s: float
     cluster: Cluster
     records: list[JobRecord]
+    rows: list[str]  #: ids in the order of the columns: plans list jobs in it, and so do commands
     costs: ChangeCosts
     belief: dict[str, Any]
     num_stale: int
@@ -113,14 +115,14 @@ class HeadState:
         if spec.elasticity is Elasticity.LIVE:
             may_have &= sizes <= spec.global_batch  # a worker without samples would be of no use
         rates = np.where(may_have, self.rates(record, sizes), 0.0)
-        costs_s = (self.costs.resize_s(record), self.costs.launch_s(record))
-        self.table.write(record, costs_s, rates)
+        self.table.write(record, rates)
 
     def save(self) -> bytes:
         saved = Saved(
             now_s=self.now_s,
             cluster=self.cluster,
             records=list(self.records.values()),
+            rows=self.table.ids,
             costs=self.costs,
             belief=self.belief.state(),
             num_stale=self.num_stale,
@@ -129,19 +131,32 @@ class HeadState:
             is_draining=self.is_draining,
             policy=self.policy,
         )
-        return msgspec.json.encode(saved)
+        return msgspec.json.encode(_spelled(msgspec.to_builtins(saved)))
 
     def load(self, data: bytes) -> None:
-        saved = msgspec.json.decode(data, type=Saved)
+        saved = msgspec.json.decode(data, type=Saved, strict=False)
         self.now_s, self.costs, self.num_stale = saved.now_s, saved.costs, saved.num_stale
         self.planned_s, self.wake_s = saved.planned_s, saved.wake_s
         self.is_draining, self.policy = saved.is_draining, saved.policy
         self.belief.restore(saved.belief)
         self.records = {record.id: record for record in saved.records}
-        self._dirty = set(self.records)
-        self.set_cluster(saved.cluster)
+        self.cluster = saved.cluster
+        self.table = JobTable(gang_sizes(saved.cluster.num_devices))
+        for job_id in saved.rows:
+            self._write_row(self.records[job_id])
 
 
 def gang_sizes(num_devices: int) -> IntArray:
     """Powers of two up to the cluster's size: only these fill buddy blocks (ElasticFlow, section 4.3)."""
     return 2 ** np.arange(max(1, num_devices.bit_length()), dtype=np.int64)
+
+
+def _spelled(value: Any) -> Any:
+    """JSON has no word for NaN and the infinities, which the metrics of a diverged run may be."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {key: _spelled(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spelled(item) for item in value]
+    return value

@@ -35,7 +35,8 @@ def steady(snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> 
     """
     held, want, floor = snapshot.held_workers, allocation.workers, allocation.floor
     is_running = (held > 0) & ~is_pinned
-    is_fresh = is_running & (snapshot.now_s - snapshot.changed_s < snapshot.min_hold_s)
+    # The very sum that `wake_s` asks for: whoever is woken then must find the hold over.
+    is_fresh = is_running & (snapshot.now_s < snapshot.changed_s + snapshot.min_hold_s)
     is_optional = is_running & (want != held) & (held >= floor)
 
     final = np.where(is_pinned, held, want)

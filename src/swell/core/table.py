@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from swell.core.costs import ChangeCosts
 from swell.core.record import JobRecord
 from swell.model.job import JobClass
 from swell.model.snapshot import CLASS_CODES, FloatArray, IntArray, Snapshot
@@ -25,8 +26,9 @@ FLOAT_COLUMNS = (
     "changed_s",
     "attained_device_s",
     "held_devices",
-    "resize_cost_s",
-    "start_cost_s",
+    "own_pause_s",
+    "own_start_s",
+    "state_bytes",
 )
 INT_COLUMNS = ("job_class", "devices_per_worker", "held_workers")
 BOOL_COLUMNS = ("is_promised", "is_undecided", "is_pinned")
@@ -49,7 +51,7 @@ class JobTable:
     def row(self, job_id: str) -> int:
         return self._row[job_id]
 
-    def write(self, record: JobRecord, costs_s: tuple[float, float], rates_per_s: FloatArray) -> None:
+    def write(self, record: JobRecord, rates_per_s: FloatArray) -> None:
         """Put what a policy may see of this job into its row; a new job gets one."""
         row = self._row.get(record.id)
         if row is None:
@@ -58,7 +60,7 @@ class JobTable:
             if row >= len(self._rates):
                 self._grow(2 * row)
         self._rates[row] = rates_per_s
-        for name, value in self._values(record, costs_s).items():
+        for name, value in self._values(record).items():
             self._columns[name][row] = value
 
     def remove(self, job_id: str) -> None:
@@ -76,7 +78,9 @@ class JobTable:
         for column in self._columns.values():
             column[row] = column[last]
 
-    def snapshot(self, now_s: float, num_devices: int, margin_share: float, min_hold_s: float) -> Snapshot:
+    def snapshot(
+        self, now_s: float, num_devices: int, costs: ChangeCosts, margin_share: float, min_hold_s: float
+    ) -> Snapshot:
         count = len(self.ids)
         view = {name: _read_only(column[:count]) for name, column in self._columns.items()}
         elapsed_s = now_s - view["as_of_s"]
@@ -97,8 +101,8 @@ class JobTable:
             held_workers=view["held_workers"],
             changed_s=view["changed_s"],
             attained_device_s=_read_only(attained),
-            resize_cost_s=view["resize_cost_s"],
-            start_cost_s=view["start_cost_s"],
+            resize_cost_s=_read_only(costs.resize_s(view["own_pause_s"], view["state_bytes"])),
+            start_cost_s=_read_only(costs.launch_s(view["own_start_s"])),
             is_promised=view["is_promised"],
             is_undecided=view["is_undecided"],
             margin_share=margin_share,
@@ -109,8 +113,8 @@ class JobTable:
         """(J,) jobs whose gang cannot change now."""
         return self._columns["is_pinned"][: len(self.ids)].astype(bool)
 
-    def _values(self, record: JobRecord, costs_s: tuple[float, float]) -> dict[str, float | int | bool]:
-        spec = record.spec
+    def _values(self, record: JobRecord) -> dict[str, float | int | bool]:
+        spec, profile = record.spec, record.profile
         return {
             "submitted_s": record.submitted_s,
             "deadline_s": math.inf if spec.deadline_s is None else spec.deadline_s,
@@ -121,8 +125,9 @@ class JobTable:
             "changed_s": -math.inf if record.changed_s is None else record.changed_s,
             "attained_device_s": record.attained_device_s,
             "held_devices": len(record.held),
-            "resize_cost_s": costs_s[0],
-            "start_cost_s": costs_s[1],
+            "own_pause_s": record.own_pause_s,
+            "own_start_s": profile.start_s if profile else 0.0,
+            "state_bytes": profile.state_bytes if profile else 0,
             "job_class": CLASS_CODES[spec.job_class],
             "devices_per_worker": spec.devices_per_worker,
             "held_workers": record.target_workers,

@@ -1,0 +1,241 @@
+"""Policies, placers and a belief that are simple enough to be judged by eye, and a core made of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from swell.core.core import Core, CoreSettings
+from swell.core.planner import Planner
+from swell.core.ports import Belief, Placer, Policy
+from swell.model.cluster import Cluster, Node
+from swell.model.job import EndCondition, JobClass, JobSpec, Profile
+from swell.model.plan import Allocation, Placement, Reason, Refusal
+from swell.model.snapshot import STRICT, FloatArray, IntArray, Snapshot
+
+#: What one worker does, and how it scales: the belief of `PowerBelief`.
+STEPS_PER_S = 10.0
+SCALING_EXPONENT = 0.8
+
+
+class PowerBelief:
+    """w workers make 10 w**0.8 steps a second, times what the job's latest report says about that."""
+
+    def __init__(self) -> None:
+        self._factors: dict[str, float] = {}
+        self.margin_share = 0.05
+
+    def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None:
+        self._factors[job_id] = 1.0
+
+    def learn_rate(self, job_id: str, num_workers: int, step_s: float) -> None:
+        self._factors[job_id] = 1.0 / (step_s * STEPS_PER_S * num_workers**SCALING_EXPONENT)
+
+    def rates_per_s(self, job_id: str, sizes: IntArray) -> FloatArray:
+        return STEPS_PER_S * self._factors.get(job_id, 1.0) * sizes.astype(float) ** SCALING_EXPONENT
+
+    def forget(self, job_id: str) -> None:
+        self._factors.pop(job_id, None)
+
+    def state(self) -> dict[str, Any]:
+        return dict(self._factors)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._factors = dict(state)
+
+
+class InTurns:
+    """Strict jobs whose deadline can be met alone are promised it; sizes double in turns while they fit."""
+
+    name = "in_turns"
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        refusals = self._refusals(snapshot)
+        rows = [row for row in _by_arrival(snapshot) if row not in refusals]
+        workers = np.zeros(snapshot.num_jobs, dtype=np.int64)
+        free = snapshot.num_devices
+        for size in snapshot.sizes:
+            for row in rows:
+                if snapshot.rate_per_s[row, np.searchsorted(snapshot.sizes, size)] <= 0.0:
+                    continue
+                more = int(size - workers[row]) * int(snapshot.devices_per_worker[row])
+                if more <= free:
+                    free -= more
+                    workers[row] = size
+        return allocation_of(snapshot, workers, refusals=refusals)
+
+    @staticmethod
+    def _refusals(snapshot: Snapshot) -> dict[int, Refusal]:
+        best_rate = snapshot.rate_per_s.max(axis=1, initial=1e-9)
+        finish_s = snapshot.now_s + snapshot.remaining_steps / best_rate
+        is_hopeless = snapshot.is_undecided & (finish_s > snapshot.deadline_s)
+        return {int(row): Refusal(earliest_deadline_s=None, text="no") for row in np.flatnonzero(is_hopeless)}
+
+
+class Restless:
+    """Wants other sizes each second, each chosen by arithmetic on the snapshot alone: gangs never rest."""
+
+    name = "restless"
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        workers = np.zeros(snapshot.num_jobs, dtype=np.int64)
+        free = snapshot.num_devices
+        for turn, row in enumerate(_by_arrival(snapshot)):
+            may_have = snapshot.sizes[snapshot.rate_per_s[row] > 0.0]
+            fitting = [0, *(int(s) for s in may_have if s * snapshot.devices_per_worker[row] <= free)]
+            workers[row] = fitting[(int(snapshot.now_s) * 7 + turn * 3) % len(fitting)]
+            free -= int(workers[row] * snapshot.devices_per_worker[row])
+        floor = np.where(snapshot.is_promised | (np.arange(len(workers)) % 2 == 0), workers, 0)
+        return allocation_of(snapshot, workers, floor=floor, wake_s=snapshot.now_s + 1.0)
+
+
+@dataclass
+class Fixed:
+    """Gives each job what `wanted` says, as long as devices last; all of it as floor if `is_floor`."""
+
+    wanted: dict[str, int] = field(default_factory=dict)
+    is_floor: bool = True
+    name: str = "fixed"
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        workers = np.array([self.wanted.get(job_id, 0) for job_id in snapshot.job_ids], dtype=np.int64)
+        return allocation_of(snapshot, workers, floor=workers if self.is_floor else None)
+
+
+class Switching:
+    """Another policy's answer from now on whenever a test says so."""
+
+    name = "switching"
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        return self.policy.decide(snapshot)
+
+
+def allocation_of(
+    snapshot: Snapshot,
+    workers: IntArray,
+    floor: IntArray | None = None,
+    refusals: Mapping[int, Refusal] | None = None,
+    wake_s: float = math.inf,
+) -> Allocation:
+    """An allocation of these sizes with plain reasons and estimates."""
+    rate = np.maximum(snapshot.rate_per_s.max(axis=1, initial=1e-9), 1e-9)
+    reasons = tuple(Reason("given" if size else "waiting", f"is given {size}") for size in workers)
+    return Allocation(
+        workers=workers,
+        floor=np.zeros_like(workers) if floor is None else floor,
+        finish_s=snapshot.now_s + snapshot.remaining_steps / rate,
+        reasons=reasons,
+        refusals=refusals or {},
+        wake_s=wake_s,
+    )
+
+
+def _by_arrival(snapshot: Snapshot) -> list[int]:
+    """Rows: promises, then by class, arrival and id."""
+    return sorted(
+        range(snapshot.num_jobs),
+        key=lambda row: (
+            snapshot.job_class[row] != STRICT,
+            snapshot.job_class[row],
+            snapshot.submitted_s[row],
+            snapshot.job_ids[row],
+        ),
+    )
+
+
+class FirstFree:
+    """Jobs keep what they hold where they can; what they lack comes from the front of the cluster."""
+
+    def place(
+        self,
+        cluster: Cluster,
+        wanted: Mapping[str, int],
+        held: Mapping[str, tuple[str, ...]],
+        pinned: frozenset[str],
+    ) -> Placement:
+        there = tuple(cluster.devices())
+        taken = {device for job in pinned for device in held.get(job, ())}
+        placed = {job: held[job] for job in wanted if job in pinned and held.get(job)}
+        kept = {job: self._kept(job, num, held, there) for job, num in wanted.items() if job not in placed}
+        taken.update(device for devices in kept.values() for device in devices)
+        for job, devices in kept.items():
+            free = [device for device in there if device not in taken]
+            missing = wanted[job] - len(devices)
+            if missing <= len(free):
+                placed[job] = devices + tuple(free[:missing])
+                taken.update(free[:missing])
+            else:
+                taken.difference_update(devices)
+        return Placement(devices=placed, moved=frozenset())
+
+    @staticmethod
+    def _kept(
+        job: str, num: int, held: Mapping[str, tuple[str, ...]], there: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        return tuple(device for device in held.get(job, ()) if device in there)[:num]
+
+
+class Shuffler(FirstFree):
+    """Ignores what jobs hold unless they are pinned: gangs are sent to each other's places.
+
+    Whoever comes first gets the last devices, so that two jobs that grow want what the other one has.
+    """
+
+    def place(
+        self,
+        cluster: Cluster,
+        wanted: Mapping[str, int],
+        held: Mapping[str, tuple[str, ...]],
+        pinned: frozenset[str],
+    ) -> Placement:
+        taken = {device for job in pinned for device in held.get(job, ())}
+        placed = {job: held[job] for job in wanted if job in pinned and held.get(job)}
+        free = [device for device in reversed(tuple(cluster.devices())) if device not in taken]
+        for job, num in wanted.items():
+            if job not in placed and num <= len(free):
+                placed[job], free = tuple(free[:num]), free[num:]
+        return Placement(devices=placed, moved=frozenset())
+
+
+def node(name: str = "n0", num_devices: int = 4) -> Node:
+    return Node(name=name, devices=tuple(f"{name}.{i}" for i in range(num_devices)), kind="fake")
+
+
+def spec(steps: int | None = 100, **fields: Any) -> JobSpec:
+    """A live job of so many steps, unless `fields` say otherwise."""
+    plain: dict[str, Any] = {"name": "job", "entry": "/job.py", "workdir": "/", "global_batch": 64}
+    return JobSpec(**{**plain, "end": EndCondition(steps=steps), **fields})
+
+
+def strict(deadline_s: float, steps: int = 100) -> JobSpec:
+    return spec(steps, job_class=JobClass.STRICT, deadline_s=deadline_s)
+
+
+def profile(samples_per_epoch: int = 640) -> Profile:
+    return Profile(
+        device_kind="fake",
+        compute_s={64: 0.1},
+        allreduce_s={1: 0.0, 2: 0.01},
+        grad_bytes=1_000_000,
+        state_bytes=3_000_000,
+        samples_per_epoch=samples_per_epoch,
+        start_s=0.5,
+    )
+
+
+def core_of(
+    policy: Policy | None = None,
+    placer: Placer | None = None,
+    belief: Callable[[], Belief] = PowerBelief,
+    settings: CoreSettings | None = None,
+) -> Core:
+    planner = Planner(policy or InTurns(), placer or FirstFree())
+    return Core(planner, belief(), settings or CoreSettings(min_hold_s=2.0, report_plan_s=1.0))

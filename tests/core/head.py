@@ -1,0 +1,163 @@
+"""Runs a core in a fake world and holds it to its laws at every turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tests.core.world import FakeWorld
+
+from swell.core.core import Core
+from swell.model.command import AnyCommand, ProfileJob, StopGang, WakeAt
+from swell.model.event import AnyEvent, CancelRequested, JobSubmitted
+from swell.model.job import JobSpec, Phase
+from swell.model.view import JobView
+
+
+class Head:
+    """A core that may die, and a twin that hears the same and never does.
+
+    Args:
+        make: a fresh core; called for each life.
+    """
+
+    def __init__(self, make: Callable[[], Core], world: FakeWorld) -> None:
+        self.world = world
+        self.core = make()
+        self.ended: dict[str, JobView] = {}
+        self.batches: list[Sequence[AnyEvent]] = []
+        self._make = make
+        self._twin = make()
+        self._saved: bytes | None = None
+        self._journal: list[Sequence[AnyEvent]] = []
+        self._generations: dict[str, int] = {}
+        self._issued: list[AnyCommand] = []
+
+    # ------------------------------------------------------------ users
+    def submit(self, job_id: str, spec: JobSpec) -> None:
+        self.world.send(JobSubmitted(at_s=self.world.now_s, job_id=job_id, spec=spec))
+
+    def cancel(self, job_id: str) -> None:
+        self.world.send(CancelRequested(at_s=self.world.now_s, job_id=job_id))
+
+    # ------------------------------------------------------------ the loop
+    def turn(self) -> bool:
+        """One turn of the loop; False once the world has ended."""
+        commands = self.decide()
+        if commands is None:
+            return False
+        for command in commands:
+            self.world.perform(command)
+        self._check_world()
+        return True
+
+    def turn_and_die(self) -> None:
+        """A turn whose commands are decided, and maybe journalled, but never performed."""
+        if self.decide() is not None:
+            self.die()
+            self._check_world()
+
+    def run(self, max_turns: int = 3000) -> None:
+        """Until nothing will ever happen again."""
+        for _ in range(max_turns):
+            if not self.turn():
+                return
+        raise AssertionError(f"no rest after {max_turns} turns, at {self.world.now_s:.3f} s: {self.story()}")
+
+    def run_until(self, is_reached: Callable[[], bool], max_turns: int = 1000) -> None:
+        for _ in range(max_turns):
+            if is_reached():
+                return
+            assert self.turn(), f"the world ended first: {self.story()}"
+        raise AssertionError(f"not reached after {max_turns} turns: {self.story()}")
+
+    def run_for(self, duration_s: float) -> None:
+        """Turns that are due within so many seconds of the world's time."""
+        until_s = self.world.now_s + duration_s
+        self.run_until(lambda: self.world.is_quiet_until(until_s))
+
+    def decide(self) -> list[AnyCommand] | None:
+        batch = self.world.next_events()
+        if not batch:
+            return None
+        self.batches.append(batch)
+        self._journal.append(batch)
+        commands = self.core.handle(batch)
+        assert self._twin.handle(batch) == commands
+        self._check_turn(commands)
+        return commands
+
+    # ------------------------------------------------------------ lives
+    def fold(self) -> None:
+        """Keep the state and forget the batches."""
+        self._saved = self.core.save()
+        self._journal = []
+        reborn = self._make()
+        reborn.load(self._saved)
+        assert reborn.save() == self._saved
+
+    def die(self) -> None:
+        """Killed with -9 and started again: fold, replay, and say again what is under way."""
+        before = self.core.save()
+        self.core = self._make()
+        if self._saved is not None:
+            self.core.load(self._saved)
+        for batch in self._journal:
+            self.core.handle(batch)
+        assert self.core.save() == before
+        for command in self.core.under_way():
+            self.world.perform(command)
+
+    # ------------------------------------------------------------ what is seen
+    def job(self, job_id: str) -> JobView:
+        open_jobs = {view.id: view for view in self.core.views()}
+        return self.ended.get(job_id) or open_jobs[job_id]
+
+    def phase(self, job_id: str) -> Phase:
+        return self.job(job_id).phase
+
+    def story(self) -> str:
+        return "; ".join(
+            f"{view.id} {view.phase} {view.workers} workers, {view.steps} steps, {view.reason}"
+            for view in self.core.views()
+        )
+
+    # ------------------------------------------------------------ laws
+    def _check_turn(self, commands: list[AnyCommand]) -> None:
+        for view in self.core.ended_views():
+            assert view.id not in self.ended, f"{view.id} ended twice"
+            assert not (view.is_promised and view.phase is Phase.REJECTED)
+            assert view.devices == () and view.finished_s is not None
+            self.ended[view.id] = view
+        assert not self.ended.keys() & {view.id for view in self.core.views()}, "an ended job came back"
+        self._check_generations(commands)
+        self._check_under_way(commands)
+        held = [device for view in self.core.views() for device in view.devices]
+        assert len(held) == len(set(held))
+
+    def _check_generations(self, commands: list[AnyCommand]) -> None:
+        """Each command about a gang has a generation of its own; a stop names the one it stops."""
+        for command in commands:
+            if not isinstance(command, ProfileJob | WakeAt):
+                last = self._generations.get(command.job_id, 0)
+                is_stop = isinstance(command, StopGang)
+                assert command.generation >= last if is_stop else command.generation > last
+                self._generations[command.job_id] = command.generation
+
+    def _check_under_way(self, commands: list[AnyCommand]) -> None:
+        """What was just said is out; what is out was said."""
+        self._issued += commands
+        under_way = [_without_sizes(command) for command in self.core.under_way()]
+        issued = [_without_sizes(command) for command in self._issued]
+        assert all(_without_sizes(command) in under_way for command in commands)
+        assert all(command in issued for command in under_way)
+
+    def _check_world(self) -> None:
+        """Every device with a process on it is one that the head holds for this very job."""
+        held = {device: view.id for view in self.core.views() for device in view.devices}
+        for device, job_id in self.world.busy.items():
+            assert held.get(device) == job_id, f"{device} is busy with {job_id}, the head says {held}"
+
+
+def _without_sizes(command: AnyCommand) -> object:
+    """Which sizes a trial run is about may have changed with the cluster since it began."""
+    return ("profile", command.job_id) if isinstance(command, ProfileJob) else command

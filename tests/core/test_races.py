@@ -1,0 +1,337 @@
+"""A deterministic twin for each race: what crosses on its way between the head and the machines."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from tests.core.bench import Bench
+from tests.core.fakes import core_of, profile, spec
+
+from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang, WakeAt
+from swell.model.event import DrainRequested, JobProfiled, NodeLost, Opened, Outcome, Woke
+from swell.model.job import Elasticity, EndCondition, Phase
+
+
+# ---------------------------------------------------------------- cancel meets everything else
+def test_a_resize_finishes_while_its_job_is_cancelled() -> None:
+    bench = Bench()
+    first = bench.run(workers=2)
+    bench.want(a=4)
+    [resize] = bench.reported(first, 3)
+    assert isinstance(resize, ResizeGang)
+    [stop] = bench.cancel("a")
+    assert stop == StopGang(job_id="a", generation=resize.generation)
+    assert bench.resized(resize.generation) == []
+    assert bench.num_held() == 4
+    assert bench.core.under_way() == [stop]
+    bench.gone(resize.generation, Outcome.STOPPED)
+    assert bench.phase() is Phase.CANCELLED and bench.core.is_idle
+
+
+def test_a_job_that_finishes_while_it_is_cancelled_has_succeeded() -> None:
+    bench = Bench()
+    first = bench.run()
+    bench.cancel("a")
+    bench.gone(first, Outcome.SUCCEEDED, steps=1000)
+    assert bench.phase() is Phase.SUCCEEDED
+
+
+def test_a_trial_run_ends_after_its_job_was_cancelled() -> None:
+    bench = Bench()
+    bench.submit("a")
+    bench.cancel("a")
+    assert bench.phase() is Phase.CANCELLED
+    before = bench.core.num_stale
+    assert bench.profiled("a") == []
+    assert bench.core.num_stale == before + 1
+
+
+def test_a_suspension_fails_while_its_job_is_cancelled() -> None:
+    bench = Bench()
+    bench.run()
+    [suspend] = bench.make_room()
+    assert isinstance(suspend, SuspendGang)
+    assert bench.cancel("a") == []
+    [stop] = bench.suspend_failed(suspend.generation)
+    assert isinstance(stop, StopGang)
+    bench.gone(stop.generation, Outcome.STOPPED)
+    assert bench.phase() is Phase.CANCELLED
+
+
+def test_what_is_under_way_for_a_cancelled_job_is_the_suspension_that_was_said() -> None:
+    bench = Bench()
+    bench.run()
+    [suspend] = bench.make_room()
+    bench.cancel("a")
+    assert bench.core.under_way() == [suspend]
+
+
+def test_a_second_cancel_changes_nothing() -> None:
+    bench = Bench()
+    bench.run()
+    bench.cancel("a")
+    before = bench.core.num_stale
+    assert bench.cancel("a") == []
+    assert bench.core.num_stale == before + 1
+
+
+def test_a_launch_that_was_cancelled_outlives_the_end_of_the_gang_before() -> None:
+    """The end of the first gang is told twice; the second still has its processes."""
+    bench = Bench()
+    first = bench.run()
+    bench.gone(first)
+    [launch] = bench.say(Woke(at_s=bench.now_s + 5.0))
+    assert isinstance(launch, LaunchGang)
+    bench.cancel("a")
+    before = bench.core.num_stale
+    bench.gone(first)
+    assert bench.core.num_stale == before + 1
+    assert bench.phase() is Phase.STOPPING and bench.num_held() == 2
+
+
+# ---------------------------------------------------------------- losses
+def test_workers_are_lost_during_a_resize() -> None:
+    bench = Bench()
+    first = bench.run(workers=2)
+    kept, lost = bench.job().devices
+    bench.want(a=4)
+    [resize] = bench.reported(first, 3)
+    [heal] = bench.lost(resize.generation, lost)
+    assert heal == ResizeGang(job_id="a", generation=resize.generation + 1, devices=(kept,))
+    bench.resized(resize.generation)  # was on its way when the worker died
+    assert bench.job().devices == (kept,) and bench.job().resizes == 0
+    [growth] = bench.resized(heal.generation)
+    assert isinstance(growth, ResizeGang) and len(growth.devices) == 4
+    assert bench.phase() is Phase.RUNNING
+
+
+def test_a_loss_that_is_told_twice_heals_once() -> None:
+    bench = Bench()
+    first = bench.run(workers=4)
+    bench.want(a=2)
+    lost = bench.job().devices[-1]
+    [heal] = bench.lost(first, lost)
+    assert bench.lost(first, lost) == []
+    assert bench.core.under_way() == [heal]
+
+
+def test_a_loss_while_the_platform_drains_still_ends_in_a_checkpoint() -> None:
+    bench = Bench()
+    first = bench.run(workers=2)
+    bench.want(a=4)
+    [resize] = bench.reported(first, 3)
+    bench.say(DrainRequested(at_s=bench.now_s))
+    [heal] = bench.lost(resize.generation, bench.job().devices[0])
+    assert isinstance(heal, ResizeGang)
+    [suspend] = bench.resized(heal.generation)
+    assert isinstance(suspend, SuspendGang)
+    bench.suspended(suspend.generation)
+    assert bench.phase() is Phase.QUEUED and bench.core.is_idle
+
+
+def test_a_loss_during_a_suspension_asks_the_survivors_again() -> None:
+    bench = Bench()
+    bench.run(workers=2)
+    [suspend] = bench.make_room()
+    [again] = bench.lost(suspend.generation, bench.job().devices[0])
+    assert isinstance(again, SuspendGang) and again.generation > suspend.generation
+    before = bench.core.num_stale
+    assert bench.suspend_failed(suspend.generation) == []  # the first one's answer, late
+    assert bench.core.num_stale == before + 1
+    bench.suspended(again.generation)
+    assert bench.phase() is Phase.QUEUED and not bench.job().devices
+
+
+def test_a_launch_cannot_lose_some_of_its_workers() -> None:
+    """It comes up whole or ends; until then its devices are not free, whatever is said."""
+    bench = Bench()
+    bench.want(a=2)
+    bench.submit("a")
+    [launch] = bench.profiled("a")
+    assert isinstance(launch, LaunchGang)
+    bench.lost(launch.generation, launch.devices[0])
+    assert bench.job().devices == launch.devices
+
+
+def test_when_nobody_survives_the_rest_is_stopped() -> None:
+    bench = Bench()
+    first = bench.run(workers=2)
+    [stop] = bench.lost(first, *bench.job().devices)
+    assert isinstance(stop, StopGang)
+    bench.gone(stop.generation, Outcome.STOPPED)
+    assert bench.phase() in (Phase.QUEUED, Phase.STARTING)
+
+
+def test_a_gang_ends_during_its_resize() -> None:
+    bench = Bench()
+    first = bench.run(workers=2)
+    bench.want(a=4)
+    [resize] = bench.reported(first, 3)
+    bench.gone(first, Outcome.SUCCEEDED, steps=1000)
+    assert bench.phase() is Phase.SUCCEEDED and bench.core.is_idle
+    before = bench.core.num_stale
+    bench.resized(resize.generation)
+    assert bench.core.num_stale == before + 1 and bench.core.is_idle
+
+
+def test_a_failed_resize_frees_the_joiners_devices_and_is_not_tried_at_once() -> None:
+    bench = Bench()
+    first = bench.run(workers=2)
+    bench.want(a=4)
+    [resize] = bench.reported(first, 3)
+    assert bench.num_held() == 4
+    assert bench.resize_failed(resize.generation, kept=first) == []
+    assert bench.num_held() == 2 and bench.phase() is Phase.RUNNING
+    [again] = bench.say(Woke(at_s=bench.now_s))
+    assert isinstance(again, ResizeGang) and again.generation > resize.generation
+
+
+def test_a_node_is_lost_before_its_gang() -> None:
+    bench = Bench()
+    first = bench.run(workers=2)
+    bench.say(NodeLost(at_s=bench.now_s, name="n0"))
+    assert bench.phase() is Phase.RUNNING and bench.num_held() == 2
+    bench.gone(first)
+    assert bench.phase() is Phase.QUEUED
+
+
+# ---------------------------------------------------------------- suspensions
+def test_a_suspension_waits_for_the_resize_in_flight() -> None:
+    bench = Bench()
+    first = bench.run(workers=2)
+    bench.want(a=4)
+    [resize] = bench.reported(first, 3)
+    assert bench.make_room() == []
+    [suspend] = bench.resized(resize.generation)
+    assert isinstance(suspend, SuspendGang)
+    bench.suspended(suspend.generation)
+    assert bench.phase() is Phase.QUEUED
+
+
+def test_a_suspension_tried_again_is_another_command() -> None:
+    """So that the answer to the first, told twice, is not taken for the answer to the second."""
+    bench = Bench()
+    bench.run()
+    [first] = bench.make_room()
+    bench.suspend_failed(first.generation)
+    [second] = bench.say(Woke(at_s=bench.now_s + 5.0))
+    assert isinstance(second, SuspendGang) and second.generation > first.generation
+    bench.suspend_failed(first.generation)
+    assert bench.phase() is Phase.STOPPING
+    bench.suspended(second.generation)
+    assert bench.phase() is Phase.QUEUED
+
+
+def test_a_start_told_twice_does_not_turn_back_a_suspension() -> None:
+    bench = Bench()
+    first = bench.run()
+    bench.reported(first, 40)
+    bench.make_room()
+    before = bench.job().steps
+    bench.started(first)
+    assert bench.job().steps == before and bench.phase() is Phase.STOPPING
+
+
+def test_a_drain_tries_a_failed_checkpoint_again_after_a_while() -> None:
+    """Not at once: a disk that is full would make the loop spin."""
+    bench = Bench()
+    bench.run()
+    [suspend] = bench.say(DrainRequested(at_s=bench.now_s))
+    assert bench.suspend_failed(suspend.generation) == []
+    [wake] = [command for command in bench.core.under_way() if isinstance(command, WakeAt)]
+    [again] = bench.say(Woke(at_s=wake.at_s))
+    assert isinstance(again, SuspendGang)
+
+
+def test_a_drain_does_not_wait_for_an_earlier_failure() -> None:
+    bench = Bench()
+    first = bench.run(workers=2)
+    bench.want(a=4)
+    [resize] = bench.reported(first, 3)
+    bench.now_s -= 1.0
+    bench.resize_failed(resize.generation, kept=first)
+    bench.now_s -= 1.0
+    [suspend] = bench.say(DrainRequested(at_s=bench.now_s))
+    assert isinstance(suspend, SuspendGang)
+
+
+def test_a_drain_stops_what_is_starting_and_a_restart_says_so_again() -> None:
+    bench = Bench()
+    bench.want(a=2)
+    bench.submit("a")
+    [launch] = bench.profiled("a")
+    [stop] = bench.say(DrainRequested(at_s=bench.now_s))
+    assert stop == StopGang(job_id="a", generation=launch.generation)
+    assert stop in bench.core.under_way()
+    bench.started(launch.generation)  # it had just come up
+    assert stop in bench.core.under_way()
+    bench.gone(launch.generation, Outcome.STOPPED)
+    assert bench.phase() is Phase.QUEUED and bench.core.is_idle
+    [again] = bench.say(Opened(at_s=bench.now_s))
+    assert isinstance(again, LaunchGang)
+
+
+# ---------------------------------------------------------------- setbacks
+def test_a_stop_is_no_setback() -> None:
+    bench = Bench()
+    first = bench.run()
+    for _ in range(4):
+        bench.gone(first)
+        bench.say(Woke(at_s=bench.now_s + 20.0), after_s=21.0)
+        [first] = [c.generation for c in bench.core.under_way() if isinstance(c, LaunchGang)]
+    bench.say(DrainRequested(at_s=bench.now_s))
+    bench.gone(first, Outcome.STOPPED)
+    assert bench.phase() is Phase.QUEUED
+
+
+@pytest.mark.parametrize("num_steps", [0, 1])
+def test_a_gang_that_dies_again_and_again_without_a_new_step_has_failed(num_steps: int) -> None:
+    """Steps that an earlier gang finished, and a checkpoint kept, are not progress of this one."""
+    bench = Bench()
+    bench.want(a=1)
+    bench.submit("a")
+    bench.profiled("a")
+    generation, steps = 1, 500
+    for _ in range(7):
+        if bench.phase() is not Phase.STARTING:
+            break
+        bench.started(generation, steps=steps)
+        steps += num_steps
+        bench.reported(generation, steps)
+        bench.gone(generation, steps=steps)
+        bench.say(Woke(at_s=bench.now_s + 100.0), after_s=101.0)
+        generation += 1
+    assert bench.phase() is (Phase.STARTING if num_steps else Phase.FAILED)
+
+
+def test_a_restart_job_that_ran_for_minutes_has_not_failed_without_progress() -> None:
+    bench = Bench()
+    restart = spec(None, elasticity=Elasticity.RESTART, estimate_s=1e6)
+    generation = bench.run(job=restart)
+    for _ in range(8):
+        bench.now_s += 600.0
+        bench.gone(generation)
+        bench.say(Woke(at_s=bench.now_s + 100.0), after_s=101.0)
+        generation += 1
+        bench.started(generation)
+    assert bench.phase() is Phase.RUNNING
+
+
+# ---------------------------------------------------------------- odd numbers
+def test_a_job_in_epochs_of_no_data_fails_and_says_why() -> None:
+    bench = Bench()
+    bench.submit("a", spec(end=EndCondition(epochs=2.0)))
+    bench.say(JobProfiled(at_s=bench.now_s, job_id="a", profile=profile(samples_per_epoch=0)))
+    assert bench.phase() is Phase.FAILED
+    assert "epoch" in bench.job().message
+
+
+def test_a_state_with_numbers_that_are_none_can_be_loaded() -> None:
+    """The loss of a run that diverged is NaN; its state must not be lost for that."""
+    bench = Bench()
+    first = bench.run()
+    bench.reported(first, 5, loss=math.nan, metrics={"accuracy": math.nan, "scale": math.inf})
+    reborn = core_of(bench.policy)
+    reborn.load(bench.core.save())
+    assert reborn.save() == bench.core.save()
