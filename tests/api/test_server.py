@@ -14,7 +14,7 @@ from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
 from swell.api import gate, logs
-from swell.api.options import InvalidOption
+from swell.api.errors import InvalidOption
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, PortTaken, bind
 from swell.model.job import JobClass

@@ -18,10 +18,9 @@ class MemoryJournal:
         self._jobs: dict[str, JobView] = {}
         self._stories: dict[tuple[str, Story], None] = {}
 
-    def append(self, batch: Sequence[AnyEvent]) -> int:
+    def append(self, batch: Sequence[AnyEvent]) -> None:
         self.last_seq += 1
         self._entries[self.last_seq] = Entry(self.last_seq, list(batch), None)
-        return self.last_seq
 
     def note_commands(self, seq: int, digest: str) -> None:
         self._entries[seq] = Entry(seq, self._entries[seq].batch, digest)

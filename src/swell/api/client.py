@@ -12,28 +12,23 @@ from urllib.parse import quote
 
 import httpx
 
-from swell.api.control import InvalidJob, UnknownJob
+from swell.api.errors import ApiError, NoPlatform
 from swell.api.job_file import load
 from swell.api.logs import LogChunk
 from swell.api.submission import Submission, parse
+from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.job import JobClass, Phase
 from swell.model.view import ClusterView, JobView, Story
 from swell.store.coding import decoder, encode
 from swell.store.folder import Endpoint, StateFolder
+
+__all__ = ["ApiError", "Client", "NoPlatform", "connect", "has_ended", "has_verdict", "is_refused"]
 
 T = TypeVar("T")
 
 #: Seconds between two looks at a job that is waited for, and for an answer of the platform.
 LOOK_EVERY_S = 0.2
 ANSWER_WITHIN_S = 30.0
-
-
-class NoPlatform(ConnectionError):
-    """Nothing answers for the state folder."""
-
-
-class ApiError(RuntimeError):
-    """The platform refused a request, or failed at it."""
 
 
 def has_ended(job: JobView) -> bool:

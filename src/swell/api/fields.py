@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import msgspec
 
-from swell.api.control import InvalidJob
 from swell.api.durations import format_duration, parse_duration
+from swell.model.errors import InvalidJob
 from swell.model.job import Elasticity, JobClass, MetricTarget
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)

@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from swell.api.control import InvalidJob
 from swell.api.fields import InvalidField
 from swell.api.submission import Submission, parse
+from swell.model.errors import InvalidJob
 from swell.model.job import JobSpec
 
 

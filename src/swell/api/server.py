@@ -13,10 +13,11 @@ from starlette.exceptions import HTTPException
 
 from swell import __version__
 from swell.api.answers import answer, failure
-from swell.api.control import Control, InvalidJob, UnknownJob
+from swell.api.control import Control
 from swell.api.gate import MAX_BODY_BYTES, Gate
 from swell.api.logs import parse_offsets, read_chunks
 from swell.api.submission import parse
+from swell.model.errors import InvalidJob, UnknownJob
 
 
 def create_app(control: Control, token: str) -> FastAPI:

@@ -9,7 +9,7 @@ import threading
 import uvicorn
 from fastapi import FastAPI
 
-from swell.api.options import InvalidOption
+from swell.api.errors import InvalidOption
 
 HOST = "127.0.0.1"  # never a name and never an option: the API is for this machine
 

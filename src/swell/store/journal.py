@@ -63,15 +63,14 @@ class SqlJournal:
                 self._last_seq = _last_seq(connection)
         self._archive = Archive(self._engine, self._write, path)
 
-    def append(self, batch: Sequence[AnyEvent]) -> int:
-        """Keep the batch under the next number, and return that; it is on disk then."""
+    def append(self, batch: Sequence[AnyEvent]) -> None:
+        """Keep the batch; it is on disk when this returns, and its number is `last_seq`."""
         seq = self._last_seq + 1
         with self._write, sqlite.explained(self._path), self._engine.begin() as connection:
             connection.execute(batches.insert(), {"seq": seq, "events": encode(batch).decode()})
             self._write_digests(connection)
         self._last_seq = seq
         self._unwritten.clear()
-        return seq
 
     def note_commands(self, seq: int, digest: str) -> None:
         """What the head commanded after batch `seq`, so that a replay can be compared.

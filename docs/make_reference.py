@@ -1,0 +1,104 @@
+"""Writes what can be read off the program: docs/reference/cli.md and docs/reference/job-file.md.
+
+python docs/make_reference.py
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import msgspec
+import typer
+
+from swell.api.submission import Submission
+from swell.cli.main import app
+from swell.cli.stage import demo_app
+
+REFERENCE = Path(__file__).parent / "reference"
+NOTICE = "<!-- Written by docs/make_reference.py; change the program, not this page. -->"
+
+EXAMPLE = """\
+```yaml
+# one job, or a list of them (`- name: ...`)
+name: digits
+script: train.py
+args: [--lr, 0.1]
+global_batch: 64
+epochs: 12
+until: accuracy>=0.97
+deadline: now+3m
+class: strict
+workers: 1:8
+```
+"""
+
+
+def cli_page() -> str:
+    """Every command with its arguments and options."""
+    group = typer.main.get_command(app)
+    commands = {**group.commands, "demo": typer.main.get_command(demo_app())}  # type: ignore[attr-defined]
+    parts = [
+        f"# Command line\n\n{NOTICE}\n\n{_text(group.help)}\n",
+        "Exit status: 0 done, 1 it could not be done (one line on stderr says why), 2 wrong usage, "
+        "3 a job was refused.\n",
+    ]
+    parts += [_command(name, command) for name, command in commands.items()]
+    return "\n".join(parts)
+
+
+def _command(name: str, command: Any) -> str:
+    context = typer.Context(command, info_name=name)
+    arguments = [param for param in command.params if param.param_type_name == "argument"]
+    names = [argument.metavar or argument.name.upper() for argument in arguments]
+    records = [param.get_help_record(context) for param in command.params if param not in arguments]
+    usage = " ".join(("swell", name, *names, *(["[OPTIONS]"] if records else [])))
+    lines = [f"## swell {name}", "", _text(command.help), "", f"    {usage}", ""]
+    lines += [f"* `{name}`: {argument.help}" for name, argument in zip(names, arguments, strict=True)]
+    lines += [
+        f"* `{option}`: {text or option.lstrip('-').split()[0] + '.'}"
+        for option, text in filter(None, records)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _text(text: str | None) -> str:
+    return inspect.cleandoc(text or "")
+
+
+def job_file_page() -> str:
+    """Every field of a job file, with its type, default and meaning."""
+    hints = get_type_hints(Submission, include_extras=True)
+    lines = [
+        f"# Job file\n\n{NOTICE}\n",
+        "A job as `swell submit FILE.yaml` takes it. `swell submit` has an option of the same name for each "
+        "field, and `swell.connect().submit(...)` a keyword (`job_class` for `class`). Relative paths start "
+        "at the file's folder, or at the current one. Lengths of time are written `90s`, `3m`, `2h`, `1d`, "
+        f"`1h30m`.\n\n{EXAMPLE}",
+        "| field | meaning | default |",
+        "|---|---|---|",
+    ]
+    for field in msgspec.structs.fields(Submission):
+        meaning = hints[field.name].__metadata__[0].description
+        lines.append(f"| `{field.encode_name}` | {meaning.replace('|', chr(92) + '|')} | {_default(field)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _default(field: Any) -> str:
+    if field.required:
+        return "required"
+    return "" if field.default in (None, ()) else f"`{field.default}`"
+
+
+PAGES = {"cli.md": cli_page, "job-file.md": job_file_page}
+
+
+def main() -> None:
+    REFERENCE.mkdir(exist_ok=True)
+    for name, page in PAGES.items():
+        (REFERENCE / name).write_text(page(), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""`swell jobs`, `show`, `explain` and `cancel`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from swell.cli.clock import clock, moment, relative, span
+from swell.cli.options import JobName, Json, State
+from swell.cli.output import console, print_json, print_table
+from swell.cli.resolve import find_job
+
+if TYPE_CHECKING:
+    from swell.model.view import JobView
+
+
+def list_jobs(state: State = None, json: Json = False) -> None:
+    """List all jobs, oldest first."""
+    from swell.api.client import connect
+
+    with connect(state) as client:
+        views = client.jobs()
+    if json:
+        print_json(views)
+    elif not views:
+        print("no jobs yet; submit one with `swell submit`")
+    else:
+        now_s = time.time()
+        headings = ("JOB", "CLASS", "PHASE", "SIZE", "DONE", "DEADLINE", "FINISH")
+        print_table(headings, [_row(view, now_s) for view in views], wrapping=0)
+
+
+def _row(view: JobView, now_s: float) -> tuple[str, ...]:
+    return (
+        view.id,
+        view.job_class,
+        view.phase,
+        str(view.workers) if view.workers else "-",
+        done(view),
+        "-" if view.deadline_s is None else clock(view.deadline_s, now_s),
+        _finish(view, now_s),
+    )
+
+
+def done(view: JobView) -> str:
+    if view.total_steps:
+        return f"{min(1.0, view.steps / view.total_steps):.0%}"
+    return f"{view.steps} st." if view.steps else "-"
+
+
+def _finish(view: JobView, now_s: float) -> str:
+    if view.finished_s is not None:
+        return clock(view.finished_s, now_s) + {True: " kept", False: " missed", None: ""}[view.kept]
+    return relative(view.estimated_finish_s, now_s) if view.estimated_finish_s is not None else "-"
+
+
+def show(job: JobName, state: State = None, json: Json = False) -> None:
+    """Show everything about a job, how it failed too."""
+    from swell.api.client import connect
+
+    with connect(state) as client:
+        view = find_job(client, job)
+    if json:
+        print_json(view)
+        return
+    print_table(("", ""), [(name, text) for name, text in _facts(view, time.time()) if text])
+    if view.message:
+        console().print(f"\n{view.message}", soft_wrap=True)
+
+
+def _facts(view: JobView, now_s: float) -> list[tuple[str, str]]:
+    def when(at_s: float | None) -> str:
+        return "" if at_s is None else moment(at_s, now_s)
+
+    most = "" if view.max_workers is None else str(view.max_workers)
+    changes = ", ".join(f"{workers} at {clock(at_s, now_s)}" for at_s, workers in view.sizes)
+    numbers = {**({} if view.loss is None else {"loss": view.loss}), **view.metrics}
+    offer = "" if view.counter_offer_s is None else when(view.counter_offer_s)
+    return [
+        ("job", view.id),
+        ("phase", f"{view.phase}: {view.reason}" if view.reason else str(view.phase)),
+        ("class", view.job_class + (", promised" if view.is_promised else "")),
+        ("script", " ".join((view.entry, *view.args))),
+        ("batch", f"{view.global_batch} samples a step"),
+        ("workers", f"{view.workers} of {view.min_workers}:{most}, {view.devices_per_worker} device(s) each"),
+        ("devices", ", ".join(view.devices)),
+        ("sizes", changes),
+        ("pids", ", ".join(map(str, view.pids))),
+        ("steps", f"{view.steps} of {view.total_steps or 'an unknown number'} ({done(view)})"),
+        ("speed", "" if view.step_s is None else f"{view.step_s * 1000:.1f} ms a step"),
+        ("last", ", ".join(f"{name} {value:.4g}" for name, value in numbers.items())),
+        ("resizes", f"{view.resizes}, took {view.resize_pause_s:.2f} s from training"),
+        ("submitted", when(view.submitted_s)),
+        ("started", when(view.started_s)),
+        ("deadline", when(view.deadline_s) + {True: ", kept", False: ", missed", None: ""}[view.kept]),
+        ("could be", offer),
+        ("expected", when(view.estimated_finish_s)),
+        ("finished", when(view.finished_s) + _run_time(view)),
+    ]
+
+
+def _run_time(view: JobView) -> str:
+    if view.finished_s is None:
+        return ""
+    return f", {span(view.finished_s - view.submitted_s)} after it was submitted"
+
+
+def explain(job: JobName, state: State = None, json: Json = False) -> None:
+    """Tell why a job has what it has, waits, or was refused."""
+    from swell.api.client import connect
+
+    with connect(state) as client:
+        view = find_job(client, job)
+        stories = client.stories(view.id)
+    if json:
+        print_json(stories)
+        return
+    now_s = time.time()
+    print_table(("", ""), [(view.id, f"{view.phase}: {view.reason}")])
+    print()
+    print_table(("AT", "WHAT", "WHY"), [(clock(told.at_s, now_s), told.code, told.text) for told in stories])
+
+
+def cancel(job: JobName, state: State = None) -> None:
+    """End a job. What it has saved stays."""
+    from swell.api.client import connect
+
+    with connect(state) as client:
+        view = find_job(client, job)
+        if view.phase.is_end:
+            print(f"{view.id}: {view.phase} already, nothing to cancel")
+            return
+        client.cancel(view.id)
+    print(f"{view.id}: will be cancelled")

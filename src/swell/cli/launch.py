@@ -1,0 +1,72 @@
+"""A daemon of its own, which outlives the command that started it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from swell.api.client import Client, NoPlatform, connect
+from swell.api.errors import InvalidOption
+from swell.store.folder import StateFolder
+
+#: Seconds a daemon may take to open its journal and answer.
+START_WITHIN_S = 60.0
+LOOK_EVERY_S = 0.05
+
+#: -P: a file `typer.py` in the current folder is not what we mean by that name.
+PROGRAM = (sys.executable, "-P", "-m", "swell.cli.main")
+
+#: Lines of its log shown when it dies without a word of its own.
+TAIL_LINES = 20
+
+
+def launch(folder: StateFolder, options: Sequence[str]) -> Client:
+    """Start `swell up --foreground` detached from this terminal, and connect to it.
+
+    Raises:
+        StateError: the state folder cannot be used.
+        InvalidOption: it died or did not answer in time; the text is what it said.
+    """
+    folder.create()
+    with folder.log.open("ab") as log:
+        begin = log.tell()
+        process = subprocess.Popen(
+            [*PROGRAM, "up", "--foreground", "--state", str(folder.path), *options],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        return _answering(folder, process, begin)
+    except BaseException:
+        process.terminate()  # nobody would know of it
+        raise
+
+
+def _answering(folder: StateFolder, process: subprocess.Popen[bytes], begin: int) -> Client:
+    give_up_s = time.monotonic() + START_WITHIN_S
+    while time.monotonic() < give_up_s:
+        if process.poll() is not None:
+            raise InvalidOption(_last_words(folder, begin))
+        endpoint = folder.read_endpoint()
+        if endpoint is not None and endpoint.pid == process.pid:
+            try:
+                return connect(folder.path)
+            except NoPlatform:
+                pass  # it is about to answer, or to end
+        time.sleep(LOOK_EVERY_S)
+    raise InvalidOption(f"the platform did not answer within {START_WITHIN_S:g} s; see {folder.log}")
+
+
+def _last_words(folder: StateFolder, begin: int) -> str:
+    with folder.log.open("rb") as log:
+        log.seek(begin)
+        lines = log.read().decode("utf-8", "replace").splitlines()
+    said = [place for place, line in enumerate(lines) if line.startswith("swell: ")]
+    if said:
+        return "\n".join(lines[said[-1] :]).removeprefix("swell: ")
+    tail = "\n".join(lines[-TAIL_LINES:]) or "it said nothing"
+    return f"the platform ended while starting; the end of {folder.log}:\n{tail}"

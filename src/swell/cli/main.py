@@ -1,0 +1,88 @@
+"""`swell`: the program."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, cast
+
+import typer
+
+from swell import __version__
+from swell.api.errors import ApiError, InvalidOption, NoPlatform
+from swell.cli import jobs, logs, nodes, platform, replay, stage, submit
+from swell.model.errors import InvalidJob, UnknownJob
+from swell.store.errors import StateError
+
+#: What a user can put right: one line, no traceback. Anything else is our mistake and shows where.
+KNOWN = (ApiError, InvalidJob, InvalidOption, NoPlatform, StateError, TimeoutError, UnknownJob)
+
+app = typer.Typer(
+    name="swell",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        print(f"swell {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def begin(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Elastic training for PyTorch: deadlines that are promises, resizes inside live processes."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+app.command()(platform.up)
+app.command()(platform.down)
+app.command()(submit.submit)
+app.command("jobs")(jobs.list_jobs)
+app.command()(jobs.show)
+app.command()(logs.logs)
+app.command()(jobs.cancel)
+app.command("nodes")(nodes.list_nodes)
+app.command()(jobs.explain)
+app.command()(replay.replay)
+app.command(add_help_option=False, context_settings=stage.PASS_ALL)(stage.demo)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit status: 1 for what went wrong, 2 for a command line that is none, 3 for a refused job."""
+    # Typer's own family of errors for wrong usage, under whichever name this version of it has.
+    usage_error = cast("type[Exception]", typer.BadParameter.__mro__[2])
+    try:
+        status = app(args=list(arguments), prog_name="swell", standalone_mode=False)
+    except KNOWN as error:
+        return _complain(str(error.args[0]) if error.args else type(error).__name__, 1)
+    except typer.Abort:
+        return _complain("interrupted", 130)
+    except usage_error as error:
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "swell"
+        text = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+        return _complain(f"{text[:1].lower()}{text[1:]}; see `{path} --help`", 2)
+    return status if isinstance(status, int) else 0
+
+
+def _complain(text: str, status: int) -> int:
+    print(f"swell: {text}", file=sys.stderr)
+    return status
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""What commands print: tables for people, JSON for programs, notes beside either."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: Columns where no terminal says how many it has.
+PIPED_WIDTH = 100
+
+
+def console() -> Console:
+    from rich.console import Console
+
+    found = Console(highlight=False, markup=False, soft_wrap=False)
+    return found if found.is_terminal else Console(highlight=False, markup=False, width=PIPED_WIDTH)
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], wrapping: int = -1) -> None:
+    """Plain columns; where the terminal is too narrow for them, column `wrapping` wraps."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(headings))
+    for heading in headings:
+        table.add_column(heading, no_wrap=True)
+    table.columns[wrapping].no_wrap = False
+    table.columns[wrapping].overflow = "fold"
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))  # text from users is no markup
+    console().print(table)
+
+
+def print_json(value: object) -> None:
+    import msgspec
+
+    from swell.store.coding import encode
+
+    sys.stdout.write(msgspec.json.format(encode(value), indent=2).decode() + "\n")
+
+
+def note(text: str) -> None:
+    """For people who watch; not part of what the command prints."""
+    if sys.stderr.isatty():
+        print(text, file=sys.stderr)

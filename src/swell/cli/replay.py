@@ -1,0 +1,35 @@
+"""`swell replay`."""
+
+from __future__ import annotations
+
+import typer
+
+from swell.cli.options import Json, State
+from swell.cli.output import print_json
+
+
+def replay(state: State = None, json: Json = False) -> None:
+    """Check that the journal leads to the same commands again.
+
+    A fresh head handles its batches; what it commands is compared with what was commanded. Works
+    beside a running platform. Exit status 1: there is a difference.
+    """
+    from swell.store.errors import StateError
+    from swell.store.folder import StateFolder
+
+    folder = StateFolder(state)
+    if not folder.journal.exists():
+        raise StateError(f"there is no journal in state folder {folder.path}; choose another with --state")
+    from swell.assemble import replay_journal
+
+    found = replay_journal(folder.path)
+    if json:
+        print_json(found)
+    else:
+        end = "all equal" if found.is_equal else f"batch {found.first_difference} leads to other commands now"
+        print(
+            f"{found.num_batches} batches since the last fold, {found.num_commands} commands, "
+            f"{found.num_compared} batches compared: {end}"
+        )
+    if not found.is_equal:
+        raise typer.Exit(1)

@@ -1,0 +1,32 @@
+"""Which job is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from swell.model.errors import UnknownJob
+
+if TYPE_CHECKING:
+    from swell.api.client import Client
+    from swell.model.view import JobView
+
+
+def find_job(client: Client, wanted: str) -> JobView:
+    """Raises UnknownJob if no job, or more than one, could be meant."""
+    return choose(client.jobs(), wanted)
+
+
+def choose(jobs: Sequence[JobView], wanted: str) -> JobView:
+    """By id; else the newest of that name; else by the beginning of its id, which must be the only one."""
+    exact = [job for job in jobs if job.id == wanted]
+    named = sorted((job for job in jobs if job.name == wanted), key=lambda job: job.submitted_s)
+    begun = [job for job in jobs if wanted and job.id.startswith(wanted)]
+    if exact or named:
+        return (exact or named)[-1]
+    if len(begun) > 1:
+        ids = ", ".join(job.id for job in begun[:5]) + (", ..." if len(begun) > 5 else "")
+        raise UnknownJob(f"{wanted!r} could be any of {ids}; give more of the id")
+    if not begun:
+        raise UnknownJob(f"no job has the id or name {wanted!r}; `swell jobs` lists those there are")
+    return begun[0]

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.api.conftest import control, folder, script, shared
+
+from swell.cli import main
+from swell.store.folder import StateFolder
+
+__all__ = ["control", "folder", "script", "shared"]
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+ROOT = Path(__file__).parents[2]
+
+
+def run_swell(*words: object, **environ: str) -> subprocess.CompletedProcess[str]:
+    """The program, with a fake platform behind `up` and `replay`."""
+    fakes = os.pathsep.join((str(ROOT / "tests" / "cli" / "fake_site"), str(ROOT)))
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("SWELL_")}
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "swell.cli.main", *map(str, words)],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        env=plain | {"PYTHONPATH": fakes} | environ,
+        check=False,
+    )
+
+
+@pytest.fixture
+def swell(folder: StateFolder) -> Run:
+    """The program against a server of this process, over a fake platform."""
+
+    def run(*words: object, **environ: str) -> subprocess.CompletedProcess[str]:
+        return run_swell(*words, **({"SWELL_STATE": str(folder.path)} | environ))
+
+    return run
+
+
+@pytest.fixture
+def here(folder: StateFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The same inside this process: for many small cases, where starting a program is most of the time."""
+    monkeypatch.setenv("SWELL_STATE", str(folder.path))
+
+    def run(*words: object) -> subprocess.CompletedProcess[str]:
+        status = main.run([str(word) for word in words])
+        out, err = capsys.readouterr()
+        return subprocess.CompletedProcess(words, status, out, err)
+
+    return run

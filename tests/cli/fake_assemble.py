@@ -1,0 +1,55 @@
+"""`swell.assemble` over a fake platform, with a real folder, lock and journal."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.api.fake_control import FakeControl
+
+from swell.executors.local.devices import parse_devices
+from swell.live.recovery import Replay
+from swell.policies.registry import POLICIES, UnknownPolicy
+from swell.store.folder import StateFolder
+from swell.store.journal import SqlJournal
+from swell.store.lock import StateLock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformOptions:
+    state_dir: Path
+    devices: str = "auto"
+    policy: str = "elasticflow"
+    preload: tuple[str, ...] = ()
+
+
+class FakePlatform(FakeControl):
+    def run(self) -> None:
+        if os.environ.get("FAKE_PLATFORM") == "dies":
+            raise RuntimeError("a mistake of ours")
+        self.stopped.wait()
+
+
+@contextmanager
+def open_platform(options: PlatformOptions) -> Iterator[FakePlatform]:
+    parse_devices(options.devices)
+    if options.policy not in POLICIES:
+        raise UnknownPolicy(options.policy)
+    folder = StateFolder(options.state_dir)
+    folder.create()
+    lock = StateLock(folder.lock)
+    lock.acquire()
+    with lock:
+        journal = SqlJournal(folder.journal)
+        yield FakePlatform(folder.jobs)
+        journal.close()
+
+
+def replay_journal(state_dir: Path) -> Replay:
+    found = os.environ.get("FAKE_DIFFERENCE")
+    return Replay(
+        num_batches=12, num_commands=30, num_compared=11, first_difference=int(found) if found else None
+    )

@@ -1,0 +1,320 @@
+"""The program, run as a user runs it, against a real server over a fake platform."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.api.fake_control import FakeControl
+from tests.cli.conftest import Run, run_swell
+from tests.store.views import job_view
+
+from swell import __version__
+from swell.cli import output
+from swell.model.job import JobClass, Phase
+
+COMMANDS = ("up", "down", "submit", "jobs", "show", "logs", "cancel", "nodes", "explain", "replay", "demo")
+JOB = ("--script", "{script}", "--global-batch", 8, "--steps", 1)
+
+
+def fails(done: subprocess.CompletedProcess[str], status: int, *parts: str) -> None:
+    """It said in one line what is wrong, and nothing else."""
+    assert done.returncode == status, done
+    assert done.stdout == ""
+    assert re.fullmatch(r"swell: [^\n]+\n", done.stderr), done.stderr
+    for part in parts:
+        assert part in done.stderr
+
+
+# ---------------------------------------------------------------- the program itself
+def test_version_and_help(swell: Run) -> None:
+    assert swell("--version").stdout == f"swell {__version__}\n"
+    for words in ((), ("--help",), ("-h",)):
+        done = swell(*words)
+        assert done.returncode == 0
+        for command in [
+            "up",
+            "down",
+            "submit",
+            "jobs",
+            "show",
+            "logs",
+            "cancel",
+            "nodes",
+            "explain",
+            "replay",
+            "demo",
+        ]:
+            assert re.search(rf"^  {command} ", done.stdout, re.MULTILINE), command
+
+
+def test_it_starts_without_what_it_does_not_need() -> None:
+    heavy = "{'httpx', 'fastapi', 'sqlalchemy', 'numpy', 'yaml', 'rich.console', 'swell.assemble'}"
+    code = f"import sys, swell.cli.main; sys.exit(', '.join({heavy} & set(sys.modules)) or None)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("jump",), "jump"),
+        (("jobs", "--yaml"), "--yaml"),
+        (("show",), "JOB"),
+        (("up", "--port", "many", "--foreground"), "--port"),
+        (("submit",), "--script"),
+        (("submit", "a.yaml", "b.yaml"), "one job file"),
+        (("submit", "a.yaml", "--steps", "3"), "--steps and a job file exclude each other"),
+        (("submit", "--steps", "few"), "--steps"),
+    ],
+)
+def test_wrong_usage(here: Run, words: tuple[str, ...], part: str) -> None:
+    fails(here(*words), 2, part, "--help")
+
+
+# ---------------------------------------------------------------- submit
+def submit(swell: Run, script: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    return swell("submit", "--script", script, "--global-batch", 64, "--steps", 100, *words)
+
+
+def test_a_promise_is_printed(swell: Run, script: Path) -> None:
+    done = submit(swell, script, "--deadline", "now+3m")
+    assert done.returncode == 0
+    assert re.match(
+        r"train-\d{4}: promised to finish by .+ \(in 3 min\), expected to finish at .+ \(in [56]\d s\)\n",
+        done.stdout,
+    )
+
+
+def test_a_refusal_is_printed_with_an_option_that_works(swell: Run, script: Path) -> None:
+    done = submit(swell, script, "--deadline", "now+5s")
+    assert done.returncode == 3
+    assert "refused: 8 devices cannot finish it before its deadline" in done.stdout
+    (offer,) = re.findall(r"^  (--deadline \S+)$", done.stdout, re.MULTILINE)
+    assert submit(swell, script, *offer.split()).returncode == 0
+
+
+def test_arguments_reach_the_script_as_they_are(swell: Run, control: FakeControl, script: Path) -> None:
+    arguments = ("--lr", "0.1", "$(touch x); rm -rf *", "", "ü")
+    done = submit(swell, script, "--name", "odd", "--json", "--", *arguments)
+    (view,) = json.loads(done.stdout)
+    assert control.specs[view["id"]].args == arguments
+    assert view["job_class"] == JobClass.BEST_EFFORT
+
+
+def test_a_strict_job_is_waited_for_unless_told_not_to(
+    swell: Run, control: FakeControl, script: Path
+) -> None:
+    path = script.with_name("two.yaml")
+    path.write_text(
+        "- {name: kept, script: train.py, global_batch: 8, steps: 1, deadline: now+10m}\n"
+        "- {name: late, script: train.py, global_batch: 8, steps: 1, deadline: now+1s}\n"
+    )
+    done = swell("submit", path, "--json")
+    assert done.returncode == 3
+    assert [(view["name"], view["is_promised"]) for view in json.loads(done.stdout)] == [
+        ("kept", True),
+        ("late", False),
+    ]
+    assert submit(swell, script, "--deadline", "now+9m", "--no-wait").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (
+            ("--script", "absent.py", "--global-batch", 8, "--steps", 1),
+            ("script:", "absent.py", "give the path"),
+        ),
+        (("--script", "{script}", "--steps", 1), ("global_batch: missing",)),
+        (("--script", "{script}", "--global-batch", 8), ("steps: no end condition",)),
+        ((*JOB, "--deadline", "2001-01-01"), ("in the past",)),
+        ((*JOB, "--workers", "8:4"), ("MIN 8", "write 4:8")),
+        ((*JOB, "--workers", "16:32"), ("raise global_batch",)),
+        ((*JOB, "--class", "strict"), ("need a deadline",)),
+        ((*JOB, "--name", "a/b"), ("name:", "letters")),
+        (("absent.yaml",), ("absent.yaml cannot be read",)),
+    ],
+)
+def test_a_wrong_job_is_refused_and_not_half_made(
+    here: Run, control: FakeControl, script: Path, words: tuple[object, ...], parts: tuple[str, ...]
+) -> None:
+    before = control.jobs()
+    fails(here("submit", *(str(word).format(script=script) for word in words)), 1, *parts)
+    assert control.jobs() == before
+
+
+def test_malformed_yaml_names_the_line(here: Run, tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text("name: a\nargs: [1, 2\nsteps: 3\n")
+    fails(here("submit", path), 1, f"{path}, line 3: malformed YAML")
+
+
+# ---------------------------------------------------------------- listings
+@pytest.fixture
+def jobs(control: FakeControl) -> None:
+    now_s = time.time()
+    control.put(job_view(id="vae-11aa", name="vae", submitted_s=now_s - 9, metrics={"loss": float("nan")}))
+    control.put(job_view(id="vae-22bb", name="vae", submitted_s=now_s - 5, deadline_s=now_s + 41))
+    control.put(
+        job_view(
+            id="broken-33cc",
+            name="broken",
+            phase=Phase.FAILED,
+            finished_s=now_s,
+            estimated_finish_s=None,
+            kept=False,
+            workers=0,
+            message='Traceback (most recent call last):\n  File "[bold]x[/bold].py"\nValueError: [red]no[/]',
+        )
+    )
+
+
+@pytest.mark.usefixtures("jobs")
+@pytest.mark.parametrize(
+    "words", [("jobs",), ("show", "vae"), ("nodes",), ("explain", "vae"), ("replay",), ("logs", "vae")]
+)
+def test_every_listing_has_json(swell: Run, folder: object, words: tuple[str, ...]) -> None:
+    if words == ("replay",):
+        folder.journal.touch()  # type: ignore[attr-defined]
+    done = swell(*words, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert isinstance(json.loads(done.stdout), list | dict)
+
+
+@pytest.mark.usefixtures("jobs")
+@pytest.mark.parametrize("words", [("jobs",), ("show", "vae"), ("nodes",), ("explain", "vae")])
+@pytest.mark.parametrize("columns", [80, 100])
+def test_listings_fit_the_terminal(
+    here: Run, words: tuple[str, ...], columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "PIPED_WIDTH", columns)
+    done = here(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert max(map(len, done.stdout.splitlines())) <= columns
+    assert "…" not in done.stdout
+
+
+@pytest.mark.usefixtures("jobs")
+def test_jobs_say_what_one_looks_for(here: Run) -> None:
+    lines = {line.split()[0]: line for line in here("jobs").stdout.splitlines()}
+    assert "FINISH" in lines["JOB"]
+    assert re.search(r"strict +running +2 +34% ", lines["vae-22bb"])
+    assert "failed" in lines["broken-33cc"]
+    assert "missed" in lines["broken-33cc"]
+
+
+@pytest.mark.usefixtures("jobs")
+def test_show_prints_the_traceback_as_it_is(here: Run) -> None:
+    shown = here("show", "broken").stdout
+    assert 'File "[bold]x[/bold].py"\nValueError: [red]no[/]' in shown
+
+
+@pytest.mark.usefixtures("jobs")
+def test_explain_tells_the_story(here: Run) -> None:
+    told = here("explain", "vae-1").stdout
+    assert "vae-11aa" in told
+    assert told.index("submitted") < told.index("2 workers keep its promise with 80 s to spare", 100)
+
+
+def test_nodes_show_who_holds_what(here: Run, control: FakeControl) -> None:
+    control.put(job_view(id="holder", submitted_s=0.0))
+    shown = here("nodes").stdout
+    assert re.search(r"here +rack0 +paced@200 +6/8 +paced0 \.\. paced1 +holder", shown)
+    assert "6 of 8 devices free" in shown
+
+
+# ---------------------------------------------------------------- which job
+@pytest.mark.usefixtures("jobs")
+def test_a_job_is_found_by_name_and_by_prefix(here: Run) -> None:
+    for wanted, found in (("vae", "vae-22bb"), ("vae-1", "vae-11aa"), ("vae-11aa", "vae-11aa")):
+        assert json.loads(here("show", wanted, "--json").stdout)["id"] == found
+    fails(here("show", "va"), 1, "'va' could be any of vae-11aa, vae-22bb")
+    fails(here("show", "nobody"), 1, "'nobody'", "swell jobs")
+    fails(here("cancel", ""), 1, "swell jobs")
+
+
+@pytest.mark.usefixtures("jobs")
+def test_cancel(here: Run, control: FakeControl) -> None:
+    assert here("cancel", "vae").stdout == "vae-22bb: will be cancelled\n"
+    assert control.job("vae-22bb").phase is Phase.CANCELLED
+    assert "nothing to cancel" in here("cancel", "broken").stdout
+
+
+# ---------------------------------------------------------------- logs
+@pytest.fixture
+def logged(control: FakeControl) -> Path:
+    control.put(job_view(id="logged", name="logged"))
+    path = control.log_dir("logged")
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "worker-0.log").write_text("epoch 1\nepoch 2")
+    (path / "worker-1.log").write_text("hello\n")
+    return path
+
+
+@pytest.mark.usefixtures("logged")
+def test_logs_name_the_worker_when_there_are_several(here: Run) -> None:
+    assert here("logs", "logged").stdout == "[0] epoch 1\n[1] hello\n[0] epoch 2\n"
+    assert here("logs", "logged", "--worker", 0).stdout == "epoch 1\nepoch 2\n"
+    assert here("logs", "logged", "--worker", 7).stdout == ""
+
+
+def test_long_logs_are_whole(swell: Run, logged: Path) -> None:
+    lines = [f"step {step} of many" for step in range(20_000)]
+    (logged / "worker-0.log").write_text("\n".join(lines))
+    assert swell("logs", "logged", "--worker", 0).stdout.splitlines() == lines
+
+
+def test_logs_follow_until_the_job_ends(
+    swell: Run, control: FakeControl, logged: Path, folder: object
+) -> None:
+    (logged / "worker-1.log").unlink()
+    follower = subprocess.Popen(
+        [sys.executable, "-m", "swell.cli.main", "logs", "-f", "logged", "--state", str(folder.path)],  # type: ignore[attr-defined]
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert follower.stdout is not None
+    assert follower.stdout.readline() == "epoch 1\n"
+    with (logged / "worker-0.log").open("a") as log:
+        log.write(" done\nlast\n")
+    assert follower.stdout.readline() == "epoch 2 done\n"
+    control.put(job_view(id="logged", name="logged", phase=Phase.SUCCEEDED))
+    assert follower.stdout.read() == "last\n"
+    assert follower.wait(10) == 0
+
+
+# ---------------------------------------------------------------- replay, and no platform
+def test_replay_compares(swell: Run, folder: object) -> None:
+    folder.journal.touch()  # type: ignore[attr-defined]
+    assert (
+        "12 batches since the last fold, 30 commands, 11 batches compared: all equal"
+        in swell("replay").stdout
+    )
+    different = swell("replay", FAKE_DIFFERENCE="7")
+    assert different.returncode == 1
+    assert "batch 7 leads to other commands now" in different.stdout
+
+
+@pytest.mark.parametrize(
+    "words", [("jobs",), ("show", "x"), ("logs", "x"), ("cancel", "x"), ("nodes",), ("explain", "x")]
+)
+def test_without_a_platform_the_remedy_is_named(tmp_path: Path, words: tuple[str, ...]) -> None:
+    state = tmp_path / "none"
+    expected = f"no platform is running for state folder {state}: start one with `swell up`"
+    fails(run_swell(*words, "--state", state), 1, expected)
+    assert not state.exists()
+
+
+def test_submitting_without_a_platform_names_the_remedy(tmp_path: Path, script: Path) -> None:
+    words = ("submit", "--script", script, "--global-batch", 8, "--steps", 1, "--state", tmp_path / "none")
+    fails(run_swell(*words), 1, "start one with `swell up`")
+
+
+def test_replaying_nothing_names_the_folder(tmp_path: Path) -> None:
+    fails(run_swell("replay", "--state", tmp_path), 1, f"no journal in state folder {tmp_path}")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from swell.api.job_file import load
+
+DOCS = Path(__file__).parents[2] / "docs"
+spec = importlib.util.spec_from_file_location("make_reference", DOCS / "make_reference.py")
+assert spec is not None
+assert spec.loader is not None
+make_reference = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(make_reference)
+
+
+@pytest.mark.parametrize("name", make_reference.PAGES)
+def test_the_reference_says_what_the_program_does(name: str) -> None:
+    written = (DOCS / "reference" / name).read_text("utf-8")
+    assert written == make_reference.PAGES[name](), (
+        "run `python docs/make_reference.py` and commit the result"
+    )
+
+
+def test_every_command_and_field_is_there() -> None:
+    assert make_reference.cli_page().count("\n## swell ") == 11
+    assert make_reference.job_file_page().count("\n| `") == 17
+
+
+def test_the_example_is_a_job(tmp_path: Path) -> None:
+    text = make_reference.EXAMPLE.removeprefix("```yaml\n").removesuffix("```\n")
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "job.yaml").write_text(text)
+    (job,) = load(tmp_path / "job.yaml")
+    assert job.to_spec(0.0).max_workers == 8

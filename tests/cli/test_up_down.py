@@ -1,0 +1,158 @@
+"""`swell up` and `down` as processes: a real daemon over a fake platform."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import run_swell
+from tests.cli.test_program import fails
+
+from swell.api.serving import bind
+from swell.store.folder import StateFolder
+from swell.store.lock import StateLock
+
+PACED = ("--devices", "paced:8@200")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "state"
+    yield path
+    endpoint = StateFolder(path).read_endpoint()
+    if endpoint is not None:
+        os.kill(endpoint.pid, signal.SIGKILL)
+
+
+def pid_of(state: Path) -> int:
+    endpoint = StateFolder(state).read_endpoint()
+    assert endpoint is not None
+    return endpoint.pid
+
+
+def is_running(pid: int) -> bool:
+    """Not even on its way out; who has ended but was not yet waited for by its parent is not running."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def wait_for_lock(state: Path) -> None:
+    lock = StateLock(StateFolder(state).lock)
+    lock.acquire(20.0)
+    lock.release()
+
+
+def test_up_serves_and_down_ends_it(state: Path) -> None:
+    up = run_swell("up", "--state", state, *PACED)
+    assert (up.returncode, up.stderr) == (0, "")
+    assert re.search(
+        rf"8 devices \(paced@200\), policy elasticflow\nstate {state}, pid {pid_of(state)}, http", up.stdout
+    )
+    assert run_swell("nodes", "--state", state).returncode == 0
+    assert oct(state.stat().st_mode & 0o777) == "0o700"
+
+    fails(
+        run_swell("up", "--state", state),
+        1,
+        f"in use by a running platform (pid {pid_of(state)})",
+        "swell down",
+    )
+    pid = pid_of(state)
+    down = run_swell("down", "--state", state)
+    assert (down.returncode, down.stderr) == (0, "")
+    assert f"stopped the platform (pid {pid})" in down.stdout
+    assert not is_running(pid)
+    assert "nothing to stop" in run_swell("down", "--state", state).stdout
+
+
+def test_a_killed_daemon_leaves_a_folder_that_can_be_used(state: Path) -> None:
+    assert run_swell("up", "--state", state, *PACED).returncode == 0
+    os.kill(pid_of(state), signal.SIGKILL)
+    wait_for_lock(state)
+    fails(run_swell("jobs", "--state", state), 1, "start one with `swell up`")
+    assert run_swell("up", "--state", state, *PACED).returncode == 0
+    os.kill(pid_of(state), signal.SIGTERM)
+    wait_for_lock(state)
+    assert StateFolder(state).read_endpoint() is None
+
+
+def test_the_foreground_ends_with_an_interrupt(state: Path) -> None:
+    environ = dict(os.environ, PYTHONPATH=f"{Path(__file__).parent}/fake_site:{Path(__file__).parents[2]}")
+    daemon = subprocess.Popen(
+        [sys.executable, "-m", "swell.cli.main", "up", "--foreground", "--state", str(state), *PACED],
+        env=environ,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    give_up_s = time.monotonic() + 20
+    while StateFolder(state).read_endpoint() is None:
+        assert daemon.poll() is None
+        assert time.monotonic() < give_up_s
+        time.sleep(0.02)
+    daemon.send_signal(signal.SIGINT)
+    _, complaint = daemon.communicate(timeout=20)
+    assert (daemon.returncode, complaint) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (("--policy", "astrology"), ("'astrology'", "elasticflow")),
+        (("--devices", "abacus:3"), ("'abacus:3'", "paced:DEVICES@RATE")),
+        (("--port", "70000"), ("port 70000 is not between",)),
+    ],
+)
+def test_options_that_cannot_be_met(state: Path, options: tuple[str, ...], parts: tuple[str, ...]) -> None:
+    fails(run_swell("up", "--state", state, *PACED, *options), 1, *parts)
+    wait_for_lock(state)
+
+
+def test_a_taken_port(state: Path) -> None:
+    with bind() as listener:
+        port = listener.getsockname()[1]
+        fails(run_swell("up", "--state", state, *PACED, "--port", port), 1, f"port {port}", "choose another")
+
+
+def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place in ("/proc/swell", tmp_path / "file", tmp_path):
+        fails(run_swell("up", "--state", place, *PACED), 1, f"{place}", "--state")
+
+
+def test_a_folder_from_a_newer_version(state: Path) -> None:
+    import sqlite3
+
+    from swell.store.journal import SqlJournal
+
+    folder = StateFolder(state)
+    folder.create()
+    SqlJournal(folder.journal).close()
+    with sqlite3.connect(folder.journal) as raw:
+        raw.execute("UPDATE meta SET schema_version = 9, written_by = '9.9'")
+    raw.close()
+    fails(run_swell("up", "--state", state, *PACED), 1, "written by Swell 9.9 (schema 9)", "upgrade Swell")
+
+
+def test_a_mistake_of_ours_is_shown_whole(state: Path) -> None:
+    up = run_swell("up", "--state", state, *PACED, FAKE_PLATFORM="dies")
+    # It may have answered before it died: then `up` was right, and the log has the rest.
+    wait_for_lock(state)
+    assert "RuntimeError: a mistake of ours" in (state / "daemon.log").read_text()
+    if up.returncode:
+        assert "RuntimeError: a mistake of ours" in up.stderr
+
+
+def test_down_where_nothing_ever_was(tmp_path: Path) -> None:
+    down = run_swell("down", "--state", tmp_path / "none")
+    assert (down.returncode, down.stderr) == (0, "")
+    assert "nothing to stop" in down.stdout
+    assert not (tmp_path / "none").exists()
