@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +15,23 @@ from tests.policies.fluid import follow
 from tests.policies.snapshots import Job, permuted, snapshots, some_jobs
 
 from swell.model.snapshot import STRICT, Snapshot
-from swell.policies.registry import POLICIES, UnknownPolicy, new_policy
+from swell.policies.registry import POLICIES, Decides, UnknownPolicy, new_policy
 
-every_policy = pytest.mark.parametrize("name", sorted(POLICIES))
+GUIDE = Path(__file__).parents[2] / "docs/how-to/add-a-policy.md"
+
+
+def from_the_guide() -> Decides:
+    """The example policy of the documentation."""
+    (source,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
+    module: dict[str, Any] = {}
+    exec(compile(source, str(GUIDE), "exec"), module)  # noqa: S102 - our own documentation
+    example: Decides = module["ShortestFirst"]()
+    return example
+
+
+every_policy = pytest.mark.parametrize(
+    "policy", [*(make() for make in POLICIES.values()), from_the_guide()], ids=lambda policy: policy.name
+)
 
 
 def same(first: object, second: object) -> bool:
@@ -29,8 +46,8 @@ def same(first: object, second: object) -> bool:
 
 @every_policy
 @given(view=snapshots())
-def test_an_allocation_is_legal(name: str, view: Snapshot) -> None:
-    answer = new_policy(name).decide(view)
+def test_an_allocation_is_legal(policy: Decides, view: Snapshot) -> None:
+    answer = policy.decide(view)
     assert (answer.workers * view.devices_per_worker).sum() <= view.num_devices
     assert (answer.floor <= answer.workers).all() and (answer.floor >= 0).all()
     assert np.isfinite(answer.finish_s).all() and (answer.finish_s >= view.now_s).all()
@@ -47,9 +64,8 @@ def test_an_allocation_is_legal(name: str, view: Snapshot) -> None:
 
 @every_policy
 @given(view=snapshots(), data=st.data())
-def test_the_order_of_rows_does_not_matter(name: str, view: Snapshot, data: st.DataObject) -> None:
+def test_the_order_of_rows_does_not_matter(policy: Decides, view: Snapshot, data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(view.num_jobs)))
-    policy = new_policy(name)
     first, second = policy.decide(view), policy.decide(permuted(view, order))
     assert same(first, policy.decide(view))
     rows = list(order)
@@ -63,9 +79,8 @@ def test_the_order_of_rows_does_not_matter(name: str, view: Snapshot, data: st.D
 
 @every_policy
 @given(view=snapshots())
-def test_what_was_decided_is_decided_again(name: str, view: Snapshot) -> None:
+def test_what_was_decided_is_decided_again(policy: Decides, view: Snapshot) -> None:
     """Holding what the policy gave, at the same instant, nobody is changed."""
-    policy = new_policy(name)
     first = policy.decide(view)
     rows = [row for row in range(view.num_jobs) if row not in first.refusals]
     after = replace(
@@ -83,9 +98,11 @@ def test_what_was_decided_is_decided_again(name: str, view: Snapshot) -> None:
 
 @every_policy
 @given(jobs=some_jobs(5), num_devices=st.sampled_from([1, 3, 4, 8]), hold_s=st.sampled_from([0.0, 1.0]))
-def test_every_job_that_can_run_ends(name: str, jobs: list[Job], num_devices: int, hold_s: float) -> None:
+def test_every_job_that_can_run_ends(
+    policy: Decides, jobs: list[Job], num_devices: int, hold_s: float
+) -> None:
     fresh = [replace(job, held=0, promised=False, submitted=-job.submitted) for job in jobs]
-    run = follow(new_policy(name), fresh, num_devices, margin_share=0.05, min_hold_s=hold_s)
+    run = follow(policy, fresh, num_devices, margin_share=0.05, min_hold_s=hold_s)
     able = {
         job.id for job in fresh if any(size * job.devices_per_worker <= num_devices for size in job.rates)
     }

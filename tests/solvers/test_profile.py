@@ -126,6 +126,22 @@ def test_work_that_never_fits_is_not_served() -> None:
     assert FreeProfile(9, 1).fill(1.0, 0.0, *arrays(CURVES[4])) is None
 
 
+@given(
+    tasks=st.lists(st.tuples(st.integers(1, 40), st.integers(1, 12)), min_size=1, max_size=6),
+    num_devices=st.integers(1, 8),
+)
+def test_theorem_1_linear_tasks_fit_just_if_condition_1_holds(
+    tasks: list[tuple[int, int]], num_devices: int
+) -> None:
+    devices = np.arange(1, num_devices + 1)
+    profile, work, holds, fits = FreeProfile(num_devices, 1), 0, True, True
+    for need, end_s in sorted(tasks, key=lambda task: task[1]):
+        work += need
+        holds &= work <= num_devices * end_s
+        fits &= profile.fill(need, end_s, devices, devices.astype(float)) is not None
+    assert fits == holds
+
+
 def hand_example(order: str) -> bool:
     """Sizes 1, 2, 4 of four devices, both within 4 s."""
     tasks = {"A": (23.0, ([1, 2, 4], [5.0, 8.0, 12.0])), "B": (45.0, ([1, 2, 4], [6.0, 11.0, 16.0]))}

@@ -154,13 +154,12 @@ def _prices(levels: Levels, plans: Mapping[int, Fill | None]) -> FloatArray:
 
     One less step to do then frees that many. A job without a plan is filled to its smallest size.
     """
-    prices = np.zeros(len(levels.num))
-    for row in np.flatnonzero(levels.num).tolist():
-        fill = plans.get(row)
-        top = max(fill.top, 1) if fill is not None else 1
-        devices, rates = np.r_[0, levels.devices[row, :top]], np.r_[0.0, levels.rates[row, :top]]
-        prices[row] = (devices[-1] - devices[-2]) / (rates[-1] - rates[-2])
-    return prices
+    top = np.minimum(levels.num, 1)
+    for row, fill in plans.items():
+        top[row] = max(fill.top, 1) if fill is not None else top[row]
+    below = np.maximum(top - 1, 0)
+    devices = levels.devices_at(top) - levels.devices_at(below)
+    return devices / np.where(top > 0, levels.rates_at(top) - levels.rates_at(below), 1.0)
 
 
 def _ranks(snapshot: Snapshot) -> IntArray:
