@@ -20,6 +20,7 @@ class Spawn:
     worker: int
     devices: tuple[str, ...]
     environ: dict[str, str] = field(default_factory=dict)
+    entry: str | None = None  #: instead of the job's script, without its arguments
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import msgspec
 
 from swell.executors.local.effects import Effect, Facts, GangCommand, Kill, Report, Send, Spawn
 from swell.executors.local.member import Member, Roster, Slot, State, best_source, by_rank, cut_slots, flatten
-from swell.executors.local.patience import Patience, describe_exit, is_fault_of_script, overdue
+from swell.executors.local.patience import Patience, describe_exit, ended_early, is_fault_of_script, overdue
 from swell.executors.local.progress import Pacer
 from swell.executors.local.stage import Stage
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
@@ -204,10 +204,7 @@ class Gang:
             return  # it was no longer wanted
         message = describe_exit(member, status, log_tail)
         if status == 0:
-            message = (
-                f"script {self._stage.spec.entry} ended without calling swell.train.elastic; call it before "
-                "the training loop, or submit the job with elasticity 'restart'"
-            )
+            message = ended_early(self._stage.spec.entry)
         if self._settled:
             self._undo_change(message)
         else:

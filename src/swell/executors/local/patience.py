@@ -52,6 +52,13 @@ def never_called(script: str, limit_s: float) -> str:
     )
 
 
+def ended_early(script: str) -> str:
+    return (
+        f"script {script} ended without calling swell.train.elastic; call it before the training loop, or "
+        "submit the job with elasticity 'restart'"
+    )
+
+
 def is_fault_of_script(status: int) -> bool:
     """Whether a process that ended so was ended by its script, and not by a signal."""
     return status >= 0 and status != EXIT_STOPPED

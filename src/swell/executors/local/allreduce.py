@@ -1,0 +1,41 @@
+"""How long an all-reduce takes on one kind of device: measured at some sizes, read off at others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+#: Workers -> bytes -> seconds.
+Table = Mapping[int, Mapping[int, float]]
+
+#: Groups larger than this are not measured, but extrapolated.
+MAX_MEASURED = 8
+
+
+def sizes_to_measure(sizes: Sequence[int], num_devices: int) -> list[int]:
+    """Powers of two from 2 up to what is asked for, what there is, and `MAX_MEASURED`."""
+    most = min(MAX_MEASURED, max(sizes), num_devices)
+    return [size for size in (2, 4, 8) if size <= most]
+
+
+def allreduce_s(table: Table, num_workers: int, num_bytes: int) -> float:
+    """Seconds for gradients of `num_bytes` in a group of `num_workers`; linear between points, log-log."""
+    if num_workers == 1 or not table:
+        return 0.0
+    by_size = {size: _interpolate(points, max(num_bytes, 1)) for size, points in table.items()}
+    return _interpolate(by_size, num_workers)
+
+
+def _interpolate(points: Mapping[int, float], at: float) -> float:
+    """Through the two points around `at`; beyond the outermost the line goes on, but never falls."""
+    known = sorted((math.log(x), math.log(max(y, 1e-9))) for x, y in points.items())
+    x = math.log(at)
+    if len(known) == 1:
+        return math.exp(known[0][1])
+    index = min(max(sum(each[0] < x for each in known), 1), len(known) - 1)
+    (x0, y0), (x1, y1) = known[index - 1], known[index]
+    slope = (y1 - y0) / (x1 - x0)
+    if x < x0 or x > x1:
+        slope = max(slope, 0.0)
+    base_x, base_y = (x0, y0) if x < x0 else (x1, y1)
+    return math.exp(base_y + slope * (x - base_x))

@@ -1,0 +1,76 @@
+"""The first moments of a forked worker: from a copy of the zygote to a process of its own."""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import os
+import random
+import signal
+import sys
+import threading
+import traceback
+from typing import NoReturn
+
+from swell.executors.local.forking import Fork
+from swell.executors.local.kinship import die_with_parent
+
+
+def become_worker(request: Fork, parent_pid: int) -> NoReturn:
+    """Called in the child, right after the fork."""
+    status = 1
+    try:
+        _detach(parent_pid)
+        _redirect(request.log_path)
+        os.environ.update(request.environ)
+        os.chdir(request.workdir)
+        _reseed()
+        status = _run(request)
+    except BaseException:  # noqa: BLE001 - nothing above us but the zygote's loop; the log has the story
+        traceback.print_exc()
+    _exit(status)
+
+
+def _detach(parent_pid: int) -> None:
+    os.setpgid(0, 0)
+    die_with_parent(parent_pid)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+def _redirect(log_path: str) -> None:
+    log = os.open(log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    os.close(nothing)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def _reseed() -> None:
+    """Siblings share the zygote's random state; fresh interpreters would not."""
+    random.seed()
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed()
+
+
+def _run(request: Fork) -> int:
+    module, _, function = request.call.partition(":")
+    try:
+        status = getattr(importlib.import_module(module), function)(request.entry, list(request.args))
+    except SystemExit as stop:
+        status = stop.code
+    if isinstance(status, str):
+        sys.stderr.write(f"{status}\n")
+    return 0 if status is None else status if isinstance(status, int) else 1
+
+
+def _exit(status: int) -> NoReturn:
+    """As the interpreter would, short of taking itself apart: that can crash with threads of others about."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status & 0xFF)

@@ -1,0 +1,367 @@
+"""The agent's inside: does what choreographies say, and turns sockets, deaths and time into what they hear.
+
+One event loop, one thread, no torch. Nobody waits for anybody: every method returns at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from swell.executors.local.devices import DeviceBinding
+from swell.executors.local.effects import Choreography, Effect, GangCommand, Kill, Report, Send, Spawn
+from swell.executors.local.gang import Gang
+from swell.executors.local.lines import LineLink
+from swell.executors.local.logs import job_folder, next_worker, read_tail
+from swell.executors.local.nursery import Callbacks, Nursery
+from swell.executors.local.outbox import Outbox
+from swell.executors.local.patience import Patience
+from swell.executors.local.protocol import (
+    Acknowledge,
+    Attach,
+    FirstLine,
+    Inventory,
+    LiveGang,
+    Perform,
+    Performed,
+    ShutDown,
+    ToAgent,
+)
+from swell.executors.local.restart import RestartGang
+from swell.executors.local.run import Run
+from swell.executors.local.stage import Stage
+from swell.executors.local.trials import Trials
+from swell.model.command import LaunchGang, ProfileJob, StopGang
+from swell.model.event import AnyEvent, GangEnded, Outcome
+from swell.model.job import Elasticity
+from swell.wire.messages import FromWorker, Hello
+
+LOOPBACK = "127.0.0.1"
+TICK_S = 0.1
+#: The last words of a worker that is gone are still in its socket; so long they are waited for.
+DRAIN_S = 2.0
+#: A connection has to say who it is.
+HELLO_S = 10.0
+#: Ended gangs that are remembered, to answer a command that was said twice.
+NUM_REMEMBERED = 1000
+
+log = logging.getLogger("swell.agent")
+_first_line = msgspec.json.Decoder(FirstLine).decode
+_from_daemon = msgspec.json.Decoder(ToAgent).decode
+_from_worker = msgspec.json.Decoder(FromWorker).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrewOptions:
+    """What an agent is started with."""
+
+    state_dir: Path
+    preload: tuple[str, ...]
+    call: str  #: `package.module:function` that a worker runs, with entry and arguments
+    patience: Patience = field(default_factory=Patience)
+
+
+class Crew:
+    """All workers on this machine, the daemon's line, and the door that both come in by."""
+
+    def __init__(self, options: CrewOptions, lock_fd: int) -> None:
+        self.boot_id = secrets.token_hex(8)
+        self.token = secrets.token_hex(32)
+        self.stopped = asyncio.Event()
+        self._options = options
+        self._address = ""
+        self.bindings: dict[str, DeviceBinding] = {}
+        self._gangs: dict[str, Choreography] = {}  # by job, ended ones too
+        self._runs: dict[str, Run] = {}
+        self._saved_steps: dict[str, int] = {}
+        self._outbox = Outbox()
+        self._daemon: LineLink | None = None
+        self._session, self._num_performed = "", 0
+        callbacks = Callbacks(self._worker_forked, self._worker_exited)
+        self._nursery = Nursery(options.preload, options.state_dir / "zygote.log", lock_fd, callbacks)
+        self._trials = Trials(options.state_dir, self)
+
+    # ------------------------------------------------------------ life
+    async def listen(self) -> int:
+        """Open the door, start the zygote and the clock; returns the port."""
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: self._answer_door(), LOOPBACK, 0)
+        port: int = server.sockets[0].getsockname()[1]
+        self._address = f"{LOOPBACK}:{port}"
+        self._nursery.start()
+        loop.call_later(TICK_S, self._tick)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stopped.set)
+        return port
+
+    async def shut_down(self) -> None:
+        """Every process of ours is gone when this returns."""
+        await self._nursery.shut_down()
+
+    def _tick(self) -> None:
+        asyncio.get_running_loop().call_later(TICK_S, self._tick)
+        for run in list(self._runs.values()):
+            self.do(run, run.director.tick(self.now_s()))
+        self._outbox.send()
+
+    def now_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def devices_in_use(self) -> set[str]:
+        return {device for run in self._runs.values() for device in run.director.devices}
+
+    # ------------------------------------------------------------ who is at the door
+    def _answer_door(self) -> LineLink:
+        link = LineLink(self._identify)
+        asyncio.get_running_loop().call_later(HELLO_S, self._turn_away_silent, link)
+        return link
+
+    def _turn_away_silent(self, link: LineLink) -> None:
+        if link.closed is None:
+            link.close()
+
+    def _identify(self, link: LineLink, line: bytes) -> None:
+        """The first line says who it is; whoever has not the right token is left without an answer."""
+        try:
+            hello = _first_line(line)
+        except msgspec.DecodeError:
+            link.close()
+            return
+        if isinstance(hello, Attach) and hmac.compare_digest(hello.token, self.token):
+            self._attach(link, hello)
+        elif isinstance(hello, Hello) and (run := self._run_of(hello)) is not None:
+            run.links[hello.worker] = link
+            link.heard = partial(self._hear_worker, run, hello.worker)
+            link.closed = partial(self._lose_worker_link, run, hello.worker)
+            self.do(run, run.director.said(hello.worker, hello, self.now_s()))
+        else:
+            log.warning("refused a connection with a wrong token")
+            link.close()
+
+    def _run_of(self, hello: Hello) -> Run | None:
+        """The run that this token opens, if the worker is one of its own and not here already."""
+        matches = [run for run in self._runs.values() if hmac.compare_digest(run.token, hello.token)]
+        if not matches or hello.worker not in matches[0].live or hello.worker in matches[0].links:
+            return None
+        return matches[0]
+
+    # ------------------------------------------------------------ the daemon
+    def _attach(self, link: LineLink, hello: Attach) -> None:
+        if self._daemon is not None:
+            self._daemon.close()
+        self._daemon = link
+        self.bindings.update(hello.bindings)
+        if hello.session != self._session:
+            self._session, self._num_performed = hello.session, 0
+        link.heard, link.closed = self._hear_daemon, self._lose_daemon
+        link.send(self._inventory())
+        self._outbox.attach(link)
+
+    def _inventory(self) -> Inventory:
+        return Inventory(
+            boot_id=self.boot_id,
+            num_performed=self._num_performed,
+            gangs=tuple(
+                LiveGang(
+                    job_id=job_id,
+                    generation=gang.generation,
+                    devices=gang.devices,
+                    pids=gang.pids,
+                    steps=gang.steps,
+                )
+                for job_id, gang in self._gangs.items()
+                if not gang.is_over
+            ),
+            profiling=self._trials.jobs,
+            untold=tuple(sorted(self._outbox.ended_jobs())),
+        )
+
+    def _lose_daemon(self, link: LineLink) -> None:
+        self._outbox.detach(link)
+        if self._daemon is link:
+            self._daemon = None
+
+    def _hear_daemon(self, link: LineLink, line: bytes) -> None:
+        message = _from_daemon(line)
+        if isinstance(message, Acknowledge):
+            self._outbox.acknowledge(message.number)
+        elif isinstance(message, ShutDown):
+            self.stopped.set()
+        elif isinstance(message, Perform):
+            if message.number > self._num_performed:
+                self._num_performed = message.number
+                self._perform(message.command)
+            link.send(Performed(number=self._num_performed))
+
+    def _perform(self, command: ProfileJob | GangCommand) -> None:
+        if isinstance(command, ProfileJob):
+            self._trials.add(command)
+            return
+        gang = self._gangs.get(command.job_id)
+        is_free = gang is None or (gang.is_over and command.generation > gang.generation)
+        if isinstance(command, LaunchGang) and is_free:
+            self._launch(command)
+            return
+        if gang is None:
+            self._trials.cancel(command.job_id)
+            self.report(_unknown(command))
+            return
+        effects = gang.command(command, self.now_s())
+        run = self._runs.get(command.job_id)
+        if run is not None:
+            self.do(run, effects)
+        else:  # over: all it has to say is how it ended
+            self._report_all(effects)
+
+    def _launch(self, command: LaunchGang) -> None:
+        try:
+            folder = self._folder(command)
+        except (OSError, ValueError) as error:
+            self.report(_not_launched(command, str(error)))
+            return
+        checkpoints = str(folder / "checkpoints")
+        stage = Stage(command.job_id, command.spec, command.total_steps, checkpoints, self.bindings)
+        first, patience = next_worker(folder), self._options.patience
+        gang: Choreography
+        if command.spec.elasticity is Elasticity.RESTART:
+            gang = RestartGang(stage, first, _find_port, patience)
+        else:
+            gang = Gang(stage, first, self._saved_steps.get(command.job_id, 0), patience)
+        self._gangs.pop(command.job_id, None)
+        self._gangs[command.job_id] = gang
+        run = Run(command.job_id, command.job_id, command.spec, gang, folder, self.bindings)
+        self.begin_run(run, gang.command(command, self.now_s()))
+
+    def _folder(self, command: LaunchGang) -> Path:
+        """The job's folder, made if need be. Raises OSError or ValueError with what to do about it."""
+        unknown = [device for device in command.devices if device not in self.bindings]
+        if unknown:
+            raise ValueError(f"device {unknown[0]!r} is not one of this machine's; see `swell nodes`")
+        folder = job_folder(self._options.state_dir, command.job_id)
+        (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+        return folder
+
+    # ------------------------------------------------------------ workers
+    def _hear_worker(self, run: Run, worker: int, link: LineLink, line: bytes) -> None:
+        try:
+            message = _from_worker(line)
+        except msgspec.DecodeError as error:
+            log.warning("worker %s of %s said what is no message: %s", worker, run.key, error)
+            link.close()
+            return
+        self.do(run, run.director.said(worker, message, self.now_s()))
+
+    def _lose_worker_link(self, run: Run, worker: int, link: LineLink) -> None:
+        """Closed is not dead; but if it is dead, all its words have now been heard."""
+        if worker in run.exits:
+            self._tell_exit(run, worker)
+
+    def _worker_forked(self, key: str, pid: int) -> None:
+        run, worker = self._find(key)
+        if run is not None:
+            self.do(run, run.director.forked(worker, pid, self.now_s()))
+
+    def _worker_exited(self, key: str, status: int, message: str) -> None:
+        run, worker = self._find(key)
+        if run is None:
+            return
+        run.exits[worker] = (status, message)
+        link = run.links.get(worker)
+        if link is None or not link.is_open:
+            self._tell_exit(run, worker)
+        else:
+            asyncio.get_running_loop().call_later(DRAIN_S, self._tell_exit, run, worker)
+
+    def _tell_exit(self, run: Run, worker: int) -> None:
+        status, message = run.exits.pop(worker, (None, ""))
+        if status is None:
+            return  # told already, when its line closed
+        run.live.discard(worker)
+        if (link := run.links.pop(worker, None)) is not None:
+            link.close()
+        tail = message or (read_tail(run.log_path(worker)) if status else "")
+        self.do(run, run.director.exited(worker, status, tail, self.now_s()))
+
+    def _find(self, key: str) -> tuple[Run | None, int]:
+        run_key, _, worker = key.rpartition("/")
+        return self._runs.get(run_key), int(worker)
+
+    # ------------------------------------------------------------ doing what a choreography says
+    def begin_run(self, run: Run, effects: Iterable[Effect]) -> None:
+        self._runs[run.key] = run
+        self.do(run, effects)
+
+    def do(self, run: Run, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Spawn():
+                    run.live.add(effect.worker)
+                    self._nursery.fork(run.fork(effect, self._options.call, self._address))
+                case Send(worker, message):
+                    if (link := run.links.get(worker)) is not None:
+                        link.send(message)
+                case Kill(worker, number):
+                    self._nursery.signal(f"{run.key}/{worker}", number)
+                case Report(event):
+                    self.report(event)
+        if run.director.is_over and self._runs.get(run.key) is run:
+            self._end_run(run)
+
+    def _end_run(self, run: Run) -> None:
+        del self._runs[run.key]
+        if isinstance(run.director, Gang):
+            self._saved_steps[run.job_id] = run.director.saved_steps
+        self._trials.ended(run)
+        over = [job_id for job_id, gang in self._gangs.items() if gang.is_over]
+        for job_id in over[:-NUM_REMEMBERED]:
+            del self._gangs[job_id]
+
+    def _report_all(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Report):
+                self.report(effect.event)
+
+    def report(self, event: AnyEvent) -> None:
+        """Choreographies live by a clock that never jumps; the daemon's is the calendar's."""
+        self._outbox.add(msgspec.structs.replace(event, at_s=time.time()))
+
+
+def _unknown(command: GangCommand) -> AnyEvent:
+    """There is no such gang: a stop has what it wants, anything else has lost its gang."""
+    outcome = Outcome.STOPPED if isinstance(command, StopGang) else Outcome.LOST
+    return GangEnded(
+        at_s=0.0,
+        job_id=command.job_id,
+        generation=command.generation,
+        outcome=outcome,
+        steps=0,
+        message="" if outcome is Outcome.STOPPED else "the agent knows no such gang",
+    )
+
+
+def _not_launched(command: LaunchGang, why: str) -> AnyEvent:
+    return GangEnded(
+        at_s=0.0,
+        job_id=command.job_id,
+        generation=command.generation,
+        outcome=Outcome.FAILED,
+        steps=0,
+        message=f"job {command.job_id!r} cannot be started: {why}",
+    )
+
+
+def _find_port() -> int:
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port

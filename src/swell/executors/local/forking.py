@@ -1,0 +1,55 @@
+"""What the agent and its zygote say to each other: JSON lines over a socket pair."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    pass
+
+
+# ---------------------------------------------------------------- agent -> zygote
+class Fork(Note, frozen=True, kw_only=True):
+    """A new worker, named `key`. Answered by `Forked`, or by `Exited` alone if it could not be."""
+
+    key: str
+    environ: dict[str, str]  #: added to the zygote's own
+    workdir: str
+    log_path: str  #: stdout and stderr are appended to it
+    call: str  #: `package.module:function`, called with `entry` and `args`
+    entry: str
+    args: tuple[str, ...]
+
+
+class Signal(Note, frozen=True, kw_only=True):
+    """To a worker; SIGKILL goes to its whole process group. No effect on one that is gone."""
+
+    key: str
+    signal: int
+
+
+Request = Fork | Signal
+
+
+# ---------------------------------------------------------------- zygote -> agent
+class Warm(Note, frozen=True, kw_only=True):
+    """Everything is imported; forks are quick from now on."""
+
+    pid: int
+    import_s: float
+
+
+class Forked(Note, frozen=True, kw_only=True):
+    key: str
+    pid: int
+
+
+class Exited(Note, frozen=True, kw_only=True):
+    """The process is gone, and whatever was left in its process group has got SIGKILL."""
+
+    key: str
+    status: int  #: exit code, or minus the signal
+
+
+Answer = Warm | Forked | Exited

@@ -1,0 +1,151 @@
+"""Start the agent's process, find one that runs, end one for good."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from swell.executors.local.agent import (
+    DEFAULT_CALL,
+    DEFAULT_PRELOAD,
+    address_path,
+    lock_path,
+    read_address,
+    try_lock,
+)
+from swell.executors.local.logs import read_tail
+from swell.executors.local.protocol import Address
+
+MODULE = "swell.executors.local.agent"
+#: An agent needs half a second; a machine under load more, and one whose workers are still dying too.
+START_S = 30.0
+#: From SIGTERM until every process of an agent must be gone.
+STOP_S = 15.0
+POLL_S = 0.01
+
+
+class AgentError(RuntimeError):
+    """The agent could not be started, reached or ended; the text says where to look."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """What an agent is started with; one that runs keeps what it has."""
+
+    state_dir: Path
+    preload: Sequence[str] = DEFAULT_PRELOAD
+    call: str = DEFAULT_CALL
+
+
+def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
+    """A process of its own session, so that nothing that ends the daemon ends it."""
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        MODULE,
+        "--state",
+        str(settings.state_dir),
+        "--call",
+        settings.call,
+    ]
+    for module in settings.preload:
+        command += ["--preload", module]
+    with (settings.state_dir / "agent.log").open("ab") as log:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+
+
+def await_address(settings: AgentSettings, process: subprocess.Popen[bytes]) -> Address:
+    """Where the new agent listens.
+
+    Raises:
+        AgentError: it ended, or did not begin in time.
+    """
+    deadline_s = time.monotonic() + START_S
+    while True:
+        address = read_address(settings.state_dir)
+        if address is not None and address.pid == process.pid:
+            return address
+        log = settings.state_dir / "agent.log"
+        if process.poll() is not None:
+            raise AgentError(
+                f"the agent ended with status {process.returncode}; {log} ends:\n{read_tail(log)}"
+            )
+        if time.monotonic() > deadline_s:
+            process.kill()
+            raise AgentError(f"the agent did not begin within {START_S:g} s; see {log}")
+        time.sleep(POLL_S)
+
+
+def find_agent(state_dir: Path) -> Address | None:
+    """A live agent of this state folder, or None. A number that another process has now is no agent."""
+    address = read_address(state_dir)
+    if address is None or not is_agent(address.pid, state_dir):
+        return None
+    return address
+
+
+def is_agent(pid: int, state_dir: Path) -> bool:
+    try:
+        process = psutil.Process(pid)
+        command = process.cmdline()
+        is_zombie = process.status() == psutil.STATUS_ZOMBIE
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
+    return MODULE in command and str(state_dir.resolve()) in command and not is_zombie
+
+
+def stop_agent(state_dir: Path, limit_s: float = STOP_S) -> bool:
+    """End the agent of this folder, its zygote and its workers, and wait until all are gone.
+
+    For when no daemon is there to ask it. Returns False if there was no agent.
+
+    Raises:
+        AgentError: something is still there after `limit_s`.
+    """
+    state_dir = state_dir.resolve()
+    address = find_agent(state_dir)
+    if address is None:
+        await_all_gone(state_dir, limit_s)
+        return False
+    deadline_s = time.monotonic() + limit_s / 2
+    os.kill(address.pid, signal.SIGTERM)
+    while is_agent(address.pid, state_dir) and time.monotonic() < deadline_s:
+        time.sleep(POLL_S)
+    if is_agent(address.pid, state_dir):
+        os.kill(address.pid, signal.SIGKILL)
+    await_all_gone(state_dir, limit_s / 2)
+    address_path(state_dir).unlink(missing_ok=True)
+    return True
+
+
+def await_all_gone(state_dir: Path, limit_s: float) -> None:
+    """Wait for the lock that the agent, its zygote and all its workers hold together.
+
+    Raises:
+        AgentError: somebody holds it longer.
+    """
+    if not lock_path(state_dir).exists():
+        return
+    descriptor = os.open(lock_path(state_dir), os.O_RDWR | os.O_CLOEXEC)
+    try:
+        deadline_s = time.monotonic() + limit_s
+        while not try_lock(descriptor):
+            if time.monotonic() > deadline_s:
+                raise AgentError(
+                    f"processes of {state_dir} are still there after {limit_s:g} s; "
+                    f"`fuser {lock_path(state_dir)}` names them"
+                )
+            time.sleep(POLL_S)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,125 @@
+"""What the daemon's end remembers, so that nothing is lost when the line breaks or the agent dies."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from swell.executors.local.protocol import ExecutorCommand, Inventory, Perform, Told
+from swell.model.command import LaunchGang, ProfileJob
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangSuspended,
+    JobProfiled,
+    Outcome,
+    ProfilingFailed,
+    StepsReported,
+)
+
+
+@dataclass(slots=True)
+class KnownGang:
+    generation: int
+    steps: int = 0
+
+
+class Ledger:
+    """Commands not yet taken, events not yet journaled, gangs and trial runs under way. No I/O."""
+
+    def __init__(self) -> None:
+        self.gangs: dict[str, KnownGang] = {}
+        self._boot_id = ""
+        self._num_ordered = 0
+        self._untaken: deque[Perform] = deque()
+        self._trials: dict[str, ProfileJob] = {}
+        self._newest_heard = 0
+        self._num_delivered = 0
+        self._num_before_last_call = 0
+        self._num_acknowledged = 0
+
+    # ------------------------------------------------------------ commands
+    def order(self, command: ExecutorCommand) -> Perform:
+        self._num_ordered += 1
+        message = Perform(number=self._num_ordered, command=command)
+        self._untaken.append(message)
+        if isinstance(command, ProfileJob):
+            self._trials[command.job_id] = command
+        else:
+            known = self.gangs.get(command.job_id)
+            if known is not None:
+                known.generation = max(known.generation, command.generation)
+            elif isinstance(command, LaunchGang):
+                self.gangs[command.job_id] = KnownGang(command.generation)
+        return message
+
+    def note_performed(self, number: int) -> None:
+        while self._untaken and self._untaken[0].number <= number:
+            self._untaken.popleft()
+
+    # ------------------------------------------------------------ events
+    def is_news(self, told: Told) -> bool:
+        """False for an event that came before, on an earlier line to the same agent."""
+        if told.number <= self._newest_heard:
+            return False
+        self._newest_heard = told.number
+        self._note(told.event)
+        return True
+
+    def note_delivered(self, number: int) -> None:
+        self._num_delivered = max(self._num_delivered, number)
+
+    def handled(self) -> int | None:
+        """Up to which event to acknowledge, now that the head has ended a turn; None: nothing new."""
+        number, self._num_before_last_call = self._num_before_last_call, self._num_delivered
+        if number <= self._num_acknowledged:
+            return None
+        self._num_acknowledged = number
+        return number
+
+    def _note(self, event: AnyEvent) -> None:
+        if isinstance(event, GangEnded | GangSuspended):
+            known = self.gangs.get(event.job_id)
+            if known is not None and event.generation >= known.generation:
+                del self.gangs[event.job_id]
+        elif isinstance(event, JobProfiled | ProfilingFailed):
+            self._trials.pop(event.job_id, None)
+        elif isinstance(event, StepsReported) and (known := self.gangs.get(event.job_id)) is not None:
+            known.steps = event.steps
+
+    # ------------------------------------------------------------ a new line
+    def reconcile(self, inventory: Inventory) -> tuple[list[AnyEvent], list[Perform]]:
+        """Gangs that died with an earlier agent, and the commands to say again, in order."""
+        lost: list[AnyEvent] = []
+        if inventory.boot_id != self._boot_id:
+            lost = self._begin_boot(inventory)
+        self.note_performed(inventory.num_performed)
+        for gang in inventory.gangs:
+            self.gangs.setdefault(gang.job_id, KnownGang(gang.generation, gang.steps))
+        return lost, list(self._untaken)
+
+    def _begin_boot(self, inventory: Inventory) -> list[AnyEvent]:
+        is_first = not self._boot_id
+        self._boot_id = inventory.boot_id
+        self._newest_heard = self._num_delivered = self._num_before_last_call = self._num_acknowledged = 0
+        if is_first:
+            return []
+        launches = {m.command.job_id for m in self._untaken if isinstance(m.command, LaunchGang)}
+        gone = [job_id for job_id in self.gangs if job_id not in launches]
+        self._untaken = deque(m for m in self._untaken if m.command.job_id not in gone)
+        ordered = {message.command.job_id for message in self._untaken}
+        for job_id, command in self._trials.items():
+            if job_id not in ordered:
+                self._num_ordered += 1
+                self._untaken.append(Perform(number=self._num_ordered, command=command))
+        return [self._lost(job_id, self.gangs.pop(job_id)) for job_id in gone]
+
+    def _lost(self, job_id: str, known: KnownGang) -> AnyEvent:
+        return GangEnded(
+            at_s=0.0,
+            job_id=job_id,
+            generation=known.generation,
+            outcome=Outcome.LOST,
+            steps=known.steps,
+            message="the agent was killed, and its workers with it",
+        )

@@ -1,0 +1,261 @@
+"""The daemon's end: an executor that talks to the agent from a thread of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import selectors
+import socket
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from swell.executors.local.agent import DEFAULT_CALL, DEFAULT_PRELOAD
+from swell.executors.local.devices import LocalNode
+from swell.executors.local.launch import (
+    AgentError,
+    AgentSettings,
+    await_address,
+    find_agent,
+    start_agent,
+    stop_agent,
+)
+from swell.executors.local.ledger import Ledger
+from swell.executors.local.protocol import (
+    Acknowledge,
+    Address,
+    Attach,
+    FromAgent,
+    Inventory,
+    Performed,
+    ShutDown,
+    Told,
+)
+from swell.model.command import AnyCommand, WakeAt
+from swell.model.event import AnyEvent
+
+log = logging.getLogger("swell.link")
+
+CONNECT_S = 5.0
+#: A lost line is found again at once; one that cannot be is tried again after this.
+RETRY_S = 0.05
+FIND_S = 20.0
+LOOPBACK = "127.0.0.1"
+
+_decode = msgspec.json.Decoder(FromAgent).decode
+
+
+class LocalExecutor:
+    """Real processes on this machine. Thread-safe; nothing but `start`, `close` and `shut_down` waits."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        nodes: Sequence[LocalNode],
+        preload: Sequence[str] = (),
+        *,
+        base_preload: Sequence[str] = DEFAULT_PRELOAD,
+        call: str = DEFAULT_CALL,
+    ) -> None:
+        """`preload`: modules that workers find imported, beside torch. Both only matter to a new agent."""
+        self._settings = AgentSettings(
+            state_dir=state_dir.resolve(), preload=(*base_preload, *preload), call=call
+        )
+        self._bindings = {name: binding for node in nodes for name, binding in node.bindings.items()}
+        self._session = secrets.token_hex(8)
+        self._deliver: Callable[[AnyEvent], None] = lambda event: None
+        self._ledger = Ledger()
+        self._lock = threading.Lock()
+        self._wake_read, self._wake_write = socket.socketpair()
+        self._wake_read.setblocking(False)
+        self._wake_write.setblocking(False)
+        self._to_send: deque[msgspec.Struct] = deque()
+        self._socket: socket.socket | None = None
+        self._received = b""
+        self._early: list[bytes] = []  #: came with the inventory
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+        self._is_closing = False
+
+    # ------------------------------------------------------------ any thread
+    def start(self, deliver: Callable[[AnyEvent], None]) -> frozenset[str]:
+        """Begin, or adopt what runs. Returns the jobs whose gangs live, or whose end is yet to be told.
+
+        Raises:
+            AgentError: no agent could be started.
+        """
+        self._deliver = deliver
+        self._settings.state_dir.mkdir(parents=True, exist_ok=True)
+        inventory = self._find_agent()
+        self._thread = threading.Thread(target=self._run, name="swell-link", daemon=True)
+        self._thread.start()
+        return frozenset({gang.job_id for gang in inventory.gangs} | set(inventory.untold))
+
+    def perform(self, command: AnyCommand) -> None:
+        """Begin it; what comes of it is delivered. Waits for nothing."""
+        if isinstance(command, WakeAt):
+            raise TypeError("time is not an executor's affair: WakeAt is for the world's clock")
+        with self._lock:
+            self._to_send.append(self._ledger.order(command))
+        self._wake()
+
+    def acknowledge(self) -> None:
+        """All that was delivered and handled so far is in the journal.
+
+        What was delivered since the call before may still wait to be handled: it is acknowledged with the
+        next call.
+        """
+        with self._lock:
+            number = self._ledger.handled()
+            if number is not None:
+                self._to_send.append(Acknowledge(number=number))
+        self._wake()
+
+    @property
+    def gangs(self) -> frozenset[str]:
+        """Jobs that have a gang, as far as this executor was told."""
+        with self._lock:
+            return frozenset(self._ledger.gangs)
+
+    def close(self) -> None:
+        """Let go of the agent: it and its workers live on, until another executor adopts them."""
+        self._is_closing = True
+        self._wake()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def shut_down(self) -> None:
+        """End every process, and wait until all are gone.
+
+        Raises:
+            AgentError: some would not go.
+        """
+        with self._lock:
+            self._to_send.append(ShutDown())
+        self.close()
+        stop_agent(self._settings.state_dir)
+        if self._process is not None:
+            self._process.wait()
+
+    # ------------------------------------------------------------ the thread
+    def _run(self) -> None:
+        while not self._is_closing:
+            try:
+                if self._socket is None:
+                    self._find_agent()
+                self._converse()
+            except (OSError, AgentError, msgspec.DecodeError) as error:
+                if not self._is_closing:
+                    log.warning("lost the agent (%s); looking for it", error)
+                self._hang_up()
+        with contextlib.suppress(OSError, BlockingIOError):  # the last orders, if anybody listens
+            self._send_all()
+
+    def _converse(self) -> None:
+        """Until the line breaks, or this executor closes."""
+        assert self._socket is not None  # noqa: S101 - the caller connected
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ)
+            selector.register(self._wake_read, selectors.EVENT_READ)
+            early, self._early = self._early, []
+            for line in early:
+                self._hear(line)
+            while not self._is_closing:
+                self._send_all()
+                ready = {key.fileobj for key, _ in selector.select()}
+                if self._wake_read in ready:
+                    self._wake_read.recv(4096)
+                if self._socket in ready:
+                    for line in self._read_lines():
+                        self._hear(line)
+
+    def _send_all(self) -> None:
+        while self._socket is not None:
+            with self._lock:
+                if not self._to_send:
+                    return
+                message = self._to_send.popleft()
+            self._socket.sendall(msgspec.json.encode(message) + b"\n")
+
+    def _hear(self, line: bytes) -> None:
+        message = _decode(line)
+        with self._lock:
+            if isinstance(message, Performed):
+                self._ledger.note_performed(message.number)
+            is_news = isinstance(message, Told) and self._ledger.is_news(message)
+        if isinstance(message, Told) and is_news:
+            self._deliver(message.event)
+            with self._lock:
+                self._ledger.note_delivered(message.number)
+
+    # ------------------------------------------------------------ finding the agent
+    def _find_agent(self) -> Inventory:
+        """Tries for a while: an agent that was just killed may still look alive. Raises AgentError."""
+        deadline_s = time.monotonic() + FIND_S
+        while True:
+            try:
+                return self._connect()
+            except OSError as error:
+                self._hang_up()
+                if time.monotonic() > deadline_s or self._is_closing:
+                    raise AgentError(f"the agent does not answer: {error}") from error
+                time.sleep(RETRY_S)
+
+    def _connect(self) -> Inventory:
+        """To the agent that runs, or to a new one; says again what may have been lost."""
+        address = find_agent(self._settings.state_dir)
+        if address is None:
+            if self._process is not None:
+                self._process.wait()
+            self._process = start_agent(self._settings)
+            address = await_address(self._settings, self._process)
+        inventory = self._attach(address)
+        with self._lock:
+            lost, again = self._ledger.reconcile(inventory)
+            kept = [message for message in self._to_send if isinstance(message, ShutDown)]
+            self._to_send = deque([*again, *kept])
+        for event in lost:
+            self._deliver(msgspec.structs.replace(event, at_s=time.time()))
+        return inventory
+
+    def _attach(self, address: Address) -> Inventory:
+        self._received = b""
+        self._socket = socket.create_connection((LOOPBACK, address.port), timeout=CONNECT_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        hello = Attach(token=address.token, session=self._session, bindings=self._bindings)
+        self._socket.sendall(msgspec.json.encode(hello) + b"\n")
+        lines: list[bytes] = []
+        while not lines:
+            lines = self._read_lines()
+        inventory = _decode(lines[0])
+        if not isinstance(inventory, Inventory):
+            raise AgentError(f"the agent began with {type(inventory).__name__}; it must begin with Inventory")
+        self._socket.settimeout(None)
+        self._early = lines[1:]
+        return inventory
+
+    def _read_lines(self) -> list[bytes]:
+        assert self._socket is not None  # noqa: S101 - called while connected
+        chunk = self._socket.recv(65536)
+        if not chunk:
+            raise ConnectionResetError("the agent closed the line")
+        *lines, self._received = (self._received + chunk).split(b"\n")
+        return lines
+
+    def _hang_up(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):  # it is awake already
+            self._wake_write.send(b"!")

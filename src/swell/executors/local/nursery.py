@@ -1,0 +1,174 @@
+"""The agent's side of its zygote: asks for forks, hears of deaths, and starts another if it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from swell.executors.local.forking import Answer, Fork, Forked, Signal, Warm
+from swell.executors.local.lines import LineLink
+from swell.executors.local.logs import read_tail
+from swell.executors.local.zygote import THREAD_VARIABLES
+
+#: Killed workers are reaped in milliseconds; a zygote that needs longer is stuck.
+REAP_S = 5.0
+
+_decode = msgspec.json.Decoder(Answer).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """Whom to tell."""
+
+    forked: Callable[[str, int], None]  #: key, pid
+    exited: Callable[[str, int, str], None]  #: key, status, message of the zygote ('' if it has none)
+
+
+class Nursery:
+    """Owns one zygote at a time. Every method is called in the agent's event loop."""
+
+    def __init__(self, preload: Sequence[str], log: Path, lock_fd: int, callbacks: Callbacks) -> None:
+        """`lock_fd` is inherited by the zygote and all workers: held by any, held by all."""
+        self._preload = preload
+        self._log = log
+        self._lock_fd = lock_fd
+        self._callbacks = callbacks
+        self._process: subprocess.Popen[bytes] | None = None
+        self._link: LineLink | None = None
+        self._waiting: list[Fork | Signal] = []  # the zygote's socket is not yet connected
+        self._pids: dict[str, int | None] = {}
+        self._is_warm = False
+        self._is_closing = False
+        self._is_empty = asyncio.Event()
+        self._is_buried = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    def start(self) -> None:
+        """Begin to import; forks asked for meanwhile happen when that is done."""
+        if self._process is not None or self._is_closing:
+            return
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        self._is_warm = False
+        command = [sys.executable, "-P", "-m", "swell.executors.local.zygote", str(theirs.fileno())]
+        environ = os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+        with theirs, self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [*command, str(os.getpid()), *self._preload],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environ,
+                pass_fds=(theirs.fileno(), self._lock_fd),
+            )
+        self._run(self._connect(ours))
+
+    def fork(self, request: Fork) -> None:
+        self._pids[request.key] = None
+        self._is_empty.clear()
+        self.start()
+        self._ask(request)
+
+    def signal(self, key: str, number: int) -> None:
+        if key in self._pids:
+            self._ask(Signal(key=key, signal=number))
+
+    async def shut_down(self) -> None:
+        """Kill every worker and the zygote; returns when all processes are gone."""
+        self._is_closing = True
+        for key in self._pids:
+            self.signal(key, signal.SIGKILL)
+        if self._process is None:
+            return
+        if self._pids and self._link is not None:
+            with contextlib.suppress(TimeoutError):  # a zygote that does not answer is killed all the same
+                await asyncio.wait_for(self._is_empty.wait(), REAP_S)
+        self._is_buried.clear()
+        self._process.kill()
+        await self._is_buried.wait()
+
+    # ------------------------------------------------------------ the zygote's socket
+    async def _connect(self, ours: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        _, link = await loop.create_connection(lambda: LineLink(self._hear, self._lose), sock=ours)
+        self._link = link
+        waiting, self._waiting = self._waiting, []
+        for request in waiting:
+            link.send(request)
+
+    def _ask(self, request: Fork | Signal) -> None:
+        if self._link is None:
+            self._waiting.append(request)
+        else:
+            self._link.send(request)
+
+    def _hear(self, link: LineLink, line: bytes) -> None:
+        answer = _decode(line)
+        if isinstance(answer, Warm):
+            self._is_warm = True
+        elif isinstance(answer, Forked):
+            self._pids[answer.key] = answer.pid
+            self._callbacks.forked(answer.key, answer.pid)
+        else:
+            self._pids.pop(answer.key, None)
+            if not self._pids:
+                self._is_empty.set()
+            self._callbacks.exited(answer.key, answer.status, "")
+
+    def _lose(self, link: LineLink) -> None:
+        self._link = None
+        self._run(self._bury())
+
+    async def _bury(self) -> None:
+        """The zygote is dead, and so are its workers in a moment: the kernel sees to that."""
+        process = self._process
+        assert process is not None  # noqa: S101 - its socket was open
+        process.kill()
+        await process_gone(process.pid)
+        process.wait()
+        orphans, self._pids, self._waiting = self._pids, {}, []
+        await asyncio.gather(*(process_gone(pid) for pid in orphans.values() if pid is not None))
+        self._process = None
+        was_warm = self._is_warm
+        self._is_empty.set()
+        self._is_buried.set()
+        if was_warm:
+            self.start()
+        why = "" if was_warm else f"workers cannot be started:\n{read_tail(self._log)}"
+        for key in orphans:
+            self._callbacks.exited(key, -signal.SIGKILL if was_warm else 1, why)
+
+    def _run(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def process_gone(pid: int) -> None:
+    """Wait until the process has ended (it may still be a zombie)."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    loop = asyncio.get_running_loop()
+    gone = asyncio.Event()
+    try:
+        loop.add_reader(descriptor, gone.set)
+        await gone.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)

@@ -1,0 +1,82 @@
+"""What was measured once is kept: profiles by script and request, all-reduce tables by kind of device."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from swell.model.command import ProfileJob
+from swell.model.job import JobSpec, Profile
+
+_AllreduceTable = dict[int, dict[int, float]]
+_Kept = TypeVar("_Kept")
+
+
+class ProfileCache:
+    """Files in one folder. A file that cannot be read is as good as none: it is measured again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def profile(self, command: ProfileJob) -> Profile | None:
+        path = self._profile_path(command)
+        return None if path is None else _read(path, Profile)
+
+    def keep_profile(self, command: ProfileJob, profile: Profile) -> None:
+        if (path := self._profile_path(command)) is not None:
+            _write(path, profile)
+
+    def table(self, kind: str) -> _AllreduceTable:
+        return _read(self._table_path(kind), _AllreduceTable) or {}
+
+    def keep_table(self, kind: str, table: _AllreduceTable) -> None:
+        _write(self._table_path(kind), table)
+
+    def _table_path(self, kind: str) -> Path:
+        return self._folder / f"allreduce-{hashlib.sha256(kind.encode()).hexdigest()[:16]}.json"
+
+    def _profile_path(self, command: ProfileJob) -> Path | None:
+        """None if the script's content cannot be known: then nothing is kept."""
+        source = find_source(command.spec)
+        if source is None:
+            return None
+        spec = command.spec
+        request = (
+            spec.entry,
+            spec.args,
+            spec.global_batch,
+            spec.devices_per_worker,
+            command.device_kind,
+            command.sizes,
+        )
+        digest = hashlib.sha256(source.read_bytes() + msgspec.json.encode(request)).hexdigest()
+        return self._folder / f"{digest}.json"
+
+
+def find_source(spec: JobSpec) -> Path | None:
+    """The file behind a script's path, or behind `package.module:function` in the job's folder."""
+    entry = Path(spec.workdir, spec.entry)
+    if entry.is_file():
+        return entry
+    module = Path(spec.workdir, *spec.entry.partition(":")[0].split("."))
+    candidates = (module.with_suffix(".py"), module / "__init__.py")
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _read(path: Path, kind: type[_Kept]) -> _Kept | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def _write(path: Path, value: object) -> None:
+    """A reader sees the old file or the new, never half of one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_bytes(msgspec.json.encode(value))
+    partial.replace(path)

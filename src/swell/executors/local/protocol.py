@@ -1,0 +1,86 @@
+"""What the daemon and its agent say to each other: JSON, one message a line, over loopback TCP.
+
+The daemon begins with `Attach`; the agent answers with `Inventory` and then tells every event that is not
+yet acknowledged. Both sides number what must not get lost, and say it again on a new line.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from swell.executors.local.devices import DeviceBinding
+from swell.model.command import LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang
+from swell.model.event import AnyEvent
+from swell.wire.messages import Hello
+
+ExecutorCommand = ProfileJob | LaunchGang | ResizeGang | SuspendGang | StopGang
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    pass
+
+
+# ---------------------------------------------------------------- daemon -> agent
+class Attach(Line, frozen=True, kw_only=True):
+    token: str
+    session: str  #: of the daemon's executor; its numbers of commands begin with 1
+    bindings: dict[str, DeviceBinding]
+
+
+class Perform(Line, frozen=True, kw_only=True):
+    number: int
+    command: ExecutorCommand
+
+
+class Acknowledge(Line, frozen=True, kw_only=True):
+    """Events up to this number are safe."""
+
+    number: int
+
+
+class ShutDown(Line, frozen=True, kw_only=True):
+    """End every process, then yourself."""
+
+
+ToAgent = Attach | Perform | Acknowledge | ShutDown
+FirstLine = Attach | Hello
+
+
+# ---------------------------------------------------------------- agent -> daemon
+class LiveGang(msgspec.Struct, frozen=True, kw_only=True):
+    job_id: str
+    generation: int
+    devices: tuple[str, ...]
+    pids: tuple[int, ...]
+    steps: int
+
+
+class Inventory(Line, frozen=True, kw_only=True):
+    boot_id: str  #: another one: another agent, which knows nothing of an earlier one's gangs
+    num_performed: int  #: commands of this session that have been taken
+    gangs: tuple[LiveGang, ...]
+    profiling: tuple[str, ...]  #: jobs whose trial run is under way, or waits
+    untold: tuple[str, ...]  #: jobs whose gang has ended and of which the daemon may not know
+
+
+class Told(Line, frozen=True, kw_only=True):
+    number: int
+    event: AnyEvent
+
+
+class Performed(Line, frozen=True, kw_only=True):
+    """Commands up to this number have been taken."""
+
+    number: int
+
+
+FromAgent = Inventory | Told | Performed
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """`agent.json`: where the agent listens, and what opens it. Only its owner can read it."""
+
+    port: int
+    pid: int
+    token: str
+    boot_id: str

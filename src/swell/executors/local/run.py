@@ -1,0 +1,70 @@
+"""One set of worker processes that the agent runs: a job's gang or a trial run."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from swell.executors.local.devices import DeviceBinding
+from swell.executors.local.effects import Effect, Spawn
+from swell.executors.local.forking import Fork
+from swell.executors.local.lines import LineLink
+from swell.model.job import Elasticity, JobSpec
+from swell.wire import environ
+from swell.wire.messages import FromWorker
+
+
+class Director(Protocol):
+    """What a choreography hears from its processes."""
+
+    @property
+    def devices(self) -> tuple[str, ...]: ...
+    @property
+    def is_over(self) -> bool: ...
+    def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]: ...
+    def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]: ...
+    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]: ...
+    def tick(self, now_s: float) -> Sequence[Effect]: ...
+
+
+@dataclass(slots=True)
+class Run:
+    """Its director, its folder, and the lines to its workers. The token opens this run and no other."""
+
+    key: str
+    job_id: str
+    spec: JobSpec
+    director: Director
+    folder: Path
+    bindings: dict[str, DeviceBinding]
+    token: str = field(default_factory=lambda: secrets.token_hex(16))
+    links: dict[int, LineLink] = field(default_factory=dict)
+    live: set[int] = field(default_factory=set)
+    exits: dict[int, tuple[int, str]] = field(default_factory=dict)  #: known, but the line is not yet drained
+
+    def log_path(self, worker: int) -> Path:
+        return self.folder / f"worker-{worker}.log"
+
+    def fork(self, spawn: Spawn, call: str, address: str) -> Fork:
+        """The request that starts this worker. Users' names and arguments are list items and values only."""
+        return Fork(
+            key=f"{self.key}/{spawn.worker}",
+            environ={**self._environ(spawn.worker, address, spawn.devices), **spawn.environ},
+            workdir=self.spec.workdir,
+            log_path=str(self.log_path(spawn.worker)),
+            call=call,
+            entry=self.spec.entry if spawn.entry is None else spawn.entry,
+            args=self.spec.args if spawn.entry is None else (),
+        )
+
+    def _environ(self, worker: int, address: str, devices: tuple[str, ...]) -> dict[str, str]:
+        variables = {environ.JOB_ID: self.job_id, "PYTHONUNBUFFERED": "1"}
+        if self.spec.elasticity is Elasticity.LIVE:
+            variables |= {environ.AGENT: address, environ.TOKEN: self.token, environ.WORKER: str(worker)}
+        gpus = [name for device in devices if (name := self.bindings[device].cuda) is not None]
+        if gpus:
+            variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+        return variables

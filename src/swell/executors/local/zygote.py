@@ -1,0 +1,162 @@
+"""Imports what workers need, once, and forks them.
+
+`python -m swell.executors.local.zygote FD PARENT MODULE...`: FD is its socket, PARENT its parent's pid.
+A forked worker starts in milliseconds and shares the imported pages. That is safe only while this
+process has a single thread, which it makes sure of before it serves its first request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import random
+import selectors
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from swell.executors.local.child import become_worker
+from swell.executors.local.forking import Answer, Exited, Fork, Forked, Request, Warm
+from swell.executors.local.kinship import die_with_parent
+
+#: One thread each, or importing numpy and torch starts pools that a fork would break.
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+_decode = msgspec.json.Decoder(Request).decode
+
+
+class ThreadsError(RuntimeError):
+    """An imported module started a thread: forking would copy its locks and not the thread."""
+
+
+class Zygote:
+    """Serves fork requests from one socket, and reports deaths."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._received = b""
+        self._pids: dict[str, int] = {}
+        self._wake_read, self._wake_write = socket.socketpair()
+        self._wake_read.setblocking(False)
+        self._wake_write.setblocking(False)
+
+    def serve(self) -> None:
+        """Until the agent hangs up. Returns in a worker never: it becomes the user's script."""
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)  # the wakeup below is what counts
+        signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
+        selector = selectors.DefaultSelector()
+        selector.register(self._channel, selectors.EVENT_READ)
+        selector.register(self._wake_read, selectors.EVENT_READ)
+        while True:
+            ready = {key.fileobj for key, _ in selector.select()}
+            if self._wake_read in ready:
+                self._wake_read.recv(4096)
+                self._reap()
+            if self._channel in ready:
+                chunk = self._channel.recv(65536)
+                if not chunk:
+                    return
+                self._received += chunk
+                *lines, self._received = self._received.split(b"\n")
+                for line in lines:
+                    self._obey(_decode(line))
+
+    def say(self, answer: Answer) -> None:
+        self._channel.sendall(msgspec.json.encode(answer) + b"\n")
+
+    def _obey(self, request: Request) -> None:
+        if isinstance(request, Fork):
+            self._fork(request)
+        elif (pid := self._pids.get(request.key)) is not None:
+            send_signal(pid, request.signal)
+
+    def _fork(self, request: Fork) -> None:
+        parent_pid = os.getpid()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            Path(request.log_path).write_text(f"no process could be started: {error}\n")
+            self.say(Exited(key=request.key, status=-signal.SIGKILL))
+            return
+        if pid == 0:
+            self._channel.close()
+            self._wake_read.close()
+            signal.set_wakeup_fd(-1)
+            self._wake_write.close()
+            become_worker(request, parent_pid)
+        with contextlib.suppress(PermissionError, ProcessLookupError):
+            os.setpgid(pid, pid)  # the worker does so too; whoever comes first
+        self._pids[request.key] = pid
+        self.say(Forked(key=request.key, pid=pid))
+
+    def _reap(self) -> None:
+        keys = {pid: key for key, pid in self._pids.items()}
+        while keys:
+            gone = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if gone is None:
+                return
+            # while it is a zombie its number cannot be given to another process
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(gone.si_pid, signal.SIGKILL)
+            _, status = os.waitpid(gone.si_pid, 0)
+            key = keys.pop(gone.si_pid, None)
+            if key is not None:
+                del self._pids[key]
+                self.say(Exited(key=key, status=os.waitstatus_to_exitcode(status)))
+
+
+def send_signal(pid: int, number: int) -> None:
+    """SIGKILL for all that the worker started; anything gentler is the worker's own affair to pass on."""
+    with contextlib.suppress(ProcessLookupError):
+        if number == signal.SIGKILL:
+            os.killpg(pid, number)
+        else:
+            os.kill(pid, number)
+
+
+def num_threads() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("Threads:"):
+            return int(line.split()[1])
+    raise RuntimeError("/proc/self/status does not tell the number of threads")
+
+
+def warm_up(modules: Sequence[str]) -> None:
+    """Import, and see that nothing runs beside this thread.
+
+    Raises:
+        ThreadsError: a module started a thread.
+    """
+    for name in modules:
+        importlib.import_module(name)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
+    if num_threads() > 1:
+        raise ThreadsError(
+            f"importing {', '.join(modules)} left {num_threads()} threads, and a process that has "
+            "more than one cannot be forked safely; take the module that starts them out of the preload"
+        )
+    gc.collect()
+    gc.freeze()  # collections in workers leave the shared pages alone
+    random.seed()
+
+
+def main() -> None:
+    descriptor, parent_pid, *modules = sys.argv[1:]
+    die_with_parent(int(parent_pid))
+    begun_s = time.monotonic()
+    zygote = Zygote(socket.socket(fileno=int(descriptor)))
+    warm_up(modules)
+    zygote.say(Warm(pid=os.getpid(), import_s=time.monotonic() - begun_s))
+    zygote.serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.executors.listening import Listener
+
+from swell.executors.local.devices import parse_devices
+from swell.executors.local.launch import stop_agent
+from swell.executors.local.link import LocalExecutor
+
+CALL = "tests.executors.fake_worker:run_entry"
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers find the fake ones."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+
+
+@pytest.fixture
+def new_executor(tmp_path: Path) -> Iterator[Callable[[], LocalExecutor]]:
+    """Executors of one state folder, with fake workers; nothing of theirs is left behind."""
+    made: list[LocalExecutor] = []
+
+    def make() -> LocalExecutor:
+        nodes = parse_devices("paced:8@400")
+        made.append(LocalExecutor(tmp_path / "state", nodes, base_preload=("msgspec",), call=CALL))
+        return made[-1]
+
+    yield make
+    for executor in made:
+        executor.close()
+    stop_agent(tmp_path / "state")
+
+
+@pytest.fixture
+def executor(new_executor: Callable[[], LocalExecutor]) -> LocalExecutor:
+    return new_executor()
+
+
+@pytest.fixture
+def listener(executor: LocalExecutor) -> Listener:
+    listener = Listener()
+    executor.start(listener.put)
+    return listener

@@ -1,0 +1,260 @@
+"""A worker without torch that keeps the protocol: an all-reduce is a line to rank 0 and a line back.
+
+`entry` is what it should do, `args` are `name=value` settings:
+    steps=N     meet the end condition after N steps
+    raise=N     raise after N steps
+    silent=1    stop saying Alive after the first step
+    boot_s=X    take so long before Ready
+    on=W        settings `raise`, `silent`, `boot_s` hold for worker number W and later ones only
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+import msgspec
+
+from swell.wire import environ
+from swell.wire import messages as m
+
+STEP_S = 0.01
+_decode = msgspec.json.Decoder(m.FromAgent).decode
+
+
+class PeerGoneError(Exception):
+    pass
+
+
+class Line:
+    """A socket of JSON lines, read one at a time."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.file = connection.makefile("rb")
+        self.lock = threading.Lock()
+
+    def say(self, message: object) -> None:
+        with self.lock:
+            self.connection.sendall(msgspec.json.encode(message) + b"\n")
+
+    def read(self) -> bytes:
+        return self.file.readline()
+
+
+class Worker:
+    def __init__(self, settings: dict[str, str]) -> None:
+        self.settings = settings
+        self.number = int(os.environ[environ.WORKER])
+        host, port = os.environ[environ.AGENT].split(":")
+        self.agent = Line(socket.create_connection((host, int(port))))
+        self.agent.say(m.Hello(token=os.environ[environ.TOKEN], worker=self.number, pid=os.getpid()))
+        welcome = _decode(self.agent.read())
+        assert isinstance(welcome, m.Welcome)
+        self.welcome = welcome
+        self.news = threading.Condition()
+        self.order: m.Regroup | m.Suspend | None = None
+        self.addresses: dict[int, str] = {}
+        self.is_silent = False
+        self.steps = 0
+        self.regroup: m.Regroup | None = None
+        self.peers: list[Line] = []
+        threading.Thread(target=self.listen, daemon=True).start()
+        threading.Thread(target=self.beat, daemon=True).start()
+
+    def setting(self, name: str) -> float:
+        is_meant = self.number >= int(self.settings.get("on", "0"))
+        return float(self.settings.get(name, "0")) if is_meant else 0.0
+
+    def listen(self) -> None:
+        while line := self.agent.read():
+            message = _decode(line)
+            with self.news:
+                if isinstance(message, m.Address):
+                    self.addresses[message.generation] = message.address
+                elif isinstance(message, m.Regroup | m.Suspend):
+                    self.order = message
+                self.news.notify_all()
+        os._exit(143)
+
+    def beat(self) -> None:
+        while not self.is_silent:
+            self.agent.say(m.Alive())
+            time.sleep(self.welcome.heartbeat_s)
+
+    # ------------------------------------------------------------ life
+    def run(self) -> None:
+        time.sleep(self.setting("boot_s"))
+        self.agent.say(m.Ready(grad_bytes=4000, state_bytes=8000, samples_per_epoch=640))
+        if self.welcome.mode == "profile":
+            measured = {size: size / 1000 for size in self.welcome.local_batches}
+            self.agent.say(
+                m.Profiled(compute_s=measured, grad_bytes=4000, state_bytes=8000, samples_per_epoch=640)
+            )
+            return
+        while not self.obey():
+            pass
+        if self.welcome.mode == "calibrate":
+            assert self.regroup is not None
+            if self.regroup.rank == 0:
+                self.agent.say(m.Calibrated(allreduce_s={1000: 0.001, 100_000: 0.01}))
+            return
+        self.train()
+
+    def train(self) -> None:
+        while self.steps < (self.welcome.total_steps or 10**9):
+            time.sleep(STEP_S)
+            try:
+                is_agreed = self.exchange(self.order is not None)
+            except (PeerGoneError, OSError):
+                self.part()
+                generation = self.regroup.generation if self.regroup else 0
+                self.agent.say(m.Broken(generation=generation, steps=self.steps, message="peer gone"))
+                while not self.obey():
+                    pass
+                continue
+            self.steps += 1
+            if self.setting("raise") and self.steps >= self.setting("raise"):
+                raise ZeroDivisionError("raised by the script")
+            self.is_silent = bool(self.setting("silent"))
+            if self.regroup and self.regroup.rank == 0 and self.steps % 5 == 1:
+                self.agent.say(
+                    m.Progress(
+                        generation=self.regroup.generation,
+                        steps=self.steps,
+                        num_workers=self.regroup.num_workers,
+                        step_s=STEP_S,
+                        loss=1 / self.steps,
+                    )
+                )
+            if is_agreed:
+                while not self.obey():
+                    pass
+        self.agent.say(m.Finished(steps=self.steps, loss=0.125, metrics={"accuracy": 0.75}))
+
+    def obey(self) -> bool:
+        with self.news:
+            self.news.wait_for(lambda: self.order is not None)
+            order, self.order = self.order, None
+        if isinstance(order, m.Suspend):
+            if self.regroup and self.regroup.rank == 0:
+                path = Path(self.welcome.checkpoint_dir, "latest")
+                try:
+                    path.write_text(str(self.steps))
+                except OSError as error:
+                    self.agent.say(m.SaveFailed(steps=self.steps, message=str(error)))
+                    return True
+                self.agent.say(m.Saved(steps=self.steps, path=str(path)))
+            self.leave(order.generation)
+        assert isinstance(order, m.Regroup)
+        if order.rank is None:
+            self.leave(order.generation)
+        try:
+            self.join(order)
+        except (PeerGoneError, OSError) as error:
+            self.part()
+            self.agent.say(m.JoinFailed(generation=order.generation, steps=self.steps, message=str(error)))
+            return False
+        return self.regroup is order
+
+    def leave(self, generation: int) -> None:
+        self.agent.say(m.Left(generation=generation))
+        os._exit(143)
+
+    # ------------------------------------------------------------ the group
+    def join(self, order: m.Regroup) -> None:
+        self.part()
+        self.regroup = None
+        latest = Path(self.welcome.checkpoint_dir, "latest")
+        if order.source is None and latest.exists():
+            self.steps = int(latest.read_text())
+        if order.rank == 0:
+            with socket.create_server(("127.0.0.1", 0)) as server:
+                self.agent.say(
+                    m.Bound(generation=order.generation, address=f"127.0.0.1:{server.getsockname()[1]}")
+                )
+                server.settimeout(0.02)
+                while len(self.peers) < order.num_workers - 1:
+                    if self.order is not None:
+                        return
+                    try:
+                        self.peers.append(Line(server.accept()[0]))
+                    except TimeoutError:
+                        continue
+        else:
+            with self.news:
+                self.news.wait_for(lambda: self.order is not None or order.generation in self.addresses)
+                if self.order is not None:
+                    return
+            host, port = self.addresses[order.generation].split(":")
+            self.peers = [Line(socket.create_connection((host, int(port))))]
+        self.regroup = order
+        self.exchange(False, order.rank == order.source)
+        self.agent.say(m.Joined(generation=order.generation, steps=self.steps))
+
+    def exchange(self, vote: bool, is_source: bool = False) -> bool:
+        """What all sent, to all; the source's steps, if there is one, become everybody's."""
+        assert self.regroup is not None
+        mine = {"vote": vote, "steps": self.steps if is_source else None}
+        if self.regroup.rank == 0:
+            said = [mine, *(self.hear(peer) for peer in self.peers)]
+            sources = [each["steps"] for each in said if each["steps"] is not None]
+            result = {"vote": all(each["vote"] for each in said), "steps": sources[0] if sources else None}
+            for peer in self.peers:
+                peer.say(result)
+        else:
+            self.peers[0].say(mine)
+            result = self.hear(self.peers[0])
+        if result["steps"] is not None:
+            self.steps = result["steps"]
+        return bool(result["vote"])
+
+    def hear(self, peer: Line) -> dict[str, object]:
+        line = peer.read()
+        if not line:
+            raise PeerGoneError("a peer closed its line")
+        return dict(json.loads(line))
+
+    def part(self) -> None:
+        for peer in self.peers:
+            peer.file.close()
+            peer.connection.close()
+        self.peers = []
+
+
+def run_entry(entry: str, args: list[str]) -> None:
+    """As `swell.train.runner.run_entry`."""
+    print(f"worker runs {entry} in {os.getcwd()}", flush=True)
+    if environ.AGENT not in os.environ:
+        run_plain(args)
+        return
+    if entry.endswith("dies_on_import.py"):
+        raise ImportError("no module named wonder")
+    if entry.endswith("never_elastic.py"):
+        return
+    worker = Worker(dict(arg.split("=", 1) for arg in args))
+    try:
+        worker.run()
+    except ZeroDivisionError:
+        traceback.print_exc()
+        worker.agent.say(m.Failed(message=traceback.format_exc()))
+        sys.exit(1)
+
+
+def run_plain(args: list[str]) -> None:
+    """A script that knows nothing of Swell: counts to `steps`, and keeps its count in a file."""
+    settings = dict(arg.split("=", 1) for arg in args)
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    print({name: os.environ[name] for name in names}, os.environ["TORCHELASTIC_RESTART_COUNT"], flush=True)
+    count = Path(f"count-{os.environ['RANK']}")
+    done = int(count.read_text()) if count.exists() else 0
+    while done < int(settings["steps"]):
+        time.sleep(STEP_S)
+        done += 1
+        count.write_text(str(done))

@@ -1,0 +1,48 @@
+"""What an executor delivered, and waiting for what it should deliver."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from swell.model.event import AnyEvent, Event
+
+Wanted = TypeVar("Wanted", bound=Event)
+LIMIT_S = 20.0
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.events: list[AnyEvent] = []
+        self._changed = threading.Condition()
+
+    def put(self, event: AnyEvent) -> None:
+        with self._changed:
+            self.events.append(event)
+            self._changed.notify_all()
+
+    def wait(self, kind: type[Wanted], generation: int | None = None, num: int = 1) -> Wanted:
+        """The `num`th event of this kind (and generation)."""
+
+        def find() -> list[Wanted]:
+            return [
+                event
+                for event in self.events
+                if isinstance(event, kind)
+                and (generation is None or getattr(event, "generation", None) == generation)
+            ]
+
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(find()) >= num, LIMIT_S), (
+                f"no {kind.__name__} of generation {generation}; came: {self.events}"
+            )
+            return find()[num - 1]
+
+
+def eventually(is_so: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
+    deadline_s = time.monotonic() + limit_s
+    while not is_so():
+        assert time.monotonic() < deadline_s, "it never came true"
+        time.sleep(0.01)
