@@ -91,7 +91,7 @@ def test_json_says_what_the_views_say(make_view) -> None:
 
 
 def test_the_path_of_sizes_leaves_out_pauses_and_repetitions() -> None:
-    assert path([(0.0, 8), (1.0, 4), (2.0, 4), (3.0, 0), (4.0, 4), (5.0, 8), (6.0, 0)]) == "8 > 4 > 8"
+    assert path([(0.0, 8), (1.0, 4), (2.0, 4), (3.0, 0), (4.0, 4), (5.0, 8), (6.0, 0)]) == "8→4→8"
     assert path([]) == ""
 
 
@@ -105,7 +105,7 @@ def printed(thing: object) -> str:
 def test_the_table_tells_each_job_s_story(make_view) -> None:
     views = [make_view(**KEPT), make_view("rush", **REJECTED, counter_offer_s=1060.0)]
     kept, refused = [line for line in printed(table({"cnn": PART}, views)).splitlines() if "strict" in line]
-    for word in ("40.0 s", "30.0 s", "yes", "4 > 8", "0.25 s", "97.0%", "accuracy>=0.9"):
+    for word in ("40.0 s", "30.0 s", "yes", "4→8", "0.25 s", "97.0% (>=90.0%)"):
         assert word in kept
     assert "refused; 60.0 s offered" in refused
 
@@ -122,9 +122,9 @@ def test_the_board_shows_devices_and_time_left(make_view) -> None:
 
 
 def test_changes_are_told_once(make_view) -> None:
-    queued = make_view("a", phase=Phase.QUEUED)
+    queued = make_view("a", phase=Phase.QUEUED, reason_code="profiling")
     running = make_view("a", phase=Phase.RUNNING, workers=4, steps=75)
-    assert changes([], [queued]) == ["a: queued"]
+    assert changes([], [queued]) == ["a: queued, profiling"]
     assert changes([queued], [running]) == ["a: running on 4 workers, 50% done"]
     assert changes([running], [running]) == []
     assert changes([running], [make_view("a")]) == ["a: succeeded"]

@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 
 import swell.demo
 from swell.demo.digits import digits
-from swell.demo.schedule import CAST, CNN, GRU, NUM_DEVICES, PACE_PER_S, TRANSFORMER, VAE, Part, Prompter
+from swell.demo.schedule import (
+    CAST,
+    CNN,
+    GRU,
+    NUM_DEVICES,
+    PACE_PER_S,
+    SECOND_TRY_SLACK_S,
+    TRANSFORMER,
+    VAE,
+    Part,
+    Prompter,
+)
 from swell.demo.text import sequences
 from swell.model.job import JobClass, Phase
 
@@ -101,13 +112,13 @@ def test_each_part_is_submitted_once_and_never_early(looks: list[float]) -> None
     assert all(before.at_s <= after.at_s for before, after in pairwise(submitted))
 
 
-def test_a_refused_part_comes_again_once_with_the_offered_deadline(make_view) -> None:
+def test_a_refused_part_comes_again_once_by_the_offer(make_view) -> None:
     (part,) = REFUSED
     prompter = Prompter([part], opened_s=1000.0)
     prompter.due(1000.0 + part.at_s, [])
     views = [make_view(part.name, phase=Phase.REJECTED, counter_offer_s=1077.0)]
     (again,) = prompter.due(1030.0, views)
-    assert (again.part.name, again.deadline_s) == (part.second_try, 1077.0)
+    assert (again.part.name, again.deadline_s) == (part.second_try, 1077.0 + SECOND_TRY_SLACK_S)
     assert prompter.due(1031.0, views) == []
     assert not prompter.is_over(views)
     assert prompter.is_over([*views, make_view(part.second_try)])

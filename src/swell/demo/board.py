@@ -35,7 +35,7 @@ def board(views: Sequence[JobView], num_devices: int, opened_s: float, now_s: fl
         made.add_row(
             view.name,
             str(view.job_class),
-            Text(str(view.phase), style=colour),
+            Text(_state(view), style=colour),
             Text(f"{'█' * len(view.devices):<{num_devices}} {view.workers or ''}", style=colour),
             f"{view.steps / view.total_steps:.0%}" if view.total_steps else "",
             "" if view.loss is None else f"{view.loss:.3f}",
@@ -52,13 +52,19 @@ def _time_left(view: JobView, now_s: float) -> str:
 
 
 def changes(before: Sequence[JobView], after: Sequence[JobView]) -> list[str]:
-    """A line for each job that is new, or whose phase or number of workers is another than before."""
-    known = {view.id: (view.phase, view.workers) for view in before}
-    return [_line(view) for view in after if known.get(view.id) != (view.phase, view.workers)]
+    """A line for each job that is new, or whose state or number of workers is another than before."""
+    known = {view.id: (_state(view), view.workers) for view in before}
+    return [_line(view) for view in after if known.get(view.id) != (_state(view), view.workers)]
 
 
 def _line(view: JobView) -> str:
     if view.phase.is_end or not view.workers:
-        return f"{view.name}: {view.phase}"
+        return f"{view.name}: {_state(view)}"
+    workers = "1 worker" if view.workers == 1 else f"{view.workers} workers"
     done = f", {view.steps / view.total_steps:.0%} done" if view.total_steps else ""
-    return f"{view.name}: {view.phase} on {view.workers} workers{done}"
+    return f"{view.name}: {view.phase} on {workers}{done}"
+
+
+def _state(view: JobView) -> str:
+    """The phase, and for a job that waits what for."""
+    return f"{view.phase}, {view.reason_code}" if view.phase is Phase.QUEUED else str(view.phase)

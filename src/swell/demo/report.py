@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from swell.demo.schedule import Part
-from swell.model.job import JobClass, Phase
+from swell.model.job import JobClass, MetricTarget, Phase
 from swell.model.view import JobView
 
 
@@ -83,8 +84,8 @@ def _job_json(view: JobView) -> dict[str, Any]:
 
 
 def table(parts: Mapping[str, Part], views: Sequence[JobView]) -> Table:
-    """For people. Times are seconds after the job's own submission."""
-    made = Table(title="What was promised and what came of it", title_justify="left")
+    """For people. Times are seconds after the job's own submission; bars stand in brackets."""
+    made = Table(title="What was promised and what came of it", title_justify="left", box=SIMPLE_HEAD)
     for heading in ("job", "class"):
         made.add_column(heading, no_wrap=True)
     for heading in ("deadline", "finished"):
@@ -92,27 +93,34 @@ def table(parts: Mapping[str, Part], views: Sequence[JobView]) -> Table:
     made.add_column("kept?")
     made.add_column("sizes")
     for heading in ("resizes", "lost in them", "loss", "accuracy"):
-        made.add_column(heading, justify="right", no_wrap=True)
-    made.add_column("must reach", no_wrap=True)
+        made.add_column(heading, justify="right")
     for view in views:
         made.add_row(*_cells(parts.get(view.name), view))
     return made
 
 
 def _cells(part: Part | None, view: JobView) -> tuple[str, ...]:
+    is_refused = view.phase is Phase.REJECTED
+    bar = None if part is None or is_refused else part.bar
     return (
         view.name,
         str(view.job_class),
         _after(view.deadline_s, view),
-        "" if view.phase is Phase.REJECTED else _after(view.finished_s, view),
+        "" if is_refused else _after(view.finished_s, view),
         _kept(view),
         path(view.sizes),
-        str(view.resizes),
-        f"{view.resize_pause_s:.2f} s",
-        _number(final_loss(view), ".3f"),
-        _number(final_accuracy(view), ".1%"),
-        "" if part is None or view.phase is Phase.REJECTED else str(part.bar),
+        "" if is_refused else str(view.resizes),
+        "" if is_refused else f"{view.resize_pause_s:.2f} s",
+        _learned(final_loss(view), ".3f", bar if bar and bar.name != "accuracy" else None),
+        _learned(final_accuracy(view), ".1%", bar if bar and bar.name == "accuracy" else None),
     )
+
+
+def _learned(value: float | None, form: str, bar: MetricTarget | None) -> str:
+    if value is None:
+        return ""
+    sign = "" if bar is None else ">=" if bar.at_least else "<="
+    return format(value, form) + (f" ({sign}{format(bar.value, form)})" if bar else "")
 
 
 def _after(at_s: float | None, view: JobView) -> str:
@@ -129,10 +137,6 @@ def _kept(view: JobView) -> str:
 
 
 def path(sizes: Sequence[tuple[float, int]]) -> str:
-    """The worker counts a job went through while it held any: 8 > 4 > 8."""
+    """The worker counts a job went through while it held any: 8→4→8."""
     counts = [workers for _, workers in sizes if workers > 0]
-    return " > ".join(str(now) for now, before in zip(counts, [0, *counts], strict=False) if now != before)
-
-
-def _number(value: float | None, form: str) -> str:
-    return "" if value is None else format(value, form)
+    return "→".join(str(now) for now, before in zip(counts, [0, *counts], strict=False) if now != before)

@@ -11,6 +11,8 @@ from swell.model.view import JobView
 NUM_DEVICES = 8
 PACE_PER_S = 160.0  #: samples a paced device takes each second
 PACED_DEVICES = f"paced:1x{NUM_DEVICES}@{PACE_PER_S:g}"  #: one node
+#: An offer is what could be promised at that instant. Others do not stand still, so a second try allows more.
+SECOND_TRY_SLACK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,7 @@ class Part:
     job_class: JobClass
     bar: MetricTarget  #: what the trained model must reach
     deadline_after_s: float | None = None  #: after its submission
-    second_try: str | None = None  #: if it is refused, submit it again with the offered deadline, so named
+    second_try: str | None = None  #: if it is refused, submit it again by the offer, under this name
 
     def work_device_s(self, pace_per_s: float) -> float:
         """Seconds the job takes on one paced device."""
@@ -87,7 +89,7 @@ CAST = (
         job_class=JobClass.STRICT,
         bar=_accuracy(0.94),
         deadline_after_s=9,
-        second_try="cnn-as-offered",
+        second_try="cnn-second-try",
     ),
     # 102 d-s. 1.90 to 1.97.
     Part(
@@ -163,7 +165,7 @@ class Prompter:
             part = self._may_be_refused.pop(view.name)
             if view.phase is Phase.REJECTED and view.counter_offer_s is not None and part.second_try:
                 again = replace(part, name=part.second_try, second_try=None)
-                tries.append(Submission(part=again, deadline_s=view.counter_offer_s))
+                tries.append(Submission(part=again, deadline_s=view.counter_offer_s + SECOND_TRY_SLACK_S))
         return tries
 
     def is_over(self, views: Sequence[JobView]) -> bool:
