@@ -244,6 +244,21 @@ def test_best_effort_jobs_get_one_each_the_shortest_first_then_the_best_use() ->
     assert workers == {1: [0, 0, 1], 2: [0, 1, 1], 4: [2, 1, 1], 6: [4, 1, 1]}
 
 
+def test_a_running_best_effort_job_is_stopped_for_a_clearly_shorter_one_only() -> None:
+    running = best_effort("running", {1: 1.0}, 30, held=1, start_cost=5.0)
+    for steps, workers in ((19, [0, 1]), (21, [1, 0])):
+        waiting = best_effort("waiting", {1: 1.0}, steps, start_cost=5.0)
+        assert ElasticFlow().decide(snapshot([running, waiting], 1)).workers.tolist() == workers
+
+
+def test_a_deadline_that_never_comes_is_kept_without_a_floor() -> None:
+    jobs = [strict("strict", {1: 1.0}, 5, np.inf), soft("soft", {1: 1.0}, 5, np.inf)]
+    answer = ElasticFlow().decide(snapshot(jobs, 2))
+    assert not answer.refusals
+    assert answer.workers.tolist() == [1, 1] and answer.floor.tolist() == [0, 0]
+    assert np.isfinite(answer.finish_s).all()
+
+
 def test_soft_jobs_come_after_promises_and_before_best_effort_even_if_late() -> None:
     jobs = [
         best_effort("best", {1: 1.0}, 1),

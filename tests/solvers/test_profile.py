@@ -109,15 +109,13 @@ def test_a_step_within_the_hold_is_taken_now() -> None:
     assert FreeProfile(4, 1).fill(13.0, 10.0, devices, rates, hold_s=5.0).levels.tolist() == [2]
 
 
-def test_capacity_can_be_set_aside_and_tried_on_a_copy() -> None:
+def test_what_is_tried_on_a_copy_does_not_count() -> None:
     profile = FreeProfile(4, 1)
-    profile.take(3, 5.0)
-    assert profile.free_now == 1
+    assert profile.fill(10.0, 5.0, *arrays(([3], [2.0]))) is not None
     trial = profile.copy()
     fill = trial.serve(7.0, *arrays(CURVES[0]))
     assert fill.starts_s.tolist() == [0.0, 5.0, 6.0] and fill.levels.tolist() == [1, 3]
-    assert (profile.free_now, trial.free_now) == (1, 0)
-    assert (free_at(profile, 5.5), free_at(trial, 5.5)) == (4, 0)
+    assert [(free_at(profile, at_s), free_at(trial, at_s)) for at_s in (1, 5.5)] == [(1, 0), (4, 0)]
 
 
 def test_work_that_never_fits_is_not_served() -> None:

@@ -16,22 +16,22 @@ class Board:
         self.tree = tree
         self.owners: list[str | None] = [None] * len(tree.devices)
         self.held: dict[str, set[int]] = {}  #: job -> positions
-        self._taken: Counter[Subtree] = Counter()
+        self.num_free_at = list(tree.sizes)  #: by number of subtree
 
     def copy(self) -> Self:
         """The same holdings, to try something on."""
         twin = type(self)(self.tree)
         twin.owners = list(self.owners)
         twin.held = {job: set(positions) for job, positions in self.held.items()}
-        twin._taken = Counter(self._taken)
+        twin.num_free_at = list(self.num_free_at)
         return twin
 
     @property
     def num_free(self) -> int:
-        return self.owners.count(None)
+        return self.num_free_at[0]
 
     def num_free_in(self, subtree: Subtree) -> int:
-        return subtree.size - self._taken[subtree]
+        return self.num_free_at[subtree.number]
 
     def is_free(self, position: int) -> bool:
         return self.owners[position] is None
@@ -44,10 +44,12 @@ class Board:
         for position in positions:
             self.owners[position] = job
             self.held.setdefault(job, set()).add(position)
-            self._taken.update(self.tree.leaves[position].lineage())
+            for number in self.tree.leaves[position].lineage:
+                self.num_free_at[number] -= 1
 
     def take_back(self, job: str, positions: Collection[int]) -> None:
         for position in positions:
             self.owners[position] = None
-            self._taken.subtract(self.tree.leaves[position].lineage())
+            for number in self.tree.leaves[position].lineage:
+                self.num_free_at[number] += 1
         self.held[job] = self.held[job].difference(positions)

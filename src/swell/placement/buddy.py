@@ -29,7 +29,7 @@ class BuddyPlacer:
     """
 
     def __init__(self) -> None:
-        self._cluster, self._tree = Cluster(), Tree()
+        self._cluster, self._tree = Cluster(), tree_of(Cluster())
 
     def place(
         self,
@@ -119,7 +119,7 @@ class _Placing:
         """Free blocks that make up `num_devices`, in the innermost home that has room for all."""
         sizes = _block_sizes(self.board.tree, num_devices)
         if len(sizes) == 1:
-            block = self._best_block(self.board, job, sizes[0], None)
+            block = self._best_block(job, sizes[0], None)
             return None if block is None else [block]
         own = self._own.get(job, ())
         homes = [home for home in self.board.tree.homes if self.board.num_free_in(home) >= num_devices]
@@ -135,7 +135,7 @@ class _Placing:
     def _blocks_in(self, home: Subtree, job: str, sizes: list[int]) -> list[Subtree] | None:
         blocks: list[Subtree] = []
         for size in sizes:
-            block = self._best_block(self.board, job, size, home)
+            block = self._best_block(job, size, home)
             if block is None:
                 break
             self.board.give(job, block.span)
@@ -144,18 +144,18 @@ class _Placing:
             self.board.take_back(job, block.span)
         return blocks if len(blocks) == len(sizes) else None
 
-    def _best_block(self, board: Board, job: str, size: int, home: Subtree | None) -> Subtree | None:
+    def _best_block(self, job: str, size: int, home: Subtree | None) -> Subtree | None:
         """The free block with most of the job's own devices, then in the most crowded surroundings."""
-        own = self._own.get(job, ())
+        own, num_free_at = self._own.get(job, ()), self.board.num_free_at
 
         def key(block: Subtree) -> tuple[int, list[int], int]:
-            free_around = [board.num_free_in(point) for point in block.lineage()]
+            free_around = [num_free_at[number] for number in block.lineage]
             return -_overlap(own, block), free_around, block.start
 
         free = (
             block
-            for block in board.tree.blocks.get(size, [])
-            if board.num_free_in(block) == size and (home is None or _is_in(block, home))
+            for block in self.board.tree.blocks.get(size, [])
+            if num_free_at[block.lineage[0]] == size and (home is None or _is_in(block, home))
         )
         return min(free, key=key, default=None)
 
@@ -175,7 +175,7 @@ class _Placing:
         Whoever is evicted holds less than `size` there and so needs smaller blocks: this ends. On
         aligned blocks of powers of two it succeeds too, for enough is free.
         """
-        target = self._best_block(self.board, job, size, None) or self._cheapest_target(job, size)
+        target = self._best_block(job, size, None) or self._cheapest_target(job, size)
         if target is None:
             return False
         homeless = self.board.jobs_in(target)

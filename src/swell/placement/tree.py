@@ -14,7 +14,7 @@ block reaches over one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from swell.model.cluster import Cluster, Node
@@ -26,8 +26,7 @@ class Subtree:
 
     start: int
     stop: int
-    parent: Subtree | None
-    depth: int  #: 0 is the whole cluster
+    lineage: tuple[int, ...]  #: numbers of itself, its parent, and so on up to the root
 
     @property
     def size(self) -> int:
@@ -38,20 +37,24 @@ class Subtree:
         """Positions of its devices."""
         return range(self.start, self.stop)
 
-    def lineage(self) -> Iterator[Subtree]:
-        """Itself, its parent, and so on up to the root."""
-        point: Subtree | None = self
-        while point is not None:
-            yield point
-            point = point.parent
+    @property
+    def number(self) -> int:
+        """Counts the subtrees of a tree from 0, which is the root."""
+        return self.lineage[0]
+
+    @property
+    def depth(self) -> int:
+        """0 is the whole cluster."""
+        return len(self.lineage) - 1
 
 
 @dataclass(eq=False, slots=True)
 class Tree:
-    """Positions are indices into `devices`."""
+    """Positions are indices into `devices`, numbers of subtrees into `sizes`."""
 
     devices: list[str] = field(default_factory=list)
     positions: dict[str, int] = field(default_factory=dict)
+    sizes: list[int] = field(default_factory=list)  #: devices of each subtree
     leaves: list[Subtree] = field(default_factory=list)  #: blocks of one, by position
     blocks: dict[int, list[Subtree]] = field(default_factory=dict)  #: by size, in order of position
     homes: list[Subtree] = field(default_factory=list)  #: all that is no block, innermost first
@@ -78,9 +81,15 @@ def tree_of(cluster: Cluster) -> Tree:
 
 
 def _grow(tree: Tree, parent: Subtree | None, start: int, stop: int) -> Subtree:
-    home = Subtree(start, stop, parent, 0 if parent is None else parent.depth + 1)
+    home = _add(tree, parent, start, stop)
     tree.homes.append(home)
     return home
+
+
+def _add(tree: Tree, parent: Subtree | None, start: int, stop: int) -> Subtree:
+    lineage = (len(tree.sizes), *(parent.lineage if parent is not None else ()))
+    tree.sizes.append(stop - start)
+    return Subtree(start, stop, lineage)
 
 
 def _grow_node(tree: Tree, rack: Subtree, start: int, node: Node) -> None:
@@ -101,7 +110,7 @@ def _grow_blocks(tree: Tree, home: Subtree) -> None:
 
 
 def _grow_block(tree: Tree, parent: Subtree, start: int, size: int) -> None:
-    block = Subtree(start, start + size, parent, parent.depth + 1)
+    block = _add(tree, parent, start, start + size)
     tree.blocks.setdefault(size, []).append(block)
     if size == 1:
         tree.leaves.append(block)

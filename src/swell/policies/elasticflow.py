@@ -109,8 +109,9 @@ def _queue(snapshot: Snapshot, levels: Levels, promises: Promises, refusals: Map
             late.append(row)
         else:
             soft[row] = fill
-    # A waiting job has its start still before it: so a running one is not stopped for one hardly shorter.
-    starts_s = np.where(snapshot.held_workers == 0, snapshot.start_cost_s, 0.0)
+    # A waiting job has its start before it, and a running one that is stopped would have to start again:
+    # so nobody is stopped for a job that is hardly shorter.
+    starts_s = np.where(snapshot.held_workers == 0, snapshot.start_cost_s, -snapshot.start_cost_s)
     with np.errstate(divide="ignore"):
         remaining_s = starts_s + snapshot.remaining_steps / levels.rates[:, 0]
     return Queue(list(promises.reserve), soft, late, by_key(snapshot, best_effort, remaining_s))
@@ -204,6 +205,8 @@ def _reasons(
             return wording.at_risk(has, until_s, end_s)
         if row in promises.reserve and has == 0:
             return wording.promise_can_wait(until_s, start_s)
+        if promises.reserve.get(row) is Reserve.NONE:
+            return wording.barely_keeps_promise(has, until_s)
         if row in promises.reserve:
             return wording.keeps_promise(has, int(floor[row]), until_s, float(saved_s[row]))
         if levels.num[row] == 0:

@@ -21,6 +21,12 @@ def keeps_promise(workers: int, floor: int, until_s: float, saved_s: float) -> R
     return Reason("boosted", f"has {_workers(workers)}: {floor} {keep} {promise}, {more}")
 
 
+def barely_keeps_promise(workers: int, until_s: float) -> Reason:
+    """A promised job whose reserve is used up."""
+    has = f"has {_workers(workers)}, as many as help and can be had"
+    return Reason("promised", f"{has}: {_promise(until_s)} still holds, with nothing to spare")
+
+
 def promise_can_wait(until_s: float, starts_s: float) -> Reason:
     return Reason("waiting", f"waits: {_promise(until_s)} needs no workers for {_seconds(starts_s)}")
 

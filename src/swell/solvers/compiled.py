@@ -23,4 +23,7 @@ def compiled(kernel: Kernel) -> Kernel:
     """`kernel` as machine code; it may use numbers, numpy arrays and loops, and call nothing of ours."""
     from numba import njit
 
-    return cast(Kernel, njit(cache=True)(kernel))
+    try:
+        return cast(Kernel, njit(cache=True)(kernel))
+    except RuntimeError:  # numba found no folder that it may keep machine code in
+        return cast(Kernel, njit(kernel))

@@ -67,10 +67,6 @@ class FreeProfile:
         twin.starts_s, twin.free = self.starts_s.copy(), self.free.copy()
         return twin
 
-    @property
-    def free_now(self) -> int:
-        return int(self.free[0])
-
     def fill(
         self, need: float, end_s: float, devices: IntArray, rates: FloatArray, hold_s: float = 0.0
     ) -> Fill | None:
@@ -110,10 +106,6 @@ class FreeProfile:
         taken = np.where(levels > 0, devices[levels - 1], 0)
         self.free[:end] -= taken
         return Fill(int(levels.max(initial=0)), self.starts_s[: end + 1].copy(), levels)
-
-    def take(self, num_devices: int, end_s: float) -> None:
-        """Take a constant number from now until `end_s`; the caller has seen that they are free."""
-        self.free[: self._split(end_s)] -= num_devices
 
     def _split(self, at_s: float) -> int:
         """Index of the segment that begins at `at_s`, which is made if need be."""
