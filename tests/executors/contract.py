@@ -11,6 +11,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+import psutil
 from tests.executors.listening import Listener, eventually
 
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
@@ -170,11 +171,11 @@ class ExecutorContract:
 
 
 def is_alive(pid: int) -> bool:
+    """Whether it runs: a zombie holds nothing but its number."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    return True
 
 
 __all__ = ["JOB", "ExecutorContract", "eventually", "is_alive", "launch", "resize"]

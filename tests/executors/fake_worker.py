@@ -3,9 +3,9 @@
 `entry` is what it should do, `args` are `name=value` settings:
     steps=N     meet the end condition after N steps
     raise=N     raise after N steps
-    silent=1    stop saying Alive after the first step
+    child=1     start a process of its own
     boot_s=X    take so long before Ready
-    on=W        settings `raise`, `silent`, `boot_s` hold for worker number W and later ones only
+    on=W        settings `raise`, `boot_s` hold for worker number W and later ones only
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -61,7 +62,6 @@ class Worker:
         self.news = threading.Condition()
         self.order: m.Regroup | m.Suspend | None = None
         self.addresses: dict[int, str] = {}
-        self.is_silent = False
         self.steps = 0
         self.regroup: m.Regroup | None = None
         self.peers: list[Line] = []
@@ -84,13 +84,16 @@ class Worker:
         os._exit(143)
 
     def beat(self) -> None:
-        while not self.is_silent:
+        while True:
             self.agent.say(m.Alive())
             time.sleep(self.welcome.heartbeat_s)
 
     # ------------------------------------------------------------ life
     def run(self) -> None:
         time.sleep(self.setting("boot_s"))
+        if self.setting("child"):
+            subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        Path(f"token-{os.getpid()}").write_text(os.environ[environ.TOKEN])
         self.agent.say(m.Ready(grad_bytes=4000, state_bytes=8000, samples_per_epoch=640))
         if self.welcome.mode == "profile":
             measured = {size: size / 1000 for size in self.welcome.local_batches}
@@ -122,7 +125,6 @@ class Worker:
             self.steps += 1
             if self.setting("raise") and self.steps >= self.setting("raise"):
                 raise ZeroDivisionError("raised by the script")
-            self.is_silent = bool(self.setting("silent"))
             if self.regroup and self.regroup.rank == 0 and self.steps % 5 == 1:
                 self.agent.say(
                     m.Progress(

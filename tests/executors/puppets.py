@@ -1,4 +1,4 @@
-"""A world without processes for a choreography: workers that keep the protocol, links that keep order, deaths.
+"""A world without processes for a choreography: workers that keep the protocol, links, and deaths.
 
 What a worker does is what `swell.wire.messages` says it does. Nothing happens by itself: a test moves
 messages, lets groups take steps, kills, and lets time pass, in any order it likes.

@@ -1,0 +1,247 @@
+"""Whoever is killed, whenever: nothing is lost that need not be, and no process is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+from tests.executors.contract import JOB, eventually, is_alive, launch, resize
+from tests.executors.listening import Listener
+from tests.executors.puppets import devices, make_spec
+
+from swell.executors.local.agent import address_path, read_address
+from swell.executors.local.launch import find_agent, stop_agent
+from swell.executors.local.link import LocalExecutor
+from swell.executors.local.protocol import Attach
+from swell.model.event import GangEnded, GangResized, GangStarted, Outcome, StepsReported
+from swell.model.job import JobSpec
+from swell.wire.messages import Hello
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def make_job(tmp_path: Path) -> Callable[..., JobSpec]:
+    def make(**args: object) -> JobSpec:
+        settings = tuple(f"{name}={value}" for name, value in args.items())
+        return make_spec(workdir=str(tmp_path), args=settings)
+
+    return make
+
+
+def zygote_of(state_dir: Path) -> psutil.Process:
+    address = read_address(state_dir)
+    assert address is not None
+    (zygote,) = psutil.Process(address.pid).children()
+    return zygote
+
+
+def test_training_goes_on_without_a_daemon_and_the_next_one_adopts_it(
+    new_executor: Callable[[], LocalExecutor], make_job: Callable[..., JobSpec]
+) -> None:
+    first, before = new_executor(), Listener()
+    assert first.start(before.put) == frozenset()
+    first.perform(launch(make_job, devices(0, 1)))
+    pids = before.wait(GangStarted).pids
+    first.close()
+    steps = max(event.steps for event in before.events)
+    second, after = new_executor(), Listener()
+    assert second.start(after.put) == {JOB}
+    assert after.wait(GangStarted).pids == pids  # it was never acknowledged
+    assert second.gangs == {JOB}
+    second.perform(resize(2, devices(0, 1, 2)))
+    resized = after.wait(GangResized, 2)
+    assert resized.pids[:2] == pids
+    assert resized.steps > steps
+
+
+def test_what_happens_while_no_daemon_is_there_is_told_to_the_next(
+    new_executor: Callable[[], LocalExecutor], make_job: Callable[..., JobSpec], state_dir: Path
+) -> None:
+    first, before = new_executor(), Listener()
+    first.start(before.put)
+    first.perform(launch(make_job, devices(0), steps=80))
+    (pid,) = before.wait(GangStarted).pids
+    first.close()
+    eventually(lambda: not is_alive(pid))
+    second, after = new_executor(), Listener()
+    eventually(lambda: (state_dir / "jobs" / JOB).exists())
+    assert second.start(after.put) == {JOB}
+    ended = after.wait(GangEnded)
+    assert (ended.outcome, ended.steps) == (Outcome.SUCCEEDED, 80)
+    assert len([event for event in after.events if isinstance(event, StepsReported)]) <= 4
+
+
+def test_acknowledged_events_are_not_told_again(
+    new_executor: Callable[[], LocalExecutor], make_job: Callable[..., JobSpec]
+) -> None:
+    first, before = new_executor(), Listener()
+    first.start(before.put)
+    first.perform(launch(make_job, devices(0), steps=20))
+    before.wait(GangEnded)
+    first.acknowledge()
+    first.acknowledge()  # now a turn has passed since the end was delivered
+    first.perform(launch(make_job, devices(0), generation=2))
+    before.wait(GangStarted, 2)
+    first.close()
+    second, after = new_executor(), Listener()
+    second.start(after.put)
+    after.wait(GangStarted, 2)
+    assert not [event for event in after.events if isinstance(event, GangEnded)]
+
+
+def test_a_broken_line_loses_and_repeats_nothing(
+    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec]
+) -> None:
+    executor.perform(launch(make_job, devices(0, 1)))
+    listener.wait(GangStarted)
+    for generation in range(2, 8):
+        assert executor._socket is not None
+        executor._socket.shutdown(socket.SHUT_RDWR)
+        executor.perform(resize(generation, devices(0, 1, 2) if generation % 2 else devices(0, 1)))
+        listener.wait(GangResized, generation)
+    resized = [event.generation for event in listener.events if isinstance(event, GangResized)]
+    assert resized == list(range(2, 8))
+
+
+def test_workers_die_with_a_killed_agent_and_their_gang_is_told_lost(
+    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], state_dir: Path
+) -> None:
+    executor.perform(launch(make_job, devices(0, 1)))
+    pids = listener.wait(GangStarted).pids
+    address = read_address(state_dir)
+    assert address is not None
+    zygote = zygote_of(state_dir).pid
+    os.kill(address.pid, signal.SIGKILL)
+    ended = listener.wait(GangEnded)
+    assert (ended.outcome, ended.generation) == (Outcome.LOST, 1)
+    assert not any(is_alive(pid) for pid in (*pids, zygote, address.pid))
+    executor.perform(launch(make_job, devices(0), generation=2))
+    assert listener.wait(GangStarted, 2).pids
+
+
+def test_workers_die_with_a_killed_zygote_and_another_takes_its_place(
+    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], state_dir: Path
+) -> None:
+    executor.perform(launch(make_job, devices(0, 1)))
+    pids = listener.wait(GangStarted).pids
+    zygote_of(state_dir).kill()
+    assert listener.wait(GangEnded).outcome is Outcome.LOST
+    assert not any(is_alive(pid) for pid in pids)
+    executor.perform(launch(make_job, devices(0), generation=2))
+    listener.wait(GangStarted, 2)
+
+
+def test_what_a_worker_started_dies_with_it(
+    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], tmp_path: Path
+) -> None:
+    executor.perform(launch(make_job, devices(0), child=1))
+    (pid,) = listener.wait(GangStarted).pids
+    (child,) = psutil.Process(pid).children()
+    os.kill(pid, signal.SIGKILL)
+    listener.wait(GangEnded)
+    eventually(lambda: not is_alive(child.pid))
+
+
+def test_a_worker_that_hangs_is_killed_and_called_lost(
+    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec]
+) -> None:
+    executor.perform(launch(make_job, devices(0)))
+    (pid,) = listener.wait(GangStarted).pids
+    os.kill(pid, signal.SIGSTOP)
+    ended = listener.wait(GangEnded)
+    assert ended.outcome is Outcome.LOST
+    assert "no sign of life" in ended.message
+
+
+def test_only_its_owner_can_read_the_token(
+    executor: LocalExecutor, listener: Listener, state_dir: Path
+) -> None:
+    assert address_path(state_dir).stat().st_mode & 0o777 == 0o600
+
+
+def test_without_the_right_token_the_line_is_closed_without_a_word(
+    executor: LocalExecutor, listener: Listener, state_dir: Path
+) -> None:
+    address = read_address(state_dir)
+    assert address is not None
+    for greeting in (
+        Attach(token="0" * 64, session="x", bindings={}),
+        Hello(token=address.token, worker=0, pid=1),  # the daemon's token opens no job
+        Hello(token="", worker=0, pid=1),
+    ):
+        assert say(address.port, msgspec.json.encode(greeting) + b"\n") == b""
+    assert say(address.port, b"GET / HTTP/1.1\r\n\r\n") == b""
+
+
+def test_a_job_has_a_token_that_no_other_job_takes(
+    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], state_dir: Path
+) -> None:
+    executor.perform(launch(make_job, devices(0)))
+    (pid,) = listener.wait(GangStarted).pids
+    environment = psutil.Process(pid)
+    address = read_address(state_dir)
+    assert address is not None
+    token = (state_dir.parent / f"token-{pid}").read_text()
+    assert environment.is_running()
+    for worker in (0, 1):  # here already; not of this job
+        assert (
+            say(address.port, msgspec.json.encode(Hello(token=token, worker=worker, pid=pid)) + b"\n") == b""
+        )
+
+
+def say(port: int, line: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(line)
+        return connection.recv(4096)
+
+
+def test_a_second_agent_is_refused_while_any_process_of_the_first_lives(
+    executor: LocalExecutor, listener: Listener, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (
+        "import sys; from pathlib import Path; from swell.executors.local import agent; "
+        "agent.hold_lock(Path(sys.argv[1]), wait_s=0.1)"
+    )
+    second = subprocess.run([sys.executable, "-c", code, str(state_dir)], capture_output=True, text=True)
+    assert second.returncode != 0
+    assert "in use by another agent" in second.stderr
+
+
+def test_an_agent_can_be_ended_without_a_daemon(
+    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], state_dir: Path
+) -> None:
+    executor.perform(launch(make_job, devices(0, 1)))
+    pids = listener.wait(GangStarted).pids
+    executor.close()
+    assert stop_agent(state_dir)
+    assert not any(is_alive(pid) for pid in pids)
+    assert find_agent(state_dir) is None
+    assert not address_path(state_dir).exists()
+    assert not stop_agent(state_dir)
+
+
+def test_a_number_that_belongs_to_another_process_is_not_taken_for_an_agent(state_dir: Path) -> None:
+    state_dir.mkdir()
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        address_path(state_dir).write_text(f'{{"port": 1, "pid": {other.pid}, "token": "t", "boot_id": "b"}}')
+        assert find_agent(state_dir) is None
+        assert not stop_agent(state_dir)
+        time.sleep(0.05)
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()

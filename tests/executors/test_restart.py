@@ -1,0 +1,135 @@
+"""Scripts that know nothing of Swell: stop and start, in torchrun's environment."""
+
+from __future__ import annotations
+
+import ast
+import signal
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.executors.contract import JOB, is_alive
+from tests.executors.listening import Listener
+from tests.executors.puppets import devices, make_spec, make_stage
+
+from swell.executors.local.effects import Kill, Report, Spawn
+from swell.executors.local.link import LocalExecutor
+from swell.executors.local.restart import RestartGang
+from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
+from swell.model.event import AnyEvent, GangEnded, GangResized, GangStarted, GangSuspended, Outcome
+from swell.model.job import Elasticity, EndCondition
+
+SPEC = make_spec(elasticity=Elasticity.RESTART, end=EndCondition())
+
+
+def launch(*numbers: int) -> LaunchGang:
+    return LaunchGang(job_id=JOB, generation=1, devices=devices(*numbers), spec=SPEC, total_steps=None)
+
+
+class Processes:
+    """Carries out what the gang says; a test decides when processes end."""
+
+    def __init__(self) -> None:
+        self.gang = RestartGang(make_stage(None), first_worker=0, find_port=lambda: 4711)
+        self.alive: dict[int, dict[str, str]] = {}
+        self.signals: list[tuple[int, int]] = []
+        self.events: list[AnyEvent] = []
+        self.now_s = 0.0
+
+    def command(self, command: LaunchGang | ResizeGang | SuspendGang | StopGang) -> None:
+        self.do(self.gang.command(command, self.now_s))
+
+    def do(self, effects: object) -> None:
+        for effect in effects:  # type: ignore[attr-defined]
+            if isinstance(effect, Spawn):
+                self.alive[effect.worker] = effect.environ
+                self.do(self.gang.forked(effect.worker, effect.worker + 100, self.now_s))
+            elif isinstance(effect, Kill):
+                self.signals.append((effect.worker, effect.signal))
+            elif isinstance(effect, Report):
+                self.events.append(effect.event)
+                if isinstance(effect.event, GangEnded | GangSuspended):
+                    assert not self.alive
+
+    def end(self, worker: int, status: int) -> None:
+        del self.alive[worker]
+        self.do(self.gang.exited(worker, status, "last words", self.now_s))
+
+
+def test_workers_get_what_torchrun_would_give_them() -> None:
+    processes = Processes()
+    processes.command(launch(0, 1))
+    assert [env["RANK"] for env in processes.alive.values()] == ["0", "1"]
+    assert processes.alive[1] == {
+        "RANK": "1",
+        "WORLD_SIZE": "2",
+        "LOCAL_RANK": "1",
+        "LOCAL_WORLD_SIZE": "2",
+        "GROUP_RANK": "0",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "4711",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "TORCHELASTIC_RUN_ID": "job-1",
+    }
+    assert isinstance(processes.events[0], GangStarted)
+
+
+def test_a_resize_stops_all_and_starts_all_even_if_they_exit_with_0() -> None:
+    processes = Processes()
+    processes.command(launch(0, 1))
+    processes.command(ResizeGang(job_id=JOB, generation=2, devices=devices(0, 1, 2)))
+    assert processes.signals == [(0, signal.SIGTERM), (1, signal.SIGTERM)]
+    processes.end(0, 143)
+    processes.end(1, 0)
+    assert sorted(processes.alive) == [2, 3, 4]
+    resized = processes.events[-1]
+    assert isinstance(resized, GangResized)
+    assert resized.pids == (102, 103, 104)
+    assert processes.alive[2]["TORCHELASTIC_RESTART_COUNT"] == "1"
+
+
+def test_a_worker_that_ignores_sigterm_is_killed() -> None:
+    processes = Processes()
+    processes.command(launch(0))
+    processes.command(SuspendGang(job_id=JOB, generation=1))
+    processes.now_s = 9.0
+    processes.do(processes.gang.tick(9.0))
+    assert processes.signals == [(0, signal.SIGTERM)]
+    processes.do(processes.gang.tick(10.5))
+    assert processes.signals[-1] == (0, signal.SIGKILL)
+    processes.end(0, -signal.SIGKILL)
+    assert isinstance(processes.events[-1], GangSuspended)
+
+
+@given(st.lists(st.sampled_from([0, 1, 3, -9, -11, 143]), min_size=1, max_size=4))
+def test_the_first_bad_end_decides(statuses: list[int]) -> None:
+    processes = Processes()
+    processes.command(launch(*range(len(statuses))))
+    for worker, status in enumerate(statuses):
+        processes.end(worker, status)
+    ended = processes.events[-1]
+    assert isinstance(ended, GangEnded)
+    bad = next((status for status in statuses if status), 0)
+    outcomes = {0: Outcome.SUCCEEDED, 1: Outcome.FAILED, 3: Outcome.FAILED}
+    assert ended.outcome is outcomes.get(bad, Outcome.LOST)
+    if ended.outcome is Outcome.FAILED:
+        assert "last words" in ended.message
+
+
+def test_real_processes_keep_their_own_checkpoint(
+    executor: LocalExecutor, listener: Listener, tmp_path: Path
+) -> None:
+    spec = make_spec(
+        workdir=str(tmp_path), args=("steps=60",), elasticity=Elasticity.RESTART, end=EndCondition()
+    )
+    executor.perform(LaunchGang(job_id=JOB, generation=1, devices=devices(0, 1), spec=spec, total_steps=None))
+    pids = listener.wait(GangStarted, 1).pids
+    executor.perform(ResizeGang(job_id=JOB, generation=2, devices=devices(0)))
+    resized = listener.wait(GangResized, 2)
+    assert not any(is_alive(pid) for pid in pids)
+    assert len(resized.pids) == 1
+    assert listener.wait(GangEnded, 2).outcome is Outcome.SUCCEEDED
+    log = (tmp_path / "state" / "jobs" / JOB / "worker-2.log").read_text().splitlines()
+    environment, _, count = log[1].rpartition(" ")
+    assert ast.literal_eval(environment)["WORLD_SIZE"] == "1"
+    assert count == "1"

@@ -1,0 +1,85 @@
+"""Trial runs: what is measured, what is kept, and what goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.executors.listening import Listener
+from tests.executors.puppets import make_spec
+
+from swell.executors.local.link import LocalExecutor
+from swell.model.command import ProfileJob
+from swell.model.event import JobProfiled, ProfilingFailed
+from swell.model.job import Elasticity
+
+MakeProfile = Callable[..., ProfileJob]
+
+
+@pytest.fixture
+def make_profile(tmp_path: Path) -> MakeProfile:
+    def make(script: str = "train.py", job_id: str = "digits-1", **changes: object) -> ProfileJob:
+        path = tmp_path / script
+        if not path.exists():
+            path.write_text("# a training script\n")
+        spec = make_spec(entry=str(path), workdir=str(tmp_path), **changes)
+        return ProfileJob(job_id=job_id, spec=spec, sizes=(1, 2, 3, 4), device_kind="paced@400")
+
+    return make
+
+
+def test_a_profile_has_every_local_batch_and_every_size(
+    executor: LocalExecutor, listener: Listener, make_profile: MakeProfile
+) -> None:
+    executor.perform(make_profile())
+    profile = listener.wait(JobProfiled).profile
+    assert profile.compute_s == {64: 0.064, 32: 0.032, 22: 0.022, 16: 0.016}
+    assert set(profile.allreduce_s) == {1, 2, 3, 4}
+    assert profile.allreduce_s[1] == 0.0
+    assert 0.001 < profile.allreduce_s[2] < 0.01  # 4,000 bytes lie between the measured 1,000 and 100,000
+    assert profile.start_s > 0
+
+
+def test_what_was_measured_once_is_not_measured_again(
+    executor: LocalExecutor, listener: Listener, make_profile: MakeProfile, tmp_path: Path
+) -> None:
+    executor.perform(make_profile())
+    listener.wait(JobProfiled)
+    before = num_logs(tmp_path)
+    executor.perform(make_profile(job_id="digits-2"))
+    assert listener.wait(JobProfiled, num=2).job_id == "digits-2"
+    assert num_logs(tmp_path) == before == 2 + 4 + 1  # two calibrations and one trial
+    (tmp_path / "train.py").write_text("# another\n")
+    executor.perform(make_profile(job_id="digits-3"))
+    listener.wait(JobProfiled, num=3)
+    assert num_logs(tmp_path) == before + 1  # the all-reduce is the same
+
+
+def num_logs(tmp_path: Path) -> int:
+    return len(list((tmp_path / "state" / "jobs").glob("*/worker-*.log")))
+
+
+def test_trials_run_one_after_the_other(
+    executor: LocalExecutor, listener: Listener, make_profile: MakeProfile
+) -> None:
+    for number in range(3):
+        executor.perform(make_profile(f"train{number}.py", f"job-{number}"))
+    assert [listener.wait(JobProfiled, num=n + 1).job_id for n in range(3)] == ["job-0", "job-1", "job-2"]
+
+
+def test_a_script_that_cannot_be_tried_out_says_why(
+    executor: LocalExecutor, listener: Listener, make_profile: MakeProfile
+) -> None:
+    executor.perform(make_profile("dies_on_import.py"))
+    failed = listener.wait(ProfilingFailed)
+    assert "no module named wonder" in failed.message
+    executor.perform(make_profile("never_elastic.py", "job-2"))
+    failed = listener.wait(ProfilingFailed, num=2)
+    assert "without calling swell.train.elastic" in failed.message
+    executor.perform(make_profile(job_id="job-3", elasticity=Elasticity.RESTART))
+    failed = listener.wait(ProfilingFailed, num=3)
+    assert "estimate_s" in failed.message
+    executor.perform(make_profile(job_id="../escape"))
+    failed = listener.wait(ProfilingFailed, num=4)
+    assert "cannot name a folder" in failed.message

@@ -1,0 +1,172 @@
+"""The zygote: one thread, quick forks, honest reports."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.executors.contract import is_alive
+from tests.executors.listening import eventually
+
+from swell.executors.local.agent import DEFAULT_PRELOAD
+from swell.executors.local.forking import Answer, Exited, Fork, Forked, Request, Signal, Warm
+from swell.executors.local.zygote import THREAD_VARIABLES
+
+CALL = "tests.executors.small_entries"
+
+
+class Zygote:
+    def __init__(self, *modules: str) -> None:
+        self.channel, theirs = socket.socketpair()
+        command = [
+            sys.executable,
+            "-m",
+            "swell.executors.local.zygote",
+            str(theirs.fileno()),
+            str(os.getpid()),
+        ]
+        env = os.environ | dict.fromkeys(THREAD_VARIABLES, "1")
+        with theirs:
+            self.process = subprocess.Popen(
+                [*command, *modules], pass_fds=[theirs.fileno()], env=env, stderr=subprocess.PIPE
+            )
+        self.answers = self.channel.makefile("rb")
+
+    def ask(self, request: Request) -> None:
+        self.channel.sendall(msgspec.json.encode(request) + b"\n")
+
+    def answer(self) -> Answer:
+        return msgspec.json.decode(self.answers.readline(), type=Answer)
+
+    def fork(self, folder: Path, function: str, *args: str, key: str = "a", **env: str) -> int:
+        self.ask(
+            Fork(
+                key=key,
+                environ=env,
+                workdir=str(folder),
+                log_path=str(folder / f"{key}.log"),
+                call=f"{CALL}:{function}",
+                entry="entry.py",
+                args=args,
+            )
+        )
+        forked = self.answer()
+        assert isinstance(forked, Forked)
+        return forked.pid
+
+    def end(self) -> None:
+        self.answers.close()
+        self.channel.close()
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def zygote() -> Iterator[Zygote]:
+    zygote = Zygote()
+    assert isinstance(zygote.answer(), Warm)
+    yield zygote
+    zygote.end()
+
+
+def test_with_torch_imported_it_has_one_thread_and_forks_in_milliseconds(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    zygote = Zygote(*DEFAULT_PRELOAD)
+    try:
+        warm = zygote.answer()
+        assert isinstance(warm, Warm)
+        assert num_threads(warm.pid) == 1
+        times_s = []
+        for number in range(5):
+            begun_s = time.monotonic()
+            zygote.fork(tmp_path, "use_torch", key=str(number))
+            assert zygote.answer() == Exited(key=str(number), status=0)
+            times_s.append(time.monotonic() - begun_s)
+        assert statistics.median(times_s) < 1.0  # an import of torch alone takes longer
+        assert (tmp_path / "0.log").read_text() == "3.0\n"
+        assert num_threads(warm.pid) == 1
+    finally:
+        zygote.end()
+
+
+def num_threads(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/task"))
+
+
+def test_a_module_that_starts_a_thread_is_refused() -> None:
+    zygote = Zygote("tests.executors.starts_thread")
+    _, errors = zygote.process.communicate(timeout=20)
+    assert zygote.process.returncode == 1
+    assert b"cannot be forked safely" in errors
+    assert b"tests.executors.starts_thread" in errors
+    zygote.channel.close()
+
+
+def test_a_worker_gets_its_own_environment_folder_log_and_group(zygote: Zygote, tmp_path: Path) -> None:
+    pid = zygote.fork(tmp_path, "tell", "x y", "$(touch evil)", COLOUR="blue")
+    assert zygote.answer() == Exited(key="a", status=0)
+    lines = (tmp_path / "a.log").read_text().splitlines()
+    assert lines == [f"entry.py ['x y', '$(touch evil)'] blue {tmp_path} {pid} []", "to stderr"]
+
+
+@pytest.mark.parametrize(("function", "status"), [("leave", 7), ("fail", 1), ("say_why", 1), ("missing", 1)])
+def test_the_exit_status_is_the_scripts(zygote: Zygote, tmp_path: Path, function: str, status: int) -> None:
+    zygote.fork(tmp_path, function)
+    assert zygote.answer() == Exited(key="a", status=status)
+    assert (tmp_path / "a.log").read_text()
+
+
+def test_a_folder_that_is_not_there_is_told_in_the_log(zygote: Zygote, tmp_path: Path) -> None:
+    log = tmp_path / "b.log"
+    missing = str(tmp_path / "missing")
+    zygote.ask(
+        Fork(
+            key="b",
+            environ={},
+            workdir=missing,
+            log_path=str(log),
+            call=f"{CALL}:tell",
+            entry="e",
+            args=(),
+        )
+    )
+    assert isinstance(zygote.answer(), Forked)
+    assert zygote.answer() == Exited(key="b", status=1)
+    assert missing in log.read_text()
+
+
+def test_signals_reach_the_worker_and_a_kill_its_children_too(zygote: Zygote, tmp_path: Path) -> None:
+    zygote.fork(tmp_path, "have_child")
+    child_file = tmp_path / "child"
+    eventually(lambda: child_file.exists() and bool(child_file.read_text()))
+    child = int(child_file.read_text())
+    zygote.ask(Signal(key="nobody", signal=signal.SIGKILL))
+    zygote.ask(Signal(key="a", signal=signal.SIGTERM))
+    assert zygote.answer() == Exited(key="a", status=-signal.SIGTERM)
+    eventually(lambda: not is_alive(child))
+
+
+def test_workers_die_with_the_zygote_and_the_zygote_when_the_agent_hangs_up(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    pid = zygote.fork(tmp_path, "have_child")
+    zygote.answers.close()
+    zygote.channel.close()
+    assert zygote.process.wait(timeout=10) == 0
+    eventually(lambda: not is_alive(pid))
+
+
+def test_siblings_do_not_share_random_numbers(zygote: Zygote, tmp_path: Path) -> None:
+    for key in ("a", "b"):
+        zygote.fork(tmp_path, "draw", key=key)
+        assert zygote.answer() == Exited(key=key, status=0)
+    assert (tmp_path / "a.log").read_text() != (tmp_path / "b.log").read_text()
