@@ -106,18 +106,6 @@ class Fixed:
         return allocation_of(snapshot, workers, floor=workers if self.is_floor else None)
 
 
-class Switching:
-    """Another policy's answer from now on whenever a test says so."""
-
-    name = "switching"
-
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
-
-    def decide(self, snapshot: Snapshot) -> Allocation:
-        return self.policy.decide(snapshot)
-
-
 def allocation_of(
     snapshot: Snapshot,
     workers: IntArray,
@@ -237,5 +225,6 @@ def core_of(
     belief: Callable[[], Belief] = PowerBelief,
     settings: CoreSettings | None = None,
 ) -> Core:
-    planner = Planner(policy or InTurns(), placer or FirstFree())
+    others = {other.name: other for other in (InTurns(), Restless())}
+    planner = Planner(policy or InTurns(), placer or FirstFree(), others)
     return Core(planner, belief(), settings or CoreSettings(min_hold_s=2.0, report_plan_s=1.0))

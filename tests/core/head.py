@@ -107,6 +107,13 @@ class Head:
         for command in self.core.under_way():
             self.world.perform(command)
 
+    def copies(self, num: int) -> list[Core]:
+        """Cores in the state of this one, to try something out on."""
+        cores = [self._make() for _ in range(num)]
+        for core in cores:
+            core.load(self.core.save())
+        return cores
+
     # ------------------------------------------------------------ what is seen
     def job(self, job_id: str) -> JobView:
         open_jobs = {view.id: view for view in self.core.views()}

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.fakes import FirstFree, InTurns, Restless, Shuffler, Switching, core_of, node, spec, strict
+from tests.core.fakes import FirstFree, Shuffler, core_of, node, spec, strict
 from tests.core.head import Head
 from tests.core.world import ALL_FAULTS, FakeWorld, Faults
 
@@ -18,11 +18,13 @@ from swell.model.job import Elasticity, Phase
 SEEDS = st.integers(0, 2**20)
 
 
-def busy_head(seed: int, faults: Faults, placer: Placer | None = None) -> tuple[Head, FakeWorld, Switching]:
-    """Two nodes, seven jobs of many kinds, a policy that a test may exchange."""
+def busy_head(
+    seed: int, faults: Faults, policy: str = "restless", placer: Placer | None = None
+) -> tuple[Head, FakeWorld]:
+    """Two nodes and seven jobs of many kinds."""
     world = FakeWorld(seed, faults)
-    policy = Switching(Restless())
-    head = Head(lambda: core_of(policy, placer or FirstFree()), world)
+    head = Head(lambda: core_of(placer=placer), world)
+    world.send(Opened(at_s=0.0, policy=policy))
     world.join(node("n0", 4))
     world.join(node("n1", 4))
     for number in range(3):
@@ -31,13 +33,13 @@ def busy_head(seed: int, faults: Faults, placer: Placer | None = None) -> tuple[
     head.submit("double", spec(80, devices_per_worker=2))
     head.submit("strict", strict(deadline_s=1000.0, steps=60))
     head.submit("restart", spec(None, elasticity=Elasticity.RESTART, estimate_s=10.0))
-    return head, world, policy
+    return head, world
 
 
-def calm_down(head: Head, world: FakeWorld, policy: Switching) -> None:
+def calm_down(world: FakeWorld) -> None:
     """No more faults, all nodes there, a policy that is content."""
     world.faults = Faults()
-    policy.policy = InTurns()
+    world.send(Opened(at_s=world.now_s, policy="in_turns"))
     for name in ("n0", "n1"):
         world.join(node(name, 4))
 
@@ -49,8 +51,7 @@ def assert_all_done(head: Head, world: FakeWorld) -> None:
 
 
 def test_every_job_succeeds_in_a_fair_world() -> None:
-    head, world, policy = busy_head(0, Faults())
-    policy.policy = InTurns()
+    head, world = busy_head(0, Faults(), "in_turns")
     head.run()
     assert_all_done(head, world)
     assert {view.phase for view in head.ended.values()} == {Phase.SUCCEEDED}
@@ -59,7 +60,7 @@ def test_every_job_succeeds_in_a_fair_world() -> None:
 @settings(max_examples=60, deadline=None)
 @given(SEEDS, st.sampled_from([FirstFree(), Shuffler()]))
 def test_every_job_ends_after_faults(seed: int, placer: Placer) -> None:
-    head, world, policy = busy_head(seed, ALL_FAULTS, placer)
+    head, world = busy_head(seed, ALL_FAULTS, placer=placer)
     chance = Random(seed)
     for _ in range(12):
         head.run_for(0.7)
@@ -69,7 +70,7 @@ def test_every_job_ends_after_faults(seed: int, placer: Placer) -> None:
             world.lose_node("n1")
         elif chance.random() < 0.3:
             world.join(node("n1", 4))
-    calm_down(head, world, policy)
+    calm_down(world)
     head.run()
     assert_all_done(head, world)
 
@@ -77,14 +78,13 @@ def test_every_job_ends_after_faults(seed: int, placer: Placer) -> None:
 @settings(max_examples=30, deadline=None)
 @given(SEEDS, st.floats(0.1, 8.0))
 def test_a_drain_leaves_nothing_running_and_reopening_goes_on(seed: int, drain_after_s: float) -> None:
-    head, world, policy = busy_head(seed, ALL_FAULTS)
+    head, world = busy_head(seed, ALL_FAULTS)
     head.run_for(drain_after_s)
     world.send(DrainRequested(at_s=world.now_s))
     head.run()
     assert head.core.is_idle and not world.busy
     assert all(view.phase is Phase.QUEUED for view in head.core.views())
-    world.send(Opened(at_s=world.now_s))
-    calm_down(head, world, policy)
+    calm_down(world)
     head.run()
     assert_all_done(head, world)
 
@@ -92,14 +92,14 @@ def test_a_drain_leaves_nothing_running_and_reopening_goes_on(seed: int, drain_a
 @settings(max_examples=30, deadline=None)
 @given(SEEDS, st.integers(1, 9))
 def test_a_head_that_dies_again_and_again_loses_nothing(seed: int, num_turns_between: int) -> None:
-    head, world, policy = busy_head(seed, ALL_FAULTS)
+    head, world = busy_head(seed, ALL_FAULTS)
     for life in range(25):
         for _ in range(num_turns_between):
             head.turn()
         head.turn_and_die()
         if life % 3 == 0:
             head.fold()
-    calm_down(head, world, policy)
+    calm_down(world)
     head.run()
     assert_all_done(head, world)
 
@@ -109,8 +109,7 @@ def test_killed_at_every_turn_the_end_is_the_same(is_folded: bool) -> None:
     """No command is lost or done twice: the world that is asked twice does what it did when asked once."""
     ends = []
     for is_killed in (False, True):
-        head, world, policy = busy_head(7, Faults())
-        policy.policy = InTurns()
+        head, world = busy_head(7, Faults(), "in_turns")
         for _ in range(2000):
             if is_killed:
                 num_turns = len(head.batches)

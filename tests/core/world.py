@@ -185,10 +185,14 @@ class FakeWorld:
         """The machine is gone, and with it all that ran there; who hears of it first is chance."""
         gone = frozenset(d for node in self.cluster.nodes if node.name == name for d in node.devices)
         self.cluster = self.cluster.without_node(name)
-        self.send(NodeLost(at_s=self.now_s, name=name), self._random.choice((0.0, 0.5)))
+        self._after(self._random.choice((0.0, 0.5)), partial(self._miss, name))
         for gang in self.gangs.values():
             if gone.intersection(gang.members + gang.joiners):
                 self._after(self._random.choice((0.0, 0.2)), partial(self._lose_on, gang, gone))
+
+    def _miss(self, name: str) -> None:
+        if name not in {node.name for node in self.cluster.nodes}:
+            self._say(NodeLost(at_s=self.now_s, name=name))
 
     def lose_workers(self, job_id: str, num: int = 1) -> None:
         """Some of the job's newest workers die."""
@@ -407,7 +411,7 @@ class FakeWorld:
     # ------------------------------------------------------------ time and chance
     def _say(self, event: AnyEvent) -> None:
         self.send(event)
-        if self._goes_wrong(self.faults.repeated) and not isinstance(event, StepsReported):
+        if self._goes_wrong(self.faults.repeated) and not isinstance(event, StepsReported | NodeLost):
             self.send(event, self._delay_s(event, 3.0))
 
     def _then(self, gang: Gang, command: AnyCommand, happen: Callable[[], None]) -> None:

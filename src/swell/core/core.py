@@ -142,7 +142,7 @@ class Core:
                 record = state.records[command.job_id]
                 before, after = record.num_workers, record.target_workers
                 after = 0 if isinstance(command, SuspendGang) else after
-                state.tell(record, "decided", f"is to have {after} workers, has {before}: it {record.reason}")
+                state.tell(record, "decided", f"is to go from {before} to {after} workers: {record.reason}")
             if not isinstance(command, WakeAt):
                 state.touch(state.records[command.job_id])
         return commands

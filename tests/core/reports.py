@@ -1,0 +1,97 @@
+"""Events out of nowhere, and plain answers to commands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from tests.core.fakes import node, profile, spec, strict
+
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang, WakeAt
+from swell.model.event import (
+    AnyEvent,
+    CancelRequested,
+    DrainRequested,
+    GangEnded,
+    GangResized,
+    GangStarted,
+    GangSuspended,
+    JobProfiled,
+    JobSubmitted,
+    JobWarned,
+    NodeJoined,
+    NodeLost,
+    Opened,
+    Outcome,
+    ProfilingFailed,
+    ResizeFailed,
+    StepsReported,
+    SuspendFailed,
+    Woke,
+    WorkersLost,
+)
+
+JOBS = st.sampled_from(["a", "b", "c"])
+GENERATIONS = st.integers(0, 8)
+STEPS = st.integers(0, 200)
+DEVICES = st.lists(st.sampled_from([f"n{n}.{i}" for n in (0, 1) for i in range(4)]), unique=True).map(tuple)
+SPECS = st.sampled_from([spec(50), spec(100, min_workers=2), spec(50, devices_per_worker=2), strict(9.0)])
+
+
+def _of(kind: type, **fields: Any) -> st.SearchStrategy[Any]:
+    return st.builds(kind, at_s=st.just(0.0), **fields)
+
+
+def _of_gang(kind: type, **fields: Any) -> st.SearchStrategy[Any]:
+    return _of(kind, job_id=JOBS, generation=GENERATIONS, **fields)
+
+
+ANYTHING = st.one_of(
+    _of(JobSubmitted, job_id=JOBS, spec=SPECS),
+    _of(JobProfiled, job_id=JOBS, profile=st.just(profile())),
+    _of(ProfilingFailed, job_id=JOBS, message=st.just("no")),
+    _of(CancelRequested, job_id=JOBS),
+    _of(JobWarned, job_id=JOBS, message=st.just("hm")),
+    _of_gang(GangStarted, steps=STEPS, pids=st.just((1, 2))),
+    _of_gang(GangResized, steps=STEPS, pids=st.just((2, 3))),
+    _of_gang(ResizeFailed, kept=GENERATIONS, message=st.just("no")),
+    _of_gang(
+        StepsReported,
+        steps=STEPS,
+        num_workers=st.sampled_from([1, 2, 3, 4]),
+        step_s=st.none() | st.floats(0.01, 1.0),
+        loss=st.none() | st.floats(),
+        metrics=st.dictionaries(st.sampled_from(["x", "y"]), st.floats()),
+        pause_s=st.none() | st.floats(0.0, 1.0),
+    ),
+    _of_gang(WorkersLost, devices=DEVICES, message=st.just("-9")),
+    _of_gang(SuspendFailed, message=st.just("full")),
+    _of_gang(GangSuspended, steps=STEPS),
+    _of_gang(GangEnded, outcome=st.sampled_from(list(Outcome)), steps=STEPS),
+    _of(NodeJoined, node=st.sampled_from([node("n0"), node("n1")])),
+    _of(NodeLost, name=st.sampled_from(["n0", "n1"])),
+    _of(Woke),
+    _of(DrainRequested),
+    _of(Opened),
+)
+
+
+def joined(at_s: float) -> AnyEvent:
+    return NodeJoined(at_s=at_s, node=node("n0"))
+
+
+def answer_to(command: AnyCommand, at_s: float, outcome: Outcome) -> AnyEvent | None:
+    """What a machine that does as it is told would say."""
+    match command:
+        case ProfileJob(job_id=job_id):
+            return JobProfiled(at_s=at_s, job_id=job_id, profile=profile())
+        case LaunchGang(job_id=job_id, generation=generation):
+            return GangStarted(at_s=at_s, job_id=job_id, generation=generation, steps=0, pids=(1,))
+        case ResizeGang(job_id=job_id, generation=generation):
+            return GangResized(at_s=at_s, job_id=job_id, generation=generation, steps=0, pids=(1,))
+        case SuspendGang(job_id=job_id, generation=generation):
+            return GangSuspended(at_s=at_s, job_id=job_id, generation=generation, steps=0)
+        case StopGang(job_id=job_id, generation=generation):
+            return GangEnded(at_s=at_s, job_id=job_id, generation=generation, outcome=outcome, steps=0)
+        case WakeAt():
+            return None

@@ -1,0 +1,180 @@
+"""A head in a hostile world: Hypothesis chooses what happens, `Head` checks the laws at every turn."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from tests.core import reports
+from tests.core.fakes import FirstFree, Restless, Shuffler, core_of, node, spec, strict
+from tests.core.head import Head
+from tests.core.world import ALL_FAULTS, FakeWorld, Faults
+
+from swell.model.event import (
+    AnyEvent,
+    CancelRequested,
+    DrainRequested,
+    GangEvent,
+    JobProfiled,
+    Opened,
+    Outcome,
+    ProfilingFailed,
+    StepsReported,
+)
+from swell.model.job import Elasticity, JobSpec
+
+SPECS: list[JobSpec] = [
+    spec(60),
+    spec(120, min_workers=2, max_workers=4),
+    spec(60, devices_per_worker=2),
+    spec(None, elasticity=Elasticity.RESTART, estimate_s=5.0),
+    spec(50, entry="/dies_at_once.py"),
+    strict(deadline_s=60.0),
+    strict(deadline_s=2.0),
+]
+NODES = st.sampled_from(["n0", "n1", "n2"])
+
+
+class HostileWorld(RuleBasedStateMachine):
+    """Everything that users, machines and the kernel do to a platform."""
+
+    @initialize(seed=st.integers(0, 1000), placer=st.sampled_from([FirstFree(), Shuffler()]))
+    def open(self, seed: int, placer: FirstFree) -> None:
+        self.world = FakeWorld(seed, ALL_FAULTS)
+        self.head = Head(lambda: core_of(placer=placer), self.world)
+        self.num_jobs = 0
+        self.world.join(node("n0", 4))
+
+    # ------------------------------------------------------------ users
+    @rule(job=st.sampled_from(SPECS))
+    def submit(self, job: JobSpec) -> None:
+        self.num_jobs += 1
+        self.head.submit(f"j{self.num_jobs}", job)
+
+    @precondition(lambda self: self.num_jobs)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        self.head.cancel(f"j{data.draw(st.integers(1, self.num_jobs))}")
+
+    @rule()
+    def drain(self) -> None:
+        self.world.send(DrainRequested(at_s=self.world.now_s))
+
+    @rule(policy=st.sampled_from(["in_turns", "restless"]))
+    def reopen(self, policy: str) -> None:
+        self.world.send(Opened(at_s=self.world.now_s, policy=policy))
+
+    # ------------------------------------------------------------ machines
+    @rule(name=NODES)
+    def join(self, name: str) -> None:
+        self.world.join(node(name, 4))
+
+    @rule(name=NODES)
+    def lose_node(self, name: str) -> None:
+        self.world.lose_node(name)
+
+    @precondition(lambda self: self.world.gangs)
+    @rule(data=st.data(), num=st.integers(1, 4))
+    def lose_workers(self, data: st.DataObject, num: int) -> None:
+        self.world.lose_workers(data.draw(st.sampled_from(sorted(self.world.gangs))), num)
+
+    @precondition(lambda self: self.world.delivered)
+    @rule(data=st.data(), delay_s=st.floats(0.0, 2.0))
+    def repeat(self, data: st.DataObject, delay_s: float) -> None:
+        """Something that was said before is said again."""
+        event = data.draw(st.sampled_from(self.world.delivered))
+        if isinstance(event, GangEvent | JobProfiled | ProfilingFailed | CancelRequested):
+            self.world.send(event, delay_s)
+
+    # ------------------------------------------------------------ the loop, and its deaths
+    @rule(num=st.integers(1, 12))
+    def go_on(self, num: int) -> None:
+        for _ in range(num):
+            self.head.turn()
+
+    @rule()
+    def die_before_performing(self) -> None:
+        self.head.turn_and_die()
+
+    @rule()
+    def die_between_turns(self) -> None:
+        self.head.die()
+
+    @rule()
+    def fold(self) -> None:
+        self.head.fold()
+
+    @precondition(lambda self: self.world.delivered)
+    @rule(data=st.data())
+    def hear_stale_reports(self, data: st.DataObject) -> None:
+        """They change the counter and nothing else: compared with one about a job that never was."""
+        events = [event for event in self.world.delivered if self._is_surely_stale(event)]
+        if events:
+            event = data.draw(st.sampled_from(events))
+            stale, nobody = self.head.copies(2)
+            now_s = stale.now_s
+            event = msgspec.structs.replace(event, at_s=now_s)
+            commands = stale.handle([event])
+            assert commands == nobody.handle([msgspec.structs.replace(event, job_id="nobody")])
+            assert stale.save() == nobody.save()
+
+    def _is_surely_stale(self, event: AnyEvent) -> bool:
+        """All that was answered, and every report of an old generation, is history."""
+        if isinstance(event, StepsReported):
+            views = {view.id: view for view in self.head.core.views()}
+            return event.job_id not in views or event.generation < views[event.job_id].generation
+        return isinstance(event, GangEvent | JobProfiled | ProfilingFailed | CancelRequested)
+
+    def teardown(self) -> None:
+        """The weather clears: every job ends, and then nothing happens any more."""
+        if not hasattr(self, "head"):
+            return
+        self.world.faults = Faults()
+        self.world.join(node("n0", 4))
+        self.world.send(Opened(at_s=self.world.now_s, policy="in_turns"))
+        self.head.run()
+        assert len(self.head.ended) == self.num_jobs, self.head.story()
+        assert self.head.core.is_idle and not self.world.busy
+
+
+class Babble(RuleBasedStateMachine):
+    """Reports that no machine would send: anything about anybody. The head may believe them or not,
+    but does not fall over, hands no device out twice, and counts no generation backwards."""
+
+    @initialize(drains=st.booleans())
+    def open(self, drains: bool) -> None:
+        self.core = core_of(Restless())
+        self.now_s = 0.0
+        self.generations: dict[str, int] = {}
+        self.core.handle([reports.joined(self.now_s)])
+        if drains:
+            self.core.handle([DrainRequested(at_s=0.0)])
+
+    @rule(events=st.lists(reports.ANYTHING, min_size=1, max_size=4), elapsed_s=st.floats(-1.0, 3.0))
+    def hear(self, events: list[AnyEvent], elapsed_s: float) -> None:
+        self.now_s += elapsed_s
+        batch = [msgspec.structs.replace(event, at_s=self.now_s) for event in events]
+        commands = self.core.handle(batch)
+        assert all(command in self.core.under_way() for command in commands)
+        for view in self.core.views():
+            assert view.generation >= self.generations.get(view.id, 0)
+        self.generations = {view.id: view.generation for view in self.core.views()}
+        reborn = core_of(Restless())
+        reborn.load(self.core.save())
+        assert reborn.save() == self.core.save()
+        assert reborn.under_way() == self.core.under_way()
+
+    @rule(outcome=st.sampled_from(list(Outcome)))
+    def hear_the_truth(self, outcome: Outcome) -> None:
+        """Whatever was said before, what is under way can still be answered."""
+        for command in self.core.under_way():
+            answer = reports.answer_to(command, self.now_s, outcome)
+            if answer is not None:
+                self.core.handle([answer])
+
+
+TestHostileWorld = HostileWorld.TestCase
+TestHostileWorld.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestBabble = Babble.TestCase
+TestBabble.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
