@@ -103,11 +103,11 @@ class FakeControl:
 
     def cluster(self) -> ClusterView:
         running = [job for job in self.jobs() if job.phase.holds_devices]
-        devices: dict[str, str | None] = {f"paced{number}": None for number in range(8)}
+        devices: dict[str, str | None] = {f"node0/{number}": None for number in range(8)}
         if running:
-            devices["paced0"] = devices["paced1"] = running[0].id
+            devices["node0/0"] = devices["node0/1"] = running[0].id
         node = NodeView(
-            name="here", rack="rack0", kind="paced@200", num_switches=2, is_borrowed=False, devices=devices
+            name="node0", rack="rack0", kind="paced@200", num_switches=2, is_borrowed=False, devices=devices
         )
         return ClusterView(
             version=__version__,

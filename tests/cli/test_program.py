@@ -17,6 +17,7 @@ from tests.store.views import job_view
 from swell import __version__
 from swell.cli import output
 from swell.model.job import JobClass, Phase
+from swell.store.folder import StateFolder
 
 COMMANDS = ("up", "down", "submit", "jobs", "show", "logs", "cancel", "nodes", "explain", "replay", "demo")
 JOB = ("--script", "{script}", "--global-batch", 8, "--steps", 1)
@@ -176,12 +177,10 @@ def jobs(control: FakeControl) -> None:
 
 @pytest.mark.usefixtures("jobs")
 @pytest.mark.parametrize(
-    "words", [("jobs",), ("show", "vae"), ("nodes",), ("explain", "vae"), ("replay",), ("logs", "vae")]
+    "words", [("jobs",), ("show", "vae"), ("nodes",), ("explain", "vae"), ("logs", "vae")]
 )
-def test_every_listing_has_json(swell: Run, folder: object, words: tuple[str, ...]) -> None:
-    if words == ("replay",):
-        folder.journal.touch()  # type: ignore[attr-defined]
-    done = swell(*words, "--json")
+def test_every_listing_has_json(here: Run, words: tuple[str, ...]) -> None:
+    done = here(*words, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert isinstance(json.loads(done.stdout), list | dict)
 
@@ -196,6 +195,7 @@ def test_listings_fit_the_terminal(
     done = here(*words)
     assert (done.returncode, done.stderr) == (0, "")
     assert max(map(len, done.stdout.splitlines())) <= columns
+    assert not re.search(r" $", done.stdout, re.MULTILINE)
     assert "…" not in done.stdout
 
 
@@ -224,7 +224,7 @@ def test_explain_tells_the_story(here: Run) -> None:
 def test_nodes_show_who_holds_what(here: Run, control: FakeControl) -> None:
     control.put(job_view(id="holder", submitted_s=0.0))
     shown = here("nodes").stdout
-    assert re.search(r"here +rack0 +paced@200 +6/8 +paced0 \.\. paced1 +holder", shown)
+    assert re.search(r"node0 +rack0 +paced@200 +6/8 +node0/0 \.\. node0/1 +holder", shown)
     assert "6 of 8 devices free" in shown
 
 
@@ -270,11 +270,11 @@ def test_long_logs_are_whole(swell: Run, logged: Path) -> None:
 
 
 def test_logs_follow_until_the_job_ends(
-    swell: Run, control: FakeControl, logged: Path, folder: object
+    swell: Run, control: FakeControl, logged: Path, folder: StateFolder
 ) -> None:
     (logged / "worker-1.log").unlink()
     follower = subprocess.Popen(
-        [sys.executable, "-m", "swell.cli.main", "logs", "-f", "logged", "--state", str(folder.path)],  # type: ignore[attr-defined]
+        [sys.executable, "-m", "swell.cli.main", "logs", "-f", "logged", "--state", str(folder.path)],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -289,12 +289,13 @@ def test_logs_follow_until_the_job_ends(
 
 
 # ---------------------------------------------------------------- replay, and no platform
-def test_replay_compares(swell: Run, folder: object) -> None:
-    folder.journal.touch()  # type: ignore[attr-defined]
+def test_replay_compares(swell: Run, folder: StateFolder) -> None:
+    folder.journal.touch()
     assert (
         "12 batches since the last fold, 30 commands, 11 batches compared: all equal"
         in swell("replay").stdout
     )
+    assert json.loads(swell("replay", "--json").stdout)["num_compared"] == 11
     different = swell("replay", FAKE_DIFFERENCE="7")
     assert different.returncode == 1
     assert "batch 7 leads to other commands now" in different.stdout
@@ -303,10 +304,10 @@ def test_replay_compares(swell: Run, folder: object) -> None:
 @pytest.mark.parametrize(
     "words", [("jobs",), ("show", "x"), ("logs", "x"), ("cancel", "x"), ("nodes",), ("explain", "x")]
 )
-def test_without_a_platform_the_remedy_is_named(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_without_a_platform_the_remedy_is_named(here: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
     state = tmp_path / "none"
     expected = f"no platform is running for state folder {state}: start one with `swell up`"
-    fails(run_swell(*words, "--state", state), 1, expected)
+    fails(here(*words, "--state", state), 1, expected)
     assert not state.exists()
 
 

@@ -50,8 +50,14 @@ def done(view: JobView) -> str:
 
 def _finish(view: JobView, now_s: float) -> str:
     if view.finished_s is not None:
-        return clock(view.finished_s, now_s) + {True: " kept", False: " missed", None: ""}[view.kept]
+        return clock(view.finished_s, now_s) + _kept(view)
     return relative(view.estimated_finish_s, now_s) if view.estimated_finish_s is not None else "-"
+
+
+def _kept(view: JobView) -> str:
+    if view.kept is None or view.phase == "rejected":  # nothing was promised
+        return ""
+    return " kept" if view.kept else " missed"
 
 
 def show(job: JobName, state: State = None, json: Json = False) -> None:
@@ -92,7 +98,7 @@ def _facts(view: JobView, now_s: float) -> list[tuple[str, str]]:
         ("resizes", f"{view.resizes}, took {view.resize_pause_s:.2f} s from training"),
         ("submitted", when(view.submitted_s)),
         ("started", when(view.started_s)),
-        ("deadline", when(view.deadline_s) + {True: ", kept", False: ", missed", None: ""}[view.kept]),
+        ("deadline", when(view.deadline_s) + _kept(view).replace(" ", ", ")),
         ("could be", offer),
         ("expected", when(view.estimated_finish_s)),
         ("finished", when(view.finished_s) + _run_time(view)),

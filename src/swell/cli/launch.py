@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from swell.api.client import Client, NoPlatform, connect
 from swell.api.errors import InvalidOption
+from swell.executors.local.devices import DeviceError, parse_devices
+from swell.model.view import ClusterView
 from swell.store.folder import StateFolder
 
 #: Seconds a daemon may take to open its journal and answer.
@@ -22,8 +24,28 @@ PROGRAM = (sys.executable, "-P", "-m", "swell.cli.main")
 TAIL_LINES = 20
 
 
-def launch(folder: StateFolder, options: Sequence[str]) -> Client:
-    """Start `swell up --foreground` detached from this terminal, and connect to it.
+def has_nodes(cluster: ClusterView) -> bool:
+    return bool(cluster.nodes)
+
+
+def has_devices(devices: str) -> Callable[[ClusterView], bool]:
+    """Whether the nodes are those that `devices` means: till they join, those of last time are shown.
+
+    Raises:
+        InvalidOption: the devices are not to be had.
+    """
+    try:
+        nodes = {local.node.name: local.node for local in parse_devices(devices)}
+    except DeviceError as error:
+        raise InvalidOption(str(error)) from error
+    expected = {name: (node.kind, *node.devices) for name, node in nodes.items()}
+    return lambda cluster: {node.name: (node.kind, *node.devices) for node in cluster.nodes} == expected
+
+
+def launch(
+    folder: StateFolder, options: Sequence[str], is_ready: Callable[[ClusterView], bool] = has_nodes
+) -> Client:
+    """Start `swell up --foreground` detached from this terminal, and connect to it when it is ready.
 
     Raises:
         StateError: the state folder cannot be used.
@@ -40,25 +62,38 @@ def launch(folder: StateFolder, options: Sequence[str]) -> Client:
             start_new_session=True,
         )
     try:
-        return _answering(folder, process, begin)
+        return _answering(folder, process, is_ready, begin)
     except BaseException:
         process.terminate()  # nobody would know of it
         raise
 
 
-def _answering(folder: StateFolder, process: subprocess.Popen[bytes], begin: int) -> Client:
+def _answering(
+    folder: StateFolder, process: subprocess.Popen[bytes], is_ready: Callable[[ClusterView], bool], begin: int
+) -> Client:
     give_up_s = time.monotonic() + START_WITHIN_S
     while time.monotonic() < give_up_s:
         if process.poll() is not None:
             raise InvalidOption(_last_words(folder, begin))
-        endpoint = folder.read_endpoint()
-        if endpoint is not None and endpoint.pid == process.pid:
-            try:
-                return connect(folder.path)
-            except NoPlatform:
-                pass  # it is about to answer, or to end
+        if client := _ready(folder, process.pid, is_ready):
+            return client
         time.sleep(LOOK_EVERY_S)
     raise InvalidOption(f"the platform did not answer within {START_WITHIN_S:g} s; see {folder.log}")
+
+
+def _ready(folder: StateFolder, pid: int, is_ready: Callable[[ClusterView], bool]) -> Client | None:
+    """A client, once the daemon answers and has what it was asked for."""
+    endpoint = folder.read_endpoint()
+    if endpoint is None or endpoint.pid != pid:
+        return None
+    try:
+        client = connect(folder.path)
+        if is_ready(client.cluster()):
+            return client
+    except NoPlatform:
+        return None  # it is about to answer, or to end
+    client.close()
+    return None
 
 
 def _last_words(folder: StateFolder, begin: int) -> str:

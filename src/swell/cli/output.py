@@ -32,7 +32,10 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], wrapping
     table.columns[wrapping].overflow = "fold"
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))  # text from users is no markup
-    console().print(table)
+    paper = console()
+    with paper.capture() as captured:
+        paper.print(table)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def print_json(value: object) -> None:

@@ -48,12 +48,12 @@ def up(
     if foreground:
         _serve(folder, devices, policy, port, tuple(preload or ()))
         return
-    from swell.cli.launch import launch
+    from swell.cli.launch import has_devices, launch
 
     options = ["--devices", devices, "--policy", policy, "--port", str(port)]
     for module in preload or ():
         options += ["--preload", module]
-    with launch(folder, options) as client:
+    with launch(folder, options, has_devices(devices)) as client:
         cluster = client.cluster()
         kinds = ", ".join(sorted({node.kind for node in cluster.nodes}))
         print(
