@@ -117,14 +117,13 @@ class Platform:
         for event in missing_gangs(self._core, alive, now_s):
             self._inbox.put(event)
         for command in self._core.under_way():
-            self._world.perform(command)
+            self._world.repeat(command)
         run(self._world, self._store, self._core)
         self._fold()
 
     def _end_turn(self, commands: Sequence[AnyCommand]) -> None:
         """Show what came of the turn, and let go of what is now safe in the journal."""
-        if self._store.last_seq:
-            self._store.note_commands(self._store.last_seq, digest(commands))
+        self._store.note_commands(self._store.last_seq, digest(commands))
         self._board.post(self._core)
         self._executor.acknowledge()
         if self._is_stopping and self._core.is_draining and self._drain_until_s is None:

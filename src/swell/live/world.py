@@ -22,7 +22,7 @@ class LiveWorld:
     """Implements `core.ports.World`.
 
     Args:
-        end_turn: called before each wait, with the commands of the turn that is over.
+        end_turn: called after each turn, before the next wait, with the commands of the turn.
         is_over: whether the world ends now.
         deadline_s: when a wait ends without an event, beside the head's own timer.
     """
@@ -43,12 +43,14 @@ class LiveWorld:
         self._is_over = is_over
         self._deadline_s = deadline_s
         self._wake_s: float | None = None
-        self._performed: list[AnyCommand] = []
+        self._is_in_turn = False
+        self._commanded: list[AnyCommand] = []
 
     def next_events(self) -> Sequence[AnyEvent]:
         """All that is due. Before it waits, the turn that is over is brought to its end."""
-        performed, self._performed = self._performed, []
-        self._end_turn(performed)
+        if self._is_in_turn:
+            self._is_in_turn = False
+            self._end_turn(self._commanded)
         while not self._is_over():
             dues_s = [due_s for due_s in (self._wake_s, self._deadline_s()) if due_s is not None]
             batch = self._inbox.take(min(dues_s) if dues_s else None)
@@ -57,11 +59,16 @@ class LiveWorld:
                 self._wake_s = None
                 batch.append(Woke(at_s=now_s))
             if batch:
+                self._is_in_turn, self._commanded = True, []
                 return batch
         return ()
 
     def perform(self, command: AnyCommand) -> None:
-        self._performed.append(command)
+        self._commanded.append(command)
+        self.repeat(command)
+
+    def repeat(self, command: AnyCommand) -> None:
+        """Perform what was commanded in a turn of long ago, whose answer is still out."""
         if isinstance(command, WakeAt):
             self._wake_s = command.at_s  # only the latest request counts
         else:

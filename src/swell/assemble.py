@@ -1,0 +1,88 @@
+"""The only file that knows every concrete class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from swell.core.core import Core, CoreSettings
+from swell.core.planner import Planner
+from swell.executors.local.devices import parse_devices
+from swell.executors.local.link import LocalExecutor
+from swell.live.platform import Platform, Site
+from swell.live.recovery import Replay, compare, replay
+from swell.placement.buddy import BuddyPlacer
+from swell.policies.registry import POLICIES, new_policy
+from swell.store.folder import StateFolder
+from swell.store.journal import SqlJournal
+from swell.store.lock import StateLock
+from swell.throughput.belief import FittedBelief
+
+#: A daemon that was killed may need a moment until the kernel has let go of its lock.
+LOCK_WAIT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformOptions:
+    """What a platform is made of."""
+
+    state_dir: Path
+    devices: str = "auto"
+    policy: str = "elasticflow"
+    preload: tuple[str, ...] = ()  #: modules that workers find imported, beside torch
+
+
+def new_core(policy: str = "elasticflow") -> Core:
+    """A head that knows nothing yet. Raises UnknownPolicy."""
+    policies = {name: new_policy(name) for name in POLICIES}
+    planner = Planner(new_policy(policy), BuddyPlacer(), policies)
+    return Core(planner, FittedBelief(), CoreSettings())
+
+
+@contextmanager
+def open_platform(options: PlatformOptions) -> Iterator[Platform]:
+    """A platform on this machine, where its journal left it; `run` it, and everything ends with it.
+
+    Leaving by an exception leaves the workers running, as a kill would: the next platform adopts them.
+
+    Raises:
+        StateError: the state folder cannot be used, or another platform uses it.
+        UnknownPolicy, ValueError: the options name nothing that there is.
+    """
+    nodes = parse_devices(options.devices)
+    core = new_core(options.policy)
+    folder = StateFolder(options.state_dir)
+    folder.create()
+    lock = StateLock(folder.lock)
+    lock.acquire(LOCK_WAIT_S)
+    with lock:
+        journal = SqlJournal(folder.journal)
+        executor = LocalExecutor(folder.path, nodes, options.preload)
+        site = Site(jobs_dir=folder.jobs, policy=options.policy, nodes=[node.node for node in nodes])
+        try:
+            platform = Platform(site, core, journal, executor)
+            platform.recover(journal.history())
+            yield platform
+            executor.shut_down()
+        finally:
+            executor.close()
+            journal.close()
+
+
+def replay_journal(state_dir: Path) -> Replay:
+    """Handle the journal's batches again, and compare the commands with those of the time.
+
+    Raises:
+        StateError: there is no journal that can be read.
+    """
+    journal = SqlJournal(StateFolder(state_dir).journal)
+    try:
+        history = journal.history()
+        core = new_core()
+        if history.state is not None:
+            core.load(history.state)
+        return compare(replay(core, history.entries))
+    finally:
+        journal.close()
