@@ -14,6 +14,9 @@ from tests.core.world import ALL_FAULTS, FakeWorld, Faults
 from swell.core.ports import Placer
 from swell.model.event import DrainRequested, Opened
 from swell.model.job import Elasticity, Phase
+from swell.placement.buddy import BuddyPlacer
+from swell.policies.registry import POLICIES
+from swell.throughput.belief import FittedBelief
 
 SEEDS = st.integers(0, 2**20)
 
@@ -25,6 +28,11 @@ def busy_head(
     world = FakeWorld(seed, faults)
     head = Head(lambda: core_of(placer=placer), world)
     world.send(Opened(at_s=0.0, policy=policy))
+    submit_all(head, world)
+    return head, world
+
+
+def submit_all(head: Head, world: FakeWorld) -> None:
     world.join(node("n0", 4))
     world.join(node("n1", 4))
     for number in range(3):
@@ -33,7 +41,6 @@ def busy_head(
     head.submit("double", spec(80, devices_per_worker=2))
     head.submit("strict", strict(deadline_s=1000.0, steps=60))
     head.submit("restart", spec(None, elasticity=Elasticity.RESTART, estimate_s=10.0))
-    return head, world
 
 
 def calm_down(world: FakeWorld) -> None:
@@ -123,3 +130,24 @@ def test_killed_at_every_turn_the_end_is_the_same(is_folded: bool) -> None:
         assert_all_done(head, world)
         ends.append({view.id: (view.phase, view.finished_s, view.sizes) for view in head.ended.values()})
     assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@settings(max_examples=6, deadline=None)
+@given(SEEDS)
+def test_every_job_ends_under_the_real_policies(policy: str, seed: int) -> None:
+    """With what `swell up` runs: a belief fitted to profiles and reports, and each of the policies."""
+    world = FakeWorld(seed, ALL_FAULTS)
+    head = Head(lambda: core_of(POLICIES[policy](), BuddyPlacer(), FittedBelief), world)
+    submit_all(head, world)
+    head.run_for(6.0)
+    for job_id in sorted(world.gangs):
+        world.lose_workers(job_id)
+    head.fold()
+    head.turn_and_die()
+    world.lose_node("n1")
+    head.run_for(3.0)
+    world.faults = Faults()
+    world.join(node("n1", 4))
+    head.run()
+    assert_all_done(head, world)

@@ -44,6 +44,7 @@ def steady(snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> 
     final = np.where(is_optional & (want > held) & (is_fresh | ~gains), held, final)
     final = np.where(is_optional & (want < held), held, final)  # shrinks wait until somebody needs them
 
+    wished = final.copy()
     fit = _Fit(snapshot, final)
     shrinks = is_optional & (want < held)
     fit.lower(shrinks & ~is_fresh, want)
@@ -52,6 +53,8 @@ def steady(snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> 
     fit.lower(shrinks & is_fresh, want)
     fit.lower((held == 0) & ~is_pinned, np.zeros_like(want))
     fit.lower(is_running & (fit.final > held), held)
+    fit.restore(~shrinks, wished)
+    fit.restore(shrinks, wished)
     is_waiting = is_fresh & (fit.final != want)
     wake_s = float(np.min(snapshot.changed_s[is_waiting] + snapshot.min_hold_s, initial=math.inf))
     return Steadied(workers=fit.final, wake_s=wake_s)
@@ -69,17 +72,28 @@ class _Fit:
         """Lower candidates, the latest submitted first, while the cluster is too small."""
         if self._over <= 0:
             return
-        rows = np.flatnonzero(candidates & (to < self.final))
-        snapshot = self._snapshot
-        ordered = sorted(
-            rows, key=lambda row: (snapshot.submitted_s[row], snapshot.job_ids[row]), reverse=True
-        )
-        for row in ordered:
+        for row in reversed(self._by_arrival(candidates & (to < self.final))):
             if self._over <= 0:
                 return
-            freed = (self.final[row] - to[row]) * snapshot.devices_per_worker[row]
-            self.final[row] = to[row]
-            self._over -= int(freed)
+            self._set(row, to)
+
+    def restore(self, candidates: BoolArray, to: IntArray) -> None:
+        """Give back, the first submitted first, what a larger sacrifice made after theirs has left over."""
+        if self._over >= 0:
+            return
+        for row in self._by_arrival(candidates & (to > self.final)):
+            more = (to[row] - self.final[row]) * self._snapshot.devices_per_worker[row]
+            if self._over + more <= 0:
+                self._set(row, to)
+
+    def _set(self, row: int, to: IntArray) -> None:
+        self._over += int((to[row] - self.final[row]) * self._snapshot.devices_per_worker[row])
+        self.final[row] = to[row]
+
+    def _by_arrival(self, candidates: BoolArray) -> list[int]:
+        snapshot = self._snapshot
+        rows = np.flatnonzero(candidates).tolist()
+        return sorted(rows, key=lambda row: (snapshot.submitted_s[row], snapshot.job_ids[row]))
 
 
 def _worth_growing(snapshot: Snapshot, want: IntArray) -> BoolArray:

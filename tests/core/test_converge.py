@@ -1,0 +1,121 @@
+"""From what is to what is wanted, without giving anything away before it is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.fakes import spec
+
+from swell.core.converge import Converger
+from swell.core.record import JobRecord
+from swell.model.command import AnyCommand, LaunchGang, ResizeGang, SuspendGang
+from swell.model.job import Phase
+from swell.model.plan import JobPlan, Reason
+
+DEVICES = tuple(f"d{number}" for number in range(8))
+
+
+def running(job_id: str, *devices: str) -> JobRecord:
+    return JobRecord(
+        id=job_id,
+        spec=spec(),
+        submitted_s=0.0,
+        phase=Phase.RUNNING,
+        total_steps=100.0,
+        generation=1,
+        formed=1,
+        gang=devices,
+        target=devices,
+    )
+
+
+def waiting(job_id: str) -> JobRecord:
+    return JobRecord(id=job_id, spec=spec(), submitted_s=0.0, total_steps=100.0)
+
+
+def converge(records: Iterable[JobRecord], **devices: tuple[str, ...]) -> list[AnyCommand]:
+    reason = Reason("given", "is given some")
+    plans = {job: JobPlan(devices=want, finish_s=9.0, reason=reason) for job, want in devices.items()}
+    return Converger(records, frozenset(DEVICES), now_s=10.0).run(plans)
+
+
+def test_two_gangs_that_want_each_others_devices_do_not_wait_for_ever() -> None:
+    """The smaller one steps aside, to its checkpoint; the first of equals by name."""
+    a, b = running("a", "d0", "d1"), running("b", "d2", "d3")
+    assert converge([a, b], a=("d2", "d3"), b=("d0", "d1")) == [SuspendGang(job_id="a", generation=2)]
+    assert a.phase is Phase.STOPPING
+    assert converge([a, b], a=("d2", "d3"), b=("d0", "d1")) == [], "it is on its way already"
+
+
+def test_a_ring_of_three_is_broken_too() -> None:
+    ring = [running("a", "d0"), running("b", "d1", "d2"), running("c", "d3", "d4")]
+    commands = converge(ring, a=("d1", "d2"), b=("d3", "d4"), c=("d0", "d5"))
+    assert commands == [SuspendGang(job_id="a", generation=2)]
+
+
+def test_nobody_steps_aside_while_somebody_moves() -> None:
+    a, b, c = running("a", "d0", "d1"), running("b", "d2", "d3"), running("c", "d4")
+    commands = converge([a, b, c], a=("d2", "d3"), b=("d0", "d1"), c=("d4", "d5"))
+    assert commands == [ResizeGang(job_id="c", generation=2, devices=("d4", "d5"))]
+
+
+def test_a_gang_waits_for_devices_that_another_still_holds() -> None:
+    a, b = running("a", "d0", "d1", "d2"), waiting("b")
+    [shrink] = converge([a, b], a=("d0",), b=("d1", "d2"))
+    assert shrink == ResizeGang(job_id="a", generation=2, devices=("d0",))
+    assert converge([a, b], a=("d0",), b=("d1", "d2")) == []
+    a.settle(a.target)
+    [launch] = converge([a, b], a=("d0",), b=("d1", "d2"))
+    assert isinstance(launch, LaunchGang) and launch.devices == ("d1", "d2")
+
+
+def test_a_device_that_is_not_there_is_given_to_nobody() -> None:
+    assert converge([waiting("a")], a=("d0", "gone")) == []
+
+
+def test_the_order_of_the_same_devices_is_no_change() -> None:
+    assert converge([running("a", "d0", "d1")], a=("d1", "d0")) == []
+
+
+PLACES = st.permutations(DEVICES).flatmap(
+    lambda order: st.lists(st.integers(0, 3), min_size=4, max_size=4).map(lambda sizes: _cut(order, sizes))
+)
+
+
+def _cut(order: list[str], sizes: list[int]) -> dict[str, tuple[str, ...]]:
+    """Devices for jobs a to d, none twice."""
+    rest = iter(order)
+    return {job: tuple(islice(rest, size)) for job, size in zip("abcd", sizes, strict=True)}
+
+
+@given(PLACES, PLACES)
+def test_any_plan_is_reached_from_anywhere(
+    held: dict[str, tuple[str, ...]], wanted: dict[str, tuple[str, ...]]
+) -> None:
+    """As long as commands are carried out, each pass comes closer; nothing is ever held twice."""
+    records = [running(job, *devices) if devices else waiting(job) for job, devices in held.items()]
+    for _ in range(12):
+        commands = converge(records, **wanted)
+        in_use = [device for record in records for device in record.held]
+        assert len(in_use) == len(set(in_use))
+        if not commands:
+            break
+        for record in records:
+            obey(record)
+    assert {record.id: set(record.held) for record in records} == {j: set(d) for j, d in wanted.items()}
+
+
+def obey(record: JobRecord) -> None:
+    """The machines have done what was under way."""
+    if record.phase is Phase.STOPPING:
+        record.settle(())
+        record.is_saving = False
+        record.move(Phase.QUEUED)
+    elif record.is_changing:
+        record.settle(record.target)
+        record.formed = record.generation
+        if record.phase is Phase.STARTING:
+            record.move(Phase.RUNNING)

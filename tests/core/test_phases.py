@@ -1,0 +1,52 @@
+"""The table of transitions is closed, and whoever leaves it hears the job's story."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from tests.core.fakes import spec
+
+from swell.core.phases import ALLOWED, IllegalTransition, check_transition
+from swell.core.record import JobRecord
+from swell.model.job import ENDS, Phase
+
+
+def test_every_phase_is_in_the_table_and_leads_to_phases_that_are() -> None:
+    assert set(ALLOWED) == set(Phase)
+    assert set().union(*ALLOWED.values()) <= set(Phase)
+
+
+def test_an_end_is_the_end() -> None:
+    assert {phase for phase, later in ALLOWED.items() if not later} == ENDS
+
+
+def test_every_phase_can_be_reached_and_every_open_one_can_end() -> None:
+    reached = {Phase.QUEUED}
+    for _ in Phase:
+        reached |= {later for phase in reached for later in ALLOWED[phase]}
+    assert reached == set(Phase)
+    assert all(ALLOWED[phase] & ENDS for phase in Phase if phase not in ENDS)
+
+
+def test_only_who_waits_is_refused() -> None:
+    assert {phase for phase, later in ALLOWED.items() if Phase.REJECTED in later} == {Phase.QUEUED}
+
+
+@pytest.mark.parametrize(("old", "new"), list(product(Phase, Phase)))
+def test_what_the_table_does_not_allow_raises(old: Phase, new: Phase) -> None:
+    if new in ALLOWED[old]:
+        check_transition("bert", old, new, "")
+        return
+    with pytest.raises(IllegalTransition, match=f"'bert' cannot go from {old} to {new}"):
+        check_transition("bert", old, new, "")
+
+
+def test_the_story_is_told() -> None:
+    record = JobRecord(
+        id="bert", spec=spec(), submitted_s=0.0, phase=Phase.FAILED, reason_code="failed", reason="it raised"
+    )
+    record.note_size(3.0, 4)
+    with pytest.raises(IllegalTransition, match=r"failed: it raised; \(\(3.0, 4\),\)"):
+        record.move(Phase.RUNNING)
+    assert record.phase is Phase.FAILED

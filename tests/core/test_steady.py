@@ -1,0 +1,198 @@
+"""Laws of steadiness: what is worth changing now."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.fakes import allocation_of
+
+from swell.core.steady import GAIN_OVER_COST, Steadied, steady
+from swell.model.plan import Allocation
+from swell.model.snapshot import BEST_EFFORT, BoolArray, Snapshot
+
+MIN_HOLD_S = 5.0
+SIZES = np.array([1, 2, 4, 8], dtype=np.int64)
+
+
+def snapshot_of(
+    held: list[int], age_s: list[float], num_devices: int, remaining: float = 1000.0, now_s: float = 100.0
+) -> Snapshot:
+    """Jobs of one device a worker, which hold so much and changed so long ago."""
+    num = len(held)
+    zeros = np.zeros(num)
+    return Snapshot(
+        now_s=now_s,
+        num_devices=num_devices,
+        sizes=SIZES,
+        job_ids=tuple(f"j{row}" for row in range(num)),
+        job_class=np.full(num, BEST_EFFORT, dtype=np.int64),
+        submitted_s=np.arange(num, dtype=float),
+        deadline_s=np.full(num, math.inf),
+        remaining_steps=np.full(num, remaining),
+        rate_per_s=np.tile(SIZES**0.8, (num, 1)),
+        devices_per_worker=np.ones(num, dtype=np.int64),
+        held_workers=np.array(held, dtype=np.int64),
+        changed_s=now_s - np.array(age_s),
+        attained_device_s=zeros,
+        resize_cost_s=np.full(num, 0.5),
+        start_cost_s=np.full(num, 1.0),
+        is_promised=np.zeros(num, dtype=bool),
+        is_undecided=np.zeros(num, dtype=bool),
+        margin_share=0.05,
+        min_hold_s=MIN_HOLD_S,
+    )
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[Snapshot, Allocation, BoolArray]:
+    """What is held, and what is wanted, fit the cluster; any mixture of fresh, pinned and promised."""
+    num_devices = draw(st.integers(1, 16))
+    num = draw(st.integers(1, 6))
+    held = _fitting(draw, num, num_devices, [0, 1, 2, 3, 4, 8])
+    want = _fitting(draw, num, num_devices, [0, 1, 2, 4, 8])
+    floor = [draw(st.sampled_from([0, size])) for size in want]
+    age_s = draw(st.lists(st.floats(0.0, 20.0), min_size=num, max_size=num))
+    remaining = draw(st.sampled_from([0.5, 5.0, 1000.0]))
+    is_pinned = np.array(draw(st.lists(st.booleans(), min_size=num, max_size=num)))
+    snapshot = snapshot_of(held, age_s, num_devices, remaining)
+    allocation = allocation_of(snapshot, np.array(want, np.int64), floor=np.array(floor, np.int64))
+    return snapshot, allocation, is_pinned
+
+
+def _fitting(draw: st.DrawFn, num: int, num_devices: int, sizes: list[int]) -> list[int]:
+    chosen = []
+    for _ in range(num):
+        chosen.append(draw(st.sampled_from([size for size in sizes if size <= num_devices])))
+        num_devices -= chosen[-1]
+    return chosen
+
+
+SITUATIONS = settings(max_examples=120, deadline=None)
+
+
+@SITUATIONS
+@given(situations())
+def test_capacity_is_never_exceeded(situation: tuple[Snapshot, Allocation, BoolArray]) -> None:
+    snapshot, allocation, is_pinned = situation
+    assert steady(snapshot, allocation, is_pinned).workers.sum() <= snapshot.num_devices
+
+
+@SITUATIONS
+@given(situations(), st.integers(0, 8))
+def test_a_cluster_that_shrank_lets_nothing_grow_beyond_it(
+    situation: tuple[Snapshot, Allocation, BoolArray], num_lost: int
+) -> None:
+    """What pinned gangs hold of lost nodes cannot be helped; nobody else takes what is not there."""
+    snapshot, allocation, is_pinned = situation
+    left = max(0, snapshot.num_devices - num_lost)
+    if allocation.workers.sum() > left:
+        return
+    workers = steady(replace(snapshot, num_devices=left), allocation, is_pinned).workers
+    grown = np.maximum(workers - snapshot.held_workers, 0).sum()
+    assert workers.sum() <= left or grown == 0
+
+
+@SITUATIONS
+@given(situations())
+def test_pinned_gangs_keep_what_they_hold(situation: tuple[Snapshot, Allocation, BoolArray]) -> None:
+    snapshot, allocation, is_pinned = situation
+    workers = steady(snapshot, allocation, is_pinned).workers
+    assert (workers[is_pinned] == snapshot.held_workers[is_pinned]).all()
+
+
+@SITUATIONS
+@given(situations())
+def test_nobody_gets_more_than_was_wanted_or_held(
+    situation: tuple[Snapshot, Allocation, BoolArray],
+) -> None:
+    snapshot, allocation, is_pinned = situation
+    workers = steady(snapshot, allocation, is_pinned).workers
+    held, want = snapshot.held_workers, allocation.workers
+    assert (workers <= np.maximum(held, want)).all()
+    running = (held > 0) & ~is_pinned
+    assert (workers[running] >= np.minimum(held, want)[running]).all()
+
+
+@SITUATIONS
+@given(situations())
+def test_a_fresh_gang_changes_only_for_its_promise_or_for_somebody_in_need(
+    situation: tuple[Snapshot, Allocation, BoolArray],
+) -> None:
+    """It grows for its own floor alone; it shrinks only where the cluster would otherwise be too small."""
+    snapshot, allocation, is_pinned = situation
+    held, floor = snapshot.held_workers, allocation.floor
+    workers = steady(snapshot, allocation, is_pinned).workers
+    is_fresh = (held > 0) & ~is_pinned & (snapshot.now_s < snapshot.changed_s + MIN_HOLD_S)
+    assert (floor > held)[is_fresh & (workers > held)].all()
+    for row in np.flatnonzero(is_fresh & (workers < held)):
+        assert workers.sum() - workers[row] + held[row] > snapshot.num_devices
+
+
+@SITUATIONS
+@given(situations())
+def test_a_gang_grows_only_when_the_gain_beats_the_cost(
+    situation: tuple[Snapshot, Allocation, BoolArray],
+) -> None:
+    snapshot, allocation, is_pinned = situation
+    workers = steady(snapshot, allocation, is_pinned).workers
+    held = snapshot.held_workers
+    for row in np.flatnonzero((held > 0) & (workers > held) & (allocation.floor <= held)):
+        now_s, then_s = (_left_s(snapshot, row, int(size)) for size in (held[row], workers[row]))
+        assert now_s - then_s > GAIN_OVER_COST * snapshot.resize_cost_s[row]
+
+
+def _left_s(snapshot: Snapshot, row: int, size: int) -> float:
+    known = max(size_ for size_ in SIZES if size_ <= size)
+    return float(snapshot.remaining_steps[row]) / float(known) ** 0.8
+
+
+@SITUATIONS
+@given(situations())
+def test_the_same_answer_again_and_again_comes_to_rest(
+    situation: tuple[Snapshot, Allocation, BoolArray],
+) -> None:
+    """A fixed point within a few rounds, whenever it is asked: no oscillation, and no wake without end."""
+    snapshot, allocation, _ = situation
+    is_pinned = np.zeros(snapshot.num_jobs, dtype=bool)
+    for _ in range(4 * snapshot.num_jobs + 4):
+        steadied = steady(snapshot, allocation, is_pinned)
+        if math.isinf(steadied.wake_s) and (steadied.workers == snapshot.held_workers).all():
+            break
+        snapshot = _followed(snapshot, steadied)
+    settled = steady(replace(snapshot, now_s=snapshot.now_s + MIN_HOLD_S), allocation, is_pinned)
+    assert (settled.workers == snapshot.held_workers).all()
+    assert math.isinf(settled.wake_s)
+    # and it is a good place to rest: whoever the policy gives something has something
+    assert (settled.workers[allocation.workers > 0] > 0).all()
+
+
+def _followed(snapshot: Snapshot, steadied: Steadied) -> Snapshot:
+    """The plan has been carried out, and time has gone on to when it asked to be woken."""
+    is_changed = steadied.workers != snapshot.held_workers
+    woken_s = steadied.wake_s if math.isfinite(steadied.wake_s) else snapshot.now_s + MIN_HOLD_S
+    assert woken_s > snapshot.now_s
+    return replace(
+        snapshot,
+        now_s=woken_s,
+        held_workers=steadied.workers.copy(),
+        changed_s=np.where(is_changed, snapshot.now_s, snapshot.changed_s),
+    )
+
+
+@given(st.floats(0.0, 2e9), st.floats(0.01, 100.0))
+def test_whoever_wakes_when_asked_finds_the_hold_over(changed_s: float, min_hold_s: float) -> None:
+    """Seconds since 1970 round: a hold that is compared in another way than it is asked for never ends."""
+    early = replace(
+        snapshot_of([1], [0.0], num_devices=4, now_s=changed_s),
+        changed_s=np.array([changed_s]),
+        min_hold_s=min_hold_s,
+    )
+    allocation = allocation_of(early, np.array([4]))
+    asked = steady(early, allocation, np.array([False]))
+    if math.isfinite(asked.wake_s):
+        woken = steady(replace(early, now_s=asked.wake_s), allocation, np.array([False]))
+        assert woken.workers[0] == 4 and math.isinf(woken.wake_s)

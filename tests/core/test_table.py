@@ -1,0 +1,126 @@
+"""The columns agree with the records they were made of, whatever was added, changed and removed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.fakes import profile, spec
+
+from swell.core.costs import STATE_BYTES_PER_S, ChangeCosts
+from swell.core.record import JobRecord
+from swell.core.state import gang_sizes
+from swell.core.table import LEAST_REMAINING_STEPS, JobTable, allowed
+from swell.model.job import JobClass, Phase, Profile
+from swell.model.snapshot import CLASS_CODES, Snapshot
+
+SIZES = gang_sizes(8)
+NOW_S = 50.0
+
+
+@st.composite
+def records(draw: st.DrawFn) -> JobRecord:
+    held = draw(st.sampled_from([(), ("d0",), ("d1", "d2")]))
+    return JobRecord(
+        id=draw(st.sampled_from([f"j{number}" for number in range(40)])),
+        spec=spec(
+            job_class=draw(st.sampled_from(JobClass)),
+            deadline_s=draw(st.none() | st.floats(0.0, 100.0)),
+        ),
+        submitted_s=draw(st.floats(0.0, NOW_S)),
+        phase=Phase.RUNNING if held else Phase.QUEUED,
+        profile=draw(st.none() | st.just(profile())),
+        total_steps=draw(st.floats(0.0, 1000.0)),
+        done_steps=draw(st.floats(0.0, 1000.0)),
+        as_of_s=draw(st.floats(0.0, 2 * NOW_S)),
+        rate_per_s=draw(st.floats(0.0, 10.0)),
+        gang=held,
+        target=held,
+        is_changing=draw(st.booleans()),
+        is_promised=draw(st.booleans()),
+        is_decided=draw(st.booleans()),
+        changed_s=draw(st.none() | st.floats(0.0, NOW_S)),
+        pauses=draw(st.sampled_from([(), (0.5,), (0.5, 1.5)])),
+    )
+
+
+STEPS = st.lists(st.one_of(records(), st.sampled_from([f"j{number}" for number in range(40)])), max_size=120)
+
+
+@given(STEPS, st.floats(0.0, 5.0), st.floats(0.0, 5.0))
+def test_a_table_agrees_with_a_dict(steps: list[JobRecord | str], pause_s: float, start_s: float) -> None:
+    table, twin = JobTable(SIZES), dict[str, JobRecord]()
+    costs = ChangeCosts(pause_s=pause_s, start_s=start_s)
+    for step in steps:
+        if isinstance(step, str):
+            table.remove(step)
+            twin.pop(step, None)
+        else:
+            table.write(step, _rates(step))
+            twin[step.id] = step
+    snapshot = table.snapshot(NOW_S, 8, costs, 0.05, 5.0)
+    assert sorted(snapshot.job_ids) == sorted(twin) and len(table) == len(twin)
+    for row, job_id in enumerate(snapshot.job_ids):
+        assert table.row(job_id) == row
+        assert bool(table.pinned()[row]) == twin[job_id].is_pinned
+        assert_row(snapshot, row, twin[job_id], costs)
+
+
+def _rates(record: JobRecord) -> np.ndarray:
+    return SIZES * (1.0 + len(record.held))
+
+
+def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCosts) -> None:
+    waited_s = max(0.0, NOW_S - record.as_of_s)
+    remaining = (record.total_steps or 0.0) - record.done_steps - waited_s * record.rate_per_s
+    assert snapshot.remaining_steps[row] == pytest.approx(max(remaining, LEAST_REMAINING_STEPS))
+    assert snapshot.attained_device_s[row] == pytest.approx(waited_s * len(record.held))
+    assert snapshot.deadline_s[row] == _or(record.spec.deadline_s, math.inf)
+    assert snapshot.changed_s[row] == _or(record.changed_s, -math.inf)
+    assert snapshot.submitted_s[row] == record.submitted_s
+    assert snapshot.held_workers[row] == len(record.held)
+    assert snapshot.job_class[row] == CLASS_CODES[record.spec.job_class]
+    assert bool(snapshot.is_promised[row]) == record.is_promised
+    is_undecided = record.spec.job_class is JobClass.STRICT and not record.is_decided
+    assert bool(snapshot.is_undecided[row]) == is_undecided
+    assert (snapshot.rate_per_s[row] == _rates(record)).all()
+    assert snapshot.resize_cost_s[row] == pytest.approx(_pause_s(record, costs))
+    assert snapshot.start_cost_s[row] == max(costs.start_s, record.profile.start_s if record.profile else 0.0)
+
+
+def _or(value: float | None, default: float) -> float:
+    return default if value is None else value
+
+
+def _pause_s(record: JobRecord, costs: ChangeCosts) -> float:
+    if record.pauses:
+        return sum(record.pauses) / len(record.pauses)
+    state_bytes = record.profile.state_bytes if isinstance(record.profile, Profile) else 0
+    return costs.pause_s + state_bytes / STATE_BYTES_PER_S
+
+
+def test_nobody_can_write_into_a_snapshot() -> None:
+    table = JobTable(SIZES)
+    table.write(JobRecord(id="a", spec=spec(), submitted_s=0.0, total_steps=5.0), SIZES.astype(float))
+    snapshot = table.snapshot(NOW_S, 8, ChangeCosts(), 0.05, 5.0)
+    arrays = [getattr(snapshot, name) for name in Snapshot.__slots__]
+    for array in arrays:
+        if isinstance(array, np.ndarray):
+            assert not array.flags.writeable
+
+
+@given(st.integers(0, 100))
+def test_gangs_have_powers_of_two_up_to_the_cluster(num_devices: int) -> None:
+    sizes = gang_sizes(num_devices).tolist()
+    assert sizes == [2**power for power in range(len(sizes))]
+    assert sizes[-1] <= max(1, num_devices) < 2 * sizes[-1]
+
+
+@given(st.integers(1, 8), st.none() | st.integers(1, 8))
+def test_a_job_may_have_sizes_between_its_bounds(min_workers: int, max_workers: int | None) -> None:
+    may_have = {int(size) for size in SIZES[allowed(SIZES, min_workers, max_workers)]}
+    most = 8 if max_workers is None else max_workers
+    assert may_have == {size for size in (1, 2, 4, 8) if min_workers <= size <= most}
