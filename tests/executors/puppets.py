@@ -66,6 +66,10 @@ class Puppet:
     steps: int = 0
     status: int | None = None  #: dead, and how it died
 
+    @property
+    def has_news(self) -> bool:
+        return any(not isinstance(message, m.Progress) for message in self.outbox)
+
 
 class PuppetWorld:
     """Runs a gang's effects on puppets, and checks what must hold at every report."""
@@ -149,13 +153,16 @@ class PuppetWorld:
                     self.advance(number)
             self.tick(0.05)
             if self.is_quiet():
+                for number, puppet in list(self.puppets.items()):
+                    while puppet.outbox:
+                        self.hear(number)
                 return
         raise AssertionError(f"no end: {self.describe()}")
 
     def is_quiet(self) -> bool:
         unfinished = ("booting",) if self.gang._is_waiting else ("booting", "meeting")
         busy = any(
-            p.status is not None or p.outbox or p.inbox or p.order or p.phase in unfinished
+            p.status is not None or p.has_news or p.inbox or p.order or p.phase in unfinished
             for p in self.puppets.values()
         )
         return not busy and (self.gang.is_over or self.gang._answer is not None)

@@ -155,17 +155,6 @@ def test_what_a_worker_started_dies_with_it(
     eventually(lambda: not is_alive(child.pid))
 
 
-def test_a_worker_that_hangs_is_killed_and_called_lost(
-    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec]
-) -> None:
-    executor.perform(launch(make_job, devices(0)))
-    (pid,) = listener.wait(GangStarted).pids
-    os.kill(pid, signal.SIGSTOP)
-    ended = listener.wait(GangEnded)
-    assert ended.outcome is Outcome.LOST
-    assert "no sign of life" in ended.message
-
-
 def test_only_its_owner_can_read_the_token(
     executor: LocalExecutor, listener: Listener, state_dir: Path
 ) -> None:

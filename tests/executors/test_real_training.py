@@ -9,6 +9,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.executors.contract import is_alive
+from tests.executors.listening import Listener
+from tests.executors.puppets import devices, make_spec
 
 from swell.executors.local.agent import read_address
 from swell.executors.local.devices import parse_devices
@@ -25,9 +28,6 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import JobSpec
-from tests.executors.contract import is_alive
-from tests.executors.listening import Listener
-from tests.executors.puppets import devices, make_spec
 
 pytest.importorskip("torch")
 SCRIPT = Path(__file__).with_name("train_tiny.py")

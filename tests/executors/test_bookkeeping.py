@@ -1,0 +1,176 @@
+"""Small laws: folding of progress, the outbox, the ledger, all-reduce tables."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.executors.puppets import devices, make_spec
+
+from swell.executors.local.allreduce import allreduce_s, sizes_to_measure
+from swell.executors.local.ledger import Ledger
+from swell.executors.local.lines import LineLink
+from swell.executors.local.outbox import Outbox
+from swell.executors.local.protocol import Inventory, LiveGang, Perform, Told
+from swell.model.command import LaunchGang, ProfileJob, ResizeGang
+from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, StepsReported
+
+
+class Pipe(LineLink):
+    """A daemon's end that keeps what it was sent."""
+
+    def __init__(self) -> None:
+        super().__init__(heard=lambda link, line: None)
+        self.told: list[Told] = []
+
+    @property
+    def is_open(self) -> bool:
+        return True
+
+    def send(self, message: msgspec.Struct) -> None:
+        assert isinstance(message, Told)
+        self.told.append(message)
+
+
+def steps(job: str, number: int, generation: int = 1) -> StepsReported:
+    return StepsReported(
+        at_s=0.0, job_id=job, generation=generation, steps=number, num_workers=2, pause_s=1.0
+    )
+
+
+def started(job: str, generation: int) -> GangStarted:
+    return GangStarted(at_s=0.0, job_id=job, generation=generation, steps=0, pids=())
+
+
+def test_the_outbox_stays_small_while_no_daemon_reads() -> None:
+    outbox = Outbox()
+    for number in range(1000):
+        outbox.add(steps("a", number))
+        outbox.add(steps("b", number))
+    assert len(outbox) == 2
+    pipe = Pipe()
+    outbox.attach(pipe)
+    first = pipe.told[0].event
+    assert isinstance(first, StepsReported)
+    assert (first.steps, first.pause_s) == (999, 1000.0)
+
+
+def test_progress_is_not_folded_across_other_news_of_its_job() -> None:
+    outbox, pipe = Outbox(), Pipe()
+    news: list[AnyEvent] = [steps("a", 1), started("a", 2), steps("a", 2, 2), steps("a", 3, 2)]
+    for event in news:
+        outbox.add(event)
+    outbox.attach(pipe)
+    assert [getattr(told.event, "steps", None) for told in pipe.told] == [1, 0, 3]
+
+
+@given(st.lists(st.sampled_from(["add", "attach", "detach", "acknowledge"]), max_size=40))
+def test_every_event_is_told_in_order_until_it_is_acknowledged(moves: list[str]) -> None:
+    outbox, pipes, num_added, acknowledged = Outbox(), [Pipe()], 0, 0
+    for move in [*moves, "attach"]:
+        if move == "add":
+            num_added += 1
+            outbox.add(started("a", num_added))
+        elif move == "attach":
+            pipes.append(Pipe())
+            outbox.attach(pipes[-1])
+        elif move == "detach":
+            outbox.detach(pipes[-1])
+        elif pipes[-1].told:
+            acknowledged = pipes[-1].told[-1].number
+            outbox.acknowledge(acknowledged)
+    numbers = [told.number for told in pipes[-1].told]
+    assert numbers == list(range(acknowledged + 1, num_added + 1))
+    assert [told.event for told in pipes[-1].told] == [started("a", number) for number in numbers]
+
+
+# ---------------------------------------------------------------- the daemon's ledger
+def launch(job: str, generation: int = 1) -> LaunchGang:
+    return LaunchGang(
+        job_id=job, generation=generation, devices=devices(0), spec=make_spec(), total_steps=None
+    )
+
+
+def inventory(boot_id: str, num_performed: int = 0, *gangs: str) -> Inventory:
+    live = tuple(LiveGang(job_id=job, generation=1, devices=(), pids=(), steps=0) for job in gangs)
+    return Inventory(boot_id=boot_id, num_performed=num_performed, gangs=live, profiling=(), untold=())
+
+
+def test_commands_that_were_not_taken_are_said_again_in_order() -> None:
+    ledger = Ledger()
+    ledger.reconcile(inventory("boot"))
+    sent = [ledger.order(launch(job)) for job in ("a", "b", "c")]
+    ledger.note_performed(1)
+    lost, again = ledger.reconcile(inventory("boot", 2, "a", "b"))
+    assert lost == []
+    assert again == sent[2:]
+
+
+def test_after_a_crash_gangs_are_lost_launches_and_trials_said_again() -> None:
+    ledger = Ledger()
+    ledger.reconcile(inventory("boot"))
+    trial = ProfileJob(job_id="t", spec=make_spec(), sizes=(1,), device_kind="cpu")
+    ledger.order(trial)
+    ledger.order(launch("a"))
+    ledger.note_performed(2)
+    assert ledger.is_news(Told(number=1, event=steps("a", 7)))
+    ledger.order(ResizeGang(job_id="a", generation=2, devices=devices(0)))
+    new = ledger.order(launch("b"))
+    lost, again = ledger.reconcile(inventory("other"))
+    (event,) = lost
+    assert isinstance(event, GangEnded)
+    assert (event.job_id, event.generation, event.outcome, event.steps) == ("a", 2, Outcome.LOST, 7)
+    assert again[0] == new
+    assert [message.command for message in again] == [new.command, trial]
+    assert isinstance(again[1], Perform)
+    assert again[1].number > new.number
+    assert set(ledger.gangs) == {"b"}
+
+
+def test_only_what_was_delivered_before_the_turn_before_is_acknowledged() -> None:
+    ledger = Ledger()
+    ledger.reconcile(inventory("boot"))
+    ledger.note_delivered(3)
+    assert ledger.handled() is None  # 3 may still wait in the inbox
+    ledger.note_delivered(5)
+    assert ledger.handled() == 3
+    assert ledger.handled() == 5
+    assert ledger.handled() is None
+
+
+# ---------------------------------------------------------------- all-reduce
+TABLE = {2: {1000: 1e-3, 10_000: 2e-3, 100_000: 8e-3}, 4: {1000: 2e-3, 10_000: 4e-3, 100_000: 16e-3}}
+
+
+def test_measured_points_are_kept_and_between_them_it_is_a_line() -> None:
+    assert allreduce_s(TABLE, 2, 10_000) == pytest.approx(2e-3)
+    assert allreduce_s(TABLE, 4, 31_623) == pytest.approx(8e-3, rel=1e-3)
+    assert 2e-3 < allreduce_s(TABLE, 3, 10_000) < 4e-3
+    assert allreduce_s(TABLE, 8, 10_000) == pytest.approx(8e-3)
+    assert allreduce_s(TABLE, 1, 10_000) == 0.0
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([2, 4, 8]),
+        st.dictionaries(st.sampled_from([1000, 10**5, 10**7]), st.floats(1e-6, 10), min_size=1),
+        min_size=1,
+    ),
+    st.integers(1, 64),
+    st.integers(0, 10**10),
+)
+def test_an_all_reduce_never_takes_no_time(
+    table: dict[int, dict[int, float]], num_workers: int, num_bytes: int
+) -> None:
+    seconds = allreduce_s(table, num_workers, num_bytes)
+    assert seconds >= 0
+    assert seconds < float("inf")
+    assert (seconds == 0) == (num_workers == 1)
+
+
+def test_only_sizes_that_are_wanted_and_there_are_measured() -> None:
+    assert sizes_to_measure((1,), 8) == []
+    assert sizes_to_measure((1, 3), 8) == [2]
+    assert sizes_to_measure((1, 2, 4, 8, 16), 32) == [2, 4, 8]
+    assert sizes_to_measure((8,), 2) == [2]

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.executors.local import devices as module
+from swell.executors.local.devices import DeviceError, num_switches, parse_devices
+
+GPUS = [("GPU-aa", "NVIDIA H200"), ("GPU-ab", "NVIDIA H200"), ("GPU-b", "NVIDIA H200")]
+
+
+def test_paced_devices_of_several_nodes() -> None:
+    nodes = parse_devices("paced:2x8@400")
+    assert [node.node.name for node in nodes] == ["node0", "node1"]
+    assert nodes[1].node.devices[3] == "node1/3"
+    assert nodes[0].node.num_switches == 2
+    assert nodes[0].node.kind == "paced@400"
+    binding = nodes[0].bindings["node0/0"]
+    assert (binding.torch_device, binding.pace_per_s) == ("cpu", 400.0)
+
+
+def test_a_single_paced_node_needs_no_number() -> None:
+    assert [node.node for node in parse_devices("paced:8@2.5")] == [
+        node.node for node in parse_devices("paced:1x8@2.5")
+    ]
+
+
+def test_cores() -> None:
+    (node,) = parse_devices("cpu:3")
+    assert node.node.devices == ("node0/0", "node0/1", "node0/2")
+    (node,) = parse_devices("cpu")
+    assert len(node.node.devices) == len(os.sched_getaffinity(0))
+
+
+def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_find_gpus", lambda: GPUS)
+    for text in ("auto", "cuda", "cuda:all"):
+        (node,) = parse_devices(text)
+        assert node.node.kind == "cuda:NVIDIA H200"
+        assert [binding.cuda for binding in node.bindings.values()] == ["GPU-aa", "GPU-ab", "GPU-b"]
+        assert {binding.torch_device for binding in node.bindings.values()} == {"cuda:0"}
+    (node,) = parse_devices("cuda:1")
+    assert node.node.devices == ("node0/0",)
+    with pytest.raises(DeviceError, match="asks 4 GPUs but this machine has 3"):
+        parse_devices("cuda:4")
+    monkeypatch.setattr(module, "_find_gpus", lambda: [*GPUS, ("GPU-c", "Tesla T4")])
+    with pytest.raises(DeviceError, match="2 kinds"):
+        parse_devices("cuda")
+
+
+def test_only_gpus_that_cuda_would_show() -> None:
+    assert module._visible(GPUS, None) == GPUS
+    assert module._visible(GPUS, "2,0") == [GPUS[2], GPUS[0]]
+    assert module._visible(GPUS, "GPU-ab,GPU-b") == GPUS[1:]
+    assert module._visible(GPUS, "1,-1,0") == [GPUS[1]]
+    assert module._visible(GPUS, "") == []
+
+
+def test_without_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_find_gpus", list)
+    assert parse_devices("auto")[0].node.kind == "cpu"
+    with pytest.raises(DeviceError, match="finds no GPU"):
+        parse_devices("cuda:1")
+
+
+REFUSED = "none gpu cpu:0 cpu:-1 cpu:x cpu:² auto:2 paced paced:8 paced:8@ paced:0@4 paced:8@0 paced:1x0@4"
+
+
+@pytest.mark.parametrize("text", REFUSED.split())
+def test_what_is_no_device_is_refused_by_name(text: str) -> None:
+    with pytest.raises(DeviceError, match=f"devices '{text}'"):
+        parse_devices(text)
+
+
+@given(st.integers(1, 64))
+def test_switches_carry_equal_numbers(num: int) -> None:
+    assert num % num_switches(num) == 0
+    assert num_switches(8) == 2

@@ -1,0 +1,321 @@
+"""One story each: what the choreography of a live gang does in the cases that matter."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage
+
+from swell.executors.local.effects import Kill, Report, Send
+from swell.executors.local.gang import Gang
+from swell.executors.local.member import cut_slots
+from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
+from swell.model.event import (
+    Event,
+    GangEnded,
+    GangResized,
+    GangStarted,
+    GangSuspended,
+    JobWarned,
+    Outcome,
+    ResizeFailed,
+    StepsReported,
+    SuspendFailed,
+    WorkersLost,
+)
+from swell.wire import messages as m
+
+
+def world(num_workers: int, total_steps: int = 1000, **changes: object) -> PuppetWorld:
+    made = PuppetWorld(Gang(make_stage(total_steps, **changes), first_worker=0), total_steps)
+    spec = make_spec(**changes)
+    made.command(
+        LaunchGang(
+            job_id=JOB, generation=1, devices=devices(*range(num_workers)), spec=spec, total_steps=1000
+        )
+    )
+    return made
+
+
+def running(num_workers: int, **changes: object) -> PuppetWorld:
+    made = world(num_workers, **changes)
+    made.settle()
+    assert isinstance(made.events[0], GangStarted)
+    return made
+
+
+def resize(generation: int, *numbers: int) -> ResizeGang:
+    return ResizeGang(job_id=JOB, generation=generation, devices=devices(*numbers))
+
+
+def last(made: PuppetWorld) -> Event:
+    return [event for event in made.events if not isinstance(event, StepsReported)][-1]
+
+
+def ranks(made: PuppetWorld) -> list[int]:
+    return list(made.gang._roster.group)
+
+
+def orders(effects: object) -> list[m.Regroup]:
+    sent = [effect.message for effect in effects if isinstance(effect, Send)]  # type: ignore[attr-defined]
+    return [message for message in sent if isinstance(message, m.Regroup)]
+
+
+def test_survivors_train_on_while_joiners_start_and_keep_their_ranks() -> None:
+    made = running(2)
+    made.command(resize(2, 3, 0, 1))
+    steps = made.puppets[0].steps
+    made.advance(0)
+    assert made.puppets[0].steps == steps + 1
+    made.settle()
+    assert ranks(made) == [0, 1, 2]
+    assert isinstance(last(made), GangResized)
+
+
+def test_a_clean_shrink_sends_no_state_and_frees_devices_only_when_their_workers_are_gone() -> None:
+    made = running(3)
+    regroups: list[m.Regroup] = []
+    apply = made._apply
+    made._apply = lambda effects: (regroups.extend(orders(effects)), apply(effects))[1]  # type: ignore[method-assign]
+    made.command(resize(2, 1))
+    assert [(order.rank, order.num_workers, order.has_news) for order in regroups] == [
+        (0, 1, False),
+        (None, 1, False),
+        (None, 1, False),
+    ]
+    made.settle()
+    assert isinstance(last(made), GangResized)
+    assert list(made.puppets) == [1]
+
+
+def test_the_most_advanced_survivor_is_the_source_after_a_loss() -> None:
+    made = running(3)
+    made.kill(0)
+    made.hear(0)
+    for number, steps in ((1, 40), (2, 41)):
+        broken = m.Broken(generation=1, steps=steps, message="peer gone")
+        made._apply(made.gang.said(number, broken, made.now_s))
+    lost = last(made)
+    assert isinstance(lost, WorkersLost)
+    assert lost.devices == devices(0)
+    regroups = orders(made.gang.command(resize(2, 1, 2), made.now_s))
+    assert [(order.rank, order.source, order.has_news) for order in regroups] == [(0, 1, True), (1, 1, True)]
+
+
+def test_a_loss_is_told_only_when_everybody_has_noticed() -> None:
+    made = running(3)
+    made.kill(0)
+    made.hear(0)
+    assert not isinstance(last(made), WorkersLost)
+    made.advance(1)
+    made.hear(1)
+    assert not isinstance(last(made), WorkersLost)
+    made.advance(2)
+    made.hear(2)
+    assert isinstance(last(made), WorkersLost)
+
+
+def test_a_joiner_that_fails_leaves_the_others_alone() -> None:
+    made = running(1)
+    made.command(resize(2, 0, 1))
+    pids = made.gang.pids
+    made.kill(1, status=2)
+    made.settle()
+    failed = last(made)
+    assert isinstance(failed, ResizeFailed)
+    assert (failed.generation, failed.kept) == (2, 1)
+    assert "exited with status 2" in failed.message
+    assert "last line" in failed.message
+    assert made.gang.pids == pids[:1]
+    assert made.puppets[0].phase == "training"
+
+
+def test_a_joiner_that_dies_while_the_group_forms_undoes_the_resize() -> None:
+    made = running(2)
+    made.command(resize(2, 0, 1, 2))
+    while made.gang._round == 1:
+        made.advance(2)
+        made.hear(2)
+    made.kill(2)
+    made.settle()
+    assert isinstance(last(made), ResizeFailed)
+    assert {puppet.phase for puppet in made.puppets.values()} == {"training"}
+    assert ranks(made) == [0, 1]
+
+
+def test_a_member_that_dies_while_joiners_start_ends_the_resize_and_the_joiners() -> None:
+    made = running(2)
+    made.command(resize(2, 0, 1, 2, 3))
+    made.kill(0)
+    made.settle()
+    lost = last(made)
+    assert isinstance(lost, WorkersLost)
+    assert (lost.generation, lost.devices) == (2, devices(0))
+    assert list(made.puppets) == [1]
+    made.command(resize(3, 1))
+    made.settle()
+    assert isinstance(last(made), GangResized)
+
+
+def test_a_group_that_breaks_without_a_death_forms_again_by_itself() -> None:
+    made = running(2)
+    for number in (0, 1):
+        made.puppets[number].phase = "broken"
+        made.puppets[number].outbox.append(m.Broken(generation=1, steps=3, message="reset by peer"))
+    made.settle()
+    assert made.gang._round == 2
+    assert {puppet.phase for puppet in made.puppets.values()} == {"training"}
+    assert isinstance(last(made), GangStarted)
+
+
+def test_a_group_that_never_forms_fails() -> None:
+    made = world(2)
+    while not made.gang._round:
+        for number in (0, 1):
+            made.advance(number)
+            made.hear(number)
+    for attempt in range(1, 5):
+        for number in (0, 1):
+            if number in made.puppets:
+                failed = m.JoinFailed(generation=attempt, steps=0, message="no route")
+                made._apply(made.gang.said(number, failed, made.now_s))
+    for number in (0, 1):
+        made.kill(number, 143)
+        made.puppets[number].outbox.clear()
+        made.hear(number)
+    ended = last(made)
+    assert isinstance(ended, GangEnded)
+    assert ended.outcome is Outcome.FAILED
+    assert "no route" in ended.message
+
+
+def test_a_worker_that_says_nothing_for_too_long_is_killed() -> None:
+    made = running(2)
+    made.now_s += 4.0
+    made._apply(made.gang.said(0, m.Alive(), made.now_s))
+    assert made.gang.tick(made.now_s) == []
+    made.now_s += 2.0
+    assert list(made.gang.tick(made.now_s)) == [Kill(1, signal.SIGKILL)]
+    made.kill(1)
+    made.hear(1)
+    broken = m.Broken(generation=1, steps=9, message="peer gone")
+    made._apply(made.gang.said(0, broken, made.now_s))
+    lost = last(made)
+    assert isinstance(lost, WorkersLost)
+    assert "no sign of life" in lost.message
+
+
+def test_a_script_that_never_calls_elastic_fails_its_launch() -> None:
+    made = world(1)
+    made.now_s = 61.0
+    effects = made.gang.tick(61.0)
+    assert list(effects) == [Kill(0, signal.SIGKILL)]
+    ended = [e.event for e in made.gang.exited(0, -9, "", 61.1) if isinstance(e, Report)][-1]
+    assert isinstance(ended, GangEnded)
+    assert ended.outcome is Outcome.FAILED
+    assert "did not call swell.train.elastic within 60 s" in ended.message
+
+
+def test_a_failed_suspend_leaves_the_gang_training_and_can_be_asked_for_again() -> None:
+    made = running(2)
+    made.is_disk_full = True
+    made.command(SuspendGang(job_id=JOB, generation=1))
+    made.settle()
+    assert isinstance(last(made), SuspendFailed)
+    made.is_disk_full = False
+    made.command(SuspendGang(job_id=JOB, generation=1))
+    made.settle()
+    suspended = last(made)
+    assert isinstance(suspended, GangSuspended)
+    assert suspended.steps == made.checkpoint > 0
+
+
+def test_a_broken_gang_forms_once_more_to_be_saved() -> None:
+    made = running(3)
+    made.kill(1)
+    made.settle()
+    assert isinstance(last(made), WorkersLost)
+    made.command(SuspendGang(job_id=JOB, generation=1))
+    made.settle()
+    assert isinstance(last(made), GangSuspended)
+
+
+def test_a_periodic_checkpoint_that_fails_is_a_warning() -> None:
+    made = running(1)
+    failed = m.SaveFailed(steps=5, message="No space left on device")
+    made._apply(made.gang.said(0, failed, made.now_s))
+    warned = last(made)
+    assert isinstance(warned, JobWarned)
+    assert "No space" in warned.message
+    assert not made.gang.is_over
+
+
+def test_the_last_loss_is_told_before_the_end() -> None:
+    made = world(2, total_steps=7)
+    while not made.gang.is_over:
+        made.settle()
+    report, ended = made.events[-2:]
+    assert isinstance(report, StepsReported)
+    assert (report.steps, report.loss) == (7, 0.5)
+    assert isinstance(ended, GangEnded)
+    assert (ended.outcome, ended.steps) == (Outcome.SUCCEEDED, 7)
+
+
+def test_progress_is_told_at_most_twice_a_second_and_nothing_of_it_is_lost() -> None:
+    made = running(1)
+    made.events.clear()
+    made.now_s = 10.0
+    for index in range(100):
+        said = m.Progress(
+            generation=1,
+            steps=index + 1,
+            num_workers=1,
+            pause_s=0.01,
+            metrics={f"m{index % 2}": 1.0},
+        )
+        made._apply(made.gang.said(0, said, made.now_s))
+        made._apply(made.gang.tick(made.now_s))
+        made.now_s += 0.02
+    made._apply(made.gang.tick(made.now_s + 1))
+    reports = [event for event in made.events if isinstance(event, StepsReported)]
+    assert len(reports) <= 6
+    assert reports[-1].steps == 100
+    assert sum(report.pause_s or 0 for report in reports) == pytest.approx(1.0)
+    assert set(reports[-1].metrics) == {"m0", "m1"}
+
+
+def test_stop_is_sigterm_and_then_sigkill() -> None:
+    made = running(2)
+    effects = made.gang.command(StopGang(job_id=JOB, generation=1), made.now_s)
+    assert list(effects) == [Kill(0, signal.SIGTERM), Kill(1, signal.SIGTERM)]
+    assert not [effect for effect in made.gang.tick(made.now_s + 2.9) if isinstance(effect, Kill)]
+    assert list(made.gang.tick(made.now_s + 3.1)) == [Kill(0, signal.SIGKILL), Kill(1, signal.SIGKILL)]
+
+
+def test_a_script_that_ends_by_itself_has_succeeded_and_says_when() -> None:
+    made = running(1)
+    made.kill(0, status=0)
+    made.settle()
+    ended = last(made)
+    assert isinstance(ended, GangEnded)
+    assert ended.outcome is Outcome.SUCCEEDED
+    assert "of 1000 steps" in ended.message
+
+
+def test_several_devices_a_worker() -> None:
+    made = running(4, devices_per_worker=2)
+    assert [puppet.slot for puppet in made.puppets.values()] == [devices(0, 1), devices(2, 3)]
+    made.command(resize(2, 2, 3, 4, 5))
+    made.settle()
+    assert [puppet.slot for puppet in made.puppets.values()] == [devices(2, 3), devices(4, 5)]
+    made.command(resize(3, 2, 3, 4))
+    made.settle()
+    assert isinstance(last(made), ResizeFailed)
+
+
+def test_slots_that_stay_are_kept_whole() -> None:
+    assert cut_slots(("a", "b", "c", "d"), 2, [("b", "c")]) == (("a", "d"), ("b", "c"))
+    assert cut_slots(("a", "b"), 1, [("z",)]) == (("a",), ("b",))
+    with pytest.raises(ValueError, match="3 devices"):
+        cut_slots(("a", "b", "c"), 2, [])
