@@ -64,7 +64,7 @@ def test_every_job_succeeds_in_a_fair_world() -> None:
     assert {view.phase for view in head.ended.values()} == {Phase.SUCCEEDED}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(SEEDS, st.sampled_from([FirstFree(), Shuffler()]))
 def test_every_job_ends_after_faults(seed: int, placer: Placer) -> None:
     head, world = busy_head(seed, ALL_FAULTS, placer=placer)
@@ -82,7 +82,7 @@ def test_every_job_ends_after_faults(seed: int, placer: Placer) -> None:
     assert_all_done(head, world)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(SEEDS, st.floats(0.1, 8.0))
 def test_a_drain_leaves_nothing_running_and_reopening_goes_on(seed: int, drain_after_s: float) -> None:
     head, world = busy_head(seed, ALL_FAULTS)
@@ -96,7 +96,7 @@ def test_a_drain_leaves_nothing_running_and_reopening_goes_on(seed: int, drain_a
     assert_all_done(head, world)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(SEEDS, st.integers(1, 9))
 def test_a_head_that_dies_again_and_again_loses_nothing(seed: int, num_turns_between: int) -> None:
     head, world = busy_head(seed, ALL_FAULTS)
