@@ -71,7 +71,7 @@ def test_promises_can_be_kept_together() -> None:
 
 def test_some_promise_needs_several_devices() -> None:
     needs = [part.work_device_s(PACE_PER_S) / ((part.deadline_after_s or 0) - START_S) for part in PROMISED]
-    assert max(needs) > 2
+    assert max(needs) > 1.5  # one would be far too slow
 
 
 def test_scripts_are_there() -> None:

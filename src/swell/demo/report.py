@@ -84,16 +84,16 @@ def _job_json(view: JobView) -> dict[str, Any]:
 
 
 def table(parts: Mapping[str, Part], views: Sequence[JobView]) -> Table:
-    """For people. Times are seconds after the job's own submission; bars stand in brackets."""
+    """For people. Times are seconds after the job's own submission; beside what was learned, its bar."""
     made = Table(title="What was promised and what came of it", title_justify="left", box=SIMPLE_HEAD)
     for heading in ("job", "class"):
         made.add_column(heading, no_wrap=True)
     for heading in ("deadline", "finished"):
         made.add_column(heading, justify="right", no_wrap=True)
     made.add_column("kept?")
-    made.add_column("sizes")
+    made.add_column("sizes", overflow="fold", min_width=12)
     for heading in ("resizes", "lost in them", "loss", "accuracy"):
-        made.add_column(heading, justify="right")
+        made.add_column(heading, justify="right", no_wrap=heading != "lost in them")
     for view in views:
         made.add_row(*_cells(parts.get(view.name), view))
     return made
@@ -119,8 +119,12 @@ def _cells(part: Part | None, view: JobView) -> tuple[str, ...]:
 def _learned(value: float | None, form: str, bar: MetricTarget | None) -> str:
     if value is None:
         return ""
-    sign = "" if bar is None else ">=" if bar.at_least else "<="
-    return format(value, form) + (f" ({sign}{format(bar.value, form)})" if bar else "")
+    beside = "" if bar is None else f" {'≥' if bar.at_least else '≤'} {_short(bar)}"
+    return format(value, form) + beside
+
+
+def _short(bar: MetricTarget) -> str:
+    return f"{bar.value:.0%}" if bar.name == "accuracy" else f"{bar.value:g}"
 
 
 def _after(at_s: float | None, view: JobView) -> str:
