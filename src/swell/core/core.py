@@ -34,6 +34,16 @@ class CoreSettings:
     report_plan_s: float = 2.0  #: progress reports alone lead to a new plan at most so often
 
 
+@dataclass(frozen=True, slots=True)
+class BelievedGang:
+    """A gang as the head remembers it."""
+
+    job_id: str
+    generation: int  #: the latest one commanded
+    phase: Phase
+    steps: int
+
+
 class Core:
     """No clock, thread, lock, socket or random state: time arrives inside events."""
 
@@ -206,6 +216,15 @@ class Core:
         return msgspec.structs.replace(view, estimated_finish_s=max(guess_s, self._state.now_s))
 
     # ------------------------------------------------------------ recovery
+    def gangs(self) -> list[BelievedGang]:
+        """The gangs whose processes should be there."""
+        records = self._state.records.values()
+        return [
+            BelievedGang(record.id, record.generation, record.phase, int(record.done_steps))
+            for record in records
+            if record.phase.holds_devices
+        ]
+
     def save(self) -> bytes:
         """All that the head remembers, for a fold of the journal."""
         return self._state.save()

@@ -19,7 +19,7 @@ from swell.live.recovery import Entry as JournalEntry
 from swell.live.recovery import changed_nodes, digest, missing_gangs, replay
 from swell.live.world import Hands, LiveWorld
 from swell.model.cluster import Node
-from swell.model.command import AnyCommand
+from swell.model.command import AnyCommand, LaunchGang
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.event import AnyEvent, CancelRequested, DrainRequested, JobSubmitted, Opened
 from swell.model.job import Elasticity, JobClass, JobSpec
@@ -117,7 +117,8 @@ class Platform:
         for event in missing_gangs(self._core, alive, now_s):
             self._inbox.put(event)
         for command in self._core.under_way():
-            self._world.repeat(command)
+            if not isinstance(command, LaunchGang) or command.job_id in alive:
+                self._world.repeat(command)
         run(self._world, self._store, self._core)
         self._fold()
 

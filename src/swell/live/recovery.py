@@ -82,17 +82,17 @@ def changed_nodes(before: Cluster, nodes: Sequence[Node], now_s: float) -> list[
 def missing_gangs(core: Core, alive: frozenset[str], now_s: float) -> list[AnyEvent]:
     """The end of every gang that the head believes in and no machine knows.
 
-    A gang that is only being started is not missing: its command is said again.
+    One that was only being started never was: it is planned anew, on the devices that are there now.
     """
     return [
         GangEnded(
             at_s=now_s,
-            job_id=view.id,
-            generation=view.generation,
-            outcome=Outcome.LOST,
-            steps=view.steps,
+            job_id=gang.job_id,
+            generation=gang.generation,
+            outcome=Outcome.STOPPED if gang.phase is Phase.STARTING else Outcome.LOST,
+            steps=gang.steps,
             message="the processes were gone when the platform came back",
         )
-        for view in core.views()
-        if view.phase in (Phase.RUNNING, Phase.STOPPING) and view.id not in alive
+        for gang in core.gangs()
+        if gang.job_id not in alive
     ]

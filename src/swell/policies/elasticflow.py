@@ -129,11 +129,13 @@ def _share(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue)
         nonlocal left
         left = raise_in_order(level, levels.devices, levels.num, rows, most, left)
 
+    for row in queue.promised:
+        give([row], _kept_level(levels, row, promises.fills[row]))
     give([row for row in queue.promised if promises.reserve[row] is Reserve.RUNNING], 1)
     give([row for row in queue.promised if promises.reserve[row] >= Reserve.NONE], len(snapshot.sizes))
     floor = level.copy()
     for row, fill in queue.soft.items():
-        give([row], fill.now)
+        give([row], max(fill.now, _kept_level(levels, row, fill)))
     give([row for row in [*queue.promised, *queue.soft] if snapshot.held_workers[row] > 0], 1)
     give([*queue.late, *queue.best_effort], 1)
     is_served = np.isin(np.arange(snapshot.num_jobs), queue.in_order)
@@ -148,6 +150,15 @@ def _share(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue)
         left,
     )
     return Shares(floor, level)
+
+
+def _kept_level(levels: Levels, row: int, plan: Fill | None) -> int:
+    """A gang that has grown to a size its plan needs at some time keeps that size until it needs it no more.
+
+    A late fill spends any slack at once on a smaller size now and the larger one again later: without
+    this, a gang whose deadline is near goes to and fro between the two with each report.
+    """
+    return min(plan.top, int(levels.held[row])) if plan is not None else 0
 
 
 def _prices(levels: Levels, plans: Mapping[int, Fill | None]) -> FloatArray:
