@@ -126,9 +126,7 @@ class Gang:
             self._report(msgspec.structs.replace(self._end, generation=command.generation, at_s=now_s))
         elif command.generation < self.generation:
             pass  # superseded: the later one is, or will be, answered
-        elif self._asked == (type(command), command.generation) and not isinstance(
-            self._answer, SuspendFailed
-        ):
+        elif self._asked == (type(command), command.generation):
             if self._answer is not None:
                 self._report(msgspec.structs.replace(self._answer, at_s=now_s))
         else:
@@ -176,7 +174,7 @@ class Gang:
     def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]:
         self._now_s = now_s
         if (member := self._roster.members.get(worker)) is not None:
-            member.pid = pid
+            member.pid, member.since_s = pid, now_s  # the zygote may have had to import first
         return self._act()
 
     def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
@@ -292,6 +290,7 @@ class Gang:
     def _(self, message: messages.SaveFailed, member: Member) -> None:
         if self._is_suspend_sent and self._ending is None:
             self._is_suspending = self._is_suspend_sent = False
+            self._asked = None  # the same command again is no repetition, but another try
             self._reply(SuspendFailed(**self._facts(), message=message.message))
         else:
             self._report(JobWarned(job_id=self.job_id, at_s=self._now_s, message=message.message))
@@ -342,13 +341,12 @@ class Gang:
             self._conclude()
         if self._ending is not None or self._end is not None:
             return
-        is_broken = self._broken_since_s is not None
-        if is_broken and not self._is_break_resolved():
+        if self._is_broken and not self._is_break_resolved():
             return
         self._drop_unwanted()
         self._spawn_missing()
-        if is_broken or not self._is_in_motion():
-            self._form_next_group(is_broken)
+        if self._is_broken or not self._is_in_motion():
+            self._form_next_group()
 
     def _drop_unwanted(self) -> None:
         self._kill(member for member in self._roster.joiners() if member.slot not in self._target)
@@ -370,20 +368,20 @@ class Gang:
         moving = (State.FORMING, State.LEAVING, State.LEFT)
         return any(member.state in moving for member in self._roster.members.values())
 
-    def _form_next_group(self, is_broken: bool) -> None:
+    def _form_next_group(self) -> None:
         group = self._roster.next_group(self._target)
         slots = {member.slot for member in group}
-        is_formed = not is_broken and [member.number for member in group] == self._roster.group
+        is_formed = not self._is_broken and [member.number for member in group] == self._roster.group
         if is_formed and slots == set(self._target):
             if self._is_suspending:
                 self._suspend(group)
             elif len(group) == len(self._roster.members):
                 self._settle()
-        elif group and (is_broken or slots.issuperset(self._target)):
-            self._regroup(group, is_broken)
+        elif group and (self._is_broken or slots.issuperset(self._target)):
+            self._regroup(group)
 
-    def _regroup(self, group: list[Member], is_broken: bool) -> None:
-        if is_broken and not self._has_lost:
+    def _regroup(self, group: list[Member]) -> None:
+        if self._is_broken and not self._has_lost:
             self._num_failed_rounds += 1
             if self._num_failed_rounds > MAX_FAILED_ROUNDS:
                 why = f"the group did not form {MAX_FAILED_ROUNDS} times in a row: {self._setback}"
@@ -391,7 +389,7 @@ class Gang:
                 return
         self._round += 1
         source = best_source(group)
-        has_news = is_broken or not all(member.has_state for member in group)
+        has_news = self._is_broken or not all(member.has_state for member in group)
         chosen = {member.number for member in group}
         leavers = [m for m in self._roster.in_group() if m.number not in chosen and m.state is not State.LEFT]
         for rank, member in enumerate([*group, *leavers]):
@@ -484,10 +482,8 @@ class Gang:
 
     def _shrink_settled(self) -> tuple[Slot, ...]:
         """Take out of `_settled`, and return, what nobody stands on any more."""
-        alive = {m.slot for m in self._roster.members.values() if m.state not in (State.LEAVING, State.LEFT)}
-        alive |= {
-            m.slot for m in self._roster.members.values() if m.state is State.LEAVING and self._is_broken
-        }
+        going = (State.LEFT,) if self._is_broken else (State.LEAVING, State.LEFT)
+        alive = {m.slot for m in self._roster.members.values() if m.state not in going}
         lost = tuple(slot for slot in self._settled if slot not in alive)
         self._settled = tuple(slot for slot in self._settled if slot in alive)
         return lost

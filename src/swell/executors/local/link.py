@@ -91,7 +91,7 @@ class LocalExecutor:
             AgentError: no agent could be started.
         """
         self._deliver = deliver
-        self._settings.state_dir.mkdir(parents=True, exist_ok=True)
+        self._settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         inventory = self._find_agent()
         self._thread = threading.Thread(target=self._run, name="swell-link", daemon=True)
         self._thread.start()

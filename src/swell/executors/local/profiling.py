@@ -90,7 +90,7 @@ class Trial:
     def forked(self, worker: int, pid: int, now_s: float) -> list[Effect]:
         self._now_s = now_s
         if self._part and (member := self._part.members.get(worker)):
-            member.pid = pid
+            member.pid, member.since_s = pid, now_s
         return self._drain()
 
     def said(self, worker: int, message: messages.FromWorker, now_s: float) -> list[Effect]:

@@ -61,7 +61,7 @@ class Run:
         )
 
     def _environ(self, worker: int, address: str, devices: tuple[str, ...]) -> dict[str, str]:
-        variables = {environ.JOB_ID: self.job_id, "PYTHONUNBUFFERED": "1"}
+        variables = {environ.JOB_ID: self.job_id}
         if self.spec.elasticity is Elasticity.LIVE:
             variables |= {environ.AGENT: address, environ.TOKEN: self.token, environ.WORKER: str(worker)}
         gpus = [name for device in devices if (name := self.bindings[device].cuda) is not None]
