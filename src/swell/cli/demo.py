@@ -38,7 +38,7 @@ GIVE_UP_AFTER_S = 300.0
 #: With fewer real devices there would be little to see.
 LEAST_REAL_DEVICES = 4
 #: Columns of the table where no terminal says how many there are.
-WIDTH_IN_FILES = 130
+WIDTH_IN_FILES = 140
 SCRIPTS = Path(swell.demo.__file__).parent
 
 

@@ -91,9 +91,9 @@ def table(parts: Mapping[str, Part], views: Sequence[JobView]) -> Table:
     for heading in ("deadline", "finished"):
         made.add_column(heading, justify="right", no_wrap=True)
     made.add_column("kept?")
-    made.add_column("sizes", overflow="fold", min_width=12)
-    for heading in ("resizes", "lost in them", "loss", "accuracy"):
-        made.add_column(heading, justify="right", no_wrap=heading != "lost in them")
+    made.add_column("sizes", overflow="fold")
+    for heading in ("resizes", "lost in resizes", "loss", "accuracy"):
+        made.add_column(heading, justify="right", overflow="fold")
     for view in views:
         made.add_row(*_cells(parts.get(view.name), view))
     return made
@@ -119,7 +119,7 @@ def _cells(part: Part | None, view: JobView) -> tuple[str, ...]:
 def _learned(value: float | None, form: str, bar: MetricTarget | None) -> str:
     if value is None:
         return ""
-    beside = "" if bar is None else f" {'≥' if bar.at_least else '≤'} {_short(bar)}"
+    beside = "" if bar is None else f" {'≥' if bar.at_least else '≤'}{_short(bar)}"
     return format(value, form) + beside
 
 
@@ -134,10 +134,10 @@ def _after(at_s: float | None, view: JobView) -> str:
 def _kept(view: JobView) -> str:
     if view.phase is Phase.REJECTED:
         offer = _after(view.counter_offer_s, view)
-        return f"refused; {offer} offered" if offer else "refused"
+        return f"refused, {offer} offered" if offer else "refused"
     if view.phase is not Phase.SUCCEEDED:
         return str(view.phase)
-    return {True: "yes", False: "NO", None: "-"}[view.kept]
+    return {True: "yes", False: "no", None: "-"}[view.kept]
 
 
 def path(sizes: Sequence[tuple[float, int]]) -> str:
