@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from random import Random
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -97,6 +98,24 @@ def moves(story: Story, number: int) -> Callable[[], None]:
 def test_fair_delivery_leads_from_anywhere_to_the_target_or_to_a_report(
     num_workers: int, numbers: list[int]
 ) -> None:
+    live_through(num_workers, numbers)
+
+
+@settings(max_examples=600, deadline=None, database=None)
+@given(st.integers(1, 4), st.integers(0, 400), st.floats(0, 1), st.randoms(use_true_random=False))
+def test_long_lives_lead_there_too(num_workers: int, num_moves: int, wildness: float, draw: Random) -> None:
+    """Most moves only carry messages and make workers go on, so that a gang gets far before things happen."""
+    calm = (11, 12, 13, 14)
+    numbers = [
+        draw.randrange(100_000)
+        if draw.random() < wildness
+        else 100 * draw.randrange(1000) + draw.choice(calm)
+        for _ in range(num_moves)
+    ]
+    live_through(num_workers, numbers)
+
+
+def live_through(num_workers: int, numbers: list[int]) -> None:
     story = begin(num_workers)
     for number in numbers:
         moves(story, number)()

@@ -444,7 +444,8 @@ class Gang:
     def _is_break_resolved(self) -> bool:
         """Whether a new group may form; clears away, step by step, what stands in its way."""
         if self._is_waiting:
-            self._report_lost()
+            if not any(member.state is State.LEFT for member in self._roster.members.values()):
+                self._report_lost()  # more may be gone by now
             return False
         if self._has_lost and not self._settled:
             self._end_all(Outcome.LOST, self._setback)
