@@ -101,7 +101,7 @@ def test_fair_delivery_leads_from_anywhere_to_the_target_or_to_a_report(
     live_through(num_workers, numbers)
 
 
-@settings(max_examples=600, deadline=None, database=None)
+@settings(max_examples=200, deadline=None, database=None)
 @given(st.integers(1, 4), st.integers(0, 400), st.floats(0, 1), st.randoms(use_true_random=False))
 def test_long_lives_lead_there_too(num_workers: int, num_moves: int, wildness: float, draw: Random) -> None:
     """Most moves only carry messages and make workers go on, so that a gang gets far before things happen."""
