@@ -167,7 +167,8 @@ class FakeAgent:
         pid = self.processes[worker].pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        self.processes[worker].join(LIMIT_S)
+        with self._news:
+            assert self._news.wait_for(lambda: worker not in self._lines, LIMIT_S)
 
     def log(self, worker: int) -> Path:
         return self.folder / f"worker-{worker}.log"

@@ -22,6 +22,7 @@ FORM_TIMEOUT_S = 15.0
 TRAIN_TIMEOUT_S = 1800.0
 #: Members come at their next step boundary, after an evaluation perhaps. The agent may end the wait sooner.
 MEET_TIMEOUT_S = 120.0
+CONNECT_TIMEOUT_S = 3.0
 POLL_S = 0.002
 
 
@@ -66,7 +67,6 @@ class Group:
                 timeout=timedelta(seconds=FORM_TIMEOUT_S),
             )
         except RuntimeError as error:  # includes DistBackendError, DistStoreError
-            self.close()
             raise FormFailed(str(error)) from error
         self.rank, self.num_workers = rank, regroup.num_workers
         _name_in_environment(regroup)
@@ -92,6 +92,9 @@ class Group:
         self._store = None
         if dist.is_initialized():
             dist.destroy_process_group()
+        # Members find each other under names that count the groups of a process. A group that failed to form
+        # has been counted, but not by those who failed earlier: they would wait under different names.
+        distributed_c10d._world.group_count = 0
 
     def _meet(self, link: Link, regroup: messages.Regroup) -> Store:
         """Wait until all members are at the store, so that forming the group is short and certain."""
@@ -99,8 +102,7 @@ class Group:
             store, address = _serve()
             link.send(messages.Bound(generation=regroup.generation, address=address))
         else:
-            host, _, port = link.address(regroup.generation).rpartition(":")
-            store = TCPStore(host, int(port), timeout=timedelta(seconds=FORM_TIMEOUT_S))
+            store = _connect(link.address(regroup.generation))
         self._store = store
         room = PrefixStore(f"generation-{regroup.generation}", store)
         room.add("present", 1)
@@ -134,6 +136,18 @@ def _serve() -> tuple[TCPStore, str]:
         master_listen_fd=listener.detach(),
     )
     return store, f"{LOOPBACK}:{port}"
+
+
+def _connect(address: str) -> TCPStore:
+    """The store of rank 0. Raises FormFailed at once if that is gone: a TCPStore would try for long."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S).close()
+    except OSError as error:
+        raise FormFailed(f"nobody listens at {address}: {error}") from error
+    store = TCPStore(host, int(port), timeout=timedelta(seconds=CONNECT_TIMEOUT_S))
+    store.set_timeout(timedelta(seconds=FORM_TIMEOUT_S))
+    return store
 
 
 def _name_in_environment(regroup: messages.Regroup) -> None:
