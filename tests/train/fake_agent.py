@@ -46,6 +46,7 @@ def _work(entry: str, args: tuple[str, ...], log: str, env: dict[str, str]) -> N
     from swell.train.runner import run_entry
 
     torch.set_num_threads(1)
+    multiprocessing.set_start_method("fork", force=True)  # for loaders, as in a worker of a real zygote
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
@@ -145,7 +146,7 @@ class FakeAgent:
                 or not found()
             ):
                 raise AssertionError(
-                    f"worker {worker} never said {kind.__name__}: {self.said}\n{self.logs()}"
+                    f"worker {worker} never said {kind.__name__}: {self._story()}\n{self.logs()}"
                 )
             message = found()
         assert message is not None
@@ -190,6 +191,10 @@ class FakeAgent:
         self._listener.close()
 
     # ---------------------------------------------------------------- sockets
+    def _story(self) -> str:
+        heard = (f"{worker}: {said}" for worker, said in self.said if not isinstance(said, messages.Alive))
+        return "\n".join(heard)
+
     def _has_failed(self, worker: int, kind: type[messages.Message]) -> bool:
         return any(by == worker and isinstance(said, messages.Failed) for by, said in self.said) and (
             kind is not messages.Failed

@@ -127,6 +127,9 @@ def test_what_does_not_fit_together_is_refused() -> None:
         train.elastic(nn.Tanh(), optimizer, loader, epochs=1)
     with pytest.raises(TypeError, match=r"state\['name'\] is a str"):
         train.elastic(model, optimizer, loader, epochs=1, state={"name": "x"})  # type: ignore[dict-item]
+    plateau = optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+    with pytest.raises(TypeError, match="step it yourself"):
+        train.elastic(model, optimizer, loader, epochs=1, scheduler=plateau)
     with pytest.raises(ValueError, match="drop_last"):
         train.elastic(model, optimizer, make_loop(num_samples=3, drop_last=True)[2], epochs=1)
 

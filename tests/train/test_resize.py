@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from fake_agent import FakeAgent
 
@@ -46,11 +47,11 @@ def finish(agent: FakeAgent, members: list[int]) -> None:
 
 def test_grows_from_one_to_four(agent: FakeAgent, plain: Path, tmp_path: Path) -> None:
     args = (str(tmp_path / "result.json"), str(EPOCHS))
-    agent.start_ready([0], CURVE, *args)
+    agent.start_ready([0, 1, 2, 3], CURVE, *args)
     assert agent.join([0], source=None) == 0
-    agent.start_ready([1], CURVE, *args)
+    agent.wait_steps(0, 1)
     first = agent.join([0, 1], source=0)
-    agent.start_ready([2, 3], CURVE, *args)
+    agent.wait(0, messages.Progress, lambda message: message.num_workers == 2)
     second = agent.join([0, 1, 2, 3], source=1)
     finish(agent, [0, 1, 2, 3])
     assert 0 < first < second < EPOCHS * 8
@@ -76,18 +77,18 @@ def test_goes_on_from_the_step_in_flight(agent: FakeAgent, plain: Path, tmp_path
     args = (str(tmp_path / "result.json"), str(EPOCHS))
     agent.start_ready([0, 1, 2], CURVE, *args)
     agent.join([0, 1, 2], source=None)
-    agent.wait_steps(0, 30)
+    agent.wait_steps(0, 1)
     agent.kill(victim)
     survivors = [worker for worker in (0, 1, 2) if worker != victim]
     steps = {worker: agent.wait(worker, messages.Broken).steps for worker in survivors}
     source = max(survivors, key=steps.__getitem__)
-    assert agent.join(survivors, source=source, has_news=False) == steps[source] >= 30
+    assert agent.join(survivors, source=source, has_news=False) == steps[source] >= 1
     finish(agent, survivors)
     assert_same_learning(tmp_path / "result.json", plain)
 
 
 def test_suspended_job_goes_on_at_another_size(agent: FakeAgent, plain: Path, tmp_path: Path) -> None:
-    args = (str(tmp_path / "result.json"), str(EPOCHS))
+    args = (str(tmp_path / "result.json"), str(EPOCHS), "load")
     agent.start_ready([0, 1], CURVE, *args)
     agent.join([0, 1], source=None)
     agent.wait_steps(0, 1)
@@ -100,6 +101,26 @@ def test_suspended_job_goes_on_at_another_size(agent: FakeAgent, plain: Path, tm
     agent.start_ready([2, 3, 4], CURVE, *args)
     assert agent.join([2, 3, 4], source=None) == saved.steps > 0
     finish(agent, [2, 3, 4])
+    assert_same_learning(tmp_path / "result.json", plain)
+
+
+def test_loading_ahead_survives_a_resize_and_ends_with_its_worker(
+    agent: FakeAgent, plain: Path, tmp_path: Path
+) -> None:
+    args = (str(tmp_path / "result.json"), str(EPOCHS), "load")
+    agent.start_ready([0, 1], CURVE, *args)
+    agent.join([0], source=None)
+    agent.wait_steps(0, 1)
+    assert agent.join([0, 1], source=0) > 0
+    agent.wait(0, messages.Progress, lambda message: message.num_workers == 2)
+    loaders = psutil.Process(agent.processes[1].pid).children()
+    assert len(loaders) == 2
+    agent.kill(1)
+    gone, _ = psutil.wait_procs(loaders, timeout=3)  # a loader's own watchdog takes five seconds
+    assert len(gone) == 2
+    agent.wait(0, messages.Broken)
+    agent.join([0], source=0, has_news=False)
+    finish(agent, [0])
     assert_same_learning(tmp_path / "result.json", plain)
 
 

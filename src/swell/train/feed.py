@@ -9,6 +9,7 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
 from swell.train.course import Share, mix
+from swell.train.leash import Leash
 
 
 class LoaderError(TypeError):
@@ -83,7 +84,7 @@ class Feed:
             collate_fn=loader.collate_fn,
             pin_memory=loader.pin_memory,
             timeout=loader.timeout,
-            worker_init_fn=loader.worker_init_fn,
+            worker_init_fn=Leash(loader.worker_init_fn),
             multiprocessing_context=loader.multiprocessing_context,
             prefetch_factor=loader.prefetch_factor,
             generator=torch.Generator().manual_seed(mix(self._seed, start)),  # leaves the script's own alone

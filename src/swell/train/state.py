@@ -39,6 +39,11 @@ class TrainState:
                     f"state[{name!r}] is a {type(thing).__qualname__} without state_dict() and "
                     "load_state_dict(); add the two methods, or leave it out of elastic(state=...)"
                 )
+        if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            raise TypeError(
+                "ReduceLROnPlateau cannot be elastic()'s scheduler, for it steps on a metric and not once a "
+                "step; give state={'plateau': scheduler} and step it yourself, on all workers with one number"
+            )
         self.model = model
         self.optimizer = optimizer
         self.scheduler = scheduler

@@ -1,6 +1,7 @@
 """Fits a small model in float64, with an Adam state, a scheduler, a counter and uneven batches.
 
-Arguments: file for the result, epochs, further words `metric` (report the loss as a metric) or `leave`.
+Arguments: file for the result, epochs, further words `metric` (report the loss as a metric), `leave` (end
+the loop early) or `load` (load in two processes).
 """
 
 import json
@@ -38,7 +39,7 @@ model.unused = nn.Parameter(torch.ones(3))  # never gets a gradient: weight deca
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.02, weight_decay=0.1)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 20, 0.8)
 counter = Counter()
-loader = DataLoader(TensorDataset(x, y), batch_size=6, shuffle=True)
+loader = DataLoader(TensorDataset(x, y), batch_size=6, shuffle=True, num_workers=2 * ("load" in words))
 run = train.elastic(
     model,
     optimizer,
