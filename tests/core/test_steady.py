@@ -166,8 +166,26 @@ def test_the_same_answer_again_and_again_comes_to_rest(
     settled = steady(replace(snapshot, now_s=snapshot.now_s + MIN_HOLD_S), allocation, is_pinned)
     assert (settled.workers == snapshot.held_workers).all()
     assert math.isinf(settled.wake_s)
-    # and it is a good place to rest: whoever the policy gives something has something
-    assert (settled.workers[allocation.workers > 0] > 0).all()
+    # and it is a good place to rest: whoever the policy gives something has something, or waits for
+    # somebody who is about to end
+    is_anyone_ending = any(_left_s(snapshot, row, int(held)) <= 1.0 for row, held in _holders(snapshot))
+    assert is_anyone_ending or (settled.workers[allocation.workers > 0] > 0).all()
+
+
+def _holders(snapshot: Snapshot) -> list[tuple[int, int]]:
+    return [(row, int(held)) for row, held in enumerate(snapshot.held_workers) if held > 0]
+
+
+@SITUATIONS
+@given(situations())
+def test_a_gang_that_ends_sooner_than_a_launch_takes_is_left_alone(
+    situation: tuple[Snapshot, Allocation, BoolArray],
+) -> None:
+    snapshot, allocation, is_pinned = situation
+    workers = steady(snapshot, allocation, is_pinned).workers
+    for row, held in _holders(snapshot):
+        if _left_s(snapshot, row, held) <= snapshot.start_cost_s[row]:
+            assert workers[row] == held
 
 
 def _followed(snapshot: Snapshot, steadied: Steadied) -> Snapshot:

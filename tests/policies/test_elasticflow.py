@@ -197,6 +197,24 @@ def test_a_reserve_that_is_used_up_breaks_no_promise_and_no_newcomer_may_use_it_
     assert refused(snapshot([replace(slack, deadline=14.6), newcomer], 1, margin_share=0.05)) == set()
 
 
+def test_a_gang_that_may_run_on_is_not_grown_to_save_time_for_a_start_it_needs_not() -> None:
+    curve = {1: 1.0, 2: 1.8, 4: 3.0}
+    running = promised("running", curve, 18, 12, held=2, start_cost=4.0)
+    answer = ElasticFlow().decide(snapshot([running], 4))
+    assert answer.floor.tolist() == [2]
+
+
+def test_a_gang_that_has_grown_for_its_promise_does_not_shrink_at_the_first_slack() -> None:
+    """At 2 for the first 6 s and at 4 then would do too, and 6 s later it would have to grow again."""
+    curve = {1: 1.0, 2: 2.0, 4: 4.0}
+    grown = promised("grown", curve, 28, 10, held=4, submitted=-50)
+    waiting = best_effort("waiting", {1: 1.0, 2: 2.0}, 100)
+    answer = ElasticFlow().decide(snapshot([grown, waiting], 4, min_hold_s=5.0))
+    assert answer.floor.tolist() == [4, 0] and answer.workers.tolist() == [4, 0]
+    enough = replace(grown, steps=19)  # 2 workers are enough to the end
+    assert ElasticFlow().decide(snapshot([enough, waiting], 4, min_hold_s=5.0)).floor.tolist() == [2, 0]
+
+
 # Promises in danger
 
 

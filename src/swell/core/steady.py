@@ -5,6 +5,8 @@ A policy says what would be best from a clean sheet. A running gang changes only
 * when a promise needs it (`floor`), or
 * when its measured gain beats its measured cost and it has kept its size for `min_hold_s`, or
 * when it must give devices to somebody whose change passes these tests.
+
+And a gang that will have ended before another could have started in its place is left alone.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ def steady(snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> 
         is_pinned: (J,) jobs that cannot change now: they keep what they hold.
     """
     held, want, floor = snapshot.held_workers, allocation.workers, allocation.floor
+    is_pinned = is_pinned | _is_ending(snapshot)
     is_running = (held > 0) & ~is_pinned
     # The very sum that `wake_s` asks for: whoever is woken then must find the hold over.
     is_fresh = is_running & (snapshot.now_s < snapshot.changed_s + snapshot.min_hold_s)
@@ -94,6 +97,13 @@ class _Fit:
         snapshot = self._snapshot
         rows = np.flatnonzero(candidates).tolist()
         return sorted(rows, key=lambda row: (snapshot.submitted_s[row], snapshot.job_ids[row]))
+
+
+def _is_ending(snapshot: Snapshot) -> BoolArray:
+    """(J,) gangs that end, as they are, sooner than a launch would take."""
+    within = _rate_at(snapshot, snapshot.held_workers) * snapshot.start_cost_s
+    ending: BoolArray = (snapshot.held_workers > 0) & (snapshot.remaining_steps <= within)
+    return ending
 
 
 def _worth_growing(snapshot: Snapshot, want: IntArray) -> BoolArray:

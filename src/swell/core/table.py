@@ -10,16 +10,19 @@ import numpy.typing as npt
 
 from swell.core.costs import ChangeCosts
 from swell.core.record import JobRecord
-from swell.model.job import JobClass
+from swell.model.job import Elasticity, JobClass
 from swell.model.snapshot import CLASS_CODES, FloatArray, IntArray, Snapshot
 
 #: A job's last stretch is never believed to be shorter: reports, not beliefs, end jobs.
 LEAST_REMAINING_STEPS = 1.0
+#: The same for a restart job, which reports nothing, as a share of what its user estimated.
+LEAST_REMAINING_SHARE = 0.1
 
 FLOAT_COLUMNS = (
     "submitted_s",
     "deadline_s",
     "total_steps",
+    "least_steps",
     "done_steps",
     "as_of_s",
     "rate_now_per_s",
@@ -85,7 +88,7 @@ class JobTable:
         view = {name: _read_only(column[:count]) for name, column in self._columns.items()}
         elapsed_s = now_s - view["as_of_s"]
         done = view["done_steps"] + view["rate_now_per_s"] * np.maximum(elapsed_s, 0.0)
-        remaining = np.maximum(view["total_steps"] - done, LEAST_REMAINING_STEPS)
+        remaining = np.maximum(view["total_steps"] - done, view["least_steps"])
         attained = view["attained_device_s"] + view["held_devices"] * np.maximum(elapsed_s, 0.0)
         return Snapshot(
             now_s=now_s,
@@ -119,6 +122,7 @@ class JobTable:
             "submitted_s": record.submitted_s,
             "deadline_s": math.inf if spec.deadline_s is None else spec.deadline_s,
             "total_steps": record.total_steps or 0.0,
+            "least_steps": _least_steps(record),
             "done_steps": record.done_steps,
             "as_of_s": record.as_of_s,
             "rate_now_per_s": record.rate_per_s,
@@ -148,6 +152,12 @@ class JobTable:
                 self._columns[name] = np.concatenate([old, np.zeros(capacity - len(old), dtype)])
         missing = capacity - len(self._rates)
         self._rates = np.concatenate([self._rates, np.zeros((missing, len(self.sizes)))])
+
+
+def _least_steps(record: JobRecord) -> float:
+    if record.spec.elasticity is Elasticity.LIVE:
+        return LEAST_REMAINING_STEPS
+    return LEAST_REMAINING_SHARE * (record.total_steps or 0.0)
 
 
 def allowed(sizes: IntArray, min_workers: int, max_workers: int | None) -> npt.NDArray[np.bool_]:

@@ -25,8 +25,8 @@ SHORTEST_STEP_S = 0.1
 class Reserve(IntEnum):
     """How much a plan that keeps a promise can stand, from most to nothing at all."""
 
-    FULL = 0  #: beliefs that are too fast by the margin, some resizes, and a start from a checkpoint
-    RUNNING = 1  #: the same without the start: the job must not be suspended
+    FULL = 0  #: beliefs that are too fast by the margin, some resizes, and a start if it needs one
+    RUNNING = 1  #: the same if the job, which its plan would suspend for now, is not suspended
     NONE = 2  #: just fits if all goes as believed
     LATE = 3  #: does not fit
 
@@ -88,6 +88,14 @@ def keep_promises(snapshot: Snapshot, levels: Levels, rows: Sequence[int]) -> Pr
 def _keep(snapshot: Snapshot, levels: Levels, row: int, until_s: float, promises: Promises) -> None:
     devices, rates = levels.devices[row, : levels.num[row]], levels.rates[row, : levels.num[row]]
     need, running_s = need_of(snapshot, row), until_s - resize_reserve_s(snapshot, row, until_s)
+    if snapshot.held_workers[row] > 0:
+        # A plan that lets it run on needs no time for a start.
+        trial = promises.profile.copy()
+        plan = trial.fill(need, running_s, devices, rates, hold_s(snapshot))
+        if plan is not None and plan.now > 0:
+            promises.profile.take_over(trial)
+            promises.reserve[row], promises.fills[row] = Reserve.FULL, plan
+            return
     tries = {Reserve.FULL: (need, running_s - float(snapshot.start_cost_s[row]))}
     if snapshot.held_workers[row] > 0:
         tries[Reserve.RUNNING] = (need, running_s)

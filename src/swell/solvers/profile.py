@@ -67,6 +67,10 @@ class FreeProfile:
         twin.starts_s, twin.free = self.starts_s.copy(), self.free.copy()
         return twin
 
+    def take_over(self, twin: Self) -> None:
+        """Make what was tried on a copy true."""
+        self.count, self.starts_s, self.free = twin.count, twin.starts_s, twin.free
+
     def fill(
         self, need: float, end_s: float, devices: IntArray, rates: FloatArray, hold_s: float = 0.0
     ) -> Fill | None:
