@@ -66,8 +66,8 @@ class Bench:
     def resized(self, generation: int, job_id: str = "a", steps: int = 5) -> list[AnyCommand]:
         return self.say(GangResized(**self._facts(job_id, generation), steps=steps, pids=(1, 2)))
 
-    def resize_failed(self, generation: int, kept: int, job_id: str = "a") -> list[AnyCommand]:
-        return self.say(ResizeFailed(**self._facts(job_id, generation), kept=kept, message="no"))
+    def resize_failed(self, generation: int, job_id: str = "a") -> list[AnyCommand]:
+        return self.say(ResizeFailed(**self._facts(job_id, generation), message="no"))
 
     def reported(self, generation: int, steps: int, job_id: str = "a", **more: Any) -> list[AnyCommand]:
         return self.say(StepsReported(**self._facts(job_id, generation), steps=steps, num_workers=1, **more))

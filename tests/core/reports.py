@@ -54,7 +54,7 @@ ANYTHING = st.one_of(
     _of(JobWarned, job_id=JOBS, message=st.just("hm")),
     _of_gang(GangStarted, steps=STEPS, pids=st.just((1, 2))),
     _of_gang(GangResized, steps=STEPS, pids=st.just((2, 3))),
-    _of_gang(ResizeFailed, kept=GENERATIONS, message=st.just("no")),
+    _of_gang(ResizeFailed, message=st.just("no")),
     _of_gang(
         StepsReported,
         steps=STEPS,

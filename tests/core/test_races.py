@@ -37,10 +37,11 @@ def test_a_job_that_finishes_while_it_is_cancelled_has_succeeded() -> None:
     assert bench.phase() is Phase.SUCCEEDED
 
 
-def test_a_trial_run_ends_after_its_job_was_cancelled() -> None:
+def test_a_trial_run_is_ended_when_its_job_is_cancelled_and_may_answer_all_the_same() -> None:
     bench = Bench()
     bench.submit("a")
-    bench.cancel("a")
+    [stop] = bench.cancel("a")
+    assert isinstance(stop, StopGang)
     assert bench.phase() is Phase.CANCELLED
     before = bench.core.num_stale
     assert bench.profiled("a") == []
@@ -181,7 +182,7 @@ def test_a_failed_resize_frees_the_joiners_devices_and_is_not_tried_at_once() ->
     bench.want(a=4)
     [resize] = bench.reported(first, 3)
     assert bench.num_held() == 4
-    assert bench.resize_failed(resize.generation, kept=first) == []
+    assert bench.resize_failed(resize.generation) == []
     assert bench.num_held() == 2 and bench.phase() is Phase.RUNNING
     [again] = bench.say(Woke(at_s=bench.now_s))
     assert isinstance(again, ResizeGang) and again.generation > resize.generation
@@ -250,7 +251,7 @@ def test_a_drain_does_not_wait_for_an_earlier_failure() -> None:
     bench.want(a=4)
     [resize] = bench.reported(first, 3)
     bench.now_s -= 1.0
-    bench.resize_failed(resize.generation, kept=first)
+    bench.resize_failed(resize.generation)
     bench.now_s -= 1.0
     [suspend] = bench.say(DrainRequested(at_s=bench.now_s))
     assert isinstance(suspend, SuspendGang)

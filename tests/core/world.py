@@ -298,7 +298,7 @@ class FakeWorld:
             return
         gang.joiners = ()
         self._settle(gang)
-        self._say(ResizeFailed(**self._facts(gang), kept=gang.formed, message="a joiner died"))
+        self._say(ResizeFailed(**self._facts(gang), message="a joiner died"))
 
     def _suspension(self, gang: Gang) -> Callable[[], None]:
         if self._goes_wrong(self.faults.suspend_failed):
@@ -330,7 +330,7 @@ class FakeWorld:
         if not gang.members:
             self._end(gang, Outcome.LOST)
         elif not lost:  # only joiners: the group trains on
-            self._say(ResizeFailed(**self._facts(gang), kept=gang.formed, message="a joiner died"))
+            self._say(ResizeFailed(**self._facts(gang), message="a joiner died"))
         elif not isinstance(gang.asked, StopGang):
             gang.is_training, gang.is_waiting = False, True
             generation = self._random.choice((gang.formed, gang.generation))

@@ -84,7 +84,7 @@ class FirstFree:
         free = [device for device in cluster.devices() if device not in taken]
         devices = {}
         for job, num in wanted.items():
-            mine = [device for device in held.get(job, ())]
+            mine = list(held.get(job, ()))
             while len(mine) < num and free:
                 mine.append(free.pop(0))
             if mine:

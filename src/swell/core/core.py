@@ -62,7 +62,8 @@ class Core:
         state.write_rows()
         if not self._needs_plan(batch):
             return []
-        commands = self._drain() if state.is_draining else self._follow_plan()
+        commands = self._end_trials()
+        commands += self._drain() if state.is_draining else self._follow_plan()
         state.write_rows()
         self._check()
         return commands
@@ -86,6 +87,14 @@ class Core:
         is_progress_only = all(isinstance(event, StepsReported | JobWarned) for event in batch)
         is_recent = self._state.now_s - self._state.planned_s < self._settings.report_plan_s
         return not (is_progress_only and is_recent)
+
+    def _end_trials(self) -> list[AnyCommand]:
+        """A trial run of a job that nobody wants any more would keep the others waiting."""
+        return [
+            StopGang(job_id=record.id, generation=record.generation)
+            for record in self._state.ended
+            if record.phase is Phase.CANCELLED and record.is_profiling
+        ]
 
     def _profile_newcomers(self) -> list[AnyCommand]:
         state = self._state

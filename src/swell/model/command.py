@@ -44,14 +44,17 @@ class ResizeGang(Command, frozen=True, kw_only=True):
 
 
 class SuspendGang(Command, frozen=True, kw_only=True):
-    """Save a checkpoint and leave. Answered by `GangSuspended`, `SuspendFailed` or `GangEnded`."""
+    """Save a checkpoint and leave. Answered by `GangSuspended`, `SuspendFailed` or `GangEnded`.
+
+    The generation is a new one; answers carry it.
+    """
 
     job_id: str
     generation: int
 
 
 class StopGang(Command, frozen=True, kw_only=True):
-    """End the processes, save nothing. Answered by `GangEnded`."""
+    """End the processes, those of a trial run too, and save nothing. Answered by `GangEnded`."""
 
     job_id: str
     generation: int

@@ -64,9 +64,8 @@ class GangResized(GangEvent, frozen=True, kw_only=True):
 
 
 class ResizeFailed(GangEvent, frozen=True, kw_only=True):
-    """The gang trains on at its former size and generation `kept`; `generation` will never be."""
+    """The gang trains on at its former size; generation `generation` will never be."""
 
-    kept: int
     message: str
 
 
@@ -88,7 +87,10 @@ class JobWarned(JobEvent, frozen=True, kw_only=True):
 
 
 class WorkersLost(GangEvent, frozen=True, kw_only=True):
-    """Some workers are gone, the others wait; `devices` are those of the workers that are gone."""
+    """Some workers are gone, the others wait; `devices` are those of the workers that are gone.
+
+    A change under way is off: the processes of its joiners are gone too.
+    """
 
     devices: tuple[str, ...]
     message: str

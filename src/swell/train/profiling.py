@@ -48,6 +48,13 @@ class Profiling:
         self._samples_per_epoch = replace(
             task.course, global_batch=self._link.welcome.global_batch
         ).samples_per_epoch
+        self._link.send(
+            messages.Ready(
+                grad_bytes=task.gradients.num_bytes,
+                state_bytes=task.state.num_bytes(),
+                samples_per_epoch=self._samples_per_epoch,
+            )
+        )
         if not self._sizes:
             self._finish_trial()
 

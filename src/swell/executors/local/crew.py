@@ -42,8 +42,8 @@ from swell.executors.local.restart import RestartGang
 from swell.executors.local.run import Run
 from swell.executors.local.stage import Stage
 from swell.executors.local.trials import Trials
-from swell.model.command import LaunchGang, ProfileJob, StopGang
-from swell.model.event import AnyEvent, GangEnded, Outcome
+from swell.model.command import LaunchGang, ProfileJob, ResizeGang, StopGang
+from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed
 from swell.model.job import Elasticity
 from swell.wire.messages import FromWorker, Hello
 
@@ -217,6 +217,9 @@ class Crew:
             self._trials.cancel(command.job_id)
             self.report(_unknown(command))
             return
+        if isinstance(command, ResizeGang) and (stranger := self._stranger(command)):
+            self.report(_not_resized(command, stranger))
+            return
         effects = gang.command(command, self.now_s())
         run = self._runs.get(command.job_id)
         if run is not None:
@@ -245,12 +248,16 @@ class Crew:
 
     def _folder(self, command: LaunchGang) -> Path:
         """The job's folder, made if need be. Raises OSError or ValueError with what to do about it."""
-        unknown = [device for device in command.devices if device not in self.bindings]
-        if unknown:
-            raise ValueError(f"device {unknown[0]!r} is not one of this machine's; see `swell nodes`")
+        if stranger := self._stranger(command):
+            raise ValueError(stranger)
         folder = job_folder(self._options.state_dir, command.job_id)
         (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
         return folder
+
+    def _stranger(self, command: LaunchGang | ResizeGang) -> str:
+        """What is wrong if a device is not one of this machine's; empty if all are."""
+        unknown = [device for device in command.devices if device not in self.bindings]
+        return f"device {unknown[0]!r} is not one of this machine's; see `swell nodes`" if unknown else ""
 
     # ------------------------------------------------------------ workers
     def _hear_worker(self, run: Run, worker: int, link: LineLink, line: bytes) -> None:
@@ -358,6 +365,15 @@ def _not_launched(command: LaunchGang, why: str) -> AnyEvent:
         outcome=Outcome.FAILED,
         steps=0,
         message=f"job {command.job_id!r} cannot be started: {why}",
+    )
+
+
+def _not_resized(command: ResizeGang, why: str) -> AnyEvent:
+    return ResizeFailed(
+        at_s=0.0,
+        job_id=command.job_id,
+        generation=command.generation,
+        message=f"job {command.job_id!r} cannot change: {why}",
     )
 
 

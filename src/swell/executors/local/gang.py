@@ -418,8 +418,7 @@ class Gang:
         if change.lost:
             self._reply(WorkersLost(**self._facts(), devices=flatten(change.lost), message=change.failure))
         elif change.failure:
-            kept = self._settled_generation
-            self._reply(ResizeFailed(**self._facts(), kept=kept, message=change.failure))
+            self._reply(ResizeFailed(**self._facts(), message=change.failure))
         else:
             self._settled_generation = self.generation
             kind = GangStarted if change.is_launch else GangResized
@@ -509,10 +508,19 @@ class Gang:
                 self._settle()  # it was in the group, so all were
             early = "" if message else self._early_end()
             self._ending = Ending(Outcome.SUCCEEDED, early, self._now_s + self._patience.finish_s)
-            self._kill(m for m in self._roster.members.values() if m.state in (State.READY, State.STARTING))
+            self._kill(self._latecomers())
         if message is not None and (self._final is None or is_leader):
             self._final = message
             self.steps = message.steps
+
+    def _latecomers(self) -> list[Member]:
+        """Joiners: they would wait for a group to which nobody comes any more."""
+        waiting = (State.STARTING, State.READY)
+        return [
+            member
+            for member in self._roster.members.values()
+            if member.state in waiting or not (member.has_state or member.slot in self._settled)
+        ]
 
     def _early_end(self) -> str:
         total = self._stage.total_steps
