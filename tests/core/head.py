@@ -151,7 +151,7 @@ class Head:
                 self._generations[command.job_id] = command.generation
 
     def _check_under_way(self, commands: list[AnyCommand]) -> None:
-        """What was just said is out, but for ends of trial runs that nobody waits for; what is out was said."""
+        """What was just said is out, but for ends of unwanted trial runs; what is out was said."""
         self._issued += commands
         under_way = [_without_sizes(command) for command in self.core.under_way()]
         issued = [_without_sizes(command) for command in self._issued]
