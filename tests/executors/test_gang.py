@@ -277,6 +277,17 @@ def test_a_job_that_ends_during_its_resize_does_not_wait_for_the_joiners() -> No
     assert killed == [1]
 
 
+def test_a_member_whose_last_step_broke_after_others_had_finished_it_is_not_waited_for() -> None:
+    made = running(2)
+    made.gang.said(0, m.Finished(steps=1000), made.now_s)
+    broken = m.Broken(generation=1, steps=999, message="peer gone")
+    killed = [effect.worker for effect in made.gang.said(1, broken, made.now_s) if isinstance(effect, Kill)]
+    assert killed == [1]
+    made.gang.exited(1, -signal.SIGKILL, "", made.now_s)
+    made.gang.exited(0, 0, "", made.now_s)
+    assert made.gang.is_over
+
+
 def test_progress_is_told_at_most_twice_a_second_and_nothing_of_it_is_lost() -> None:
     made = running(1)
     made.events.clear()

@@ -188,7 +188,8 @@ class JobRecord(msgspec.Struct, kw_only=True):
         )
 
     def _kept(self) -> bool | None:
-        if self.spec.deadline_s is None or self.finished_s is None:
+        is_called_off = self.phase in (Phase.REJECTED, Phase.CANCELLED)
+        if self.spec.deadline_s is None or self.finished_s is None or is_called_off:
             return None
         return self.phase is Phase.SUCCEEDED and self.finished_s <= self.spec.deadline_s
 

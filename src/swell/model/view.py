@@ -35,7 +35,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     started_s: float | None  #: the first gang began to train
     finished_s: float | None  #: the job ended, in whichever way
     estimated_finish_s: float | None  #: None once it has ended
-    kept: bool | None  #: finished at or before its deadline; None while open or without one
+    kept: (
+        bool | None
+    )  #: finished at or before its deadline; None while open, without one, refused or cancelled
     workers: int
     devices: tuple[str, ...]
     generation: int

@@ -152,10 +152,13 @@ def _refuse(snapshot: Snapshot, levels: Levels, promised: list[int], kept: Promi
             text=f"no size it may have fits on the {snapshot.num_devices} devices that are there; "
             "allow fewer workers or add nodes",
         )
+    asked = f"its deadline in {until_s:.0f} s cannot be kept" if until_s > 0 else "its deadline has passed"
+    beside = {0: "", 1: " beside the promise made before"}.get(
+        len(promised), f" beside the {len(promised)} promises made before"
+    )
     return Refusal(
         earliest_deadline_s=snapshot.now_s + offer_s,
-        text=f"its deadline in {until_s:.0f} s cannot be kept beside {len(promised)} promises made before; "
-        f"the earliest that can be promised is in {offer_s} s",
+        text=f"{asked}{beside if until_s > 0 else ''}; the earliest that can be promised is in {offer_s} s",
     )
 
 

@@ -128,7 +128,7 @@ class Failed(Message, frozen=True, kw_only=True):
 
 
 class Profiled(Message, frozen=True, kw_only=True):
-    """Mode `profile`: seconds a step by local batch. Exits with 0."""
+    """Mode `profile`, after Ready: seconds a step by local batch. Exits with 0."""
 
     compute_s: dict[int, float]
     grad_bytes: int

@@ -265,7 +265,10 @@ class Gang:
         if member.state in (State.FORMING, State.TRAINING, State.LEAVING):
             member.state, member.whole_round = State.BROKEN, None
             member.steps = message.steps
-            self._break(message.message)
+            if self._ending is None:
+                self._break(message.message)
+            else:
+                self._kill(self._left_behind())
 
     @_hear.register
     def _(self, message: messages.Left, member: Member) -> None:
@@ -508,14 +511,17 @@ class Gang:
                 self._settle()  # it was in the group, so all were
             early = "" if message else self._early_end()
             self._ending = Ending(Outcome.SUCCEEDED, early, self._now_s + self._patience.finish_s)
-            self._kill(self._latecomers())
+            self._kill(self._left_behind())
         if message is not None and (self._final is None or is_leader):
             self._final = message
             self.steps = message.steps
 
-    def _latecomers(self) -> list[Member]:
-        """Joiners: they would wait for a group to which nobody comes any more."""
-        waiting = (State.STARTING, State.READY)
+    def _left_behind(self) -> list[Member]:
+        """Who waits, at the end of the job, for a group to which nobody comes any more.
+
+        Joiners, and members for whom the very last step broke after others had finished it.
+        """
+        waiting = (State.STARTING, State.READY, State.BROKEN)
         return [
             member
             for member in self._roster.members.values()

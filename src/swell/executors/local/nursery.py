@@ -23,6 +23,11 @@ from swell.executors.local.zygote import THREAD_VARIABLES
 #: Killed workers are reaped in milliseconds; a zygote that needs longer is stuck.
 REAP_S = 5.0
 
+TORCH_VARIABLES = {
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # asking CUDA itself would start it, before the fork
+    "TORCH_CPP_LOG_LEVEL": "ERROR",  # a group that loses a worker is an event, not a page in the job's log
+}
+
 _decode = msgspec.json.Decoder(Answer).decode
 
 
@@ -65,7 +70,7 @@ class Nursery:
         ours.setblocking(False)
         self._is_warm = False
         command = [sys.executable, "-P", "-m", "swell.executors.local.zygote", str(theirs.fileno())]
-        environ = os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+        environ = os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | TORCH_VARIABLES
         with theirs, self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [*command, str(os.getpid()), *self._preload],
