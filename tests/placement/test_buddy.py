@@ -224,3 +224,20 @@ def test_whole_blocks_on_a_cluster_of_a_thousand_devices() -> None:
     placement = place(machines, wanted)
     assert placement.devices.keys() == wanted.keys()
     assert all(is_aligned(machines, devices) for devices in placement.devices.values())
+
+
+def test_who_grows_does_not_change_places_with_another_but_stays_and_moves_its_neighbour() -> None:
+    """Two gangs that wait for each other's devices would both have to stop."""
+    machines = cluster(8)
+    held = {
+        "shrinking": at(machines, 0, 1),
+        "other": at(machines, 2, 3),
+        "neighbour": at(machines, 4),
+        "growing": at(machines, 5),
+        "last": at(machines, 6, 7),
+    }
+    wanted = {"growing": 2, "shrinking": 1, "other": 2, "neighbour": 1, "last": 2}
+    placed = place(machines, wanted, held)
+    assert set(placed.devices["growing"]) == set(at(machines, 4, 5))
+    assert placed.devices["neighbour"] == at(machines, 1)
+    assert placed.moved == {"neighbour"}

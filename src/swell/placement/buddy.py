@@ -77,6 +77,7 @@ class _Placing:
     def __init__(self, board: Board, own: Mapping[str, list[int]], pinned: frozenset[str]) -> None:
         self.board = board
         self._own = own  #: job -> positions it holds in the real world, in rank order
+        self._owner = {position: job for job, positions in own.items() for position in positions}
         self._pinned = pinned
         self._evicted: set[str] = set()
 
@@ -145,12 +146,14 @@ class _Placing:
         return blocks if len(blocks) == len(sizes) else None
 
     def _best_block(self, job: str, size: int, home: Subtree | None) -> Subtree | None:
-        """The free block with most of the job's own devices, then in the most crowded surroundings."""
+        """The free block with most of the job's own devices, then with the fewest that others have yet
+        to leave (two that wait for each other's would wait for ever), then in crowded surroundings."""
         own, num_free_at = self._own.get(job, ()), self.board.num_free_at
 
-        def key(block: Subtree) -> tuple[int, list[int], int]:
+        def key(block: Subtree) -> tuple[int, int, list[int], int]:
+            num_waited_for = sum(self._owner.get(position, job) != job for position in block.span)
             free_around = [num_free_at[number] for number in block.lineage]
-            return -_overlap(own, block), free_around, block.start
+            return -_overlap(own, block), num_waited_for, free_around, block.start
 
         free = (
             block
@@ -192,12 +195,13 @@ class _Placing:
         )
 
     def _cheapest_target(self, job: str, size: int) -> Subtree | None:
-        """The block from which the fewest running jobs, then the fewest devices, must go."""
+        """The block from which the fewest running jobs must go; of these, one where the job itself is."""
+        own = self._own.get(job, ())
 
-        def cost(block: Subtree) -> tuple[int, int, int]:
+        def cost(block: Subtree) -> tuple[int, int, int, int]:
             jobs = self.board.jobs_in(block)
             num_running = sum(1 for other in jobs if self._own.get(other))
-            return num_running, sum(jobs.values()), block.start
+            return num_running, -_overlap(own, block), sum(jobs.values()), block.start
 
         return min(self._targets(job, size), key=cost, default=None)
 
