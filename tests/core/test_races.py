@@ -9,7 +9,7 @@ from tests.core.bench import Bench
 from tests.core.fakes import core_of, profile, spec
 
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang, WakeAt
-from swell.model.event import DrainRequested, JobProfiled, NodeLost, Opened, Outcome, Woke
+from swell.model.event import DrainRequested, JobProfiled, NodeLost, Opened, Outcome, StepsReported, Woke
 from swell.model.job import Elasticity, EndCondition, Phase
 
 
@@ -336,3 +336,15 @@ def test_a_state_with_numbers_that_are_none_can_be_loaded() -> None:
     reborn = core_of(bench.policy)
     reborn.load(bench.core.save())
     assert reborn.save() == bench.core.save()
+
+
+def test_a_report_that_is_told_again_counts_its_pause_once() -> None:
+    bench = Bench()
+    generation = bench.run()
+    report = StepsReported(
+        at_s=bench.now_s, job_id="a", generation=generation, steps=5, num_workers=1, pause_s=0.5
+    )
+    bench.say(report)
+    bench.say(report)
+    [view] = bench.core.views()
+    assert view.resize_pause_s == 0.5

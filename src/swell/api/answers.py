@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from swell.store.coding import encode
+from swell.model.coding import encode
 
 
 def answer(value: object, status: int = 200) -> Response:

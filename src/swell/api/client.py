@@ -16,10 +16,10 @@ from swell.api.errors import ApiError, NoPlatform
 from swell.api.job_file import load
 from swell.api.logs import LogChunk
 from swell.api.submission import Submission, parse
+from swell.model.coding import decoder, encode
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.job import JobClass, Phase
 from swell.model.view import ClusterView, JobView, Story
-from swell.store.coding import decoder, encode
 from swell.store.folder import Endpoint, StateFolder
 
 __all__ = ["ApiError", "Client", "NoPlatform", "connect", "has_ended", "has_verdict", "is_refused"]

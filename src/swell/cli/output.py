@@ -41,7 +41,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], wrapping
 def print_json(value: object) -> None:
     import msgspec
 
-    from swell.store.coding import encode
+    from swell.model.coding import encode
 
     sys.stdout.write(msgspec.json.format(encode(value), indent=2).decode() + "\n")
 

@@ -81,6 +81,8 @@ def _is_stale_report(record: JobRecord, event: GangEvent) -> bool:
         return not (is_answer and record.is_saving)
     if isinstance(event, WorkersLost) and not set(event.devices).intersection(record.held):
         return True
+    if isinstance(event, StepsReported) and (event.at_s, event.steps) <= record.reported:
+        return True  # an executor tells again what it does not know to be in the journal
     return event.generation not in (record.formed, record.generation)
 
 
@@ -210,6 +212,7 @@ def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
     if event.steps > record.first_step:
         record.num_setbacks = 0
+    record.reported = (event.at_s, event.steps)
     record.done_steps = _truth(record, event.steps)
     record.step_s = event.step_s or record.step_s
     record.loss = record.loss if event.loss is None else event.loss

@@ -28,6 +28,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
     total_steps: float | None = None
     done_steps: float = 0.0
     as_of_s: float = 0.0
+    reported: tuple[float, int] = (0.0, 0)  #: (at_s, steps) of the latest report
     rate_per_s: float = 0.0
     attained_device_s: float = 0.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from swell.core.ports import Belief
 from swell.core.record import JobRecord
 from swell.core.table import JobTable, allowed
 from swell.model.cluster import Cluster
+from swell.model.coding import decoder, encode
 from swell.model.job import Elasticity, Phase
 from swell.model.snapshot import FloatArray, IntArray
 from swell.model.view import Story
@@ -32,6 +33,9 @@ class Saved(msgspec.Struct, kw_only=True):
     wake_s: float | None
     is_draining: bool
     policy: str
+
+
+_decode: Callable[[bytes], Saved] = decoder(Saved).decode
 
 
 class HeadState:
@@ -131,10 +135,10 @@ class HeadState:
             is_draining=self.is_draining,
             policy=self.policy,
         )
-        return msgspec.json.encode(_spelled(msgspec.to_builtins(saved)))
+        return encode(saved)
 
     def load(self, data: bytes) -> None:
-        saved = msgspec.json.decode(data, type=Saved, strict=False)
+        saved = _decode(data)
         self.now_s, self.costs, self.num_stale = saved.now_s, saved.costs, saved.num_stale
         self.planned_s, self.wake_s = saved.planned_s, saved.wake_s
         self.is_draining, self.policy = saved.is_draining, saved.policy
@@ -149,14 +153,3 @@ class HeadState:
 def gang_sizes(num_devices: int) -> IntArray:
     """Powers of two up to the cluster's size: only these fill buddy blocks (ElasticFlow, section 4.3)."""
     return 2 ** np.arange(max(1, num_devices.bit_length()), dtype=np.int64)
-
-
-def _spelled(value: Any) -> Any:
-    """JSON has no word for NaN and the infinities, which the metrics of a diverged run may be."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, dict):
-        return {key: _spelled(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_spelled(item) for item in value]
-    return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydoc_data.topics import topics
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 SYMBOLS = "\n" + "".join(map(chr, range(32, 127)))  #: newline and printable ASCII; others read as a space
@@ -39,3 +39,15 @@ def sequences(num_sequences: int, length: int) -> tuple[TensorDataset, Tensor, T
     inputs = held_out[: num_held_out * length].view(-1, length)
     answers = held_out[1 : num_held_out * length + 1].view(-1, length)
     return TensorDataset(train_inputs, train_answers), inputs, answers
+
+
+def next_letter_loss(model: nn.Module, letters: Tensor, answers: Tensor) -> Tensor:
+    """Mean cross-entropy of the next letter, in nats."""
+    return nn.functional.cross_entropy(model(letters).flatten(0, 1), answers.flatten())
+
+
+def held_out_loss(model: nn.Module, letters: Tensor, answers: Tensor) -> float:
+    """The same, without gradients, wherever the model is."""
+    device = next(model.parameters()).device
+    with torch.no_grad():
+        return next_letter_loss(model, letters.to(device), answers.to(device)).item()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from swell import train
-from swell.demo.text import SYMBOLS, sequences
+from swell.demo.text import SYMBOLS, held_out_loss, next_letter_loss, sequences
 
 LENGTH = 32
 NUM_HEADS = 4
@@ -38,16 +38,6 @@ class LetterTransformer(nn.Module):
         states = self.embedding(letters) + self.positions
         logits: Tensor = self.head(self.layers(states, mask=self.mask, is_causal=True))
         return logits
-
-
-def next_letter_loss(model: nn.Module, letters: Tensor, answers: Tensor) -> Tensor:
-    return nn.functional.cross_entropy(model(letters).flatten(0, 1), answers.flatten())
-
-
-def held_out_loss(model: nn.Module, letters: Tensor, answers: Tensor) -> float:
-    device = next(model.parameters()).device
-    with torch.no_grad():
-        return next_letter_loss(model, letters.to(device), answers.to(device)).item()
 
 
 def main() -> None:

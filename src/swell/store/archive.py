@@ -8,9 +8,9 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from swell.model.coding import decoder, encode
 from swell.model.view import JobView, Story
 from swell.store import schema, sqlite
-from swell.store.coding import decoder, encode
 
 _decode_view: Callable[[str], JobView] = decoder(JobView).decode
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 import sqlalchemy as sa
 
+from swell.model.coding import decoder, encode
 from swell.model.event import AnyEvent
 from swell.model.view import JobView, Story
 from swell.store import sqlite
 from swell.store.archive import Archive
-from swell.store.coding import decoder, encode
 from swell.store.errors import DamagedState
 from swell.store.schema import batches, bring_up_to_date, folds
 
