@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.api.fake_control import FakeControl
 from tests.cli.conftest import Run, run_swell
@@ -97,6 +98,19 @@ def test_a_refusal_is_printed_with_an_option_that_works(swell: Run, script: Path
     assert "refused: 8 devices cannot finish it before its deadline" in done.stdout
     (offer,) = re.findall(r"^  (--deadline \S+)$", done.stdout, re.MULTILINE)
     assert submit(swell, script, *offer.split()).returncode == 0
+
+
+def test_a_job_that_failed_in_its_trial_run_is_no_success(
+    here: Run, control: FakeControl, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = job_view(
+        id="torn-1", phase=Phase.FAILED, is_promised=False, message="Traceback ...\nKeyError: 'lr'\n"
+    )
+    monkeypatch.setattr(control, "_judged", lambda job_id, spec: msgspec.structs.replace(failed, id=job_id))
+    done = submit(here, script, "--deadline", "now+3m")
+    assert done.returncode == 1
+    assert re.fullmatch(r"(\S+): failed: KeyError: 'lr'\n  see `swell show \1`\n", done.stdout), done
+    assert submit(here, script, "--deadline", "now+3m", "--json").returncode == 1
 
 
 def test_arguments_reach_the_script_as_they_are(swell: Run, control: FakeControl, script: Path) -> None:

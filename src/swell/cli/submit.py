@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from swell.api.client import Client
     from swell.model.view import JobView
 
-#: Exit status when a job was refused.
+#: Exit status when a job's trial run failed, and when one was refused.
+FAILED = 1
 REFUSED = 3
 
 
@@ -90,6 +91,8 @@ def submit(
     else:
         for view in views:
             print(verdict(view, time.time()))
+    if any(view.phase == "failed" for view in views):
+        raise typer.Exit(FAILED)
     if any(view.phase == "rejected" for view in views):
         raise typer.Exit(REFUSED)
 
@@ -121,6 +124,8 @@ def verdict(view: JobView, now_s: float) -> str:
     """What became of a submission, in one to three lines."""
     if view.phase == "rejected":
         return _refusal(view, now_s)
+    if view.phase == "failed":
+        return _failure(view)
     expected = (
         f", expected to finish at {moment(view.estimated_finish_s, now_s)}"
         if view.estimated_finish_s is not None
@@ -129,6 +134,12 @@ def verdict(view: JobView, now_s: float) -> str:
     if view.is_promised and view.deadline_s is not None:
         return f"{view.id}: promised to finish by {moment(view.deadline_s, now_s)}{expected}"
     return f"{view.id}: {view.phase}, {view.job_class}{expected}"
+
+
+def _failure(view: JobView) -> str:
+    """The last line of a traceback says what went wrong."""
+    said = view.message.strip().splitlines() or [view.reason]
+    return f"{view.id}: failed: {said[-1]}\n  see `swell show {view.id}`"
 
 
 def _refusal(view: JobView, now_s: float) -> str:
