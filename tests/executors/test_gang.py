@@ -24,6 +24,7 @@ from swell.model.event import (
     SuspendFailed,
     WorkersLost,
 )
+from swell.model.job import EndCondition, MetricTarget
 from swell.wire import messages as m
 
 
@@ -60,6 +61,26 @@ def ranks(made: PuppetWorld) -> list[int]:
 def orders(effects: object) -> list[m.Regroup]:
     sent = [effect.message for effect in effects if isinstance(effect, Send)]  # type: ignore[attr-defined]
     return [message for message in sent if isinstance(message, m.Regroup)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "end", "told"),
+    [
+        (5, EndCondition(steps=1000), "the script ended by itself after 5 of 1000 steps"),
+        (1000, EndCondition(steps=1000), ""),
+        (5, EndCondition(steps=1000, target=MetricTarget(name="accuracy", value=0.9)), ""),
+    ],
+)
+def test_a_script_that_leaves_its_loop_early_succeeds_and_its_owner_is_told(
+    steps: int, end: EndCondition, told: str
+) -> None:
+    made = running(1, end=end)
+    made.gang.said(0, m.Finished(steps=steps), made.now_s)
+    made.kill(0, status=0)
+    made.hear(0)
+    ended = last(made)
+    assert isinstance(ended, GangEnded)
+    assert (ended.outcome, ended.steps, ended.message) == (Outcome.SUCCEEDED, steps, told)
 
 
 def test_survivors_train_on_while_joiners_start_and_keep_their_ranks() -> None:

@@ -509,7 +509,7 @@ class Gang:
         if self._ending is None:
             if self._change is not None and self._change.is_launch and not self._settled:
                 self._settle()  # it was in the group, so all were
-            early = "" if message else self._early_end()
+            early = self._early_end(message)
             self._ending = Ending(Outcome.SUCCEEDED, early, self._now_s + self._patience.finish_s)
             self._kill(self._left_behind())
         if message is not None and (self._final is None or is_leader):
@@ -528,11 +528,15 @@ class Gang:
             if member.state in waiting or not (member.has_state or member.slot in self._settled)
         ]
 
-    def _early_end(self) -> str:
-        total = self._stage.total_steps
-        if total is None or self.steps >= total:
+    def _early_end(self, message: messages.Finished | None) -> str:
+        """What its owner should know of a script that came to its end before its end condition."""
+        total, target = self._stage.total_steps, self._stage.spec.end.target
+        steps = self.steps if message is None else message.steps
+        may_have_met_target = message is not None and target is not None
+        if total is None or steps >= total or may_have_met_target:
             return ""
-        return f"the script ended by itself after about {self.steps} of {total} steps"
+        about = "about " if message is None else ""
+        return f"the script ended by itself after {about}{steps} of {total} steps"
 
     def _note_progress(self, said: messages.Progress) -> None:
         report = StepsReported(
