@@ -1,0 +1,123 @@
+"""The documents tell the truth where a program can tell: links lead somewhere, commands and options exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+import typer
+
+from swell.cli.main import app
+from swell.cli.stage import demo_app
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+
+FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+SPAN = re.compile(r"`([^`]+)`")
+INDENTED = re.compile(r"^ {4,}(.+)$", re.MULTILINE)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+#: A path from the root of a machine: two parts or more, and no address of the control API.
+ABSOLUTE = re.compile(r"(?<![\w.~)\]/<>-])/(?!v1/)[A-Za-z][\w.-]*/[\w.-]+")
+OPTION = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*)")
+
+
+def without_code(text: str) -> str:
+    return SPAN.sub("", FENCE.sub("", text))
+
+
+def commands_in(text: str) -> list[str]:
+    """Everything that begins with `swell ` in code: command lines, and what is quoted in a sentence."""
+    fenced = [match[3] for match in FENCE.finditer(text)]
+    prose = FENCE.sub("", text)
+    lines = [
+        line.strip().removeprefix("$ ")
+        for block in (*fenced, *INDENTED.findall(prose))
+        for line in block.replace("\\\n", " ").splitlines()
+    ]
+    spans = [" ".join(match[1].split()) for match in SPAN.finditer(prose)]
+    return [line for line in (*lines, *spans) if line.startswith("swell ")]
+
+
+@cache
+def options_of() -> dict[str, frozenset[str]]:
+    """Command -> its options, as the program has them."""
+    group = typer.main.get_command(app)
+    commands = {**group.commands, "demo": typer.main.get_command(demo_app())}  # type: ignore[attr-defined]
+    return {
+        name: frozenset({"--help", "-h"}.union(*(param.opts for param in command.params)))
+        for name, command in commands.items()
+    }
+
+
+@cache
+def anchors_of(page: Path) -> frozenset[str]:
+    """Its headings as links name them."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text("utf-8")), re.MULTILINE)
+    return frozenset(
+        re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).replace(" ", "-") for heading in headings
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    for link in LINK.findall(without_code(page.read_text("utf-8"))):
+        if re.match(r"[a-z]+:", link):
+            continue
+        place, _, anchor = link.partition("#")
+        target = (page.parent / place).resolve() if place else page
+        assert target.exists(), f"{link} leads nowhere"
+        assert target.is_relative_to(ROOT), f"{link} leads out of the repository"
+        assert not anchor or anchor in anchors_of(target), f"{link}: no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_every_command_and_option_exists(page: Path) -> None:
+    for line in commands_in(page.read_text("utf-8")):
+        _, name, *_ = line.split()
+        own = re.split(r" -- |  +#| \| ", line)[0]
+        if name.startswith("-"):
+            assert name in ("--version", "--help", "-h"), line
+            continue
+        assert name in options_of(), f"there is no command `swell {name}`: {line}"
+        unknown = set(OPTION.findall(own)) - options_of()[name]
+        assert not unknown, f"`swell {name}` has no {', '.join(sorted(unknown))}: {line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_every_option_named_alone_is_one_of_ours(page: Path) -> None:
+    ours = frozenset().union(*options_of().values())
+    spans = SPAN.findall(FENCE.sub("", page.read_text("utf-8")))
+    named = {span.split()[0] for span in spans if re.match("--[a-z]", span)}
+    assert named <= ours
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_no_page_names_a_place_on_somebodys_machine(page: Path) -> None:
+    assert ABSOLUTE.findall(page.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_python_in_a_page_is_python(page: Path) -> None:
+    for match in FENCE.finditer(page.read_text("utf-8")):
+        if match[2] == "python":
+            ast.parse(match[3])
+
+
+def test_the_index_names_every_page() -> None:
+    index = ROOT / "docs/index.md"
+    named = {(index.parent / link).resolve() for link in LINK.findall(index.read_text("utf-8"))}
+    missing = [page.name for page in (ROOT / "docs").rglob("*.md") if page not in named | {index}]
+    assert missing == []
+
+
+def test_the_checks_find_what_they_look_for() -> None:
+    fenced = "```\n$ swell submit \\\n    --steps 3 -- --lr 1\nswell: no\n```"
+    text = f"`swell jobs`\n\n{fenced}\n\n    swell nonsense --x\n"
+    assert [line.split()[1] for line in commands_in(text)] == ["submit", "nonsense", "jobs"]
+    assert ABSOLUTE.findall("see /home/me/x, [a](b/c/d), ~/a/b, src/x/y and /v1/jobs/x") == ["/home/me"]
+    assert sum(len(commands_in(page.read_text("utf-8"))) for page in PAGES) > 50
