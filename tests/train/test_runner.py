@@ -32,6 +32,14 @@ def test_a_traceback_begins_with_the_users_lines(agent: FakeAgent) -> None:
     assert message in agent.log(0).read_text()
 
 
+def test_a_script_that_fails_is_not_stopped_before_it_has_said_why(agent: FakeAgent) -> None:
+    agent.start(0, ENDS, "raise-interrupted")  # the agent stops the others when one has failed
+    assert agent.exit_status(0) == 1
+    assert "no such column" in agent.wait(0, messages.Failed).message
+    assert "no such column" in agent.log(0).read_text()
+    assert "SystemExit" not in agent.log(0).read_text()
+
+
 @pytest.mark.parametrize(("ending", "status"), [("status", 3), ("text", 1)])
 def test_the_scripts_own_exit_status_is_kept(agent: FakeAgent, ending: str, status: int) -> None:
     agent.start(0, ENDS, ending)

@@ -41,10 +41,12 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
         if link is not None:
             _close(link, entry)
     except SystemExit as stop:
+        _ignore_stops()
         status = _status_of(stop)
         if link is not None and status not in (0, environ.EXIT_STOPPED):
             link.send(messages.Failed(message=f"{entry} ended with exit status {status}"))
     except BaseException as error:  # noqa: BLE001 - it is the user's, it is told, and the process ends
+        _ignore_stops()
         text = _traceback_of(error)
         sys.stderr.write(text)
         if link is not None:
@@ -84,6 +86,11 @@ def _close(link: Link, entry: str) -> None:
             f"{entry} ended without calling swell.train.elastic, so there is nothing to resize; call it as "
             "docs/how-to/make-a-script-elastic.md shows, or submit the script with `elasticity: restart`"
         )
+
+
+def _ignore_stops() -> None:
+    """The process ends anyway, and says why first: where one worker fails, the others are told to stop."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _leave(signum: int, frame: FrameType | None) -> NoReturn:

@@ -1,5 +1,6 @@
 """Ends in the way that its argument names, without training."""
 
+import io
 import signal
 import sys
 import time
@@ -13,8 +14,19 @@ def fail_deep_inside() -> None:
     raise KeyError("no such column: 'label'")
 
 
+class Interrupted(io.StringIO):
+    """Where whoever writes is told to stop."""
+
+    def write(self, text: str) -> int:
+        signal.raise_signal(signal.SIGTERM)
+        return sys.__stderr__.write(text)
+
+
 match sys.argv[1]:
     case "raise":
+        fail_deep_inside()
+    case "raise-interrupted":
+        sys.stderr = Interrupted()
         fail_deep_inside()
     case "status":
         sys.exit(3)
