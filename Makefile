@@ -4,13 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check bench clean
+.PHONY: demo test test-soak check bench clean
 
 demo: $(STAMP)
 	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
 
 test: $(STAMP)
 	$(BIN)/python -m pytest
+
+test-soak: $(STAMP)
+	$(BIN)/python -m pytest -m soak
 
 check: $(STAMP)
 	$(BIN)/ruff format --check

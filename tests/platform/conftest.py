@@ -1,0 +1,64 @@
+"""One platform for all tests of this folder: what it takes to start and to measure is paid once."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from tests.platform.program import PLANE, STEPS_PER_EPOCH, Program, read_weights
+
+from swell.api.client import connect
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    """Its plane.py has been through its trial run."""
+    folder = tmp_path_factory.mktemp("platform")
+    program = Program(folder / "state")
+    with ExitStack() as ending:
+        ending.callback(program, "down")
+        program.up()
+        program.await_end(program.submit(folder, "--epochs", 1))
+        yield program
+    assert program.processes() == set()
+
+
+@pytest.fixture
+def swell(program: Program) -> Iterator[Program]:
+    """The program with its platform up and idle."""
+    if program.daemon_pid is None:
+        program.up()
+    yield program
+    if program.daemon_pid is None:
+        program.up()
+    with connect(program.state) as client:
+        open_jobs = [job.id for job in client.jobs() if not job.phase.is_end]
+        for job in open_jobs:
+            client.cancel(job)
+    for job in open_jobs:
+        program.await_job(job, lambda view: view.phase.is_end, f"end of {job}")
+
+
+@pytest.fixture(scope="session")
+def weights_after(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Any]:
+    """The weights that plane.py finds by itself, in one process, after so many epochs."""
+    known: dict[int, Any] = {}
+
+    def train(epochs: int) -> Any:
+        if epochs not in known:
+            folder = tmp_path_factory.mktemp("alone")
+            subprocess.run([sys.executable, PLANE, str(epochs)], cwd=folder, check=True, capture_output=True)
+            found = read_weights(folder)
+            assert found["steps"] == epochs * STEPS_PER_EPOCH
+            known[epochs] = found["weight"]
+            shutil.rmtree(folder)
+        return known[epochs]
+
+    return train

@@ -1,0 +1,32 @@
+"""A script that knows nothing of Swell: torchrun's environment, a group, and a checkpoint of its own.
+
+Argument: steps to do. Each takes a moment, and adds up a one from each worker.
+"""
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+checkpoint = Path("counts.json")
+saved = json.loads(checkpoint.read_text()) if checkpoint.exists() else {"steps": 0, "sizes": []}
+stop = []
+signal.signal(signal.SIGTERM, lambda number, frame: stop.append(number))
+dist.init_process_group("gloo")
+saved["sizes"].append(dist.get_world_size())
+while saved["steps"] < int(sys.argv[1]):
+    time.sleep(0.02)
+    total = torch.tensor([1, len(stop)])
+    dist.all_reduce(total)
+    saved["steps"] += 1
+    if total[1]:  # all see it in the same step
+        break
+if dist.get_rank() == 0:
+    checkpoint.write_text(json.dumps(saved))
+    print("after", saved["steps"], "steps", flush=True)
+dist.destroy_process_group()
+sys.exit(143 if stop else 0)

@@ -1,0 +1,50 @@
+"""Learns in float64 which side of a plane a point is on. Keeps a diary, a line a step, in the current folder.
+
+Argument: epochs outside of Swell, default 1. Files in the current folder change its ways (arguments would ask
+for a trial run of their own): `dies`: raise after 5 steps; `leaves`: end the loop after 5 steps.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x = torch.randn(512, 8)
+y = (x @ torch.arange(8.0) > 0).long()
+model = nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+loader = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=int(sys.argv[1]) if sys.argv[1:] else 1)
+print("in the loop", flush=True)
+Path("token").write_text(os.environ.get("SWELL_TOKEN", ""))
+dies, leaves = Path("dies").exists(), Path("leaves").exists()
+with open("diary", "a") as diary:
+    for _ in run.epochs():
+        for a, b in run.batches():
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(a), b)
+            loss.backward()
+            before = run.steps
+            run.step(loss)
+            if run.is_leader and run.steps > before:
+                diary.write(f"{run.steps} {os.getpid()} {run.num_workers}\n")
+                diary.flush()
+            if dies and run.steps == 5:
+                raise ArithmeticError("a mistake of the script's own")
+            if leaves and run.steps == 5:
+                break
+        with torch.no_grad():
+            run.report(accuracy=float((model(x).argmax(1) == y).double().mean()))
+        if leaves:
+            break
+if run.is_leader:
+    Path("weights.json").write_text(json.dumps({"steps": run.steps, "weight": model.weight.tolist()}))
+    print("the end", flush=True)

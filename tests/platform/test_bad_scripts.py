@@ -1,0 +1,101 @@
+"""Scripts that fail, end early or are called off; and the same script without Swell."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.platform.program import (
+    EPOCHS,
+    PLANE,
+    STEPS_PER_EPOCH,
+    Program,
+    is_alive,
+    read_diary,
+    read_weights,
+    submission,
+)
+
+
+def test_a_script_that_dies_on_import_fails_its_submission(swell: Program, tmp_path: Path) -> None:
+    script = tmp_path / "torn.py"
+    script.write_text("import json\njson.loads('{')\n")
+    strict = swell(*submission(tmp_path, "--steps", 10, "--deadline", "now+1m", script=script))
+    assert strict.returncode == 1
+    assert "failed: json.decoder.JSONDecodeError: Expecting property name" in strict.stdout
+    job = swell.submit(tmp_path, "--steps", 10, script=script)
+    assert swell.await_end(job, "failed").pids == ()
+    for told in (swell.ok("show", job), swell.ok("logs", job)):
+        assert f'File "{script}", line 2, in <module>' in told
+        assert "JSONDecodeError" in told
+
+
+def test_a_script_that_never_calls_elastic_is_told_to(swell: Program, tmp_path: Path) -> None:
+    script = tmp_path / "plain.py"
+    script.write_text("print('a loop of its own')\n")
+    job = swell.submit(tmp_path, "--steps", 10, script=script)
+    swell.await_end(job, "failed")
+    shown = swell.ok("show", job)
+    assert "ended without calling swell.train.elastic" in shown
+    assert "elasticity: restart" in shown
+    assert "a loop of its own" in swell.ok("logs", job)
+
+
+def test_a_script_that_dies_in_training_shows_its_traceback(swell: Program, tmp_path: Path) -> None:
+    (tmp_path / "dies").touch()
+    job = swell.submit(tmp_path, "--steps", 1000, "--workers", 2)
+    ended = swell.await_end(job, "failed")
+    assert [entry.step for entry in read_diary(tmp_path)] == [1, 2, 3, 4, 5]
+    for told in (swell.ok("show", job), swell.ok("logs", job)):
+        assert "ArithmeticError: a mistake of the script's own" in told
+        assert f'File "{PLANE}"' in told
+        assert "swell/train/runner.py" not in told
+    assert not any(map(is_alive, ended.pids))
+
+
+def test_a_script_that_ends_early_succeeds_and_says_so(swell: Program, tmp_path: Path) -> None:
+    (tmp_path / "leaves").touch()
+    job = swell.submit(tmp_path, "--steps", 1000, "--workers", 2)
+    ended = swell.await_end(job)
+    assert ended.steps == 5
+    assert "the script ended by itself after 5 of 1000 steps" in swell.ok("show", job)
+    assert read_weights(tmp_path)["steps"] == 5
+
+
+def test_jobs_are_called_off_in_every_state(swell: Program, tmp_path: Path) -> None:
+    script = tmp_path / "slow.py"
+    script.write_text("import time\nprint('asleep')\ntime.sleep(300)\n")
+    running_dir = tmp_path / "running"
+    running_dir.mkdir()
+    running = swell.submit(running_dir, "--steps", 100_000, "--workers", 4)
+    pids = swell.await_training(running, 4, running_dir).pids
+    queued = swell.submit(tmp_path, "--steps", 100_000, "--workers", 4)
+    assert swell.job(queued).phase == "queued"
+    profiling = swell.submit(tmp_path, "--steps", 10, script=script)
+    swell.await_log(profiling, "asleep")
+    begun = swell.processes()
+    for job in (queued, profiling, running):
+        swell.ok("cancel", job)
+        ended = swell.await_end(job, "cancelled")
+        assert ended.kept is None
+    assert not any(map(is_alive, pids))
+    swell.await_processes(len(begun) - 5)
+    assert "cancelled" in swell.ok("explain", queued)
+    with_name = swell.submit(tmp_path, "--steps", 8, "--name", "after")
+    swell.await_end(with_name)
+
+
+def test_the_same_script_runs_under_torchrun(tmp_path: Path, weights_after: Callable[[int], Any]) -> None:
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*launch, PLANE, str(EPOCHS)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert {entry.num_workers for entry in read_diary(tmp_path)} == {2}
+    found = read_weights(tmp_path)
+    assert found["steps"] == EPOCHS * STEPS_PER_EPOCH
+    np.testing.assert_allclose(found["weight"], weights_after(EPOCHS), rtol=1e-9)

@@ -1,0 +1,63 @@
+"""The whole demo, as `make demo` runs it. Minutes long: `make test-soak`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+JOB_KEYS = {
+    "id", "name", "class", "phase", "submitted_s", "deadline_s", "finished_s", "kept", "counter_offer_s",
+    "sizes", "pids", "resizes", "resize_pause_s", "final_loss", "final_accuracy",
+}  # fmt: skip
+LIMIT_S = 300.0
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(LIMIT_S + 30)
+def test_the_demo_keeps_its_promises(tmp_path: Path) -> None:
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("SWELL_")}
+    out = tmp_path / "out.json"
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "swell.cli.main", "demo", "--json", out, "--out", tmp_path],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=LIMIT_S,
+        cwd=tmp_path,
+        env=plain,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "timeline.png").read_bytes().startswith(b"\x89PNG")
+    found = json.loads(out.read_text())
+    assert found.keys() == {"cluster", "jobs"}
+    assert found["cluster"].keys() == {"devices", "paced"}
+    assert all(job.keys() == JOB_KEYS for job in found["jobs"])
+    check_jobs(found["jobs"])
+
+
+def check_jobs(jobs: list[dict[str, Any]]) -> None:
+    assert len(jobs) >= 6
+    refused = [job for job in jobs if job["phase"] == "rejected"]
+    assert refused
+    assert all(job["counter_offer_s"] > job["deadline_s"] for job in refused)
+    trained = [job for job in jobs if job not in refused]
+    assert {job["phase"] for job in trained} == {"succeeded"}
+    assert {job["class"] for job in trained} == {"strict", "soft", "best_effort"}
+    assert all(job["kept"] for job in trained if job["class"] == "strict")
+    assert all(job["final_loss"] is not None for job in trained)
+    assert all(len(set(job["pids"])) >= max(size for _, size in job["sizes"]) for job in trained)
+
+    resized = [job for job in trained if job["resizes"]]
+    assert sum(job["resizes"] for job in resized) >= 4
+    assert all(job["resize_pause_s"] > 0 for job in resized)
+    changes = [change for job in resized for change in pairwise(size for _, size in job["sizes"])]
+    assert any(0 < before < after for before, after in changes), "somebody grew"
+    assert any(before > after > 0 for before, after in changes), "somebody shrank"

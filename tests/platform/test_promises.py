@@ -1,0 +1,90 @@
+"""The main path: submit, promise, train, resize, finish."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+from tests.platform.program import Program, job_id, read_diary, submission
+
+
+def folder(tmp_path: Path, name: str) -> Path:
+    path = tmp_path / name
+    path.mkdir()
+    return path
+
+
+def test_jobs_of_every_class_share_the_devices(swell: Program, tmp_path: Path) -> None:
+    filler_dir, strict_dir, soft_dir = (folder(tmp_path, name) for name in ("filler", "strict", "soft"))
+    filler = swell.submit(filler_dir, "--epochs", 32)
+    swell.await_training(filler, 4, filler_dir)
+    first_pids = swell.json("show", filler)["pids"]
+    assert len(set(first_pids)) == 4
+
+    # Its latest start is less than the minimum hold away, so others make room at once.
+    promise = swell(*submission(strict_dir, "--steps", 40, "--workers", 2, "--deadline", "now+7s"))
+    assert promise.returncode == 0
+    assert "promised to finish by" in promise.stdout
+    strict = job_id(promise.stdout)
+    late = ("--steps", 20, "--workers", 1, "--deadline", "now+40s", "--class", "soft")
+    soft = swell.submit(soft_dir, *late)
+    assert {job["id"] for job in swell.json("jobs")} >= {filler, strict, soft}
+    swell.await_job(strict, lambda job: job.workers == 2, "the strict job runs")
+    (node,) = swell.json("nodes")["nodes"]
+    assert list(node["devices"].values()).count(strict) == 2
+    assert set(node["devices"].values()) <= {filler, strict, soft, None}
+
+    for job in (strict, soft):
+        ended = swell.await_end(job)
+        assert ended.kept
+        assert ended.steps == ended.total_steps
+    assert swell.await_end(filler).kept is None
+    check_resized(swell, filler, first_pids, filler_dir)
+
+
+def check_resized(swell: Program, job: str, first_pids: list[int], at: Path) -> None:
+    """It gave devices away and got them back, inside live processes, and learned all the same."""
+    shown = swell.json("show", job)
+    sizes = [workers for _, workers in shown["sizes"]]
+    assert sizes[0] == 4
+    least = min(sizes[:-1])
+    assert least < 4
+    assert max(sizes[sizes.index(least) :]) > least, "it grew again"
+    assert 0 not in sizes[:-1], "it was never stopped"
+    assert shown["resizes"] >= 2
+    assert shown["resize_pause_s"] > 0
+    assert shown["pids"][:4] == first_pids
+    entries = read_diary(at)
+    assert [entry.step for entry in entries] == list(range(1, 257))
+    assert {entry.pid for entry in entries} <= set(first_pids), "the leader was there from the start"
+    assert shown["metrics"]["accuracy"] > 0.95
+    assert shown["loss"] < 0.2
+    codes = [told["code"] for told in swell.json("explain", job)]
+    assert codes[:2] == ["submitted", "profiling"]
+    assert codes.count("resized") == shown["resizes"]
+    explained = swell.ok("explain", job)
+    assert re.search(r"resized +went from 4 to [12] workers? at step \d+", explained)
+    assert re.search(r"decided +is to go from 4 to [12] workers?: \w+", explained)
+    assert "met its end condition" in explained
+    logs = swell.ok("logs", job)
+    assert logs.count("in the loop") == len(shown["pids"])
+    assert logs.count("the end") == 1
+    assert "the end" in "".join(chunk["text"] for chunk in swell.json("logs", job))
+
+
+def test_a_refusal_offers_a_deadline_that_is_promised(swell: Program, tmp_path: Path) -> None:
+    refused = swell(*submission(tmp_path, "--steps", 300, "--deadline", "now+2s"))
+    assert (refused.returncode, refused.stderr) == (3, "")
+    assert "refused: its deadline in" in refused.stdout
+    (offer,) = re.findall(r"^  --deadline (\S+)$", refused.stdout, re.MULTILINE)
+    shown = swell.json("show", job_id(refused.stdout))
+    assert (shown["phase"], shown["pids"], shown["kept"]) == ("rejected", [], None)
+    assert shown["counter_offer_s"] > shown["deadline_s"]
+
+    again = swell(*submission(tmp_path, "--steps", 300, "--deadline", offer))
+    assert again.returncode == 0, again
+    assert "promised to finish by" in again.stdout
+    explained = swell.ok("explain", job_id(again.stdout))
+    assert "promised" in explained
+    assert np.isclose(shown["counter_offer_s"], swell.job(job_id(again.stdout)).deadline_s, atol=10)
