@@ -59,6 +59,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
     estimated_finish_s: float | None = None
     sizes: tuple[tuple[float, int], ...] = ()
     pids: tuple[int, ...] = ()
+    live_pids: tuple[int, ...] = ()
     num_resizes: int = 0
     resize_pause_s: float = 0.0
     pauses: tuple[float, ...] = ()
@@ -143,12 +144,16 @@ class JobRecord(msgspec.Struct, kw_only=True):
             self.sizes += ((at_s, num_workers),)
 
     def note_pids(self, pids: tuple[int, ...]) -> None:
+        """These are its workers now."""
+        self.live_pids = pids
         self.pids += tuple(pid for pid in pids if pid not in self.pids)
 
     def settle(self, gang: tuple[str, ...]) -> None:
         """The gang is these devices and nothing is under way."""
         self.gang = self.target = gang
         self.is_changing = self.is_broken = False
+        if not gang:
+            self.live_pids = ()
 
     def view(self) -> JobView:
         spec = self.spec
@@ -176,6 +181,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
             generation=self.formed if self.gang else self.generation,
             sizes=self.sizes,
             pids=self.pids,
+            live_pids=self.live_pids,
             resizes=self.num_resizes,
             resize_pause_s=self.resize_pause_s,
             steps=self._shown_steps(),

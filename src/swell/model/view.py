@@ -43,6 +43,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     sizes: tuple[tuple[float, int], ...]  #: (at_s, workers) at each change, 0 when it held none
     pids: tuple[int, ...]  #: of every worker process it ever had, in order of appearance
+    live_pids: tuple[int, ...] = ()  #: of the workers of its gang, in rank order; empty when it has none
     resizes: int  #: changes of a running gang, inside its live processes
     resize_pause_s: float  #: time these took from training, summed
     steps: int
