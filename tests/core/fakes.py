@@ -32,7 +32,7 @@ class PowerBelief:
     def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None:
         self._factors[job_id] = 1.0
 
-    def learn_rate(self, job_id: str, num_workers: int, step_s: float) -> None:
+    def learn_rate(self, job_id: str, num_workers: int, step_s: float, num_steps: int) -> None:
         self._factors[job_id] = 1.0 / (step_s * STEPS_PER_S * num_workers**SCALING_EXPONENT)
 
     def rates_per_s(self, job_id: str, sizes: IntArray) -> FloatArray:

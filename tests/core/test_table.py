@@ -88,7 +88,14 @@ def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCos
     assert bool(snapshot.is_undecided[row]) == is_undecided
     assert (snapshot.rate_per_s[row] == _rates(record)).all()
     assert snapshot.resize_cost_s[row] == pytest.approx(_pause_s(record, costs))
-    assert snapshot.start_cost_s[row] == max(costs.start_s, record.profile.start_s if record.profile else 0.0)
+    assert snapshot.start_cost_s[row] == pytest.approx(_start_s(record, costs))
+
+
+def _start_s(record: JobRecord, costs: ChangeCosts) -> float:
+    """At the largest size it may have: that takes longest."""
+    if record.profile is None or record.profile.start_s == 0:
+        return costs.start_s
+    return costs.order_s + record.profile.start_s * (1 + costs.crowding_share * (int(SIZES[-1]) - 1))
 
 
 def _or(value: float | None, default: float) -> float:

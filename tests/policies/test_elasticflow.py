@@ -211,8 +211,21 @@ def test_a_gang_that_has_grown_for_its_promise_does_not_shrink_at_the_first_slac
     waiting = best_effort("waiting", {1: 1.0, 2: 2.0}, 100)
     answer = ElasticFlow().decide(snapshot([grown, waiting], 4, min_hold_s=5.0))
     assert answer.floor.tolist() == [4, 0] and answer.workers.tolist() == [4, 0]
-    enough = replace(grown, steps=19)  # 2 workers are enough to the end
-    assert ElasticFlow().decide(snapshot([enough, waiting], 4, min_hold_s=5.0)).floor.tolist() == [2, 0]
+    just = replace(grown, steps=19)  # 2 workers would do to the end, with half a second to spare
+    assert ElasticFlow().decide(snapshot([just, waiting], 4, min_hold_s=5.0)).floor.tolist() == [4, 0]
+    easy = replace(grown, steps=8)  # 2 workers would do, with the hold and more to spare
+    assert ElasticFlow().decide(snapshot([easy, waiting], 4, min_hold_s=5.0)).floor.tolist() == [2, 0]
+
+
+def test_a_promise_that_is_late_by_a_hair_keeps_its_devices_if_that_endangers_no_other() -> None:
+    curve = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
+    late = promised("late", curve, 88.0, 10, held=8)
+    patient = promised("patient", curve, 40, 100, held=0)
+    answer = ElasticFlow().decide(snapshot([late, patient], 8))
+    assert answer.reasons[0].code == "at_risk"
+    assert answer.floor.tolist() == [8, 0]
+    pressed = replace(patient, steps=96, deadline=12)  # it needs all eight from now on
+    assert ElasticFlow().decide(snapshot([late, pressed], 8)).floor.tolist() == [0, 8]
 
 
 # Promises in danger

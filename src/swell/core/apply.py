@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 
-from swell.core.record import JobRecord
+from swell.core.record import JobRecord, LastReport
 from swell.core.state import HeadState
 from swell.model.event import (
     CancelRequested,
@@ -81,9 +81,15 @@ def _is_stale_report(record: JobRecord, event: GangEvent) -> bool:
         return not (is_answer and record.is_saving)
     if isinstance(event, WorkersLost) and not set(event.devices).intersection(record.held):
         return True
-    if isinstance(event, StepsReported) and (event.at_s, event.steps) <= record.reported:
-        return True  # an executor tells again what it does not know to be in the journal
+    if isinstance(event, StepsReported) and _is_told_again(record, event):
+        return True
     return event.generation not in (record.formed, record.generation)
+
+
+def _is_told_again(record: JobRecord, event: StepsReported) -> bool:
+    """An executor repeats what it does not know to be in the journal."""
+    last = record.reported
+    return last is not None and (event.at_s, event.steps) <= (last.at_s, last.steps)
 
 
 # ---------------------------------------------------------------- events about no known job
@@ -178,7 +184,7 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.started_s = event.at_s if record.started_s is None else record.started_s
     record.note_pids(event.pids)
     record.note_size(event.at_s, record.num_workers)
-    state.costs.learn_start(event.at_s - record.launched_s)
+    state.costs.learn_start(record, event.at_s - record.launched_s)
     state.set_rate(record, record.num_workers)
     state.tell(record, "started", f"trains with {_workers(record.num_workers)} from step {event.steps}")
 
@@ -212,7 +218,7 @@ def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
     if event.steps > record.first_step:
         record.num_setbacks = 0
-    record.reported = (event.at_s, event.steps)
+    _learn_rate(state, record, event)
     record.done_steps = _truth(record, event.steps)
     record.step_s = event.step_s or record.step_s
     record.loss = record.loss if event.loss is None else event.loss
@@ -221,10 +227,28 @@ def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
         record.resize_pause_s += event.pause_s
         record.pauses = (*record.pauses, event.pause_s)[-NUM_PAUSES_KEPT:]
         state.costs.learn_pause(record, event.pause_s)
-    if event.step_s is not None:
-        state.belief.learn_rate(record.id, event.num_workers, event.step_s)
     if record.phase is Phase.RUNNING:
         state.set_rate(record, 0 if record.is_broken else record.num_workers)
+
+
+def _learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> None:
+    """What the job did since its last report, over the time that took: evaluations and checkpoints too.
+
+    A report without a step time covers the first step of a generation, and so a change of the gang.
+    """
+    last, record.reported = (
+        record.reported,
+        LastReport(
+            at_s=event.at_s, steps=event.steps, generation=event.generation, num_workers=event.num_workers
+        ),
+    )
+    if last is None or event.step_s is None:
+        return
+    num_steps = event.steps - last.steps
+    is_same = (last.generation, last.num_workers) == (event.generation, event.num_workers)
+    if is_same and num_steps > 0 and event.at_s > last.at_s:
+        step_s = (event.at_s - last.at_s) / num_steps
+        state.belief.learn_rate(record.id, event.num_workers, step_s, num_steps)
 
 
 @_apply_to.register

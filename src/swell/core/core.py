@@ -159,12 +159,19 @@ class Core:
         for command in commands:
             if isinstance(command, LaunchGang | ResizeGang | SuspendGang):
                 record = state.records[command.job_id]
-                before, after = record.num_workers, record.target_workers
-                after = 0 if isinstance(command, SuspendGang) else after
-                state.tell(record, "decided", f"is to go from {before} to {after} workers: {record.reason}")
+                state.tell(record, "decided", self._decision(record, command))
             if not isinstance(command, WakeAt):
                 state.touch(state.records[command.job_id])
         return commands
+
+    def _decision(self, record: JobRecord, command: LaunchGang | ResizeGang | SuspendGang) -> str:
+        before, after = record.num_workers, record.target_workers
+        if isinstance(command, SuspendGang):
+            after = 0
+        elif record.gang and set(command.devices) == set(record.gang):
+            return f"is to go on with the {after} workers that are left"
+        why = "the platform is stopping" if self._state.is_draining else record.reason
+        return f"is to go from {before} to {after} workers: {why}"
 
     def _wake(self, planned_s: float) -> list[AnyCommand]:
         """Ask to be woken for what the plan waits for, unless that is asked already."""

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from swell.core.record import JobRecord
-from swell.model.snapshot import FloatArray
+from swell.model.snapshot import FloatArray, IntArray
 
 #: A pause copies the job's state once; loopback and memory do about this much.
 STATE_BYTES_PER_S = 1e9
@@ -19,6 +19,8 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
 
     pause_s: float = 0.1  #: of a resize, beyond copying the state
     start_s: float = 1.0  #: from a launch to the first step, where no profile says
+    order_s: float = 0.3  #: of a launch, beside what the script needs until it is ready to join
+    crowding_share: float = 0.25  #: by how much each further worker that starts beside the first delays it
 
     def learn_pause(self, record: JobRecord, pause_s: float) -> None:
         beyond_s = max(
@@ -26,8 +28,17 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
         )
         self.pause_s += NEWEST_SHARE * (beyond_s - self.pause_s)
 
-    def learn_start(self, start_s: float) -> None:
+    def learn_start(self, record: JobRecord, start_s: float) -> None:
+        """A launch took so long until the first step: orders and forks, and scripts side by side."""
         self.start_s += NEWEST_SHARE * (start_s - self.start_s)
+        alone_s = record.profile.start_s if record.profile else 0.0
+        if alone_s <= 0:
+            return
+        if record.num_workers == 1:
+            self.order_s += NEWEST_SHARE * (max(0.0, start_s - alone_s) - self.order_s)
+        elif record.num_workers > 1:
+            delay_share = ((start_s - self.order_s) / alone_s - 1.0) / (record.num_workers - 1)
+            self.crowding_share += NEWEST_SHARE * (min(1.0, max(0.0, delay_share)) - self.crowding_share)
 
     def resize_s(self, own_pause_s: FloatArray, state_bytes: FloatArray) -> FloatArray:
         """(J,) expected pause of each job's next resize: its own latest ones, else this installation's.
@@ -38,7 +49,11 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
         expected_s: FloatArray = self.pause_s + state_bytes / STATE_BYTES_PER_S
         return np.where(np.isnan(own_pause_s), expected_s, own_pause_s)
 
-    def launch_s(self, own_start_s: FloatArray) -> FloatArray:
-        """(J,) expected time from a launch to the first step. `own_start_s`: as profiled, else 0."""
-        start_s: FloatArray = np.maximum(self.start_s, own_start_s)
-        return start_s
+    def launch_s(self, own_start_s: FloatArray, num_workers: IntArray) -> FloatArray:
+        """(J,) expected time from a launch of so many workers to the first step.
+
+        Args:
+            own_start_s: (J,) of one worker alone, as profiled; 0 where there is no profile.
+        """
+        crowded_s = own_start_s * (1.0 + self.crowding_share * np.maximum(num_workers - 1, 0))
+        return np.where(own_start_s > 0, self.order_s + crowded_s, self.start_s)

@@ -47,7 +47,7 @@ class Planner:
             job_id: JobPlan(
                 devices=placement.devices.get(job_id, ()),
                 finish_s=float(allocation.finish_s[row]),
-                reason=_reason(allocation, row, job_id, placement),
+                reason=_reason(snapshot, allocation, row, placement),
                 refusal=allocation.refusals.get(row),
             )
             for row, job_id in enumerate(snapshot.job_ids)
@@ -87,7 +87,8 @@ def _wanted_devices(snapshot: Snapshot, allocation: Allocation, workers: IntArra
     return {snapshot.job_ids[row]: int(workers[row] * snapshot.devices_per_worker[row]) for row in rows}
 
 
-def _reason(allocation: Allocation, row: int, job_id: str, placement: Placement) -> Reason:
-    if job_id in placement.moved:
+def _reason(snapshot: Snapshot, allocation: Allocation, row: int, placement: Placement) -> Reason:
+    keeps_size = allocation.workers[row] == snapshot.held_workers[row]
+    if snapshot.job_ids[row] in placement.moved and keeps_size:
         return Reason("moved", "moves to other devices so that another job's block is whole")
     return allocation.reasons[row]

@@ -64,8 +64,9 @@ class Belief(Protocol):
 
     def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None: ...
 
-    def learn_rate(self, job_id: str, num_workers: int, step_s: float) -> None:
-        """A running job's mean seconds a step at this size: corrects the curve and the margin."""
+    def learn_rate(self, job_id: str, num_workers: int, step_s: float, num_steps: int) -> None:
+        """A running job's mean seconds a step over its last steps at this size, all that it did beside
+        them included: corrects the curve and the margin."""
 
     def rates_per_s(self, job_id: str, sizes: IntArray) -> FloatArray:
         """(K,) steps/s at each size; 0 where the job cannot run."""

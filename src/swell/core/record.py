@@ -14,6 +14,15 @@ from swell.model.view import JobView
 DEFAULT_ESTIMATE_S = 3600.0
 
 
+class LastReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The latest progress report of a gang."""
+
+    at_s: float
+    steps: int
+    generation: int
+    num_workers: int
+
+
 class JobRecord(msgspec.Struct, kw_only=True):
     """Mutable, owned by the core, and a plain value: it travels to the journal's folds as JSON."""
 
@@ -28,7 +37,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
     total_steps: float | None = None
     done_steps: float = 0.0
     as_of_s: float = 0.0
-    reported: tuple[float, int] = (0.0, 0)  #: (at_s, steps) of the latest report
+    reported: LastReport | None = None
     rate_per_s: float = 0.0
     attained_device_s: float = 0.0
 

@@ -14,7 +14,7 @@ from swell.policies import wording
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.order import by_arrival, by_deadline, by_key
 from swell.policies.outlook import Outlook, look_ahead
-from swell.policies.promises import Promises, Reserve, admit, hold_s, need_of
+from swell.policies.promises import Promises, Reserve, admit, hold_s, need_of, safe_level
 from swell.solvers.marginal import boost, raise_in_order
 from swell.solvers.profile import Fill
 
@@ -24,8 +24,9 @@ class ElasticFlow:
 
     1. Each undecided job is promised its deadline or refused with the earliest one that could be
        promised (`promises.admit`).
-    2. Promised jobs get their floor: the share of their plan that is needed now. Those whose promise is
-       in danger get as much as is useful, right behind the floors.
+    2. Promised jobs get their floor: the share of their plan that is needed now, and of what they hold
+       what their promise cannot do without with ease. One whose promise would hold with nothing to
+       spare gets a size at which it holds with its reserve; one that is late, as much as is useful.
     3. Soft jobs that can still be on time get the share of their own plan.
     4. Jobs that have nothing yet get their smallest size: first promised and soft ones that run now,
        which would otherwise be suspended only to be started again; then soft ones that will be
@@ -45,7 +46,8 @@ class ElasticFlow:
         remaining steps are inflated by the belief's margin, and the deadline drawn in by what starts and
         resizes are expected to cost (`promises.Reserve`, `promises.resize_reserve_s`);
         a refusal names a deadline that would be accepted;
-        a promise that can no longer be kept is served behind those that can, never dropped;
+        a promise that can no longer be kept is never dropped (`promises.keep_promises` says when it is
+        served in its turn, and when behind those that can);
         best-effort and soft jobs enter Algorithm 2 at their smallest size, because from nothing at all
         their return would be the same for all of them: 0.
     """
@@ -121,7 +123,7 @@ def _share(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue)
     """Steps 2 to 5 of the class's docstring."""
     level = np.zeros(snapshot.num_jobs, dtype=np.int64)
     for row, fill in promises.fills.items():
-        if fill is not None and promises.reserve[row] is not Reserve.LATE:
+        if fill is not None:
             level[row] = fill.now  # Algorithm 2, lines 2-4
     left = snapshot.num_devices - int(levels.devices_at(level).sum())
 
@@ -130,12 +132,14 @@ def _share(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue)
         left = raise_in_order(level, levels.devices, levels.num, rows, most, left)
 
     for row in queue.promised:
-        give([row], _kept_level(levels, row, promises.fills[row]))
+        give([row], _level_to_keep(levels, row, promises))
     give([row for row in queue.promised if promises.reserve[row] is Reserve.RUNNING], 1)
-    give([row for row in queue.promised if promises.reserve[row] >= Reserve.NONE], len(snapshot.sizes))
+    for row in queue.promised:
+        if promises.reserve[row] >= Reserve.NONE:
+            give([row], safe_level(snapshot, levels, row))
     floor = level.copy()
     for row, fill in queue.soft.items():
-        give([row], max(fill.now, _kept_level(levels, row, fill)))
+        give([row], max(fill.now, min(fill.top, int(levels.held[row]))))
     give([row for row in [*queue.promised, *queue.soft] if snapshot.held_workers[row] > 0], 1)
     give([*queue.late, *queue.best_effort], 1)
     is_served = np.isin(np.arange(snapshot.num_jobs), queue.in_order)
@@ -152,13 +156,13 @@ def _share(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue)
     return Shares(floor, level)
 
 
-def _kept_level(levels: Levels, row: int, plan: Fill | None) -> int:
-    """A gang that has grown to a size its plan needs at some time keeps that size until it needs it no more.
+def _level_to_keep(levels: Levels, row: int, promises: Promises) -> int:
+    """A gang gives up what it holds only as far as its promise can do without it with ease.
 
-    A late fill spends any slack at once on a smaller size now and the larger one again later: without
+    A late fill spends any slack at once on a smaller size now and a larger one again later: without
     this, a gang whose deadline is near goes to and fro between the two with each report.
     """
-    return min(plan.top, int(levels.held[row])) if plan is not None else 0
+    return min(int(levels.held[row]), promises.ease.get(row, 0))
 
 
 def _prices(levels: Levels, plans: Mapping[int, Fill | None]) -> FloatArray:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
 
 from swell.model.plan import Refusal
-from swell.model.snapshot import Snapshot
+from swell.model.snapshot import FloatArray, IntArray, Snapshot
 from swell.policies.levels import Levels
 from swell.policies.order import by_arrival, by_deadline
 from swell.solvers.profile import Fill, FreeProfile
 
 #: No job is expected to be resized more often than this; a long one earns it back by being resized.
 MOST_RESIZES = 4
+#: A gang shrinks only to a size at which its promise has so much more to spare, as a share of the time
+#: left, and the minimum hold: what goes at the first slack must come back at the first delay.
+EASE_SHARE = 0.1
 #: No plan has a step sooner than this. A job that gets more than its plan says pushes the plan's next step
 #: away, by less each time: without a least step a run could take infinitely many before a fixed instant.
 SHORTEST_STEP_S = 0.1
@@ -36,8 +39,11 @@ class Promises:
     """Plans for a set of promised jobs."""
 
     profile: FreeProfile  #: what they leave
-    reserve: dict[int, Reserve]  #: row -> what its plan can stand
-    fills: dict[int, Fill | None]  #: row -> its plan; None: no size fits on the devices there are
+    reserve: dict[int, Reserve] = field(default_factory=dict)  #: row -> what its plan can stand
+    #: row -> its plan; None: no size fits on the devices there are
+    fills: dict[int, Fill | None] = field(default_factory=dict)
+    #: row of a gang that runs on -> it shrinks to this level at once, but no further for now
+    ease: dict[int, int] = field(default_factory=dict)
 
 
 def hold_s(snapshot: Snapshot) -> float:
@@ -64,48 +70,85 @@ def resize_reserve_s(snapshot: Snapshot, row: int, until_s: float) -> float:
 def keep_promises(snapshot: Snapshot, levels: Levels, rows: Sequence[int]) -> Promises:
     """Plan `rows`, earliest deadline first, each with the most reserve that fits.
 
-    A job that does not fit any more (a belief changed, a node was lost) keeps nothing from those that
-    do: it takes, as early as it can, as much as is useful of what they leave. It is never dropped.
+    A job that does not fit any more (a belief changed, a node was lost) takes, as early as it can, as
+    much as is useful. In its turn if that lowers nobody's reserve, for a hair's delay must not cost it
+    all its devices; else behind those whose promises can still be kept. It is never dropped.
 
     Args:
         rows: in order of deadline.
 
     References: ElasticFlow, section 4.1, Algorithm 1, lines 3-7.
     """
-    promises = Promises(FreeProfile(snapshot.num_devices, len(rows)), {}, {})
+    in_turn = Promises(FreeProfile(snapshot.num_devices, len(rows)))
     for row in rows:
-        _keep(snapshot, levels, row, float(snapshot.deadline_s[row] - snapshot.now_s), promises)
+        _keep(snapshot, levels, row, in_turn)
+        if in_turn.reserve[row] is Reserve.LATE:
+            _serve(snapshot, levels, row, in_turn)
+    if Reserve.LATE not in in_turn.reserve.values():
+        return in_turn
+    behind = Promises(FreeProfile(snapshot.num_devices, len(rows)))
     for row in rows:
-        if promises.reserve[row] is Reserve.LATE:
-            count = levels.num[row]
-            need = float(snapshot.remaining_steps[row])
-            promises.fills[row] = promises.profile.serve(
-                need, levels.devices[row, :count], levels.rates[row, :count]
-            )
-    return promises
+        _keep(snapshot, levels, row, behind)
+    for row in rows:
+        if behind.reserve[row] is Reserve.LATE:
+            _serve(snapshot, levels, row, behind)
+    is_hurt = any(in_turn.reserve[row] > behind.reserve[row] for row in rows)
+    return behind if is_hurt else in_turn
 
 
-def _keep(snapshot: Snapshot, levels: Levels, row: int, until_s: float, promises: Promises) -> None:
-    devices, rates = levels.devices[row, : levels.num[row]], levels.rates[row, : levels.num[row]]
-    need, running_s = need_of(snapshot, row), until_s - resize_reserve_s(snapshot, row, until_s)
-    if snapshot.held_workers[row] > 0:
-        # A plan that lets it run on needs no time for a start.
-        trial = promises.profile.copy()
-        plan = trial.fill(need, running_s, devices, rates, hold_s(snapshot))
-        if plan is not None and plan.now > 0:
-            promises.profile.take_over(trial)
-            promises.reserve[row], promises.fills[row] = Reserve.FULL, plan
-            return
+def _keep(snapshot: Snapshot, levels: Levels, row: int, promises: Promises) -> None:
+    """Take what the promise needs, with the most reserve that fits."""
+    until_s = float(snapshot.deadline_s[row] - snapshot.now_s)
+    running_s = until_s - resize_reserve_s(snapshot, row, until_s)
+    need, left = need_of(snapshot, row), float(snapshot.remaining_steps[row])
+    is_running = bool(snapshot.held_workers[row] > 0)
+    if is_running and _run_on(snapshot, levels, row, running_s, promises):
+        return
     tries = {Reserve.FULL: (need, running_s - float(snapshot.start_cost_s[row]))}
-    if snapshot.held_workers[row] > 0:
+    if is_running:
         tries[Reserve.RUNNING] = (need, running_s)
-    tries[Reserve.NONE] = (float(snapshot.remaining_steps[row]), until_s)
+    tries[Reserve.NONE] = (left, until_s)
     for reserve, (work, end_s) in tries.items():
-        fill = promises.profile.fill(work, end_s, devices, rates, hold_s(snapshot))
+        fill = promises.profile.fill(work, end_s, *_curve(levels, row), hold_s(snapshot))
         if fill is not None:
             promises.reserve[row], promises.fills[row] = reserve, fill
             return
     promises.reserve[row] = Reserve.LATE
+
+
+def _run_on(snapshot: Snapshot, levels: Levels, row: int, end_s: float, promises: Promises) -> bool:
+    """Take a plan that lets the gang run on, which needs no time for a start; False if there is none."""
+    need = need_of(snapshot, row)
+    trial, eased = promises.profile.copy(), promises.profile.copy()
+    plan = trial.fill(need, end_s, *_curve(levels, row), hold_s(snapshot))
+    if plan is None or plan.now == 0:
+        return False
+    spare_s = hold_s(snapshot) + EASE_SHARE * end_s
+    easy = eased.fill(need, end_s - spare_s, *_curve(levels, row), hold_s(snapshot))
+    promises.profile.take_over(trial)
+    promises.reserve[row], promises.fills[row] = Reserve.FULL, plan
+    promises.ease[row] = easy.top if easy is not None else int(levels.num[row])
+    return True
+
+
+def _serve(snapshot: Snapshot, levels: Levels, row: int, promises: Promises) -> None:
+    """Take, from now on, as much as is useful of what there is."""
+    left = float(snapshot.remaining_steps[row])
+    promises.fills[row] = promises.profile.serve(left, *_curve(levels, row))
+
+
+def _curve(levels: Levels, row: int) -> tuple[IntArray, FloatArray]:
+    """(devices, steps/s) at each of the job's levels."""
+    return levels.devices[row, : levels.num[row]], levels.rates[row, : levels.num[row]]
+
+
+def safe_level(snapshot: Snapshot, levels: Levels, row: int) -> int:
+    """The lowest level that keeps the promise with its reserve from now to the end; else the highest."""
+    until_s = float(snapshot.deadline_s[row] - snapshot.now_s)
+    running_s = until_s - resize_reserve_s(snapshot, row, until_s)
+    _, rates = _curve(levels, row)
+    is_enough = rates * max(running_s, 0.0) >= need_of(snapshot, row)
+    return int(np.argmax(is_enough)) + 1 if is_enough.any() else len(rates)
 
 
 def admit(snapshot: Snapshot, levels: Levels) -> tuple[Promises, dict[int, Refusal]]:

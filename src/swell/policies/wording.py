@@ -16,9 +16,8 @@ def keeps_promise(workers: int, floor: int, until_s: float, saved_s: float) -> R
             "boosted",
             f"has {_workers(workers)}: {promise} needs none yet, but running now saves devices later",
         )
-    keep = "keeps" if floor == 1 else "keep"
     more = f"{workers - floor} more because they save {_seconds(saved_s)}"
-    return Reason("boosted", f"has {_workers(workers)}: {floor} {keep} {promise}, {more}")
+    return Reason("boosted", f"has {_workers(workers)}: {floor} for {promise} for now, {more}")
 
 
 def barely_keeps_promise(workers: int, until_s: float) -> Reason:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from statistics import median
 from typing import Any
 
 import msgspec
@@ -13,44 +12,50 @@ from swell.model.job import JobSpec, Profile
 from swell.model.snapshot import FloatArray, IntArray
 from swell.throughput.curve import SHORTEST_STEP_S, Curve
 
-#: A report is judged together with its two predecessors, so that a lone slow one (the first after a
-#: change of size: caches are cold, memory is being allocated) moves nothing.
-NUM_JUDGED = 3
-EWMA_WEIGHT = 0.3
+#: Reports fade with this time constant: seldom pauses (an evaluation each epoch, a checkpoint) count with
+#: their share of the time, and a machine that has become slower is noticed.
+MEMORY_S = 20.0
+#: The prediction counts as so many steps already made at its speed.
+NUM_PRIOR_STEPS = 2.0
+#: After so many reports a measurement says how far off the prediction was.
+NUM_REPORTS_NEEDED = 3
 #: Speed of a job without a profile: w workers do w ** 0.8 seconds of one-worker work a second.
 SCALING_EXPONENT = 0.8
 
 NUM_ERRORS = 64  #: errors remembered, most recent first to stay
 NUM_ERRORS_NEEDED = 5
-ERROR_QUANTILE = 0.9
-PRIOR_MARGIN, LEAST_MARGIN, LARGEST_MARGIN = 0.05, 0.02, 0.5
+ERROR_QUANTILE = 0.95
+PRIOR_MARGIN, LEAST_MARGIN, LARGEST_MARGIN = 0.1, 0.05, 0.5
 
 
 class Measured(msgspec.Struct, kw_only=True):
-    """Step time of a job at one size, as reported."""
+    """Step time of a job at one size: what it took over what it did, recent reports first."""
 
     predicted_s: float  #: what was believed when the first report came
-    step_s: float  #: what is believed now
-    recent_s: list[float] = []  #: the last reports, at most NUM_JUDGED
+    time_s: float  #: faded sum of the time reported on, the prior's included
+    steps: float  #: faded sum of the steps made in it
     num_reports: int = 0
 
-    def add(self, step_s: float) -> None:
-        """Take the median of the last three reports into a moving average.
+    @classmethod
+    def predicted(cls, step_s: float) -> Measured:
+        return cls(predicted_s=step_s, time_s=NUM_PRIOR_STEPS * step_s, steps=NUM_PRIOR_STEPS)
 
-        The prediction stands in for reports that have not come yet: one report alone changes
-        nothing, two that agree decide.
-        """
-        self.recent_s = [*self.recent_s, max(step_s, SHORTEST_STEP_S)][-NUM_JUDGED:]
+    def add(self, step_s: float, num_steps: int) -> None:
+        elapsed_s = max(step_s, SHORTEST_STEP_S) * num_steps
+        kept_share = math.exp(-elapsed_s / MEMORY_S)
+        counted_s = MEMORY_S * (1.0 - kept_share)  # the report's own beginning has faded by its end
+        self.time_s = kept_share * self.time_s + counted_s
+        self.steps = kept_share * self.steps + num_steps * counted_s / elapsed_s
         self.num_reports += 1
-        missing = [self.predicted_s] * (NUM_JUDGED - len(self.recent_s))
-        judged_s = median([*missing, *self.recent_s])
-        weight = 1.0 if self.num_reports <= NUM_JUDGED else EWMA_WEIGHT
-        self.step_s *= (judged_s / self.step_s) ** weight
+
+    @property
+    def step_s(self) -> float:
+        return self.time_s / self.steps
 
     @property
     def error(self) -> float | None:
         """log(measured / predicted), > 0 where the belief was too fast; None while it is not settled."""
-        return math.log(self.step_s / self.predicted_s) if self.num_reports >= NUM_JUDGED else None
+        return math.log(self.step_s / self.predicted_s) if self.num_reports >= NUM_REPORTS_NEEDED else None
 
 
 class Learnt(msgspec.Struct, kw_only=True):
@@ -106,16 +111,16 @@ class FittedBelief:
         measured = known.measured if known else {}
         self._state.jobs[job_id] = Learnt(curve=Curve.of(spec, profile), measured=measured)
 
-    def learn_rate(self, job_id: str, num_workers: int, step_s: float) -> None:
+    def learn_rate(self, job_id: str, num_workers: int, step_s: float, num_steps: int) -> None:
         """Correct the job's curve at this size. Of a job without a profile there is nothing to correct."""
         if job_id not in self._state.jobs:
             return
         job = self._state.jobs[job_id]
         if num_workers not in job.measured:
             predicted_s = float(job.step_s(np.array([num_workers], dtype=np.int64))[0])
-            job.measured[num_workers] = Measured(predicted_s=predicted_s, step_s=predicted_s)
+            job.measured[num_workers] = Measured.predicted(predicted_s)
         measured = job.measured[num_workers]
-        measured.add(step_s)
+        measured.add(step_s, num_steps)
         if measured.error is not None:
             self._note_error(SizeError(job_id, num_workers, measured.error))
 
@@ -138,7 +143,7 @@ class FittedBelief:
 
     @property
     def margin_share(self) -> float:
-        """A high quantile of how much too fast predictions were, within [0.02, 0.5]; 0.05 at first.
+        """A high quantile of how much too fast predictions were, within [0.05, 0.5]; 0.1 at first.
 
         A prediction that was too slow counts as no error: it never breaks a promise.
         """
