@@ -328,5 +328,6 @@ def test_reasons_say_what_keeps_the_promise_and_what_is_more() -> None:
     (reason,) = ElasticFlow().decide(snapshot([job], 4)).reasons
     assert reason.code == "boosted"
     assert (
-        reason.text == "has 4 workers: 2 keep the promise to end within 40 s, 2 more because they save 10 s"
+        reason.text
+        == "has 4 workers: 2 for the promise to end within 40 s for now, 2 more because they save 10 s"
     )
