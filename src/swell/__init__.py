@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from swell.api.client import InvalidJob as InvalidJob
+    from swell.api.client import NoPlatform as NoPlatform
+    from swell.api.client import UnknownJob as UnknownJob
     from swell.api.client import connect as connect
 
 __version__ = "0.1.0"
 
+#: What a user of the platform needs. Training scripts import this package too, and need no HTTP client.
+_LAZY = ("connect", "InvalidJob", "NoPlatform", "UnknownJob")
+
 
 def __getattr__(name: str) -> object:
-    # Training scripts import this package too, and need no HTTP client.
-    if name == "connect":
-        from swell.api.client import connect
+    if name in _LAZY:
+        from swell.api import client
 
-        return connect
+        return getattr(client, name)
     raise AttributeError(f"module 'swell' has no attribute {name!r}")

@@ -13,7 +13,7 @@ from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
 import swell
-from swell.api.client import Client, NoPlatform, has_verdict
+from swell.api.client import Client, NoPlatform, Whose, has_verdict
 from swell.api.control import InvalidJob, UnknownJob
 from swell.api.serving import bind
 from swell.model.job import Phase
@@ -90,8 +90,12 @@ def test_waiting_ends_when_it_is_true_or_time_is_up(client: Client, control: Fak
         0.3, control.put, [msgspec.structs.replace(waiting, is_promised=True, phase=Phase.RUNNING)]
     )
     promise.start()
-    assert client.wait("patient", has_verdict, timeout_s=30.0).is_promised
+    with pytest.raises(TimeoutError, match="'patient' is queued"):
+        client.wait_for_verdict("patient", timeout_s=0.0)
+    assert client.wait_for_verdict("patient", timeout_s=30.0).is_promised
     promise.join()
+    with pytest.raises(TimeoutError, match="'patient' is running"):
+        client.wait("patient", timeout_s=0.0)
 
 
 def test_logs_follow_their_offsets(client: Client, control: FakeControl) -> None:
@@ -100,6 +104,17 @@ def test_logs_follow_their_offsets(client: Client, control: FakeControl) -> None
     (control.log_dir("chatty") / "worker-0.log").write_text("one\ntwo\n")
     assert [chunk.text for chunk in client.logs("chatty", {0: 4})] == ["two\n"]
     assert client.logs("chatty", worker=5) == []
+
+
+def test_the_trial_run_is_heard_until_the_job_has_a_worker(client: Client, control: FakeControl) -> None:
+    control.put(job_view(id="early"))
+    folder = control.log_dir("early")
+    folder.mkdir(parents=True)
+    (folder / "trial-0.log").write_text("tried\n")
+    assert [(chunk.is_trial, chunk.text) for chunk in client.logs("early")] == [(True, "tried\n")]
+    (folder / "worker-0.log").write_text("")
+    assert [(chunk.is_trial, chunk.text) for chunk in client.logs("early")] == [(False, "")]
+    assert [chunk.text for chunk in client.logs("early", whose=Whose.TRIAL)] == ["tried\n"]
 
 
 def dead_pid() -> int:
@@ -138,5 +153,6 @@ def test_importing_swell_stays_light() -> None:
     heavy = "{'httpx', 'fastapi', 'sqlalchemy', 'msgspec', 'yaml', 'rich', 'typer'}"
     code = f"import sys, swell; sys.exit(', '.join({heavy} & set(sys.modules)) or None)"
     subprocess.run([sys.executable, "-c", code], check=True)
+    assert (swell.NoPlatform, swell.InvalidJob, swell.UnknownJob) == (NoPlatform, InvalidJob, UnknownJob)
     with pytest.raises(AttributeError, match="no attribute 'conect'"):
         swell.conect  # noqa: B018

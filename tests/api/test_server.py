@@ -208,13 +208,40 @@ def test_logs_come_in_pieces_by_worker(http: httpx.Client, log_dir: Path) -> Non
     (log_dir / "worker-12.log").write_text("twelve\n")
     chunks = http.get("/v1/jobs/logged/logs").json()
     assert chunks == [
-        {"worker": 0, "offset": 0, "next_offset": 5, "text": "zero\n"},
-        {"worker": 12, "offset": 0, "next_offset": 7, "text": "twelve\n"},
+        {"worker": 0, "is_trial": False, "offset": 0, "next_offset": 5, "text": "zero\n"},
+        {"worker": 12, "is_trial": False, "offset": 0, "next_offset": 7, "text": "twelve\n"},
     ]
     more = http.get("/v1/jobs/logged/logs", params={"offset": "0:5,12:3"}).json()
     assert [chunk["text"] for chunk in more] == ["", "lve\n"]
     one = http.get("/v1/jobs/logged/logs", params={"offset": "2", "worker": 0}).json()
     assert [chunk["text"] for chunk in one] == ["ro\n"]
+
+
+def texts(http: httpx.Client, **params: object) -> list[tuple[int, str]]:
+    chunks = http.get("/v1/jobs/logged/logs", params=params).json()  # type: ignore[arg-type]
+    return [(chunk["worker"], chunk["text"]) for chunk in chunks]
+
+
+def test_leaders_are_heard_one_after_the_other(http: httpx.Client, log_dir: Path) -> None:
+    (log_dir / "worker-0.log").write_text("load\none\n")
+    (log_dir / "worker-1.log").write_text("load\none\n")
+    (log_dir / "worker-5.log").write_text("load\none\ntwo\n")
+    assert texts(http, whose="leader") == [(0, "load\none\n")], "the first, while nobody is noted"
+    (log_dir / "leaders").write_text("0 0\n5 9\nsomebody else\n../x 0\n0 3\n7 0\n")
+    assert texts(http, whose="leader") == [(0, "load\none\n")]
+    assert texts(http, whose="leader", offset="0:9") == [(0, ""), (5, "two\n")]
+    assert texts(http, whose="leader", offset="0:9,5:13") == [(0, ""), (5, ""), (7, "")]
+    assert texts(http, whose="workers")[1:] == [(1, "load\none\n"), (5, "load\none\ntwo\n")]
+    assert "whose" in http.get("/v1/jobs/logged/logs", params={"whose": "mine"}).json()["error"]
+
+
+def test_a_trial_run_has_logs_of_its_own(http: httpx.Client, log_dir: Path) -> None:
+    (log_dir / "trial-3.log").write_text("tried\n")
+    assert texts(http) == texts(http, whose="leader") == []
+    (log_dir / "worker-3.log").write_text("trained\n")
+    (chunk,) = http.get("/v1/jobs/logged/logs", params={"whose": "trial"}).json()
+    assert (chunk["worker"], chunk["is_trial"], chunk["text"]) == (3, True, "tried\n")
+    assert texts(http) == [(3, "trained\n")]
 
 
 def test_pieces_of_a_long_log_make_the_whole(http: httpx.Client, log_dir: Path) -> None:
@@ -243,7 +270,9 @@ def test_nothing_outside_the_folder_of_logs_is_read(
     (log_dir / "worker-1.log").symlink_to(secret)
     (log_dir / "worker-2.log.bak").write_text("hidden")
     os.mkfifo(log_dir / "worker-3.log")
-    assert "hidden" not in http.get("/v1/jobs/logged/logs").text
+    (log_dir / "leaders").symlink_to(secret)
+    for whose in logs.Whose:
+        assert "hidden" not in http.get("/v1/jobs/logged/logs", params={"whose": whose}).text
     for query in ({"worker": "../../secret"}, {"worker": "1e0"}, {"offset": "../x:0"}, {"offset": "0:-5"}):
         assert http.get("/v1/jobs/logged/logs", params=query).status_code == 422
 

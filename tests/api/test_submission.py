@@ -327,3 +327,16 @@ def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"name: gr\xf6sse\n")
     with pytest.raises(InvalidJob, match="UTF-8"):
         load(tmp_path / "latin.yaml")
+
+
+def test_a_restart_job_needs_no_global_batch(script: Path) -> None:
+    made = parse({"script": str(script), "elasticity": "restart", "workers": "2:4"}).to_spec(
+        NOW_S, script.parent
+    )
+    assert (made.global_batch, made.min_workers, made.max_workers) == (1, 2, 4)
+    given = parse({"script": str(script), "elasticity": "restart", "global_batch": 1, "workers": 2})
+    assert given.to_spec(NOW_S, script.parent).min_workers == 2
+    with pytest.raises(InvalidField, match="global_batch: 0 is not between"):
+        parse({"script": str(script), "elasticity": "restart", "global_batch": 0}).to_spec(
+            NOW_S, script.parent
+        )

@@ -72,6 +72,17 @@ def test_it_starts_without_what_it_does_not_need() -> None:
         (("submit", "a.yaml", "b.yaml"), "one job file"),
         (("submit", "a.yaml", "--steps", "3"), "--steps and a job file exclude each other"),
         (("submit", "--steps", "few"), "--steps"),
+        (("submit", "a b.py"), "with `swell submit --script 'a b.py' --global-batch SAMPLES --epochs N`"),
+        (
+            ("submit", "a.py", "--steps", "3", "--class", "soft"),
+            "a.py is a script, not a job file; submit it with "
+            "`swell submit --script a.py --steps 3 --class soft --global-batch SAMPLES`",
+        ),
+        (
+            ("submit", "a.py", "--elasticity", "restart", "--", "--lr", "1"),
+            "`swell submit --script a.py --elasticity restart -- --lr 1`",
+        ),
+        (("logs", "x", "--all", "--worker", "0"), "--all excludes --worker"),
     ],
 )
 def test_wrong_usage(here: Run, words: tuple[str, ...], part: str) -> None:
@@ -90,6 +101,28 @@ def test_a_promise_is_printed(swell: Run, script: Path) -> None:
         r"train-\d{4}: promised to finish by .+ \(in 3 min\), expected to finish at .+ \(in [56]\d s\)\n",
         done.stdout,
     )
+
+
+@pytest.mark.parametrize("code", ["submitted", "profiling"])
+def test_what_was_not_measured_has_no_finish_yet(
+    here: Run, control: FakeControl, script: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    new = job_view(phase=Phase.QUEUED, job_class=JobClass.BEST_EFFORT, is_promised=False, reason_code=code)
+    monkeypatch.setattr(control, "_judged", lambda job_id, spec: msgspec.structs.replace(new, id=job_id))
+    done = submit(here, script, "--json")
+    (view,) = json.loads(done.stdout)
+    assert view["estimated_finish_s"] == new.estimated_finish_s, "programs get the guess"
+    assert re.fullmatch(r"\S+: queued, best_effort, finish not yet known\n", submit(here, script).stdout)
+    assert re.search(rf"^{view['id']} .* not yet known$", here("jobs").stdout, re.MULTILINE)
+    assert re.search(r"^expected +not yet known$", here("show", view["id"]).stdout, re.MULTILINE)
+
+
+def test_an_estimate_that_has_passed_is_overdue(here: Run, control: FakeControl) -> None:
+    control.put(job_view(id="late-1", estimated_finish_s=time.time() - 40, reason_code="sharing"))
+    assert re.search(r"^late-1 .* overdue$", here("jobs").stdout, re.MULTILINE)
+    assert re.search(r"^expected .* \(overdue\)$", here("show", "late-1").stdout, re.MULTILINE)
+    control.put(job_view(id="late-1", estimated_finish_s=time.time() - 0.2, reason_code="sharing"))
+    assert re.search(r"^late-1 .* in 0 s$", here("jobs").stdout, re.MULTILINE)
 
 
 def test_a_refusal_is_printed_with_an_option_that_works(swell: Run, script: Path) -> None:
@@ -222,6 +255,14 @@ def test_jobs_say_what_one_looks_for(here: Run) -> None:
     assert "missed" in lines["broken-33cc"]
 
 
+def test_show_tells_live_processes_from_former_ones(here: Run, control: FakeControl) -> None:
+    for live, shown in (((7, 6), "7, 6, 2 former"), ((), "4 former"), ((4, 5, 6, 7), "4, 5, 6, 7")):
+        control.put(job_view(id="old-1", pids=(4, 5, 6, 7), live_pids=live))
+        assert re.search(rf"^pids +{shown}$", here("show", "old-1").stdout, re.MULTILINE)
+    control.put(job_view(id="old-1", pids=()))
+    assert "pids" not in here("show", "old-1").stdout
+
+
 @pytest.mark.usefixtures("jobs")
 def test_show_prints_the_traceback_as_it_is(here: Run) -> None:
     shown = here("show", "broken").stdout
@@ -265,16 +306,47 @@ def logged(control: FakeControl) -> Path:
     control.put(job_view(id="logged", name="logged"))
     path = control.log_dir("logged")
     path.mkdir(parents=True, exist_ok=True)
+    for old in path.iterdir():
+        old.unlink()
     (path / "worker-0.log").write_text("epoch 1\nepoch 2")
     (path / "worker-1.log").write_text("hello\n")
     return path
 
 
 @pytest.mark.usefixtures("logged")
-def test_logs_name_the_worker_when_there_are_several(here: Run) -> None:
-    assert here("logs", "logged").stdout == "[0] epoch 1\n[1] hello\n[0] epoch 2\n"
+def test_logs_of_all_workers_name_them(here: Run) -> None:
+    assert here("logs", "logged", "--all").stdout == "[0] epoch 1\n[1] hello\n[0] epoch 2\n"
     assert here("logs", "logged", "--worker", 0).stdout == "epoch 1\nepoch 2\n"
     assert here("logs", "logged", "--worker", 7).stdout == ""
+
+
+def test_logs_follow_the_leaders(here: Run, logged: Path) -> None:
+    assert here("logs", "logged").stdout == "epoch 1\nepoch 2\n"
+    (logged / "leaders").write_text("0 0\n1 6\n")
+    (logged / "worker-1.log").write_text("hello\nepoch 3\n")
+    assert here("logs", "logged").stdout == "epoch 1\nepoch 2\nepoch 3\n"
+
+
+def test_logs_show_the_trial_run_until_there_is_more(here: Run, control: FakeControl, logged: Path) -> None:
+    (logged / "trial-3.log").write_text("tried\n")
+    assert here("logs", "logged", "--trial").stdout == "tried\n"
+    assert "tried" not in here("logs", "logged").stdout
+    for log in logged.glob("worker-*"):
+        log.unlink()
+    assert here("logs", "logged").stdout == "tried\n"
+    assert here("logs", "logged", "--all").stdout == ""
+    (logged / "trial-2.log").write_text("a warning\n")
+    assert here("logs", "logged").stdout == "[2] a warning\n[3] tried\n"
+    assert here("logs", "logged", "--trial", "--worker", 3).stdout == "tried\n"
+
+
+def test_logs_of_a_failed_job_end_with_how_it_failed(here: Run, control: FakeControl, logged: Path) -> None:
+    told = "Traceback (most recent call last):\nKeyError: 'lr'"
+    control.put(job_view(id="logged", phase=Phase.FAILED, message=told))
+    assert here("logs", "logged").stdout == f"epoch 1\nepoch 2\n{told}\n"
+    assert "KeyError" not in here("logs", "logged", "--all").stdout
+    (logged / "worker-0.log").write_text(told)
+    assert here("logs", "logged").stdout == f"{told}\n", "once is enough"
 
 
 def test_long_logs_are_whole(swell: Run, logged: Path) -> None:
@@ -313,6 +385,13 @@ def test_replay_compares(swell: Run, folder: StateFolder) -> None:
     different = swell("replay", FAKE_DIFFERENCE="7")
     assert different.returncode == 1
     assert "batch 7 leads to other commands now" in different.stdout
+
+
+def test_replay_of_nothing_says_so(swell: Run, folder: StateFolder) -> None:
+    folder.journal.touch()
+    done = swell("replay", FAKE_BATCHES="0")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("nothing since the last fold: ")
 
 
 @pytest.mark.parametrize(

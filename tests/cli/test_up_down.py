@@ -18,7 +18,7 @@ from tests.cli.test_program import fails
 
 from swell.api.serving import bind
 from swell.executors.local.launch import AgentSettings, await_address, start_agent
-from swell.store.folder import StateFolder
+from swell.store.folder import LastOptions, StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock
 
@@ -75,6 +75,51 @@ def test_up_serves_and_down_ends_it(state: Path) -> None:
     assert f"stopped the platform (pid {pid})" in down.stdout
     assert not is_running(pid)
     assert "nothing to stop" in run_swell("down", "--state", state).stdout
+
+
+def up_and_down(state: Path, *options: str) -> str:
+    """What it said; what it was started with is remembered from then on."""
+    up = run_swell("up", "--state", state, *options)
+    assert (up.returncode, up.stderr) == (0, "")
+    assert run_swell("down", "--state", state).returncode == 0
+    return up.stdout
+
+
+def test_up_remembers_how_it_was_started(state: Path) -> None:
+    def remembered() -> LastOptions | None:
+        return StateFolder(state).read_options()
+
+    first = up_and_down(state, *PACED, "--preload", "json", "--preload", "csv")
+    assert "as last time" not in first
+    second = up_and_down(state, "--policy", "fifo")
+    assert "\nas last time: --devices paced:8@200, --preload json, --preload csv\n" in second
+    assert remembered() == LastOptions(devices="paced:8@200", policy="fifo", preload=("json", "csv"))
+    third = up_and_down(state, "--preload", "")
+    assert "\nas last time: --devices paced:8@200, --policy fifo\n" in third
+    assert remembered() == LastOptions(devices="paced:8@200", policy="fifo", preload=())
+
+
+def test_options_that_cannot_be_read_are_the_defaults(state: Path) -> None:
+    folder = StateFolder(state)
+    folder.create()
+    folder.log.touch()
+    folder.options.write_text('{"policy": "fifo", "colour": "red"}')
+    up = run_swell("up", "--state", state, *PACED)
+    assert (up.returncode, up.stdout.count("policy elasticflow")) == (0, 1)
+    assert re.fullmatch(r"swell: \S+options.json cannot be read \(.+\); .+ the defaults\n", up.stderr)
+    assert folder.read_options() == LastOptions(devices="paced:8@200", policy="elasticflow", preload=())
+
+
+@pytest.mark.parametrize("how", [(), ("--foreground",)])
+def test_remembered_options_that_cannot_be_met_are_said_to_be_so(state: Path, how: tuple[str, ...]) -> None:
+    folder = StateFolder(state)
+    folder.create()
+    folder.log.touch()
+    folder.write_options(LastOptions(devices="paced:8@200", policy="astrology", preload=()))
+    expected = "--policy astrology is from the last `swell up`; say it anew"
+    fails(run_swell("up", "--state", state, *how), 1, "'astrology'", expected)
+    wait_for_lock(state)
+    assert folder.read_options() == LastOptions(devices="paced:8@200", policy="astrology", preload=())
 
 
 def test_a_killed_daemon_leaves_a_folder_that_can_be_used(state: Path) -> None:

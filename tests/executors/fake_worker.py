@@ -4,6 +4,7 @@
     steps=N     meet the end condition after N steps
     raise=N     raise after N steps
     child=1     start a process of its own
+    silent=1    print nothing
     boot_s=X    take so long before Ready
     on=W        settings `raise`, `boot_s` hold for worker number W and later ones only
 """
@@ -232,7 +233,8 @@ class Worker:
 
 def run_entry(entry: str, args: list[str]) -> None:
     """As `swell.train.runner.run_entry`."""
-    print(f"worker runs {entry} in {os.getcwd()}", flush=True)
+    if "silent=1" not in args:
+        print(f"worker runs {entry} in {os.getcwd()}", flush=True)
     if environ.AGENT not in os.environ:
         run_plain(args)
         return

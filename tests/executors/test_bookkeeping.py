@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.executors.puppets import devices, make_spec
+from tests.executors.puppets import devices, make_spec, make_stage
 
 from swell.executors.local.allreduce import allreduce_s, sizes_to_measure
+from swell.executors.local.effects import Send, Spawn
 from swell.executors.local.ledger import Ledger
 from swell.executors.local.lines import LineLink
+from swell.executors.local.logs import LEADERS, TRIAL, WORKER, next_number
 from swell.executors.local.outbox import Outbox
 from swell.executors.local.protocol import Inventory, LiveGang, Perform, Told
+from swell.executors.local.restart import RestartGang
+from swell.executors.local.run import Run
 from swell.model.command import LaunchGang, ProfileJob, ResizeGang
 from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, StepsReported
+from swell.wire.messages import Regroup
 
 
 class Pipe(LineLink):
@@ -41,6 +48,61 @@ def steps(job: str, number: int, generation: int = 1) -> StepsReported:
 
 def started(job: str, generation: int) -> GangStarted:
     return GangStarted(at_s=0.0, job_id=job, generation=generation, steps=0, pids=())
+
+
+def new_run(folder: Path, kind: str = WORKER) -> Run:
+    choreography = RestartGang(make_stage(), 0, lambda: 1)
+    return Run("a", "a", make_spec(), choreography, folder, {}, kind)
+
+
+def regroup(rank: int | None) -> Regroup:
+    return Regroup(
+        generation=1,
+        rank=rank,
+        num_workers=2,
+        source=None,
+        has_news=False,
+        local_rank=rank or 0,
+        local_world_size=2,
+    )
+
+
+def test_who_leads_is_noted_with_the_place_in_its_log(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    for worker in (0, 1):
+        run.note_leader(Spawn(worker, ()))
+    run.log_path(0).write_text("on its way to the group\n")
+    run.log_path(1).write_text("four\n")
+    for rank, worker in enumerate((0, 1)):
+        run.note_leader(Send(worker, regroup(rank)))
+    assert (tmp_path / LEADERS).read_text() == "0 0\n"
+    run.note_leader(Send(0, regroup(None)))
+    run.note_leader(Send(1, regroup(0)))
+    run.note_leader(Send(1, regroup(0)))
+    assert (tmp_path / LEADERS).read_text() == "0 0\n1 5\n"
+
+
+def test_a_restarted_gang_is_led_by_its_new_rank_0(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    for worker, rank in ((0, "0"), (1, "1"), (2, "1"), (3, "0")):
+        run.note_leader(Spawn(worker, (), {"RANK": rank}))
+    assert (tmp_path / LEADERS).read_text() == "0 0\n3 0\n"
+
+
+def test_leaders_that_cannot_be_noted_stop_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = new_run(tmp_path / "gone")
+    run.note_leader(Spawn(0, ()))
+    assert "cannot note the leader of a" in caplog.text
+    trial = new_run(tmp_path, TRIAL)
+    trial.note_leader(Spawn(0, ()))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_numbers_of_logs_are_never_used_twice(tmp_path: Path) -> None:
+    assert next_number(tmp_path, WORKER) == 0
+    for name in ("worker-0.log", "worker-12.log", "worker-99.log.old", "trial-40.log"):
+        (tmp_path / name).touch()
+    assert (next_number(tmp_path, WORKER), next_number(tmp_path, TRIAL)) == (13, 41)
 
 
 def test_the_outbox_stays_small_while_no_daemon_reads() -> None:

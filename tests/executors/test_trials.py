@@ -10,8 +10,8 @@ from tests.executors.listening import Listener
 from tests.executors.puppets import make_spec
 
 from swell.executors.local.link import LocalExecutor
-from swell.model.command import ProfileJob
-from swell.model.event import JobProfiled, ProfilingFailed
+from swell.model.command import LaunchGang, ProfileJob
+from swell.model.event import GangEnded, JobProfiled, ProfilingFailed
 from swell.model.job import Elasticity
 
 MakeProfile = Callable[..., ProfileJob]
@@ -46,18 +46,48 @@ def test_what_was_measured_once_is_not_measured_again(
 ) -> None:
     executor.perform(make_profile())
     listener.wait(JobProfiled)
-    before = num_logs(tmp_path)
+    before = num_processes(tmp_path)
     executor.perform(make_profile(job_id="digits-2"))
     assert listener.wait(JobProfiled, num=2).job_id == "digits-2"
-    assert num_logs(tmp_path) == before == 2 + 4 + 1  # two calibrations and one trial
+    assert num_processes(tmp_path) == before == 2 + 4 + 1  # two calibrations and one trial
     (tmp_path / "train.py").write_text("# another\n")
     executor.perform(make_profile(job_id="digits-3"))
     listener.wait(JobProfiled, num=3)
-    assert num_logs(tmp_path) == before + 1  # the all-reduce is the same
+    assert num_processes(tmp_path) == before + 1  # the all-reduce is the same
 
 
-def num_logs(tmp_path: Path) -> int:
-    return len(list((tmp_path / "state" / "jobs").glob("*/worker-*.log")))
+def num_processes(tmp_path: Path) -> int:
+    """Of trials, so far: the fake ones all print something."""
+    return len(logs(tmp_path, "*/trial-*.log"))
+
+
+def logs(tmp_path: Path, pattern: str) -> list[str]:
+    return sorted(path.name for path in (tmp_path / "state" / "jobs").glob(pattern))
+
+
+def test_a_job_begins_with_worker_0_whatever_was_tried_before(
+    executor: LocalExecutor, listener: Listener, make_profile: MakeProfile, tmp_path: Path
+) -> None:
+    profile = make_profile()
+    executor.perform(profile)
+    listener.wait(JobProfiled)
+    devices = tuple(f"node0/{number}" for number in range(2))
+    executor.perform(
+        LaunchGang(job_id="digits-1", generation=1, devices=devices, spec=profile.spec, total_steps=20)
+    )
+    listener.wait(GangEnded, 1)
+    assert logs(tmp_path, "digits-1/worker-*.log") == ["worker-0.log", "worker-1.log"]
+    folder = tmp_path / "state" / "jobs" / "digits-1"
+    assert (folder / "leaders").read_text() == "0 0\n"
+    assert (folder / "leaders").stat().st_mode & 0o077 == 0
+
+
+def test_a_trial_that_printed_nothing_leaves_no_log(
+    executor: LocalExecutor, listener: Listener, make_profile: MakeProfile, tmp_path: Path
+) -> None:
+    executor.perform(make_profile(args=("silent=1",)))
+    listener.wait(JobProfiled)
+    assert logs(tmp_path, "digits-1/*.log") == [f"trial-{number}.log" for number in range(6)]
 
 
 def test_trials_run_one_after_the_other(

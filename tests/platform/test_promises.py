@@ -67,9 +67,10 @@ def check_resized(swell: Program, job: str, first_pids: list[int], at: Path) -> 
     assert re.search(r"resized +went from 4 to [12] workers? at step \d+", explained)
     assert re.search(r"decided +is to go from 4 to [12] workers?: \w+", explained)
     assert "met its end condition" in explained
-    logs = swell.ok("logs", job)
-    assert logs.count("in the loop") == len(shown["pids"])
-    assert logs.count("the end") == 1
+    every = swell.ok("logs", job, "--all")
+    assert every.count("in the loop") == len(shown["pids"])
+    assert every.count("the end") == 1
+    assert swell.ok("logs", job) == "in the loop\nthe end\n", "its leader's lines"
     assert "the end" in "".join(chunk["text"] for chunk in swell.json("logs", job))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from swell.store.errors import StateError, StateLocked
-from swell.store.folder import Endpoint, StateFolder, default_path
+from swell.store.folder import Endpoint, LastOptions, StateFolder, default_path
 from swell.store.lock import StateLock
 
 
@@ -105,3 +105,21 @@ def test_a_second_daemon_is_told_the_pid_of_the_first(tmp_path: Path) -> None:
     waiting.release()
     with StateLock(path):
         assert path.read_text() == f"{os.getpid()}\n"
+
+
+def test_the_options_of_last_time_come_back_as_written(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    assert folder.read_options() is None
+    options = LastOptions(devices="paced:8@200", policy="fifo", preload=("json", "csv"))
+    folder.write_options(options)
+    assert folder.read_options() == options
+    assert mode(folder.options) == "0o600"
+    assert [path.name for path in tmp_path.iterdir()] == ["options.json"]
+
+
+@pytest.mark.parametrize("text", ["{", '{"devices": "cpu"}', '{"devices": 3}', "\x80"])
+def test_options_that_cannot_be_read_name_their_file(tmp_path: Path, text: str) -> None:
+    folder = StateFolder(tmp_path)
+    folder.options.write_text(text, "latin-1")
+    with pytest.raises(StateError, match=r"options\.json cannot be read"):
+        folder.read_options()

@@ -14,7 +14,7 @@ import httpx
 
 from swell.api.errors import ApiError, NoPlatform
 from swell.api.job_file import load
-from swell.api.logs import LogChunk
+from swell.api.logs import LogChunk, Whose
 from swell.api.submission import Submission, parse
 from swell.model.coding import decoder, encode
 from swell.model.errors import InvalidJob, UnknownJob
@@ -22,7 +22,18 @@ from swell.model.job import JobClass, Phase
 from swell.model.view import ClusterView, JobView, Story
 from swell.store.folder import Endpoint, StateFolder
 
-__all__ = ["ApiError", "Client", "NoPlatform", "connect", "has_ended", "has_verdict", "is_refused"]
+__all__ = [
+    "ApiError",
+    "Client",
+    "InvalidJob",
+    "NoPlatform",
+    "UnknownJob",
+    "Whose",
+    "connect",
+    "has_ended",
+    "has_verdict",
+    "is_refused",
+]
 
 T = TypeVar("T")
 
@@ -117,18 +128,42 @@ class Client:
         return self._get(f"{_path(job_id)}/stories", list[Story])
 
     def logs(
-        self, job_id: str, offsets: Mapping[int, int] | None = None, worker: int | None = None
+        self,
+        job_id: str,
+        offsets: Mapping[int, int] | None = None,
+        worker: int | None = None,
+        whose: Whose | None = None,
     ) -> list[LogChunk]:
-        """What the workers printed, from byte `offsets[worker]` of each on. Raises UnknownJob."""
-        query = {"offset": ",".join(f"{number}:{offset}" for number, offset in (offsets or {}).items())}
+        """What a job printed, from byte `offsets[worker]` of each log on. Raises UnknownJob.
+
+        By default its leader's lines, or while it has had no worker of its own, those of its trial run.
+        """
+        if whose is not None or worker is not None:
+            return self._logs(job_id, offsets, worker, whose or Whose.WORKERS)
+        own = self._logs(job_id, offsets, None, Whose.LEADER)
+        return own or self._logs(job_id, offsets, None, Whose.TRIAL)
+
+    def _logs(
+        self, job_id: str, offsets: Mapping[int, int] | None, worker: int | None, whose: Whose
+    ) -> list[LogChunk]:
+        pairs = ",".join(f"{number}:{offset}" for number, offset in (offsets or {}).items())
+        query = {"offset": pairs, "whose": str(whose)}
         if worker is not None:
             query["worker"] = str(worker)
         return self._get(f"{_path(job_id)}/logs", list[LogChunk], query)
 
+    def wait_for_verdict(self, job_id: str, timeout_s: float | None = None) -> JobView:
+        """The job, as soon as its deadline is promised, or it is refused; at once if it is not strict.
+
+        Raises:
+            TimeoutError: it is not after `timeout_s`.
+        """
+        return self.wait(job_id, has_verdict, timeout_s)
+
     def wait(
         self, job_id: str, until: Callable[[JobView], bool] = has_ended, timeout_s: float | None = None
     ) -> JobView:
-        """The job, as soon as `until` is true of it.
+        """The job, as soon as it has ended, or `until` is true of it.
 
         Raises:
             TimeoutError: it is not after `timeout_s`.

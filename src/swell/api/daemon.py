@@ -17,7 +17,7 @@ from swell.executors.local.devices import DeviceError
 from swell.executors.local.launch import AgentError
 from swell.live.platform import Platform
 from swell.policies.registry import UnknownPolicy
-from swell.store.folder import Endpoint, StateFolder
+from swell.store.folder import Endpoint, LastOptions, StateFolder
 
 
 def serve(options: PlatformOptions, port: int = 0) -> None:
@@ -34,6 +34,7 @@ def serve(options: PlatformOptions, port: int = 0) -> None:
         server.start()
         try:
             _stop_on_signals(platform)
+            folder.write_options(_to_remember(options))
             folder.write_endpoint(Endpoint(host=HOST, port=server.port, pid=os.getpid()))
             platform.run()
         finally:
@@ -50,6 +51,10 @@ def _opened(options: PlatformOptions) -> Iterator[Platform]:
         raise InvalidOption(str(error)) from error
     except AgentError as error:
         raise ApiError(str(error)) from error
+
+
+def _to_remember(options: PlatformOptions) -> LastOptions:
+    return LastOptions(devices=options.devices, policy=options.policy, preload=options.preload)
 
 
 def _stop_on_signals(platform: Platform) -> None:

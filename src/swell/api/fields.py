@@ -222,10 +222,8 @@ def job_class(given: JobClass | None, deadline_s: float | None) -> JobClass:
 def wrong_type(error: msgspec.ValidationError, value: object) -> InvalidField:
     """msgspec's message (`Expected int, got str - at $.steps`) in our words."""
     text, _, path = str(error).partition(" - at `$")
+    text = text.replace(" | null", "")  # to leave it out is to leave it out
     field = re.split(r"[.\[]", path.strip("`.").lstrip("."))[0]
-    if text.startswith("Object missing required field"):
-        field = text.split("`")[1]
-        return InvalidField(field, "missing; every job needs it")
     if field in CHOICES:
         text = f"choose from {', '.join(CHOICES[field])}"
     given = value.get(field) if isinstance(value, dict) else None

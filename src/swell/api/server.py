@@ -15,7 +15,7 @@ from swell import __version__
 from swell.api.answers import answer, failure
 from swell.api.control import Control
 from swell.api.gate import MAX_BODY_BYTES, Gate
-from swell.api.logs import parse_offsets, read_chunks
+from swell.api.logs import Whose, parse_offsets, read_chunks
 from swell.api.submission import parse
 from swell.model.errors import InvalidJob, UnknownJob
 
@@ -78,13 +78,15 @@ class Routes:
     def stories(self, job_id: str) -> Response:
         return answer(self._control.stories(job_id))
 
-    def logs(self, job_id: str, offset: str = "", worker: int | None = None) -> Response:
+    def logs(
+        self, job_id: str, offset: str = "", worker: int | None = None, whose: Whose = Whose.WORKERS
+    ) -> Response:
         log_dir = self._control.log_dir(job_id)
         try:
             offsets = parse_offsets(offset, worker)
         except ValueError as error:
             return failure(422, str(error))
-        return answer(read_chunks(log_dir, offsets, worker))
+        return answer(read_chunks(log_dir, offsets, worker, whose))
 
     def cluster(self) -> Response:
         return answer(self._control.cluster())

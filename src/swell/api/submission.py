@@ -19,8 +19,12 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """What a job is to be. `to_spec` checks it and makes it complete."""
 
     global_batch: Annotated[
-        int, Meta(description="Samples in one optimizer step, over all workers together. Never changes.")
-    ]
+        int | None,
+        Meta(
+            description="Samples in one optimizer step, over all workers together. Never changes. "
+            "Every `live` job needs it; the script of a `restart` job cuts its batches itself."
+        ),
+    ] = None
     name: Annotated[
         str | None,
         Meta(description="Letters, digits, `.`, `_`, `-`; at most 63. Default: the script's or function's."),
@@ -102,20 +106,14 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if base_dir is not None:
             return self.anchored(base_dir).to_spec(now_s)
         min_workers, max_workers = fields.worker_range(self.workers)
-        fields.bounded("global_batch", self.global_batch, 1, 2**31 - 1)
-        if self.global_batch < min_workers:
-            raise InvalidField(
-                "global_batch",
-                f"{self.global_batch} samples cannot be shared by {min_workers} workers; "
-                "raise global_batch or lower MIN in workers",
-            )
+        global_batch = self._global_batch(min_workers)
         entry = fields.entry(self.script, self.entry)
         deadline_s = fields.deadline(self.deadline, now_s)
         return JobSpec(
             name=fields.job_name(self.name, entry),
             entry=entry,
             workdir=fields.folder("workdir", self.workdir),
-            global_batch=self.global_batch,
+            global_batch=global_batch,
             args=fields.arguments(self.args),
             end=self._end(),
             job_class=fields.job_class(self.job_class, deadline_s),
@@ -127,6 +125,21 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             estimate_s=self._estimate_s(deadline_s),
             seed=fields.bounded("seed", self.seed, 0, 2**63 - 1),
         )
+
+    def _global_batch(self, min_workers: int) -> int:
+        is_live = self.elasticity is Elasticity.LIVE
+        if self.global_batch is None:
+            if is_live:
+                raise InvalidField("global_batch", "missing; every live job needs it")
+            return 1
+        fields.bounded("global_batch", self.global_batch, 1, 2**31 - 1)
+        if is_live and self.global_batch < min_workers:
+            raise InvalidField(
+                "global_batch",
+                f"{self.global_batch} samples cannot be shared by {min_workers} workers; "
+                "raise global_batch or lower MIN in workers",
+            )
+        return self.global_batch
 
     def _end(self) -> EndCondition:
         given = [name for name in ("steps", "epochs", "samples") if getattr(self, name) is not None]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from swell.cli.clock import clock, moment, relative, span
+from swell.cli.clock import clock, moment, span
+from swell.cli.finish import distance, expectation
 from swell.cli.options import JobName, Json, State
 from swell.cli.output import console, print_json, print_table
 from swell.cli.resolve import find_job
@@ -51,7 +52,7 @@ def done(view: JobView) -> str:
 def _finish(view: JobView, now_s: float) -> str:
     if view.finished_s is not None:
         return clock(view.finished_s, now_s) + _kept(view)
-    return relative(view.estimated_finish_s, now_s) if view.estimated_finish_s is not None else "-"
+    return distance(view, now_s) or "-"
 
 
 def _kept(view: JobView) -> str:
@@ -91,7 +92,7 @@ def _facts(view: JobView, now_s: float) -> list[tuple[str, str]]:
         ("workers", f"{view.workers} of {view.min_workers}:{most}, {view.devices_per_worker} device(s) each"),
         ("devices", ", ".join(view.devices)),
         ("sizes", changes),
-        ("pids", ", ".join(map(str, view.pids))),
+        ("pids", _pids(view)),
         ("steps", f"{view.steps} of {view.total_steps or 'an unknown number'} ({done(view)})"),
         ("speed", "" if view.step_s is None else f"{view.step_s * 1000:.1f} ms a step"),
         ("last", ", ".join(f"{name} {value:.4g}" for name, value in numbers.items())),
@@ -100,9 +101,16 @@ def _facts(view: JobView, now_s: float) -> list[tuple[str, str]]:
         ("started", when(view.started_s)),
         ("deadline", when(view.deadline_s) + _kept(view).replace(" ", ", ")),
         ("could be", offer),
-        ("expected", when(view.estimated_finish_s)),
+        ("expected", expectation(view, now_s)),
         ("finished", when(view.finished_s) + _run_time(view)),
     ]
+
+
+def _pids(view: JobView) -> str:
+    """Of the live workers, and how many processes there were before."""
+    num_former = len(set(view.pids).difference(view.live_pids))
+    former = [f"{num_former} former"] if num_former else []
+    return ", ".join([*map(str, view.live_pids), *former])
 
 
 def _run_time(view: JobView) -> str:

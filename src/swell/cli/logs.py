@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,82 +16,137 @@ from swell.cli.resolve import find_job
 
 if TYPE_CHECKING:
     from swell.api.client import Client
-    from swell.api.logs import LogChunk
+    from swell.api.logs import LogChunk, Whose
+    from swell.model.view import JobView
 
 #: Seconds between two looks at a job's logs.
 LOOK_EVERY_S = 0.3
+#: Among so many lines the end of a traceback is looked for.
+NUM_LAST_LINES = 200
 
 
 def logs(
     job: JobName,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Of all its workers, with their numbers in front.")
+    ] = False,
     worker: Annotated[int | None, typer.Option(min=0, metavar="N", help="Of this worker only.")] = None,
+    trial: Annotated[bool, typer.Option("--trial", help="Of its trial run.")] = False,
     state: State = None,
     json: Json = False,
 ) -> None:
-    """Print what the workers of a job printed."""
+    """Print what a job printed: its leader's lines, that is those of rank 0, whichever worker that was.
+
+    A job that has had no worker of its own yet shows its trial run. A failed one ends with how it failed.
+    """
     from swell.api.client import connect
 
+    whose = _whose(every, worker, trial)
     with connect(state) as client:
         view = find_job(client, job)
-        reader = Reader(client, view.id, worker)
+        reader = Reader(client, view.id, worker, whose)
         if json:
             print_json(reader.rest())
             return
-        printer = Printer(is_named=worker is None)
-        while True:
-            # Asked before the logs are read: nothing is written after the end.
-            has_ended = not follow or client.job(view.id).phase.is_end
-            printer.print(reader.rest())
-            if has_ended:
-                break
-            time.sleep(LOOK_EVERY_S)
+        printer = Printer(is_named=whose is not None and worker is None)
+        _print_all(client, view.id, reader, printer, follow)
         printer.finish()
+        if whose is None:
+            _print_failure(client.job(view.id), printer)
+
+
+def _whose(every: bool, worker: int | None, trial: bool) -> Whose | None:
+    """None: the leader's."""
+    from swell.api.logs import Whose
+
+    if every and (trial or worker is not None):
+        raise typer.BadParameter("--all excludes --worker and --trial; give one of them")
+    if trial:
+        return Whose.TRIAL
+    return Whose.WORKERS if every or worker is not None else None
+
+
+def _print_all(client: Client, job_id: str, reader: Reader, printer: Printer, follow: bool) -> None:
+    while True:
+        # Asked before the logs are read: nothing is written after the end.
+        has_ended = not follow or client.job(job_id).phase.is_end
+        printer.print(reader.rest())
+        if has_ended:
+            return
+        time.sleep(LOOK_EVERY_S)
+
+
+def _print_failure(view: JobView, printer: Printer) -> None:
+    """How a job failed, if that was another's word than its leader's."""
+    told = view.message.strip().splitlines()
+    if view.phase == "failed" and told and told[-1] not in printer.last_lines:
+        print(view.message.strip())
 
 
 class Reader:
     """What was written since it was last asked."""
 
-    def __init__(self, client: Client, job_id: str, worker: int | None) -> None:
+    def __init__(self, client: Client, job_id: str, worker: int | None, whose: Whose | None) -> None:
         self._client = client
         self._job_id = job_id
         self._worker = worker
-        self._offsets: dict[int, int] = {}
+        self._whose = whose
+        self._offsets: dict[bool, dict[int, int]] = {False: {}, True: {}}  #: of the trial run: True
 
     def rest(self) -> list[LogChunk]:
         chunks: list[LogChunk] = []
         while news := [chunk for chunk in self._ask() if chunk.next_offset > chunk.offset]:
-            self._offsets.update({chunk.worker: chunk.next_offset for chunk in news})
+            for chunk in news:
+                self._offsets[chunk.is_trial][chunk.worker] = chunk.next_offset
             chunks += news
         return chunks
 
     def _ask(self) -> list[LogChunk]:
-        return self._client.logs(self._job_id, self._offsets, self._worker)
+        from swell.api.logs import Whose
+
+        if self._whose is not None:
+            return self._logs(self._whose)
+        return self._logs(Whose.LEADER) or self._logs(Whose.TRIAL)
+
+    def _logs(self, whose: Whose) -> list[LogChunk]:
+        return self._client.logs(self._job_id, self._offsets[whose == "trial"], self._worker, whose)
 
 
 class Printer:
-    """Whole lines, each with its worker's number as soon as there is more than one worker."""
+    """Whole lines; if `is_named`, each with its worker's number as soon as there is more than one worker."""
 
     def __init__(self, is_named: bool) -> None:
         self._is_named = is_named
-        self._unfinished: dict[int, str] = {}
+        self._unfinished: dict[tuple[bool, int], str] = {}
+        self.last_lines: deque[str] = deque(maxlen=NUM_LAST_LINES)
 
     def print(self, chunks: list[LogChunk]) -> None:
         for chunk in chunks:
-            self._unfinished.setdefault(chunk.worker, "")
+            self._unfinished.setdefault((chunk.is_trial, chunk.worker), "")
         for chunk in chunks:
-            *lines, rest = (self._unfinished[chunk.worker] + chunk.text).split("\n")
-            self._unfinished[chunk.worker] = rest
+            key = (chunk.is_trial, chunk.worker)
+            if not self._is_named:
+                self._finish(other for other in self._unfinished if other != key)  # it leads no more
+            *lines, rest = (self._unfinished[key] + chunk.text).split("\n")
+            self._unfinished[key] = rest
             for line in lines:
-                self._write(chunk.worker, line)
+                self._write(key, line)
         sys.stdout.flush()
 
     def finish(self) -> None:
         """The last lines may lack their end."""
-        for worker, line in self._unfinished.items():
-            if line:
-                self._write(worker, line)
+        self._finish(self._unfinished)
 
-    def _write(self, worker: int, line: str) -> None:
-        is_alone = not self._is_named or len(self._unfinished) == 1
-        sys.stdout.write(f"{line}\n" if is_alone else f"[{worker}] {line}\n")
+    def _finish(self, keys: Iterable[tuple[bool, int]]) -> None:
+        for key in keys:
+            if line := self._unfinished[key]:
+                self._unfinished[key] = ""
+                self._write(key, line)
+
+    def _write(self, key: tuple[bool, int], line: str) -> None:
+        self.last_lines.append(line)
+        is_trial, worker = key
+        is_alone = sum(other == is_trial for other, _ in self._unfinished) == 1
+        has_name = (self._is_named or is_trial) and not is_alone
+        sys.stdout.write(f"[{worker}] {line}\n" if has_name else f"{line}\n")

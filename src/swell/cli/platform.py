@@ -13,7 +13,8 @@ from swell.cli.options import State
 
 if TYPE_CHECKING:
     from swell.api.client import Client
-    from swell.store.folder import StateFolder
+    from swell.cli.remembered import Choice
+    from swell.store.folder import LastOptions, StateFolder
 
 #: `down` waits so long for checkpoints to be written and processes to end.
 END_WITHIN_S = 120.0
@@ -22,51 +23,66 @@ END_WITHIN_S = 120.0
 def up(
     state: State = None,
     devices: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="DEVICES",
             help="auto, cpu, cpu:N, cuda, cuda:N, or devices that train but take their time: "
-            "paced:DEVICES@SAMPLES_PER_S, paced:NODESxDEVICES@SAMPLES_PER_S.",
+            "paced:DEVICES@SAMPLES_PER_S, paced:NODESxDEVICES@SAMPLES_PER_S. "
+            "Default: as last time, else auto.",
         ),
-    ] = "auto",
-    policy: Annotated[str, typer.Option(metavar="NAME", help="Who gets how much.")] = "elasticflow",
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Who gets how much. Default: as last time, else elasticflow."),
+    ] = None,
     port: Annotated[
         int, typer.Option(metavar="PORT", help="Of the control API on 127.0.0.1; 0: any that is free.")
     ] = 0,
     preload: Annotated[
         list[str] | None,
-        typer.Option(metavar="MODULE", help="Import this for all workers beforehand; may be repeated."),
+        typer.Option(
+            metavar="MODULE",
+            help="Import this for all workers beforehand; may be repeated. Default: as last time; '': none.",
+        ),
     ] = None,
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Stay, and end with Ctrl-C, instead of going on unseen.")
     ] = False,
 ) -> None:
-    """Start the platform, or continue where it was."""
+    """Start the platform, or continue where it was. What is not said is as it was last time."""
+    from swell.cli.remembered import choose
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
-    if foreground:
-        _serve(folder, devices, policy, port, tuple(preload or ()))
-        return
+    choice = choose(folder, devices, policy, preload)
+    with choice.explained():
+        if foreground:
+            _serve(folder, choice.options, port)
+        else:
+            _start(folder, choice, port)
+
+
+def _start(folder: StateFolder, choice: Choice, port: int) -> None:
     from swell.cli.launch import has_devices, launch
 
-    options = ["--devices", devices, "--policy", policy, "--port", str(port)]
-    for module in preload or ():
-        options += ["--preload", module]
-    with launch(folder, options, has_devices(devices)) as client:
+    is_ready = has_devices(choice.options.devices)
+    with launch(folder, [*choice.words, "--port", str(port)], is_ready) as client:
         cluster = client.cluster()
         kinds = ", ".join(sorted({node.kind for node in cluster.nodes}))
-        print(
-            f"platform is up: {cluster.num_devices} devices ({kinds}), policy {cluster.policy}\n"
-            f"state {folder.path}, pid {client.endpoint.pid}, {client.endpoint.url}"
-        )
+        print(f"platform is up: {cluster.num_devices} devices ({kinds}), policy {cluster.policy}")
+        if choice.remembered:
+            print(f"as last time: {', '.join(choice.remembered)}")
+        print(f"state {folder.path}, pid {client.endpoint.pid}, {client.endpoint.url}")
 
 
-def _serve(folder: StateFolder, devices: str, policy: str, port: int, preload: tuple[str, ...]) -> None:
+def _serve(folder: StateFolder, options: LastOptions, port: int) -> None:
     from swell.api.daemon import serve
     from swell.assemble import PlatformOptions
 
-    serve(PlatformOptions(state_dir=folder.path, devices=devices, policy=policy, preload=preload), port)
+    made_of = PlatformOptions(
+        state_dir=folder.path, devices=options.devices, policy=options.policy, preload=options.preload
+    )
+    serve(made_of, port)
 
 
 def down(state: State = None) -> None:

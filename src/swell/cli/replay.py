@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from swell.cli.options import Json, State
 from swell.cli.output import print_json
+
+if TYPE_CHECKING:
+    from swell.live.recovery import Replay
 
 
 def replay(state: State = None, json: Json = False) -> None:
@@ -26,10 +31,19 @@ def replay(state: State = None, json: Json = False) -> None:
     if json:
         print_json(found)
     else:
-        end = "all equal" if found.is_equal else f"batch {found.first_difference} leads to other commands now"
-        print(
-            f"{found.num_batches} batches since the last fold, {found.num_commands} commands, "
-            f"{found.num_compared} batches compared: {end}"
-        )
+        print(_said(found))
     if not found.is_equal:
         raise typer.Exit(1)
+
+
+def _said(found: Replay) -> str:
+    if found.num_batches == 0:
+        return (
+            "nothing since the last fold: the journal is one state and no batches, as after `swell down`, "
+            "so there is nothing to compare"
+        )
+    end = "all equal" if found.is_equal else f"batch {found.first_difference} leads to other commands now"
+    return (
+        f"{found.num_batches} batches since the last fold, {found.num_commands} commands, "
+        f"{found.num_compared} batches compared: {end}"
+    )

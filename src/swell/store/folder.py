@@ -25,6 +25,14 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         return f"http://{self.host}:{self.port}"
 
 
+class LastOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the platform was last started with, so that it need not be said again."""
+
+    devices: str
+    policy: str
+    preload: tuple[str, ...]
+
+
 class StateFolder:
     """Names of all that lies in a state folder. Making one of these touches nothing."""
 
@@ -33,6 +41,7 @@ class StateFolder:
         self.journal = self.path / "journal.db"
         self.token = self.path / "token"
         self.endpoint = self.path / "endpoint.json"
+        self.options = self.path / "options.json"
         self.lock = self.path / "daemon.lock"
         self.log = self.path / "daemon.log"
         self.agent = self.path / "agent.json"
@@ -100,6 +109,21 @@ class StateFolder:
 
     def remove_endpoint(self) -> None:
         self.endpoint.unlink(missing_ok=True)
+
+    def write_options(self, options: LastOptions) -> None:
+        _write(self.options, msgspec.json.encode(options))
+
+    def read_options(self) -> LastOptions | None:
+        """None if the platform was never up.
+
+        Raises:
+            StateError: the file cannot be read, or is of another version.
+        """
+        text = _read(self.options)
+        try:
+            return msgspec.json.decode(text, type=LastOptions) if text else None
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise StateError(f"{self.options} cannot be read ({error})") from error
 
 
 def default_path(environ: Mapping[str, str]) -> Path:

@@ -23,7 +23,7 @@ from swell.executors.local.devices import DeviceBinding
 from swell.executors.local.effects import Choreography, Effect, GangCommand, Kill, Report, Send, Spawn
 from swell.executors.local.gang import Gang
 from swell.executors.local.lines import LineLink
-from swell.executors.local.logs import job_folder, next_worker, read_tail
+from swell.executors.local.logs import WORKER, job_folder, next_number, read_tail
 from swell.executors.local.nursery import Callbacks, Nursery
 from swell.executors.local.outbox import Outbox
 from swell.executors.local.patience import Patience
@@ -235,7 +235,7 @@ class Crew:
             return
         checkpoints = str(folder / "checkpoints")
         stage = Stage(command.job_id, command.spec, command.total_steps, checkpoints, self.bindings)
-        first, patience = next_worker(folder), self._options.patience
+        first, patience = next_number(folder, WORKER), self._options.patience
         gang: Choreography
         if command.spec.elasticity is Elasticity.RESTART:
             gang = RestartGang(stage, first, _find_port, patience)
@@ -298,6 +298,7 @@ class Crew:
         if (link := run.links.pop(worker, None)) is not None:
             link.close()
         tail = message or (read_tail(run.log_path(worker)) if status else "")
+        run.end_log(worker)
         self.do(run, run.director.exited(worker, status, tail, self.now_s()))
 
     def _find(self, key: str) -> tuple[Run | None, int]:
@@ -313,9 +314,11 @@ class Crew:
         for effect in effects:
             match effect:
                 case Spawn():
+                    run.note_leader(effect)
                     run.live.add(effect.worker)
                     self._nursery.fork(run.fork(effect, self._options.call, self._address))
                 case Send(worker, message):
+                    run.note_leader(effect)
                     if (link := run.links.get(worker)) is not None:
                         link.send(message)
                 case Kill(worker, number):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,12 +10,15 @@ from pathlib import Path
 from typing import Protocol
 
 from swell.executors.local.devices import DeviceBinding
-from swell.executors.local.effects import Effect, Spawn
+from swell.executors.local.effects import Effect, Send, Spawn
 from swell.executors.local.forking import Fork
 from swell.executors.local.lines import LineLink
+from swell.executors.local.logs import TRIAL, WORKER, drop_if_empty, note_leader
 from swell.model.job import Elasticity, JobSpec
 from swell.wire import environ
-from swell.wire.messages import FromWorker
+from swell.wire.messages import FromWorker, Regroup
+
+log = logging.getLogger("swell.agent")
 
 
 class Director(Protocol):
@@ -40,13 +44,37 @@ class Run:
     director: Director
     folder: Path
     bindings: dict[str, DeviceBinding]
+    kind: str = WORKER  #: what its logs are called
+    leader: int | None = None  #: the worker that is rank 0
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     links: dict[int, LineLink] = field(default_factory=dict)
     live: set[int] = field(default_factory=set)
     exits: dict[int, tuple[int, str]] = field(default_factory=dict)  #: known, but the line is not yet drained
 
     def log_path(self, worker: int) -> Path:
-        return self.folder / f"worker-{worker}.log"
+        return self.folder / f"{self.kind}-{worker}.log"
+
+    def note_leader(self, effect: Spawn | Send) -> None:
+        """If this makes a worker rank 0 that was not, keep in the job's folder which, and since when."""
+        if isinstance(effect, Spawn):  # who has no rank yet: the first will have rank 0, if it gets so far
+            rank = effect.environ.get(environ.RANK)
+            is_leader = self.leader is None if rank is None else rank == "0"
+        else:
+            is_leader = isinstance(effect.message, Regroup) and effect.message.rank == 0
+        if self.kind == TRIAL or not is_leader or effect.worker == self.leader:
+            return
+        # Of the first one of a gang, what it says on its way to the group is the job's too.
+        begin = self.log_path(effect.worker) if self.leader is not None else None
+        self.leader = effect.worker
+        try:
+            note_leader(self.folder, effect.worker, begin)
+        except OSError as error:  # a full disk makes `swell logs` poorer, and that is all
+            log.warning("cannot note the leader of %s: %s", self.key, error)
+
+    def end_log(self, worker: int) -> None:
+        """The worker is gone: of a trial run's many, keep the logs of those that had something to say."""
+        if self.kind == TRIAL:
+            drop_if_empty(self.log_path(worker))
 
     def fork(self, spawn: Spawn, call: str, address: str) -> Fork:
         """The request that starts this worker. Users' names and arguments are list items and values only."""

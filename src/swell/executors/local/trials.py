@@ -9,7 +9,7 @@ from typing import Protocol
 
 from swell.executors.local.devices import DeviceBinding
 from swell.executors.local.effects import Effect
-from swell.executors.local.logs import job_folder, next_worker
+from swell.executors.local.logs import TRIAL, job_folder, next_number
 from swell.executors.local.profile_cache import ProfileCache
 from swell.executors.local.profiling import Trial
 from swell.executors.local.run import Run
@@ -94,8 +94,8 @@ class Trials:
         bindings = self._host.bindings
         stage = Stage(command.job_id, command.spec, None, str(folder / "checkpoints"), bindings)
         table = self._cache.table(command.device_kind)
-        trial = Trial(stage, command, next_worker(folder), pool, table)
-        run = Run(f"trial:{command.job_id}", command.job_id, command.spec, trial, folder, bindings)
+        trial = Trial(stage, command, next_number(folder, TRIAL), pool, table)
+        run = Run(f"trial:{command.job_id}", command.job_id, command.spec, trial, folder, bindings, TRIAL)
         self._current = (command, trial, run)
         self._host.begin_run(run, trial.begin(self._host.now_s()))
 

@@ -1,0 +1,37 @@
+"""When a job is expected to end, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from swell.cli.clock import clock, relative
+
+if TYPE_CHECKING:
+    from swell.model.view import JobView
+
+#: Reasons of a job that has not been measured: the estimate is a guess, which only programs are given.
+UNMEASURED = ("submitted", "profiling")
+#: An estimate so far in the past has merely not been renewed yet.
+GRACE_S = 1.0
+
+
+def is_known(view: JobView) -> bool:
+    return view.estimated_finish_s is not None and view.reason_code not in UNMEASURED
+
+
+def distance(view: JobView, now_s: float) -> str:
+    """`in 41 s`, `overdue`, `not yet known`; empty once it has ended."""
+    if view.estimated_finish_s is None:
+        return ""
+    if not is_known(view):
+        return "not yet known"
+    if view.estimated_finish_s < now_s - GRACE_S:
+        return "overdue"
+    return relative(max(view.estimated_finish_s, now_s + 0.1), now_s)
+
+
+def expectation(view: JobView, now_s: float) -> str:
+    """`14:05:22 (in 41 s)`, `14:05:22 (overdue)`, `not yet known`; empty once it has ended."""
+    if view.estimated_finish_s is None or not is_known(view):
+        return distance(view, now_s)
+    return f"{clock(view.estimated_finish_s, now_s)} ({distance(view, now_s)})"
