@@ -15,6 +15,7 @@ from tests.platform.program import (
     STEPS_PER_EPOCH,
     Program,
     is_alive,
+    job_id,
     read_diary,
     read_weights,
     submission,
@@ -27,7 +28,7 @@ def test_a_script_that_dies_on_import_fails_its_submission(swell: Program, tmp_p
     strict = swell(*submission(tmp_path, "--steps", 10, "--deadline", "now+1m", script=script))
     assert strict.returncode == 1
     assert "failed: json.decoder.JSONDecodeError: Expecting property name" in strict.stdout
-    job = swell.submit(tmp_path, "--steps", 10, script=script)
+    job = job_id(strict.stdout)
     assert swell.await_end(job, "failed").pids == ()
     for told in (swell.ok("show", job), swell.ok("logs", job)):
         assert f'File "{script}", line 2, in <module>' in told
@@ -37,7 +38,8 @@ def test_a_script_that_dies_on_import_fails_its_submission(swell: Program, tmp_p
 def test_a_script_that_never_calls_elastic_is_told_to(swell: Program, tmp_path: Path) -> None:
     script = tmp_path / "plain.py"
     script.write_text("print('a loop of its own')\n")
-    job = swell.submit(tmp_path, "--steps", 10, script=script)
+    # It may be submitted before its trial run has failed, or its submission fails with it.
+    job = job_id(swell(*submission(tmp_path, "--steps", 10, script=script)).stdout)
     swell.await_end(job, "failed")
     shown = swell.ok("show", job)
     assert "ended without calling swell.train.elastic" in shown
@@ -47,9 +49,10 @@ def test_a_script_that_never_calls_elastic_is_told_to(swell: Program, tmp_path: 
 
 def test_a_script_that_dies_in_training_shows_its_traceback(swell: Program, tmp_path: Path) -> None:
     (tmp_path / "dies").touch()
-    job = swell.submit(tmp_path, "--steps", 1000, "--workers", 2)
+    job = job_id(swell(*submission(tmp_path, "--steps", 1000, "--workers", 2)).stdout)
     ended = swell.await_end(job, "failed")
-    assert [entry.step for entry in read_diary(tmp_path)] == [1, 2, 3, 4, 5]
+    # The leader notes the fifth step, or is stopped before because the other worker failed first.
+    assert [entry.step for entry in read_diary(tmp_path)] in ([1, 2, 3, 4], [1, 2, 3, 4, 5])
     for told in (swell.ok("show", job), swell.ok("logs", job)):
         assert "ArithmeticError: a mistake of the script's own" in told
         assert f'File "{PLANE}"' in told
