@@ -52,6 +52,7 @@ class InTurns:
     """Strict jobs whose deadline can be met alone are promised it; sizes double in turns while they fit."""
 
     name = "in_turns"
+    makes_promises = True
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         refusals = self._refusals(snapshot)
@@ -80,6 +81,7 @@ class Restless:
     """Wants other sizes each second, each chosen by arithmetic on the snapshot alone: gangs never rest."""
 
     name = "restless"
+    makes_promises = True
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         workers = np.zeros(snapshot.num_jobs, dtype=np.int64)
@@ -100,6 +102,7 @@ class Fixed:
     wanted: dict[str, int] = field(default_factory=dict)
     is_floor: bool = True
     name: str = "fixed"
+    makes_promises: bool = True
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         workers = np.array([self.wanted.get(job_id, 0) for job_id in snapshot.job_ids], dtype=np.int64)

@@ -8,6 +8,7 @@ import pytest
 from tests.core.bench import Bench
 from tests.core.fakes import core_of, profile, spec
 
+from swell.core.apply import MAX_SETBACKS
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang, WakeAt
 from swell.model.event import DrainRequested, JobProfiled, NodeLost, Opened, Outcome, StepsReported, Woke
 from swell.model.job import Elasticity, EndCondition, Phase
@@ -294,7 +295,7 @@ def test_a_gang_that_dies_again_and_again_without_a_new_step_has_failed(num_step
     bench.submit("a")
     bench.profiled("a")
     generation, steps = 1, 500
-    for _ in range(7):
+    for _ in range(MAX_SETBACKS + 2):
         if bench.phase() is not Phase.STARTING:
             break
         bench.started(generation, steps=steps)
@@ -310,7 +311,7 @@ def test_a_restart_job_that_ran_for_minutes_has_not_failed_without_progress() ->
     bench = Bench()
     restart = spec(None, elasticity=Elasticity.RESTART, estimate_s=1e6)
     generation = bench.run(job=restart)
-    for _ in range(8):
+    for _ in range(MAX_SETBACKS + 2):
         bench.now_s += 600.0
         bench.gone(generation)
         bench.say(Woke(at_s=bench.now_s + 100.0), after_s=101.0)

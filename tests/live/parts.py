@@ -55,6 +55,7 @@ class OneDeviceEach:
     """A policy: one worker for each job, in order of arrival."""
 
     name = "one"
+    makes_promises = True
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         order = sorted(range(snapshot.num_jobs), key=lambda row: (snapshot.submitted_s[row], row))

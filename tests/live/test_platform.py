@@ -154,6 +154,7 @@ def test_cancel_ends_a_waiting_and_a_running_job(tmp_path: Path) -> None:
     ("changes", "words"),
     [
         ({"min_workers": 3}, "the cluster has 2"),
+        ({"global_batch": 1, "min_workers": 2}, "powers of two"),
         (
             {"elasticity": Elasticity.RESTART, "job_class": JobClass.STRICT, "deadline_s": 9e9},
             "progress reports",

@@ -33,7 +33,7 @@ from swell.model.event import (
 from swell.model.job import Elasticity, Phase
 
 #: A job whose gang was lost so often in a row without finishing a step has failed.
-MAX_SETBACKS = 5
+MAX_SETBACKS = 10
 #: Wait so long after the first setback, twice as long after each further one.
 FIRST_BACK_OFF_S = 1.0
 LONGEST_BACK_OFF_S = 60.0
@@ -89,7 +89,9 @@ def _is_stale_report(record: JobRecord, event: GangEvent) -> bool:
 def _is_told_again(record: JobRecord, event: StepsReported) -> bool:
     """An executor repeats what it does not know to be in the journal."""
     last = record.reported
-    return last is not None and (event.at_s, event.steps) <= (last.at_s, last.steps)
+    if last is None or event.generation != last.generation:
+        return False
+    return event.at_s <= last.at_s and event.steps <= last.steps
 
 
 # ---------------------------------------------------------------- events about no known job
@@ -295,11 +297,11 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
         record.num_setbacks = 0
     if event.outcome is Outcome.SUCCEEDED:
         record.done_steps = _truth(record, event.steps)
-        state.end(record, Phase.SUCCEEDED, "succeeded", "met its end condition")
+        state.end(record, Phase.SUCCEEDED, "succeeded", "met its end condition", event.at_s)
     elif record.is_cancelled:
         state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
     elif event.outcome is Outcome.FAILED:
-        state.end(record, Phase.FAILED, "failed", "failed: its script ended with an error")
+        state.end(record, Phase.FAILED, "failed", "failed: see its message and log", event.at_s)
     elif event.outcome is Outcome.LOST and record.num_setbacks + 1 >= MAX_SETBACKS:
         text = f"failed: its workers were lost {MAX_SETBACKS} times in a row without a finished step"
         state.end(record, Phase.FAILED, "failed", text)

@@ -19,7 +19,7 @@ from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang, WakeAt
 from swell.model.event import AnyEvent, JobWarned, StepsReported
 from swell.model.job import JobClass, Phase
-from swell.model.plan import Plan, Refusal
+from swell.model.plan import Plan, Reason, Refusal
 from swell.model.view import JobView, Story
 
 #: Until a job's trial run is over, its finish is guessed: a minute from now, or its deadline.
@@ -73,7 +73,16 @@ class Core:
         plan = self._plan()
         self._decide(plan)
         commands += self._note(self._converger().run(plan.jobs))
+        self._explain_waits(plan)
         return commands + self._wake(plan.wake_s)
+
+    def _explain_waits(self, plan: Plan) -> None:
+        """A gang that is to be launched waits until the processes of others have left its devices."""
+        for job_id, job_plan in plan.jobs.items():
+            record = self._state.records[job_id]
+            if record.phase is Phase.QUEUED and job_plan.devices:
+                record.reason_code = "waiting"
+                record.reason = f"waits until others have left its devices; then it {job_plan.reason.text}"
 
     def _drain(self) -> list[AnyCommand]:
         return self._note(self._converger().drain()) + self._wake(math.inf)
@@ -104,14 +113,14 @@ class Core:
         kind = state.cluster.nodes[0].kind
         for record in state.records.values():
             is_new = record.phase is Phase.QUEUED and record.total_steps is None and not record.is_profiling
-            if is_new:
+            if is_new and state.sizes_of(record.spec).size:
                 record.is_profiling = True
                 state.explain(record, "profiling", "is in its trial run, to learn how fast it would go")
                 commands.append(self._profile(record, kind))
         return commands
 
     def _profile(self, record: JobRecord, kind: str) -> ProfileJob:
-        sizes = tuple(int(size) for size in self._state.table.sizes if size <= record.spec.global_batch)
+        sizes = tuple(self._state.sizes_of(record.spec).tolist())
         return ProfileJob(job_id=record.id, spec=record.spec, sizes=sizes, device_kind=kind)
 
     def _plan(self) -> Plan:
@@ -140,12 +149,18 @@ class Core:
                 self._refuse(record, job_plan.refusal)
                 continue
             if record.spec.job_class is JobClass.STRICT and not record.is_decided:
-                record.is_decided = record.is_promised = True
-                self._state.touch(record)
-                self._state.tell(record, "promised", f"is promised its deadline; {job_plan.reason.text}")
+                self._accept(record, job_plan.reason, plan.makes_promises)
             elif job_plan.reason.code != record.reason_code:
                 self._state.tell(record, job_plan.reason.code, job_plan.reason.text)
             record.reason_code, record.reason = job_plan.reason.code, job_plan.reason.text
+
+    def _accept(self, record: JobRecord, reason: Reason, is_promised: bool) -> None:
+        record.is_decided, record.is_promised = True, is_promised
+        self._state.touch(record)
+        if is_promised:
+            self._state.tell(record, "promised", f"is promised its deadline; {reason.text}")
+        else:
+            self._state.tell(record, "accepted", f"is accepted without a promise; {reason.text}")
 
     def _refuse(self, record: JobRecord, refusal: Refusal) -> None:
         record.is_decided = True

@@ -47,12 +47,16 @@ class Planner:
             job_id: JobPlan(
                 devices=placement.devices.get(job_id, ()),
                 finish_s=float(allocation.finish_s[row]),
-                reason=_reason(snapshot, allocation, row, placement),
+                reason=_reason(snapshot, allocation, row, int(steadied.workers[row]), placement),
                 refusal=allocation.refusals.get(row),
             )
             for row, job_id in enumerate(snapshot.job_ids)
         }
-        return Plan(jobs=jobs, wake_s=min(allocation.wake_s, steadied.wake_s))
+        return Plan(
+            jobs=jobs,
+            wake_s=min(allocation.wake_s, steadied.wake_s),
+            makes_promises=self.policy.makes_promises,
+        )
 
     def _place(
         self,
@@ -87,8 +91,25 @@ def _wanted_devices(snapshot: Snapshot, allocation: Allocation, workers: IntArra
     return {snapshot.job_ids[row]: int(workers[row] * snapshot.devices_per_worker[row]) for row in rows}
 
 
-def _reason(snapshot: Snapshot, allocation: Allocation, row: int, placement: Placement) -> Reason:
-    keeps_size = allocation.workers[row] == snapshot.held_workers[row]
-    if snapshot.job_ids[row] in placement.moved and keeps_size:
+def _reason(
+    snapshot: Snapshot, allocation: Allocation, row: int, workers: int, placement: Placement
+) -> Reason:
+    """Why the job has what it gets, where that is not what the policy alone would give it."""
+    want, held = int(allocation.workers[row]), int(snapshot.held_workers[row])
+    if snapshot.job_ids[row] in placement.moved and want == held:
         return Reason("moved", "moves to other devices so that another job's block is whole")
-    return allocation.reasons[row]
+    if workers == want:
+        return allocation.reasons[row]
+    if workers == 0:
+        return Reason("waiting", f"waits for devices that others keep for now; is to have {want} of its own")
+    if workers == held and want > held:
+        return Reason("held", f"keeps {_workers(held)}: a change to {want} would not pay, or not yet")
+    if workers == held:
+        return Reason("held", f"keeps {_workers(held)}: nobody needs the others now, or it has just changed")
+    return Reason(
+        "held", f"gets {_workers(workers)} of the {want} it should have: others keep theirs for now"
+    )
+
+
+def _workers(num: int) -> str:
+    return "1 worker" if num == 1 else f"{num} workers"

@@ -37,6 +37,7 @@ class Policy(Protocol):
     """Who gets how much."""
 
     name: str
+    makes_promises: bool  #: whether an undecided job that is not refused has been promised its deadline
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         """Same snapshot, same answer; the order of rows does not matter."""

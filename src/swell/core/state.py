@@ -14,7 +14,7 @@ from swell.core.record import JobRecord
 from swell.core.table import JobTable, allowed
 from swell.model.cluster import Cluster
 from swell.model.coding import decoder, encode
-from swell.model.job import Elasticity, Phase
+from swell.model.job import Elasticity, JobSpec, Phase
 from swell.model.snapshot import FloatArray, IntArray
 from swell.model.view import Story
 
@@ -71,14 +71,18 @@ class HeadState:
         """Add a line to the job's story."""
         self.stories.append((record.id, Story(at_s=self.now_s, code=code, text=text)))
 
-    def end(self, record: JobRecord, phase: Phase, code: str, text: str) -> None:
-        """The job is over: its devices are free, its story is complete."""
+    def end(self, record: JobRecord, phase: Phase, code: str, text: str, at_s: float | None = None) -> None:
+        """The job is over: its devices are free, its story is complete.
+
+        Args:
+            at_s: when it ended, if that was before now: its end may have had to wait for a daemon.
+        """
         record.advance(self.now_s)
         record.move(phase)
-        record.finished_s = self.now_s
+        record.finished_s = self.now_s if at_s is None else min(at_s, self.now_s)
         record.rate_per_s = 0.0
         record.settle(())
-        record.note_size(self.now_s, 0)
+        record.note_size(record.finished_s, 0)
         self.explain(record, code, text)
         self.ended.append(record)
         self.touch(record)
@@ -92,6 +96,10 @@ class HeadState:
         return self.belief.rates_per_s(record.id, sizes)
 
     # ------------------------------------------------------------ what `Core` uses
+    def sizes_of(self, spec: JobSpec) -> IntArray:
+        """Worker counts that the job may have on this cluster; empty if there is none."""
+        return job_sizes(spec, self.cluster.num_devices)
+
     def write_rows(self) -> None:
         """Bring the columns up to date with the records that changed; forget the jobs that ended."""
         for job_id in sorted(self._dirty):
@@ -114,10 +122,7 @@ class HeadState:
 
     def _write_row(self, record: JobRecord) -> None:
         sizes = self.table.sizes
-        spec = record.spec
-        may_have = allowed(sizes, spec.min_workers, spec.max_workers)
-        if spec.elasticity is Elasticity.LIVE:
-            may_have &= sizes <= spec.global_batch  # a worker without samples would be of no use
+        may_have = np.isin(sizes, self.sizes_of(record.spec))
         rates = np.where(may_have, self.rates(record, sizes), 0.0)
         self.table.write(record, rates)
 
@@ -148,6 +153,16 @@ class HeadState:
         self.table = JobTable(gang_sizes(saved.cluster.num_devices))
         for job_id in saved.rows:
             self._write_row(self.records[job_id])
+
+
+def job_sizes(spec: JobSpec, num_devices: int) -> IntArray:
+    """Worker counts that a job may have on so many devices; empty if there is none."""
+    sizes = gang_sizes(num_devices // spec.devices_per_worker)
+    may_have = allowed(sizes, spec.min_workers, spec.max_workers)
+    may_have &= sizes * spec.devices_per_worker <= num_devices
+    if spec.elasticity is Elasticity.LIVE:
+        may_have &= sizes <= spec.global_batch  # a worker without samples would be of no use
+    return sizes[may_have]
 
 
 def gang_sizes(num_devices: int) -> IntArray:

@@ -88,9 +88,13 @@ class JobTable:
         view = {name: _read_only(column[:count]) for name, column in self._columns.items()}
         elapsed_s = now_s - view["as_of_s"]
         done = view["done_steps"] + view["rate_now_per_s"] * np.maximum(elapsed_s, 0.0)
-        remaining = np.maximum(view["total_steps"] - done, view["least_steps"])
         attained = view["attained_device_s"] + view["held_devices"] * np.maximum(elapsed_s, 0.0)
         most_workers = np.max(np.where(self._rates[:count] > 0, self.sizes, 0), axis=1, initial=1)
+        start_cost_s = costs.launch_s(view["own_start_s"], most_workers)
+        remaining = view["total_steps"] - done
+        # What should have ended by now is not believed to be about to end: who knows what holds it up.
+        overdue = view["least_steps"] + view["rate_now_per_s"] * start_cost_s
+        remaining = np.where(remaining > view["least_steps"], remaining, overdue)
         return Snapshot(
             now_s=now_s,
             num_devices=num_devices,
@@ -106,7 +110,7 @@ class JobTable:
             changed_s=view["changed_s"],
             attained_device_s=_read_only(attained),
             resize_cost_s=_read_only(costs.resize_s(view["own_pause_s"], view["state_bytes"])),
-            start_cost_s=_read_only(costs.launch_s(view["own_start_s"], most_workers)),
+            start_cost_s=_read_only(start_cost_s),
             is_promised=view["is_promised"],
             is_undecided=view["is_undecided"],
             margin_share=margin_share,

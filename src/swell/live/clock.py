@@ -1,4 +1,4 @@
-"""Seconds since 1970 that never go back, whatever is done to the machine's clock."""
+"""Seconds since 1970 that do not go back while the platform is up."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import time
 
 
 class WallClock:
-    """Agrees with the machine's clock when it starts, and goes on by the monotonic one."""
+    """The machine's clock; where that steps back, time stands still until it has caught up.
 
-    def __init__(self, not_before_s: float = 0.0) -> None:
+    Agents stamp their events by the machine's clock too, in another process: a clock of our own would
+    drift away from theirs.
+    """
+
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._last_s = not_before_s
+        self._last_s = 0.0
 
     def now_s(self) -> float:
-        # The agent stamps its events with the same clock from another process, so the wall clock it is;
-        # a step back of that clock only makes time stand still here until it has caught up.
         with self._lock:
             self._last_s = max(self._last_s, time.time())
             return self._last_s

@@ -12,6 +12,7 @@ from swell import __version__
 from swell.core.core import Core
 from swell.core.loop import run
 from swell.core.ports import Journal
+from swell.core.state import job_sizes
 from swell.live.board import Board
 from swell.live.clock import WallClock
 from swell.live.inbox import Inbox
@@ -87,7 +88,7 @@ class Platform:
         self._core = core
         self._store = store
         self._executor = executor
-        self._clock = WallClock(core.now_s)
+        self._clock = WallClock()
         self._inbox = Inbox(self._clock)
         self._board = Board()
         self._started_s = self._clock.now_s()
@@ -160,12 +161,18 @@ class Platform:
         return job_id
 
     def _check(self, spec: JobSpec) -> None:
-        needed = spec.min_workers * spec.devices_per_worker
         there = sum(len(node.devices) for node in self._site.nodes)
+        needed = spec.min_workers * spec.devices_per_worker
         if needed > there:
             raise InvalidJob(
                 f"job {spec.name!r} asks for at least {needed} devices but the cluster has {there}; "
                 "lower its smallest number of workers or add nodes"
+            )
+        if job_sizes(spec, there).size == 0:
+            raise InvalidJob(
+                f"job {spec.name!r} asks for {spec.min_workers} workers or more; gangs are powers of two, and "
+                f"no such size fits on {there} devices or has a sample of its batch for each worker: lower "
+                "its smallest number of workers or add nodes"
             )
         if spec.elasticity is Elasticity.RESTART and spec.job_class is JobClass.STRICT:
             raise InvalidJob(

@@ -16,6 +16,10 @@ from swell.model.event import AnyEvent, GangEnded, NodeJoined, NodeLost, Outcome
 from swell.model.job import Phase
 
 
+class ReplayError(RuntimeError):
+    """The journal cannot be followed to its end."""
+
+
 class Entry(Protocol):
     """One batch of the journal."""
 
@@ -47,9 +51,21 @@ def digest(commands: Sequence[AnyCommand]) -> str:
 
 
 def replay(core: Core, entries: Iterable[Entry]) -> Iterable[tuple[Entry, list[AnyCommand]]]:
-    """Handle every batch again; yields after each, while the core stands where it stood then."""
+    """Handle every batch again; yields after each, while the core stands where it stood then.
+
+    Raises:
+        ReplayError: the head cannot handle a batch that was journalled; a defect.
+    """
     for entry in entries:
-        yield entry, core.handle(entry.batch)
+        try:
+            commands = core.handle(entry.batch)
+        except Exception as error:
+            raise ReplayError(
+                f"batch {entry.seq} of the journal cannot be handled ({error!r}): this is a defect of Swell, "
+                "please report it with a copy of the state folder; until it is mended start with another "
+                "state folder (--state)"
+            ) from error
+        yield entry, commands
 
 
 def compare(replayed: Iterable[tuple[Entry, list[AnyCommand]]]) -> Replay:

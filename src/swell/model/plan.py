@@ -60,3 +60,4 @@ class Plan:
 
     jobs: Mapping[str, JobPlan]
     wake_s: float
+    makes_promises: bool  #: strict jobs that were not refused have been promised their deadlines

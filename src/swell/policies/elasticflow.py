@@ -53,6 +53,7 @@ class ElasticFlow:
     """
 
     name = "elasticflow"
+    makes_promises = True
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = useful_levels(snapshot, is_power_of_two(snapshot.sizes))

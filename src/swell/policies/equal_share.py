@@ -24,6 +24,7 @@ class EqualShare:
     """
 
     name = "equal_share"
+    makes_promises = False
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = useful_levels(snapshot)

@@ -21,6 +21,7 @@ class Fifo:
     """
 
     name = "fifo"
+    makes_promises = False
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = useful_levels(snapshot)

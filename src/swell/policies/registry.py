@@ -14,6 +14,7 @@ from swell.policies.fifo import Fifo
 
 class Decides(Protocol):
     name: str
+    makes_promises: bool
 
     def decide(self, snapshot: Snapshot) -> Allocation: ...
 

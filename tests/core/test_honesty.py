@@ -1,0 +1,58 @@
+"""What the head says of a job is so."""
+
+from __future__ import annotations
+
+from tests.core.bench import Bench
+from tests.core.fakes import spec, strict
+
+from swell.model.command import ProfileJob
+from swell.model.event import GangEnded, Outcome, Woke
+from swell.model.job import Elasticity, Phase
+
+
+def test_a_policy_that_makes_no_promises_makes_none() -> None:
+    bench = Bench()
+    bench.policy.makes_promises = False
+    bench.submit("a", strict(deadline_s=bench.now_s + 1.0))
+    bench.profiled("a")
+    [view] = bench.core.views()
+    assert not view.is_promised and view.phase is not Phase.REJECTED
+
+
+def test_a_trial_runs_at_no_size_that_the_job_may_not_have() -> None:
+    bench = Bench(num_devices=8)
+    [trial] = bench.submit("a", spec(min_workers=3, max_workers=4, devices_per_worker=2))
+    assert isinstance(trial, ProfileJob) and trial.sizes == (4,)
+    assert bench.submit("b", spec(min_workers=5, devices_per_worker=2)) == []  # fits nowhere: no trial
+
+
+def test_a_job_that_ended_while_no_daemon_lived_ended_then() -> None:
+    bench = Bench()
+    generation = bench.run(job=strict(deadline_s=bench.now_s + 50.0))
+    ended_s = bench.now_s + 10.0
+    bench.say(Woke(at_s=bench.now_s + 500.0))
+    bench.say(
+        GangEnded(at_s=ended_s, job_id="a", generation=generation, outcome=Outcome.SUCCEEDED, steps=1000)
+    )
+    view = bench.ended["a"]
+    assert view.finished_s == ended_s and view.kept
+
+
+def test_a_job_that_is_long_overdue_by_its_estimate_makes_way_all_the_same() -> None:
+    bench = Bench(num_devices=2)
+    bench.run(job=spec(None, elasticity=Elasticity.RESTART, estimate_s=3.0), workers=2)
+    bench.say(Woke(at_s=bench.now_s + 1000.0))
+    bench.submit("b")
+    bench.want(a=0, b=2)
+    commands = bench.profiled("b")
+    assert [type(command).__name__ for command in commands] == ["SuspendGang"]
+
+
+def test_a_job_that_waits_for_others_to_leave_does_not_say_that_it_has_workers() -> None:
+    bench = Bench(num_devices=2)
+    bench.run(workers=2)
+    bench.submit("b")
+    bench.want(a=0, b=2)
+    bench.profiled("b")
+    view = next(view for view in bench.core.views() if view.id == "b")
+    assert view.phase is Phase.QUEUED and view.reason_code == "waiting"
