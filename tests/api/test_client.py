@@ -82,7 +82,7 @@ def test_what_is_wrong_comes_back_as_what_it_is(client: Client, script: Path) ->
 
 
 def test_waiting_ends_when_it_is_true_or_time_is_up(client: Client, control: FakeControl) -> None:
-    waiting = job_view(id="patient", phase=Phase.QUEUED, is_promised=False)
+    waiting = job_view(id="patient", phase=Phase.QUEUED, is_promised=False, reason_code="profiling")
     control.put(waiting)
     with pytest.raises(TimeoutError, match="'patient' is queued"):
         client.wait("patient", has_verdict, timeout_s=0.0)

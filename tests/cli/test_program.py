@@ -17,7 +17,9 @@ from tests.store.views import job_view
 
 from swell import __version__
 from swell.cli import output
+from swell.cli.verdict import verdict
 from swell.model.job import JobClass, Phase
+from swell.model.view import JobView
 from swell.store.folder import StateFolder
 
 COMMANDS = ("up", "down", "submit", "jobs", "show", "logs", "cancel", "nodes", "explain", "replay", "demo")
@@ -109,10 +111,11 @@ def test_what_was_not_measured_has_no_finish_yet(
 ) -> None:
     new = job_view(phase=Phase.QUEUED, job_class=JobClass.BEST_EFFORT, is_promised=False, reason_code=code)
     monkeypatch.setattr(control, "_judged", lambda job_id, spec: msgspec.structs.replace(new, id=job_id))
-    done = submit(here, script, "--json")
+    done = submit(here, script, "--no-wait", "--json")
     (view,) = json.loads(done.stdout)
     assert view["estimated_finish_s"] == new.estimated_finish_s, "programs get the guess"
-    assert re.fullmatch(r"\S+: queued, best_effort, finish not yet known\n", submit(here, script).stdout)
+    said = submit(here, script, "--no-wait").stdout
+    assert re.fullmatch(r"\S+: queued, best_effort, finish not yet known\n", said)
     assert re.search(rf"^{view['id']} .* not yet known$", here("jobs").stdout, re.MULTILINE)
     assert re.search(r"^expected +not yet known$", here("show", view["id"]).stdout, re.MULTILINE)
 
@@ -142,8 +145,75 @@ def test_a_job_that_failed_in_its_trial_run_is_no_success(
     monkeypatch.setattr(control, "_judged", lambda job_id, spec: msgspec.structs.replace(failed, id=job_id))
     done = submit(here, script, "--deadline", "now+3m")
     assert done.returncode == 1
-    assert re.fullmatch(r"(\S+): failed: KeyError: 'lr'\n  see `swell show \1`\n", done.stdout), done
+    told = r"(\S+): failed: KeyError: 'lr'\n  Traceback \.\.\.\n  see `swell show \1`\n"
+    assert re.fullmatch(told, done.stdout), done
     assert submit(here, script, "--deadline", "now+3m", "--json").returncode == 1
+
+
+@pytest.mark.parametrize("job_class", [JobClass.BEST_EFFORT, JobClass.SOFT, JobClass.STRICT])
+def test_the_trial_run_is_waited_for_in_every_class(
+    here: Run, control: FakeControl, script: Path, monkeypatch: pytest.MonkeyPatch, job_class: JobClass
+) -> None:
+    codes = iter(["submitted", "profiling", "profiled"])
+    trying = job_view(phase=Phase.QUEUED, job_class=job_class, is_promised=False)
+    failed = job_view(
+        phase=Phase.FAILED, job_class=job_class, is_promised=False, message="Traceback\n  here\nKeyError: 1"
+    )
+
+    def look(job_id: str) -> JobView:
+        code = next(codes, None)
+        view = failed if code is None else msgspec.structs.replace(trying, reason_code=code)
+        return msgspec.structs.replace(view, id=job_id)
+
+    monkeypatch.setattr(control, "job", look)
+    done = submit(here, script)
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"(\S+): failed: KeyError: 1\n  Traceback\n    here\n  see `swell show \1`\n", done.stdout
+    )
+
+
+def test_of_a_long_message_the_end_is_shown(
+    here: Run, control: FakeControl, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = "\n".join(f"frame {number}" for number in range(99))
+    failed = job_view(phase=Phase.FAILED, is_promised=False, message=message)
+    monkeypatch.setattr(control, "_judged", lambda job_id, spec: msgspec.structs.replace(failed, id=job_id))
+    lines = submit(here, script).stdout.splitlines()
+    assert lines[0].endswith("failed: frame 98")
+    assert lines[1:-1] == [f"  frame {number}" for number in range(91, 98)]
+
+
+def test_where_policies_promise_nothing_none_is_claimed(
+    here: Run, control: FakeControl, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accepted = job_view(is_promised=False, reason_code="sharing", deadline_s=time.time() + 60)
+    monkeypatch.setattr(control, "_judged", lambda job_id, spec: msgspec.structs.replace(accepted, id=job_id))
+    cluster = msgspec.structs.replace(control.cluster(), policy="fifo")
+    monkeypatch.setattr(control, "cluster", lambda: cluster)
+    done = submit(here, script, "--deadline", "now+3m")
+    assert done.returncode == 0
+    assert ": accepted without a promise: policy fifo makes none, expected to finish at" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("deadline_in_s", "finish_in_s", "said"),
+    [(60, 50, r"\(in (60|59) s\), expected"), (60, 70, "but at risk, expected"), (-5, 9, "but is late, exp")],
+)
+def test_a_promise_is_not_said_to_be_sounder_than_it_is(
+    deadline_in_s: float, finish_in_s: float, said: str
+) -> None:
+    now_s = time.time()
+    view = job_view(deadline_s=now_s + deadline_in_s, estimated_finish_s=now_s + finish_in_s)
+    told = verdict(view, "elasticflow", now_s)
+    assert "promised to finish by " in told
+    assert re.search(said, told), told
+
+
+@pytest.mark.parametrize(("kept", "when"), [(True, "before"), (False, "after")])
+def test_a_job_that_is_over_already_is_said_to_be_so(kept: bool, when: str) -> None:
+    over = job_view(phase=Phase.SUCCEEDED, kept=kept, estimated_finish_s=None)
+    assert verdict(over, "elasticflow", time.time()) == f"digits-1: succeeded {when} its deadline"
 
 
 def test_arguments_reach_the_script_as_they_are(swell: Run, control: FakeControl, script: Path) -> None:

@@ -14,11 +14,12 @@ import httpx
 
 from swell.api.errors import ApiError, NoPlatform
 from swell.api.job_file import load
+from swell.api.judgement import has_verdict
 from swell.api.logs import LogChunk, Whose
 from swell.api.submission import Submission, parse
 from swell.model.coding import decoder, encode
 from swell.model.errors import InvalidJob, UnknownJob
-from swell.model.job import JobClass, Phase
+from swell.model.job import Phase
 from swell.model.view import ClusterView, JobView, Story
 from swell.store.folder import Endpoint, StateFolder
 
@@ -44,11 +45,6 @@ ANSWER_WITHIN_S = 30.0
 
 def has_ended(job: JobView) -> bool:
     return job.phase.is_end
-
-
-def has_verdict(job: JobView) -> bool:
-    """A strict job was promised its deadline or refused; other jobs need no verdict."""
-    return job.is_promised or job.phase.is_end or job.job_class is not JobClass.STRICT
 
 
 def is_refused(job: JobView) -> bool:
@@ -153,7 +149,10 @@ class Client:
         return self._get(f"{_path(job_id)}/logs", list[LogChunk], query)
 
     def wait_for_verdict(self, job_id: str, timeout_s: float | None = None) -> JobView:
-        """The job, as soon as its deadline is promised, or it is refused; at once if it is not strict.
+        """The job, as soon as its trial run is over and it is known what becomes of it.
+
+        A strict job is then promised its deadline (`is_promised`), refused (phase `rejected`), or, under a
+        policy that makes no promises, accepted without one. Any job may have failed in its trial run.
 
         Raises:
             TimeoutError: it is not after `timeout_s`.

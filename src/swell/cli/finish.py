@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from swell.api.judgement import is_measured
 from swell.cli.clock import clock, relative
 
 if TYPE_CHECKING:
     from swell.model.view import JobView
 
-#: Reasons of a job that has not been measured: the estimate is a guess, which only programs are given.
-UNMEASURED = ("submitted", "profiling")
 #: An estimate so far in the past has merely not been renewed yet.
 GRACE_S = 1.0
 
 
 def is_known(view: JobView) -> bool:
-    return view.estimated_finish_s is not None and view.reason_code not in UNMEASURED
+    """Whether the estimate is more than a guess, which only programs are given."""
+    return view.estimated_finish_s is not None and is_measured(view)
 
 
 def distance(view: JobView, now_s: float) -> str:

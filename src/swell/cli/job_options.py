@@ -47,6 +47,4 @@ Workdir = Annotated[
     str | None, typer.Option(metavar="FOLDER", help="Folder the script runs in. Default: this one.")
 ]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Order of the samples.")]
-NoWait = Annotated[
-    bool, typer.Option("--no-wait", help="Do not wait until a strict job is promised or refused.")
-]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait for the trial run and the verdict.")]

@@ -49,7 +49,10 @@ def submit(
     state: State = None,
     json: Json = False,
 ) -> None:
-    """Submit a job, and say whether its deadline is promised. Exit status 3: it was refused."""
+    """Submit a job, and say whether its deadline is promised.
+
+    Waits until the job was tried out. Exit status 1: it failed in its trial run; 3: it was refused.
+    """
     from swell.api.client import connect
 
     given = {name: value for name, value in context.params.items() if name not in NO_FIELDS}
@@ -58,16 +61,17 @@ def submit(
     with connect(state) as client:
         ids = client.submit_file(file) if file else [client.submit(**fields, args=words or [])]
         views = [_judged(client, job_id, no_wait) for job_id in ids]
-    _tell(views, json)
+        policy = client.cluster().policy
+    _tell(views, policy, json)
 
 
-def _tell(views: list[JobView], json: bool) -> None:
+def _tell(views: list[JobView], policy: str, json: bool) -> None:
     """Ends the program if not all is well."""
     if json:
         print_json(views)
     else:
         for view in views:
-            print(verdict(view, time.time()))
+            print(verdict(view, policy, time.time()))
     if any(view.phase == "failed" for view in views):
         raise typer.Exit(FAILED)
     if any(view.phase == "rejected" for view in views):
@@ -113,5 +117,5 @@ def _judged(client: Client, job_id: str, no_wait: bool) -> JobView:
     view = client.job(job_id)
     if no_wait or has_verdict(view):
         return view
-    note(f"{job_id}: waiting for the verdict, it is measured first")
+    note(f"{job_id}: waiting for the verdict, it is tried out first")
     return client.wait_for_verdict(job_id)

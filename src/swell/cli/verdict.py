@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from swell.api.judgement import is_measured
 from swell.cli.clock import moment
 from swell.cli.finish import expectation, is_known
 
@@ -12,16 +13,41 @@ if TYPE_CHECKING:
     from swell.model.view import JobView
 
 
-def verdict(view: JobView, now_s: float) -> str:
-    """What became of a submission, in one to three lines."""
+#: Lines of a failed job's message that are shown: the end of a traceback.
+TAIL_LINES = 8
+
+
+def verdict(view: JobView, policy: str, now_s: float) -> str:
+    """What became of a submission, in a line or a few; `policy` is the platform's."""
     if view.phase == "rejected":
         return _refusal(view, now_s)
     if view.phase == "failed":
         return _failure(view)
+    if view.phase.is_end:
+        return f"{view.id}: {view.phase}{_kept(view)}"
     if view.is_promised and view.deadline_s is not None:
-        promise = f"promised to finish by {moment(view.deadline_s, now_s)}"
-        return f"{view.id}: {promise}{_expected(view, now_s)}"
+        return f"{view.id}: {_promise(view, now_s)}"
+    if view.job_class == "strict" and is_measured(view):
+        no_promise = f"accepted without a promise: policy {policy} makes none"
+        return f"{view.id}: {no_promise}{_expected(view, now_s)}"
     return f"{view.id}: {view.phase}, {view.job_class}{_expected(view, now_s)}"
+
+
+def _kept(view: JobView) -> str:
+    if view.kept is None:
+        return ""
+    return " before its deadline" if view.kept else " after its deadline"
+
+
+def _promise(view: JobView, now_s: float) -> str:
+    """Never sounder than it is: a promise that is about to be broken, or is broken, is said to be so."""
+    deadline_s = view.deadline_s or 0.0
+    by = f"promised to finish by {moment(deadline_s, now_s)}"
+    if deadline_s < now_s:
+        return f"{by}, but is late{_expected(view, now_s)}"
+    if view.estimated_finish_s is not None and is_known(view) and view.estimated_finish_s > deadline_s:
+        return f"{by}, but at risk{_expected(view, now_s)}"
+    return f"{by}{_expected(view, now_s)}"
 
 
 def _expected(view: JobView, now_s: float) -> str:
@@ -33,9 +59,10 @@ def _expected(view: JobView, now_s: float) -> str:
 
 
 def _failure(view: JobView) -> str:
-    """The last line of a traceback says what went wrong."""
-    said = view.message.strip().splitlines() or [view.reason]
-    return f"{view.id}: failed: {said[-1]}\n  see `swell show {view.id}`"
+    """The last line of a traceback says what went wrong, those before it where."""
+    said = [line.rstrip() for line in view.message.strip().splitlines()] or [view.reason]
+    where = [f"  {line}".rstrip() for line in said[:-1][1 - TAIL_LINES :]]
+    return "\n".join([f"{view.id}: failed: {said[-1]}", *where, f"  see `swell show {view.id}`"])
 
 
 def _refusal(view: JobView, now_s: float) -> str:
