@@ -60,6 +60,25 @@ def test_a_script_that_is_not_elastic_is_told_what_to_do(agent: FakeAgent, tmp_p
     assert (tmp_path / "log").read_text() == "done\n"
 
 
+@pytest.mark.parametrize("ending", ["threads", "threads-exit"])
+def test_threads_of_a_script_finish_before_the_process_ends(tmp_path: Path, ending: str) -> None:
+    process = fork_script(ENDS, (ending,), tmp_path / "log", {})
+    process.join(30)
+    assert process.exitcode == 0
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert sorted(lines[:-1]) == ["task 0 is done", "task 1 is done", "task 2 is done", "thread is done"]
+    assert lines[-1] == "at exit"
+
+
+def test_a_thread_that_never_ends_does_not_outlast_a_stop(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    process = fork_script(ENDS, ("stuck-thread",), log, {})
+    until(lambda: log.exists() and "waits" in log.read_text())
+    process.terminate()
+    process.join(30)
+    assert process.exitcode == 143
+
+
 def test_missing_things_are_failures_of_the_script(agent: FakeAgent) -> None:
     agent.start(0, ENDS.with_name("absent.py"))
     assert "absent.py" in agent.wait(0, messages.Failed).message

@@ -8,6 +8,7 @@ import os
 import runpy
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +31,8 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
     """Run a script (a path) or a function (`package.module:function`), then end this process.
 
     Under an agent the line to it is opened first, so that a script that dies while it is imported can
-    be told of; without one, as in a job whose elasticity is `restart`, the script just runs.
+    be told of; without one, as in a job whose elasticity is `restart`, the script just runs. One that ends
+    well is given the time that its own threads need.
     Exit status: 0; 1 if the script raised; 143 if it was told to stop; its own if it called `sys.exit`.
     """
     signal.signal(signal.SIGTERM, _leave)
@@ -52,8 +54,21 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
         if link is not None:
             link.send(messages.Failed(message=text[-MAX_MESSAGE_CHARS:]))
         status = 1
+    if status == 0:
+        status = _await_threads()
     atexit._run_exitfuncs()
     exit_now(status)
+
+
+def _await_threads() -> int:
+    """Let the script's threads and thread pools finish, as the interpreter does; 143 if told not to wait."""
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+    except SystemExit as stop:
+        _ignore_stops()
+        return _status_of(stop)
+    return 0
 
 
 def _open_link() -> Link | None:

@@ -1,9 +1,12 @@
 """Ends in the way that its argument names, without training."""
 
+import atexit
 import io
 import signal
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import torch.distributed as dist
 
@@ -34,6 +37,17 @@ match sys.argv[1]:
         sys.exit("cannot read the data")
     case "quietly":
         print("done")
+    case "threads" | "threads-exit":
+        threading.Thread(target=lambda: (time.sleep(0.3), print("thread is done"))).start()
+        pool = ThreadPoolExecutor(1)
+        for number in range(3):
+            pool.submit(lambda number=number: (time.sleep(0.1), print(f"task {number} is done")))
+        atexit.register(lambda: print("at exit"))
+        if sys.argv[1] == "threads-exit":
+            sys.exit()
+    case "stuck-thread":
+        threading.Thread(target=threading.Event().wait).start()
+        print("waits", flush=True)
     case "sleep":
         print("asleep", flush=True)
         signal.pause()
