@@ -5,12 +5,14 @@
     raise=N     raise after N steps
     child=1     start a process of its own
     silent=1    print nothing
+    hold=N      after N steps, a call into C that takes HOLD_S and keeps Python's lock
     boot_s=X    take so long before Ready
     on=W        settings `raise`, `boot_s` hold for worker number W and later ones only
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import socket
@@ -27,6 +29,7 @@ from swell.wire import environ
 from swell.wire import messages as m
 
 STEP_S = 0.01
+HOLD_S = 7
 _decode = msgspec.json.Decoder(m.FromAgent).decode
 
 
@@ -126,6 +129,8 @@ class Worker:
             self.steps += 1
             if self.setting("raise") and self.steps >= self.setting("raise"):
                 raise ZeroDivisionError("raised by the script")
+            if self.steps == self.setting("hold"):
+                ctypes.PyDLL(None).sleep(HOLD_S)
             if self.regroup and self.regroup.rank == 0 and self.steps % 5 == 1:
                 self.agent.say(
                     m.Progress(

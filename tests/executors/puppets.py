@@ -47,6 +47,11 @@ def make_stage(total_steps: int | None = 1000, num_devices: int = 8, **changes: 
     return Stage(JOB, make_spec(**changes), total_steps, "/checkpoints", bindings)
 
 
+def is_stopped(pid: int) -> bool:
+    """No puppet ever is."""
+    return False
+
+
 def devices(*numbers: int) -> tuple[str, ...]:
     return tuple(f"node0/{number}" for number in numbers)
 

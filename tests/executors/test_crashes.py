@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -22,7 +23,7 @@ from swell.executors.local.agent import address_path, read_address
 from swell.executors.local.launch import find_agent, stop_agent
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.protocol import Attach
-from swell.model.event import GangEnded, GangResized, GangStarted, Outcome, StepsReported
+from swell.model.event import GangEnded, GangResized, GangStarted, Outcome, StepsReported, WorkersLost
 from swell.model.job import JobSpec
 from swell.wire.messages import Hello
 
@@ -153,6 +154,26 @@ def test_what_a_worker_started_dies_with_it(
     os.kill(pid, signal.SIGKILL)
     listener.wait(GangEnded)
     eventually(lambda: not is_alive(child.pid))
+
+
+def test_a_stopped_worker_is_killed_within_seconds_and_a_busy_one_is_not(
+    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec]
+) -> None:
+    busy = msgspec.structs.replace(launch(make_job, devices(2), steps=30, hold=20), job_id="busy")
+    executor.perform(busy)
+    listener.wait(GangStarted)
+    executor.perform(launch(make_job, devices(0, 1)))
+    pid = listener.wait(GangStarted, num=2).pids[1]
+    os.kill(pid, signal.SIGSTOP)
+    lost = listener.wait(WorkersLost)
+    assert (lost.job_id, lost.devices) == (JOB, devices(1))
+    assert lost.message == "worker 1 was stopped by a signal, and was killed"
+    assert not is_alive(pid)
+    ended = listener.wait(GangEnded)
+    assert (ended.job_id, ended.outcome, ended.steps) == ("busy", Outcome.SUCCEEDED, 30)
+    reports = [event for event in listener.events if isinstance(event, StepsReported)]
+    times_s = [event.at_s for event in reports if event.job_id == "busy"]
+    assert max(later - earlier for earlier, later in pairwise(times_s)) > 5.0, "it was silent for so long"
 
 
 def test_only_its_owner_can_read_the_token(

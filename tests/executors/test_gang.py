@@ -5,11 +5,12 @@ from __future__ import annotations
 import signal
 
 import pytest
-from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage
+from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage
 
 from swell.executors.local.effects import Kill, Report, Send
 from swell.executors.local.gang import Gang
 from swell.executors.local.member import cut_slots
+from swell.executors.local.patience import Patience
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
 from swell.model.event import (
     Event,
@@ -29,7 +30,7 @@ from swell.wire import messages as m
 
 
 def world(num_workers: int, total_steps: int = 1000, **changes: object) -> PuppetWorld:
-    made = PuppetWorld(Gang(make_stage(total_steps, **changes), first_worker=0), total_steps)
+    made = PuppetWorld(Gang(make_stage(total_steps, **changes), 0, is_stopped), total_steps)
     spec = make_spec(**changes)
     made.command(
         LaunchGang(
@@ -213,18 +214,55 @@ def test_a_group_that_never_forms_fails() -> None:
 
 def test_a_worker_that_says_nothing_for_too_long_is_killed() -> None:
     made = running(2)
-    made.now_s += 4.0
+    made.now_s += 59.0
     made._apply(made.gang.said(0, m.Alive(), made.now_s))
     assert made.gang.tick(made.now_s) == []
     made.now_s += 2.0
     assert list(made.gang.tick(made.now_s)) == [Kill(1, signal.SIGKILL)]
-    made.kill(1)
-    made.hear(1)
+    assert_lost(made, 1, "no sign of life for 60 s")
+
+
+def test_a_worker_whose_process_was_stopped_is_killed_within_seconds() -> None:
+    stopped: set[int] = set()
+    made = PuppetWorld(Gang(make_stage(), 0, stopped.__contains__), 1000)
+    spec = make_spec()
+    made.command(LaunchGang(job_id=JOB, generation=1, devices=devices(0, 1), spec=spec, total_steps=1000))
+    made.settle()
+    stopped.update(made.gang.pids)
+    made.now_s += 4.0
+    made._apply(made.gang.said(0, m.Alive(), made.now_s))  # stopped just now
+    assert made.gang.tick(made.now_s) == []
+    made.now_s += 2.0
+    assert list(made.gang.tick(made.now_s)) == [Kill(1, signal.SIGKILL)]
+    assert_lost(made, 1, "worker 1 was stopped by a signal")
+
+
+def test_last_lines_of_a_process_that_was_stopped_are_cut_off() -> None:
+    stopped: set[int] = set()
+    made = PuppetWorld(Gang(make_stage(), 0, stopped.__contains__), 1000)
+    spec = make_spec()
+    made.command(LaunchGang(job_id=JOB, generation=1, devices=devices(0), spec=spec, total_steps=1000))
+    made.settle()
+    made.gang.said(0, m.Finished(steps=1000), made.now_s)
+    stopped.update(made.gang.pids)
+    made.now_s += 6.0
+    made._apply(made.gang.tick(made.now_s))
+    made.hear(0)
+    ended = last(made)
+    assert isinstance(ended, GangEnded)
+    assert ended.message == "succeeded, but its last lines were cut off after 6 s"
+
+
+def assert_lost(made: PuppetWorld, number: int, why: str) -> None:
+    """Once it is gone, and the one other worker has noticed."""
+    made.kill(number)
+    made.hear(number)
     broken = m.Broken(generation=1, steps=9, message="peer gone")
-    made._apply(made.gang.said(0, broken, made.now_s))
+    made._apply(made.gang.said(1 - number, broken, made.now_s))
     lost = last(made)
     assert isinstance(lost, WorkersLost)
-    assert "no sign of life" in lost.message
+    assert lost.devices == devices(number)
+    assert why in lost.message
 
 
 def test_a_script_that_never_calls_elastic_fails_its_launch() -> None:
@@ -307,6 +345,42 @@ def test_a_member_whose_last_step_broke_after_others_had_finished_it_is_not_wait
     made.gang.exited(1, -signal.SIGKILL, "", made.now_s)
     made.gang.exited(0, 0, "", made.now_s)
     assert made.gang.is_over
+
+
+def test_last_lines_have_minutes_and_if_they_are_cut_off_that_is_told() -> None:
+    made = running(2)
+    for number in (0, 1):
+        made.gang.said(number, m.Finished(steps=1000), made.now_s)
+    made.kill(1, status=0)
+    made.hear(1)
+    begun_s = made.now_s
+    for passed_s in (45.0, 599.0):
+        assert not [e for e in made.gang.tick(begun_s + passed_s) if isinstance(e, Kill)]
+    made.now_s = begun_s + 600.0
+    made._apply(made.gang.tick(made.now_s))
+    made._apply(made.gang.tick(made.now_s))
+    made.hear(0)
+    ended = last(made)
+    assert isinstance(ended, GangEnded)
+    assert ended.outcome is Outcome.SUCCEEDED
+    assert ended.message == "succeeded, but its last lines were cut off after 600 s"
+
+
+def test_the_patience_with_last_lines_can_be_set_and_what_was_told_before_stays() -> None:
+    gang = Gang(make_stage(), 0, is_stopped, patience=Patience(finish_s=2.0))
+    made = PuppetWorld(gang, 1000)
+    made.command(LaunchGang(job_id=JOB, generation=1, devices=devices(0), spec=make_spec(), total_steps=1000))
+    made.settle()
+    made.gang.said(0, m.Finished(steps=5), made.now_s)
+    made.now_s += 2.0
+    made._apply(made.gang.tick(made.now_s))
+    made.hear(0)
+    ended = last(made)
+    assert isinstance(ended, GangEnded)
+    assert ended.message == (
+        "the script ended by itself after 5 of 1000 steps; "
+        "succeeded, but its last lines were cut off after 2 s"
+    )
 
 
 def test_progress_is_told_at_most_twice_a_second_and_nothing_of_it_is_lost() -> None:

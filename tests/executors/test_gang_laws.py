@@ -8,7 +8,7 @@ from random import Random
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.executors.puppets import JOB, PuppetWorld, devices, make_spec, make_stage
+from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage
 
 from swell.executors.local.gang import Gang
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
@@ -55,7 +55,7 @@ class Story:
 
 
 def begin(num_workers: int) -> Story:
-    world = PuppetWorld(Gang(make_stage(TOTAL_STEPS), first_worker=0), TOTAL_STEPS)
+    world = PuppetWorld(Gang(make_stage(TOTAL_STEPS), 0, is_stopped), TOTAL_STEPS)
     story = Story(world, held=devices(*range(num_workers)))
     launch = LaunchGang(
         job_id=JOB, generation=1, devices=story.held, spec=make_spec(), total_steps=TOTAL_STEPS

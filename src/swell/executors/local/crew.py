@@ -41,6 +41,7 @@ from swell.executors.local.protocol import (
 from swell.executors.local.restart import RestartGang
 from swell.executors.local.run import Run
 from swell.executors.local.stage import Stage
+from swell.executors.local.standstill import is_stopped
 from swell.executors.local.trials import Trials
 from swell.model.command import LaunchGang, ProfileJob, ResizeGang, StopGang
 from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed
@@ -240,7 +241,7 @@ class Crew:
         if command.spec.elasticity is Elasticity.RESTART:
             gang = RestartGang(stage, first, _find_port, patience)
         else:
-            gang = Gang(stage, first, self._saved_steps.get(command.job_id, 0), patience)
+            gang = Gang(stage, first, is_stopped, self._saved_steps.get(command.job_id, 0), patience)
         self._gangs.pop(command.job_id, None)
         self._gangs[command.job_id] = gang
         run = Run(command.job_id, command.job_id, command.spec, gang, folder, self.bindings)

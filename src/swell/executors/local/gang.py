@@ -12,7 +12,7 @@ takes a device for free as soon as it hears.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import singledispatchmethod
 
@@ -20,7 +20,15 @@ import msgspec
 
 from swell.executors.local.effects import Effect, Facts, GangCommand, Kill, Report, Send, Spawn
 from swell.executors.local.member import Member, Roster, Slot, State, best_source, by_rank, cut_slots, flatten
-from swell.executors.local.patience import Patience, describe_exit, ended_early, is_fault_of_script, overdue
+from swell.executors.local.patience import (
+    Patience,
+    cut_off,
+    describe_exit,
+    ended_early,
+    is_fault_of_script,
+    overdue,
+    stands_still,
+)
 from swell.executors.local.progress import Pacer
 from swell.executors.local.stage import Stage
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
@@ -58,20 +66,27 @@ class Ending:
 
     outcome: Outcome
     message: str
+    since_s: float
     kill_at_s: float
 
 
 class Gang:
-    """See `effects.Choreography`."""
+    """See `effects.Choreography`. `is_stopped` tells whether a process, by its pid, was stopped."""
 
     def __init__(
-        self, stage: Stage, first_worker: int, saved_steps: int = 0, patience: Patience | None = None
+        self,
+        stage: Stage,
+        first_worker: int,
+        is_stopped: Callable[[int], bool],
+        saved_steps: int = 0,
+        patience: Patience | None = None,
     ):
         self.generation = 0
         self.steps = saved_steps
         self.saved_steps = saved_steps  #: of the newest checkpoint
         self._stage = stage
         self._patience = patience or Patience()
+        self._is_stopped = is_stopped
         self._next_worker = first_worker
         self._roster = Roster()
         self._effects: list[Effect] = []
@@ -216,8 +231,13 @@ class Gang:
         elif member.is_at_fault and is_settled:
             self._end_all(Outcome.FAILED, describe_exit(member, status, log_tail))
         else:
+            why = describe_exit(member, status, log_tail)
+            self._break(why)
+            if not self._has_lost:
+                self._setback = (
+                    why  # what its peers said when their collective failed is no more than an echo
+                )
             self._has_lost = True
-            self._break(describe_exit(member, status, log_tail))
 
     # ------------------------------------------------------------ what workers say
     def said(self, worker: int, message: messages.FromWorker, now_s: float) -> Sequence[Effect]:
@@ -314,11 +334,12 @@ class Gang:
         self._now_s = now_s
         members = list(self._roster.members.values())
         if self._ending is not None:
-            if now_s >= self._ending.kill_at_s:
-                self._kill(members)
+            is_late = now_s >= self._ending.kill_at_s
+            still = [m for m in members if stands_still(m, now_s, self._patience, self._is_stopped)]
+            self._cut_off(members if is_late else still, self._ending)
             return self._act()
         for member in members:
-            verdict = overdue(member, self._stage.spec.entry, now_s, self._patience)
+            verdict = overdue(member, self._stage.spec.entry, now_s, self._patience, self._is_stopped)
             if verdict is not None and not member.is_killed:
                 member.failure = member.failure or verdict.why
                 member.is_at_fault |= verdict.is_fault_of_script
@@ -510,7 +531,7 @@ class Gang:
             if self._change is not None and self._change.is_launch and not self._settled:
                 self._settle()  # it was in the group, so all were
             early = self._early_end(message)
-            self._ending = Ending(Outcome.SUCCEEDED, early, self._now_s + self._patience.finish_s)
+            self._ending = self._ending_as(Outcome.SUCCEEDED, early, self._patience.finish_s)
             self._kill(self._left_behind())
         if message is not None and (self._final is None or is_leader):
             self._final = message
@@ -553,14 +574,25 @@ class Gang:
         self._effects += map(Report, self._pacer.add(report, self._now_s))
 
     def _end_all(self, outcome: Outcome, message: str, spared: Member | None = None) -> None:
-        self._ending = Ending(outcome, message, self._now_s + self._patience.stop_s)
+        self._ending = self._ending_as(outcome, message, self._patience.stop_s)
         self._terminate(member for member in self._roster.members.values() if member is not spared)
+
+    def _ending_as(self, outcome: Outcome, message: str, grace_s: float) -> Ending:
+        return Ending(outcome, message, self._now_s, self._now_s + grace_s)
+
+    def _cut_off(self, members: list[Member], ending: Ending) -> None:
+        """Their time is up; what a script that has succeeded still had to do is not done, and told so."""
+        late = [member for member in members if not member.is_killed]
+        if late and ending.outcome is Outcome.SUCCEEDED:
+            told = cut_off(self._now_s - ending.since_s)
+            ending.message = f"{ending.message}; {told}" if ending.message else told
+        self._kill(late)
 
     def _note_all_gone(self) -> None:
         if self._is_suspending and self._is_saved and self._has_left:
             self._close(GangSuspended(**self._facts(), steps=self.saved_steps))
         else:
-            self._ending = Ending(Outcome.LOST, self._setback or "every worker is gone", self._now_s)
+            self._ending = self._ending_as(Outcome.LOST, self._setback or "every worker is gone", 0.0)
 
     def _conclude(self) -> None:
         assert self._ending is not None  # noqa: S101 - the caller's condition

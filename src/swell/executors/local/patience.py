@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from swell.executors.local.member import Member, State
@@ -14,10 +15,11 @@ class Patience:
     """Time limits of a gang, all in seconds."""
 
     ready_s: float = 60.0  #: from the spawn of a worker to its Ready
-    silence_s: float = 5.0  #: between two signs of life, once connected
+    silence_s: float = 60.0  #: between two signs of life, once connected; a call into C may block them
+    standstill_s: float = 5.0  #: the same where the process was stopped, so that none will come
     notice_s: float = 60.0  #: for the others to notice that one of the group is gone
     stop_s: float = 3.0  #: from SIGTERM to SIGKILL
-    finish_s: float = 30.0  #: for the last lines of a script that has met its end condition
+    finish_s: float = 600.0  #: for the last lines of a script: evaluating, writing the final model
     leave_s: float = 10.0  #: from Left to the exit
     restart_s: float = 10.0  #: from SIGTERM to SIGKILL where the script writes its own checkpoint
 
@@ -30,10 +32,14 @@ class Verdict:
     is_fault_of_script: bool
 
 
-def overdue(member: Member, script: str, now_s: float, patience: Patience) -> Verdict | None:
+def overdue(
+    member: Member, script: str, now_s: float, patience: Patience, is_stopped: Callable[[int], bool]
+) -> Verdict | None:
     """Whether a worker's time is up."""
     if member.state is State.STARTING and now_s - member.since_s > patience.ready_s:
         return Verdict(never_called(script, patience.ready_s), True)
+    if stands_still(member, now_s, patience, is_stopped):
+        return Verdict(f"worker {member.number} was stopped by a signal, and was killed", False)
     if member.heard_s is not None and now_s - member.heard_s > patience.silence_s:
         why = f"worker {member.number} gave no sign of life for {patience.silence_s:g} s and was killed"
         return Verdict(why, False)
@@ -42,6 +48,13 @@ def overdue(member: Member, script: str, now_s: float, patience: Patience) -> Ve
             f"worker {member.number} did not exit within {patience.leave_s:g} s and was killed", False
         )
     return None
+
+
+def stands_still(member: Member, now_s: float, patience: Patience, is_stopped: Callable[[int], bool]) -> bool:
+    """Whether it has said nothing for a while, and will not before somebody wakes its process."""
+    if member.heard_s is None or member.pid is None or now_s - member.heard_s <= patience.standstill_s:
+        return False
+    return is_stopped(member.pid)
 
 
 def never_called(script: str, limit_s: float) -> str:
@@ -57,6 +70,10 @@ def ended_early(script: str) -> str:
         f"script {script} ended without calling swell.train.elastic; call it before the training loop, or "
         "submit the job with elasticity 'restart'"
     )
+
+
+def cut_off(passed_s: float) -> str:
+    return f"succeeded, but its last lines were cut off after {passed_s:.0f} s"
 
 
 def is_fault_of_script(status: int) -> bool:
