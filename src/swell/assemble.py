@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,8 @@ from swell.core.planner import Planner
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.live.platform import Platform, Site
-from swell.live.recovery import Replay, compare, replay
+from swell.live.recovery import Entry, Replay, compare, replay
+from swell.model.view import JobView
 from swell.placement.buddy import BuddyPlacer
 from swell.policies.registry import POLICIES, new_policy
 from swell.store.folder import StateFolder
@@ -77,12 +78,33 @@ def replay_journal(state_dir: Path) -> Replay:
     Raises:
         StateError: there is no journal that can be read.
     """
+    with _journalled(state_dir) as (core, entries):
+        return compare(replay(core, entries))
+
+
+def unended_jobs(state_dir: Path) -> list[JobView]:
+    """The jobs that go on with the next platform, as the journal left them; oldest first.
+
+    Raises:
+        StateError: there is no journal that can be read.
+    """
+    with _journalled(state_dir) as (core, entries):
+        views = {view.id: view for view in core.views()}
+        for _ in replay(core, entries):
+            views = {view.id: view for view in core.views()}
+    open_views = (view for view in views.values() if not view.phase.is_end)
+    return sorted(open_views, key=lambda view: view.submitted_s)
+
+
+@contextmanager
+def _journalled(state_dir: Path) -> Iterator[tuple[Core, Iterable[Entry]]]:
+    """A head as of the journal's last fold, and the batches since."""
     journal = SqlJournal(StateFolder(state_dir).journal)
     try:
         history = journal.history()
         core = new_core()
         if history.state is not None:
             core.load(history.state)
-        return compare(replay(core, history.entries))
+        yield core, history.entries
     finally:
         journal.close()

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.api.fake_control import FakeControl
+from tests.store.views import job_view
 
 from swell.executors.local.devices import parse_devices
 from swell.live.recovery import Replay
+from swell.model.job import Phase
+from swell.model.view import JobView
 from swell.policies.registry import POLICIES, UnknownPolicy
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
@@ -46,6 +49,14 @@ def open_platform(options: PlatformOptions) -> Iterator[FakePlatform]:
         journal = SqlJournal(folder.journal)
         yield FakePlatform(folder.jobs)
         journal.close()
+
+
+def unended_jobs(state_dir: Path) -> list[JobView]:
+    """`FAKE_JOBS=a:running:7 b:queued`: ids, phases, and live pids."""
+    told = [word.split(":") for word in os.environ.get("FAKE_JOBS", "").split()]
+    return [
+        job_view(id=name, phase=Phase(phase), live_pids=tuple(map(int, pids))) for name, phase, *pids in told
+    ]
 
 
 def replay_journal(state_dir: Path) -> Replay:

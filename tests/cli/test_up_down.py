@@ -15,9 +15,13 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import run_swell
 from tests.cli.test_program import fails
+from tests.store.views import job_view
 
 from swell.api.serving import bind
+from swell.cli import down, main
+from swell.executors.local import launch
 from swell.executors.local.launch import AgentSettings, await_address, start_agent
+from swell.executors.local.protocol import Address
 from swell.store.folder import LastOptions, StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock
@@ -203,12 +207,79 @@ def test_down_where_nothing_ever_was(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_down_ends_what_a_killed_platform_left(state: Path) -> None:
-    StateFolder(state).create()
+def test_down_names_the_jobs_that_were_not_saved(state: Path) -> None:
+    assert run_swell("up", "--state", state, *PACED).returncode == 0
+    jobs = "a-1:running:7:8 b-2:queued c-3:stopping:9 d-4:starting"
+    down = run_swell("down", "--state", state, FAKE_JOBS=jobs)
+    assert (down.returncode, down.stderr) == (1, "")
+    said = r"stopped the platform \(.+\nnot saved: a-1, c-3, d-4: they continue from their last checkpoints\n"
+    assert re.fullmatch(said, down.stdout), down.stdout
+
+
+@pytest.fixture
+def left_agent(state: Path) -> subprocess.Popen[bytes]:
+    """What a killed platform leaves."""
+    folder = StateFolder(state)
+    folder.create()
+    folder.journal.touch()
     settings = AgentSettings(state_dir=state, preload=("json",))
     agent = start_agent(settings)
     await_address(settings, agent)
+    return agent
+
+
+LEFT = "stopped the workers that a killed platform had left"
+
+
+def test_down_ends_what_a_killed_platform_left(state: Path, left_agent: subprocess.Popen[bytes]) -> None:
     down = run_swell("down", "--state", state)
     assert (down.returncode, down.stderr) == (0, "")
-    assert "stopped the workers that a killed platform had left" in down.stdout
-    assert agent.wait(10) is not None
+    assert re.fullmatch(rf"{LEFT} running for {state}\n", down.stdout)
+    assert left_agent.wait(10) is not None
+
+
+@pytest.mark.parametrize(
+    ("left", "told"),
+    [
+        ({7}, "1 worker was ended unsaved: a-1, to be continued from the last checkpoint"),
+        ({7, 8, 9}, "3 workers were ended unsaved: a-1, b-2, to be continued from the last checkpoint"),
+        ({10}, "1 worker was ended unsaved"),  # of a trial run, or of a job that the journal does not know
+    ],
+)
+def test_down_counts_the_workers_that_a_killed_platform_left(
+    state: Path,
+    left: set[int],
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    StateFolder(state).create()
+    jobs = [
+        job_view(id="a-1", live_pids=(7,)),
+        job_view(id="b-2", live_pids=(8, 9)),
+        job_view(live_pids=(1,)),
+    ]
+    monkeypatch.setattr(down, "_worker_pids", lambda folder: frozenset(left))
+    monkeypatch.setattr(down, "_stop_agent", lambda folder: True)
+    monkeypatch.setattr(down, "_running", lambda folder: jobs)
+    assert main.run(["down", "--state", str(state)]) == 0
+    assert capsys.readouterr().out == f"{LEFT} running for {state}\n{told}\n"
+
+
+def test_workers_are_the_children_of_the_agents_children(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each tells its own number, the worker first waits for a line; it ends when its input is closed.
+    worker = "import os; print(os.getpid(), flush=True); input()"
+    zygote = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {worker!r}])"
+    agent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {zygote!r}])"
+    with subprocess.Popen(
+        [sys.executable, "-c", agent], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        number = int(process.stdout.readline())
+        address = Address(port=1, pid=process.pid, token="", boot_id="")
+        monkeypatch.setattr(launch, "find_agent", lambda state_dir: address)
+        assert down._worker_pids(StateFolder(state)) == {number}
+        process.communicate("\n")
+    assert down._worker_pids(StateFolder(state)) == frozenset()

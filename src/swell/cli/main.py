@@ -10,7 +10,7 @@ import typer
 
 from swell import __version__
 from swell.api.errors import ApiError, InvalidOption, NoPlatform
-from swell.cli import jobs, logs, nodes, platform, replay, stage, submit
+from swell.cli import down, jobs, logs, nodes, replay, stage, submit, up
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.store.errors import StateError
 
@@ -44,8 +44,8 @@ def begin(
         print(context.get_help())
 
 
-app.command()(platform.up)
-app.command()(platform.down)
+app.command()(up.up)
+app.command()(down.down)
 app.command()(submit.submit)
 app.command("jobs")(jobs.list_jobs)
 app.command()(jobs.show)
