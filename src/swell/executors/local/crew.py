@@ -229,14 +229,22 @@ class Crew:
             self._report_all(effects)
 
     def _launch(self, command: LaunchGang) -> None:
+        if stranger := self._stranger(command):
+            self.report(self._not_launched(command, Outcome.LOST, stranger))
+            return
         try:
-            folder = self._folder(command)
-        except (OSError, ValueError) as error:
-            self.report(_not_launched(command, str(error)))
+            folder = job_folder(self._options.state_dir, command.job_id)
+            (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+            first = next_number(folder, WORKER)
+        except ValueError as error:
+            self.report(self._not_launched(command, Outcome.FAILED, str(error)))
+            return
+        except OSError as error:
+            self.report(self._not_launched(command, Outcome.LOST, str(error)))
             return
         checkpoints = str(folder / "checkpoints")
         stage = Stage(command.job_id, command.spec, command.total_steps, checkpoints, self.bindings)
-        first, patience = next_number(folder, WORKER), self._options.patience
+        patience = self._options.patience
         gang: Choreography
         if command.spec.elasticity is Elasticity.RESTART:
             gang = RestartGang(stage, first, _find_port, patience)
@@ -247,13 +255,19 @@ class Crew:
         run = Run(command.job_id, command.job_id, command.spec, gang, folder, self.bindings)
         self.begin_run(run, gang.command(command, self.now_s()))
 
-    def _folder(self, command: LaunchGang) -> Path:
-        """The job's folder, made if need be. Raises OSError or ValueError with what to do about it."""
-        if stranger := self._stranger(command):
-            raise ValueError(stranger)
-        folder = job_folder(self._options.state_dir, command.job_id)
-        (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-        return folder
+    def _not_launched(self, command: LaunchGang, outcome: Outcome, why: str) -> AnyEvent:
+        """What this machine lacks for now (a device, room on the disk) loses a gang: it is tried again.
+
+        What the job itself makes impossible fails it.
+        """
+        return GangEnded(
+            at_s=0.0,
+            job_id=command.job_id,
+            generation=command.generation,
+            outcome=outcome,
+            steps=self._saved_steps.get(command.job_id, 0),
+            message=f"job {command.job_id!r} cannot be started: {why}",
+        )
 
     def _stranger(self, command: LaunchGang | ResizeGang) -> str:
         """What is wrong if a device is not one of this machine's; empty if all are."""
@@ -358,17 +372,6 @@ def _unknown(command: GangCommand) -> AnyEvent:
         outcome=outcome,
         steps=0,
         message="" if outcome is Outcome.STOPPED else "the agent knows no such gang",
-    )
-
-
-def _not_launched(command: LaunchGang, why: str) -> AnyEvent:
-    return GangEnded(
-        at_s=0.0,
-        job_id=command.job_id,
-        generation=command.generation,
-        outcome=Outcome.FAILED,
-        steps=0,
-        message=f"job {command.job_id!r} cannot be started: {why}",
     )
 
 
