@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 from pathlib import Path
 
 import pytest
 import torch
+from fake_agent import fork_script
 from torch import nn
 
 from swell.train.checkpoint import Checkpoints, SaveError
 from swell.train.state import TrainState
+
+SCRIPTS = Path(__file__).parent / "scripts"
 
 
 class Unsavable:
@@ -122,6 +126,81 @@ def test_a_state_of_another_script_is_refused(tmp_path: Path) -> None:
         checkpoints.load_newest(other)
 
 
-def test_it_is_due_after_the_interval(tmp_path: Path) -> None:
-    assert Checkpoints(tmp_path, 2, 0.0).is_due()
-    assert not Checkpoints(tmp_path, 2, 1e9).is_due()
+class Clock:
+    """Moves when told to."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Slow:
+    """Something to save that takes its time."""
+
+    def __init__(self, clock: Clock, takes_s: float) -> None:
+        self.clock, self.takes_s = clock, takes_s
+
+    def state_dict(self) -> dict[str, object]:
+        self.clock.now_s += self.takes_s
+        return {}
+
+    def load_state_dict(self, state: dict[str, object]) -> None:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(("interval_s", "first_s"), [(0.0, 0.0), (2.0, 2.0), (30.0, 5.0)])
+def test_the_first_is_due_early_and_the_others_after_the_interval(
+    tmp_path: Path, interval_s: float, first_s: float
+) -> None:
+    clock = Clock()
+    clock.now_s = 100.0  # until the gang trains: that does not count
+    checkpoints = Checkpoints(tmp_path, 2, interval_s, clock)
+    for wait_s in (first_s, interval_s, interval_s):
+        begun_s = clock.now_s
+        assert checkpoints.is_due() == (wait_s == 0)
+        clock.now_s = begun_s + 0.99 * wait_s
+        assert checkpoints.is_due() == (wait_s == 0)
+        clock.now_s = begun_s + wait_s
+        assert checkpoints.is_due()
+        checkpoints.save(make_state(1.0, steps=1))
+
+
+@pytest.mark.parametrize(("takes_s", "wait_s"), [(2.0, 30.0), (3.5, 35.0), (60.0, 600.0)])
+def test_checkpoints_take_a_tenth_of_the_time_at_most(tmp_path: Path, takes_s: float, wait_s: float) -> None:
+    clock = Clock()
+    checkpoints = Checkpoints(tmp_path, 2, 30.0, clock)
+    state = make_state(1.0, steps=1)
+    state.objects["slow"] = Slow(clock, takes_s)
+    checkpoints.save(state)
+    assert clock.now_s == takes_s
+    clock.now_s = takes_s + 0.99 * wait_s
+    assert not checkpoints.is_due()
+    clock.now_s = takes_s + wait_s
+    assert checkpoints.is_due()
+
+
+def test_one_that_cannot_be_written_is_not_tried_again_at_once(tmp_path: Path) -> None:
+    clock = Clock()
+    checkpoints = Checkpoints(tmp_path, 2, 30.0, clock)
+    state = make_state(1.0, steps=1)
+    state.objects["reader"] = Unsavable()
+    with pytest.raises(SaveError):
+        checkpoints.save(state)
+    assert not checkpoints.is_due()
+    clock.now_s = 30.0
+    assert checkpoints.is_due()
+
+
+def test_drafts_that_a_kill_left_are_removed_and_one_that_is_being_written_is_not(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    checkpoints = Checkpoints(folder, 2, 30.0)
+    killed = fork_script(SCRIPTS / "killed.py", (str(folder),), tmp_path / "log", {})
+    killed.join(30)
+    assert killed.exitcode == -signal.SIGKILL
+    assert len(list(folder.iterdir())) == 1, "it left its draft"
+    alive = folder / f".draft-{os.getppid()}-x"
+    for name in (alive.name, f".draft-{os.getpid()}-before", ".draft-old"):
+        (folder / name).write_bytes(b"half")
+    path = checkpoints.save(make_state(1.0, steps=1))
+    assert set(folder.iterdir()) == {path, alive}

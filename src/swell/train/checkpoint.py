@@ -12,6 +12,7 @@ import re
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -19,7 +20,13 @@ import torch
 from swell.train.codec import EncodeError
 from swell.train.state import TrainState
 
+#: A new gang has nothing to fall back on: the first checkpoint comes as early.
+FIRST_S = 5.0
+#: Between two checkpoints, in times of what one takes: they take a tenth of the training at most.
+REST_PER_SAVE = 10.0
+
 _NAME = re.compile(r"step-(\d{12})\.([0-9a-f]{64})\.pt")
+_DRAFT = re.compile(r"\.draft-(\d+)-.*")  # the pid of who writes it
 
 
 class SaveError(OSError):
@@ -29,15 +36,21 @@ class SaveError(OSError):
 class Checkpoints:
     """The newest few checkpoints of one job, in one folder."""
 
-    def __init__(self, folder: Path, num_kept: int, interval_s: float) -> None:
+    def __init__(
+        self, folder: Path, num_kept: int, interval_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.folder = folder
         self.num_kept = num_kept
         self.interval_s = interval_s
-        self._tried_s = time.monotonic()
+        self._clock = clock
+        self._due_s: float | None = None
 
     def is_due(self) -> bool:
-        """The last attempt, or the start, is `interval_s` ago."""
-        return time.monotonic() - self._tried_s >= self.interval_s
+        """To be asked after each step: early after the first one, then every `interval_s` or less often."""
+        now_s = self._clock()
+        if self._due_s is None:
+            self._due_s = now_s + min(self.interval_s, FIRST_S)
+        return now_s >= self._due_s
 
     def save(self, state: TrainState) -> Path:
         """Write the state. It is safe on disk, or not there, when this returns.
@@ -45,13 +58,16 @@ class Checkpoints:
         Raises:
             SaveError: the disk is full, the folder cannot be written, or an object cannot be saved.
         """
+        begun_s = self._clock()
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._remove_left_drafts()
             path = self._write(state)
         except (OSError, RuntimeError, EncodeError) as error:  # torch.save says RuntimeError of a full disk
             raise SaveError(f"no checkpoint at step {state.steps} in {self.folder}: {error}") from error
         finally:
-            self._tried_s = time.monotonic()
+            ended_s = self._clock()
+            self._due_s = ended_s + max(self.interval_s, REST_PER_SAVE * (ended_s - begun_s))
         for _, old in self._found()[self.num_kept :]:
             old.unlink(missing_ok=True)
         return path
@@ -77,9 +93,16 @@ class Checkpoints:
         named.sort(key=lambda pair: int(pair[0][1]), reverse=True)
         return [(match[2], path) for match, path in named]
 
+    def _remove_left_drafts(self) -> None:
+        """Those of processes that were killed while they wrote."""
+        for path in self.folder.glob(".draft-*"):
+            match = _DRAFT.fullmatch(path.name)
+            if match is None or not _is_other_process(int(match[1])):
+                path.unlink(missing_ok=True)
+
     def _write(self, state: TrainState) -> Path:
         skeleton, tensors = state.encode()
-        handle, draft = tempfile.mkstemp(prefix=".draft-", dir=self.folder)
+        handle, draft = tempfile.mkstemp(prefix=f".draft-{os.getpid()}-", dir=self.folder)
         try:
             with os.fdopen(handle, "w+b") as file:
                 torch.save({"skeleton": skeleton, "tensors": tensors}, file)
@@ -101,3 +124,16 @@ class Checkpoints:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _is_other_process(pid: int) -> bool:
+    """Whether a process other than this one has this number: it may be about to rename its draft."""
+    if pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's, and alive
+    return True

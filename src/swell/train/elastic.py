@@ -57,7 +57,8 @@ def elastic(
         clip_grad_norm: largest norm of the averaged gradient. Clipping before `run.step` would clip
             each worker's own.
         checkpoint_dir: continue from the newest checkpoint there, and write one every
-            `checkpoint_interval_s`. A Swell job's own takes its place.
+            `checkpoint_interval_s`, less often where that would take more than a tenth of the time; the
+            first one after 5 s at the latest. A Swell job's own takes its place.
 
     Raises:
         LoaderError: the loader cannot be cut into shares.

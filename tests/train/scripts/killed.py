@@ -1,0 +1,22 @@
+"""Is killed in the last moment of writing a checkpoint into the folder that its argument names."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from swell.train.checkpoint import Checkpoints
+from swell.train.state import TrainState
+
+
+def be_killed(source: str, target: str) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+os.rename = be_killed
+model = nn.Linear(3, 1)
+state = TrainState(model, torch.optim.SGD(model.parameters(), 0.1), None, {})
+Checkpoints(Path(sys.argv[1]), 2, 30.0).save(state)
