@@ -89,6 +89,18 @@ def test_a_restarted_gang_is_led_by_its_new_rank_0(tmp_path: Path) -> None:
     assert (tmp_path / LEADERS).read_text() == "0 0\n3 0\n"
 
 
+def test_a_live_worker_is_told_at_its_fork_what_will_not_change(tmp_path: Path) -> None:
+    environment = new_run(tmp_path).fork(Spawn(3, ()), "module:function", "127.0.0.1:1").environ
+    told = {name: value for name, value in environment.items() if name != "SWELL_TOKEN"}
+    assert told == {
+        "SWELL_AGENT": "127.0.0.1:1",
+        "SWELL_JOB_ID": "a",
+        "SWELL_WORKER": "3",
+        "TORCHELASTIC_RUN_ID": "a",
+        "GROUP_RANK": "0",
+    }
+
+
 def test_leaders_that_cannot_be_noted_stop_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = new_run(tmp_path / "gone")
     run.note_leader(Spawn(0, ()))

@@ -109,6 +109,8 @@ class FakeAgent:
                     num_workers=len(members),
                     source=None if source is None else members.index(source),
                     has_news=has_news,
+                    local_rank=members.index(worker) if worker in members else 0,
+                    local_world_size=len(members),
                 ),
             )
         return self._generation

@@ -127,7 +127,7 @@ def test_loading_ahead_survives_a_resize_and_ends_with_its_worker(
 def test_suspend_that_cannot_save_is_off(start_agent: Callable[..., FakeAgent], tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("no folder")
-    agent = start_agent(total_steps=60, pace_per_s=PACE_PER_S, checkpoint_dir=str(blocked / "checkpoints"))
+    agent = start_agent(total_steps=200, pace_per_s=PACE_PER_S, checkpoint_dir=str(blocked / "checkpoints"))
     agent.start_ready([0, 1], CURVE, str(tmp_path / "result.json"), "10")
     agent.join([0, 1], source=None)
     agent.wait_steps(0, 1)
@@ -189,3 +189,19 @@ def test_all_stop_at_the_step_after_the_target_is_met(
     assert len({message.steps for message in finished}) == 1
     assert finished[0].steps % 8 == 0  # the step that carried the news changed nothing
     assert finished[0].metrics["loss"] <= 0.2
+
+
+def test_the_environment_names_the_group_as_torchrun_would(start_agent: Callable[..., FakeAgent]) -> None:
+    agent = start_agent(total_steps=200, pace_per_s=PACE_PER_S, checkpoint_interval_s=1e9)
+    agent.start_ready([0, 1], CURVE.with_name("names.py"))
+    agent.join([0], source=None)
+    agent.wait_steps(0, 1)
+    agent.join([0, 1], source=0)
+    for worker in (0, 1):
+        agent.wait(worker, messages.Finished)
+        assert agent.exit_status(worker) == 0, agent.logs()
+    unknown = "- - - - - - -"
+    first, second = [said.address.replace(":", " ") for _, said in agent.all_said(messages.Bound)]
+    assert first != second
+    assert agent.log(0).read_text().splitlines() == [unknown, f"0 0 1 1 {first} 0", f"0 0 2 2 {second} 1"]
+    assert agent.log(1).read_text().splitlines() == [unknown, f"1 1 2 2 {second} 1"]

@@ -58,7 +58,7 @@ class Group:
         for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
             os.environ.setdefault(name, "lo")  # gradients cross no network that others can reach
         try:
-            store = self._meet(link, regroup)
+            store, address = self._meet(link, regroup)
             dist.init_process_group(
                 backend_of(self.device),
                 store=store,
@@ -69,7 +69,7 @@ class Group:
         except RuntimeError as error:  # includes DistBackendError, DistStoreError
             raise FormFailed(str(error)) from error
         self.rank, self.num_workers = rank, regroup.num_workers
-        _name_in_environment(regroup)
+        _name_in_environment(regroup, address)
 
     def sum_all(self, tensor: torch.Tensor) -> None:
         """Sum over the workers, in place. Raises GroupBroken."""
@@ -96,13 +96,17 @@ class Group:
         # has been counted, but not by those who failed earlier: they would wait under different names.
         distributed_c10d._world.group_count = 0
 
-    def _meet(self, link: Link, regroup: messages.Regroup) -> Store:
-        """Wait until all members are at the store, so that forming the group is short and certain."""
+    def _meet(self, link: Link, regroup: messages.Regroup) -> tuple[Store, str]:
+        """Wait until all members are at the store, so that forming the group is short and certain.
+
+        Returns the room of this generation in it, and the address of the store.
+        """
         if regroup.rank == 0:
             store, address = _serve()
             link.send(messages.Bound(generation=regroup.generation, address=address))
         else:
-            store = _connect(link.address(regroup.generation))
+            address = link.address(regroup.generation)
+            store = _connect(address)
         self._store = store
         room = PrefixStore(f"generation-{regroup.generation}", store)
         room.add("present", 1)
@@ -113,7 +117,7 @@ class Group:
                     f"{num_present} of {regroup.num_workers} workers came in {MEET_TIMEOUT_S:g} s"
                 )
             link.pause(POLL_S)
-        return room
+        return room, address
 
     def run(self, collective: Callable[[], object]) -> None:
         """Do something that all members do together. Raises GroupBroken if that fails."""
@@ -150,13 +154,17 @@ def _connect(address: str) -> TCPStore:
     return store
 
 
-def _name_in_environment(regroup: messages.Regroup) -> None:
+def _name_in_environment(regroup: messages.Regroup, address: str) -> None:
+    """What torchrun sets before a script begins is known here only now, and holds until the next change."""
+    host, _, port = address.rpartition(":")
     os.environ.update(
         {
             environ.RANK: str(regroup.rank),
             environ.WORLD_SIZE: str(regroup.num_workers),
             environ.LOCAL_RANK: str(regroup.local_rank),
             environ.LOCAL_WORLD_SIZE: str(regroup.local_world_size),
-            environ.RESTART_COUNT: str(regroup.generation),
+            environ.MASTER_ADDR: host,
+            environ.MASTER_PORT: port,
+            environ.RESTART_COUNT: str(regroup.generation - 1),
         }
     )

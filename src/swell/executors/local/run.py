@@ -89,7 +89,7 @@ class Run:
         )
 
     def _environ(self, worker: int, address: str, devices: tuple[str, ...]) -> dict[str, str]:
-        variables = {environ.JOB_ID: self.job_id}
+        variables = {environ.JOB_ID: self.job_id, environ.RUN_ID: self.job_id, environ.GROUP_RANK: "0"}
         if self.spec.elasticity is Elasticity.LIVE:
             variables |= {environ.AGENT: address, environ.TOKEN: self.token, environ.WORKER: str(worker)}
         gpus = [name for device in devices if (name := self.bindings[device].cuda) is not None]
