@@ -1,4 +1,4 @@
-"""Writes what can be read off the program: docs/reference/cli.md and docs/reference/job-file.md.
+"""Writes what can be read off the program: the pages of docs/reference.
 
 python docs/make_reference.py
 """
@@ -15,6 +15,7 @@ import typer
 from swell.api.submission import Submission
 from swell.cli.main import app
 from swell.cli.stage import demo_app
+from swell.settings import HEARTBEATS_IN_SILENCE, Settings, bounds, spell
 
 REFERENCE = Path(__file__).parent / "reference"
 NOTICE = "<!-- Written by docs/make_reference.py; change the program, not this page. -->"
@@ -91,7 +92,26 @@ def _default(field: Any) -> str:
     return "" if field.default in (None, ()) else f"`{field.default}`"
 
 
-PAGES = {"cli.md": cli_page, "job-file.md": job_file_page}
+def settings_page() -> str:
+    """Every setting with its default, bounds and meaning."""
+    lines = [
+        f"# Settings\n\n{NOTICE}\n",
+        "Given as `swell up --set NAME=VALUE`, as often as needed, and remembered until they are set anew; "
+        "`--set ''` forgets them all. What ends in `_s` is in seconds.\n",
+        f"The first two count from that `swell up` on. The others are the agent's, which keeps those it was "
+        f"started with: if it already runs, because the daemon was killed, `swell down` first. "
+        f"`silence_s` must be at least {HEARTBEATS_IN_SILENCE} times `heartbeat_s`.\n",
+        "| setting | meaning | default | least | most |",
+        "|---|---|---|---|---|",
+    ]
+    for field in msgspec.structs.fields(Settings):
+        meta = bounds(field.name)
+        numbers = " | ".join(spell(number) for number in (field.default, meta.ge, meta.le))
+        lines.append(f"| `{field.name}` | {meta.description} | {numbers} |")
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {"cli.md": cli_page, "job-file.md": job_file_page, "settings.md": settings_page}
 
 
 def main() -> None:

@@ -2,46 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.live.parts import NODE, PROFILE, spec
 
-from swell.assemble import new_core, replay_journal, unended_jobs
-from swell.model.command import LaunchGang
+from swell.assemble import _fold_under_last_settings, new_core, replay_journal, unended_jobs
+from swell.core.core import Core
+from swell.live.recovery import digest
+from swell.model.command import AnyCommand, LaunchGang, ResizeGang
 from swell.model.event import (
+    AnyEvent,
     DrainRequested,
+    GangEnded,
     GangStarted,
     GangSuspended,
     JobProfiled,
     JobSubmitted,
     NodeJoined,
     Opened,
+    Outcome,
 )
 from swell.model.job import Phase
-from swell.store.folder import StateFolder
+from swell.settings import Settings
+from swell.store.folder import LastOptions, StateFolder
 from swell.store.journal import SqlJournal
+
+
+def take(core: Core, journal: SqlJournal, *batches: Sequence[AnyEvent]) -> list[AnyCommand]:
+    """As the daemon does; returns what was commanded."""
+    told: list[AnyCommand] = []
+    for batch in batches:
+        journal.append(batch)
+        commands = core.handle(batch)
+        journal.note_commands(journal.last_seq, digest(commands))
+        told += commands
+    return told
+
+
+def two_jobs(core: Core, journal: SqlJournal, **changes: int) -> None:
+    """`a` (pid 7) and `b` (pid 8) have a device each from second 3 on."""
+    arrivals = [JobSubmitted(at_s=1.0, job_id=name, spec=spec(name, **changes)) for name in "ab"]
+    trials = [JobProfiled(at_s=2.0, job_id=name, profile=PROFILE) for name in "ab"]
+    commands = take(core, journal, [Opened(at_s=1.0)], [NodeJoined(at_s=1.0, node=NODE)], arrivals, trials)
+    assert {command.job_id for command in commands if isinstance(command, LaunchGang)} == {"a", "b"}
+    pids = {"a": 7, "b": 8}
+    started = [GangStarted(at_s=3.0, job_id=name, generation=1, steps=0, pids=(pids[name],)) for name in pids]
+    take(core, journal, started)
 
 
 @pytest.mark.parametrize("is_folded", [False, True])
 def test_who_was_not_suspended_is_in_the_journal(tmp_path: Path, is_folded: bool) -> None:
-    folder = StateFolder(tmp_path)
-    core, journal = new_core(), SqlJournal(folder.journal)
-    arrivals = [JobSubmitted(at_s=1.0, job_id=name, spec=spec(name, max_workers=1)) for name in "ab"]
-    trials = [JobProfiled(at_s=2.0, job_id=name, profile=PROFILE) for name in "ab"]
-    commands = []
-    for batch in ([Opened(at_s=1.0), NodeJoined(at_s=1.0, node=NODE)], arrivals, trials):
-        journal.append(batch)
-        commands += core.handle(batch)
-    assert {command.job_id for command in commands if isinstance(command, LaunchGang)} == {"a", "b"}
-    started = [
-        GangStarted(at_s=3.0, job_id=name, generation=1, steps=0, pids=(pid,))
-        for name, pid in (("a", 7), ("b", 8))
-    ]
+    core, journal = new_core(), SqlJournal(StateFolder(tmp_path).journal)
+    two_jobs(core, journal, max_workers=1)
     suspended = [GangSuspended(at_s=5.0, job_id="b", generation=1, steps=3)]
-    for batch in (started, [DrainRequested(at_s=4.0)], suspended):
-        journal.append(batch)
-        core.handle(batch)
+    take(core, journal, [DrainRequested(at_s=4.0)], suspended)
     if is_folded:
         journal.fold(core.save(), (), ())
     journal.close()
@@ -52,4 +68,55 @@ def test_who_was_not_suspended_is_in_the_journal(tmp_path: Path, is_folded: bool
         ("b", False, ()),
     ]
     assert jobs[1].phase is Phase.QUEUED
-    assert replay_journal(tmp_path).num_batches == (0 if is_folded else 6)
+    assert replay_journal(tmp_path).num_batches == (0 if is_folded else 7)
+
+
+RESTLESS = Settings(min_hold_s=0.0)
+
+
+@pytest.fixture
+def restless(tmp_path: Path) -> tuple[StateFolder, Core]:
+    """A journal that leads elsewhere under default settings, and the head that handled it."""
+    folder = StateFolder(tmp_path)
+    folder.write_options(
+        LastOptions(devices="cpu:2", policy="elasticflow", preload=(), settings=RESTLESS.changed)
+    )
+    core, journal = new_core(settings=RESTLESS), SqlJournal(folder.journal)
+    two_jobs(core, journal, max_workers=2)
+    ended = GangEnded(at_s=3.5, job_id="b", generation=1, outcome=Outcome.SUCCEEDED, steps=100, message="")
+    commands = take(core, journal, [ended])
+    assert [type(command) for command in commands].count(ResizeGang) == 1, "after half a second"
+    journal.close()
+    return folder, core
+
+
+def test_a_journal_is_replayed_under_its_own_settings(restless: tuple[StateFolder, Core]) -> None:
+    folder, _ = restless
+    assert replay_journal(folder.path).is_equal
+    folder.options.unlink()
+    assert not replay_journal(folder.path).is_equal, "the settings made the difference"
+
+
+def test_other_settings_begin_with_what_came_of_the_last(restless: tuple[StateFolder, Core]) -> None:
+    folder, core = restless
+    journal = SqlJournal(folder.journal)
+    _fold_under_last_settings(folder, journal, RESTLESS)
+    assert len(list(journal.history().entries)) == 6, "nothing changed"
+    _fold_under_last_settings(folder, journal, Settings())
+    history = journal.history()
+    assert list(history.entries) == []
+    found = new_core()
+    assert history.state is not None
+    found.load(history.state)
+    assert [(view.id, view.generation, view.devices) for view in found.views()] == [
+        (view.id, view.generation, view.devices) for view in core.views() if not view.phase.is_end
+    ]
+    assert [view.id for view in journal.archived_jobs()] == ["b"]
+    journal.close()
+
+
+def test_a_new_folder_has_nothing_to_fold(tmp_path: Path) -> None:
+    journal = SqlJournal(StateFolder(tmp_path).journal)
+    _fold_under_last_settings(StateFolder(tmp_path), journal, RESTLESS)
+    assert (journal.last_seq, journal.history().state) == (0, None)
+    journal.close()

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from swell.core.core import Core, CoreSettings
+from swell.core.core import Core
 from swell.core.planner import Planner
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
+from swell.live.board import Board
 from swell.live.platform import Platform, Site
 from swell.live.recovery import Entry, Replay, compare, replay
 from swell.model.view import JobView
 from swell.placement.buddy import BuddyPlacer
 from swell.policies.registry import POLICIES, new_policy
+from swell.settings import InvalidSetting, Settings, make_settings
+from swell.store.errors import StateError
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock
@@ -33,13 +36,14 @@ class PlatformOptions:
     devices: str = "auto"
     policy: str = "elasticflow"
     preload: tuple[str, ...] = ()  #: modules that workers find imported, beside torch
+    settings: Settings = field(default_factory=Settings)
 
 
-def new_core(policy: str = "elasticflow") -> Core:
+def new_core(policy: str = "elasticflow", settings: Settings | None = None) -> Core:
     """A head that knows nothing yet. Raises UnknownPolicy."""
     policies = {name: new_policy(name) for name in POLICIES}
     planner = Planner(new_policy(policy), BuddyPlacer(), policies)
-    return Core(planner, FittedBelief(), CoreSettings())
+    return Core(planner, FittedBelief(), (settings or Settings()).core)
 
 
 @contextmanager
@@ -53,16 +57,17 @@ def open_platform(options: PlatformOptions) -> Iterator[Platform]:
         UnknownPolicy, ValueError: the options name nothing that there is.
     """
     nodes = parse_devices(options.devices)
-    core = new_core(options.policy)
+    core = new_core(options.policy, options.settings)
     folder = StateFolder(options.state_dir)
     folder.create()
     lock = StateLock(folder.lock)
     lock.acquire(LOCK_WAIT_S)
     with lock:
         journal = SqlJournal(folder.journal)
-        executor = LocalExecutor(folder.path, nodes, options.preload)
+        executor = LocalExecutor(folder.path, nodes, options.preload, options.settings.conduct)
         site = Site(jobs_dir=folder.jobs, policy=options.policy, nodes=[node.node for node in nodes])
         try:
+            _fold_under_last_settings(folder, journal, options.settings)
             platform = Platform(site, core, journal, executor)
             platform.recover(journal.history())
             yield platform
@@ -70,6 +75,29 @@ def open_platform(options: PlatformOptions) -> Iterator[Platform]:
         finally:
             executor.close()
             journal.close()
+
+
+def _fold_under_last_settings(folder: StateFolder, journal: SqlJournal, settings: Settings) -> None:
+    """Handled again under other settings, a journal leads elsewhere: what came of it is kept instead."""
+    last = _last_settings(folder)
+    if last.core == settings.core or journal.last_seq == 0:
+        return
+    history, core, board = journal.history(), new_core(settings=last), Board()
+    if history.state is not None:
+        core.load(history.state)
+    for _ in replay(core, history.entries):
+        board.post(core)
+    ended, stories = board.drain()
+    journal.fold(core.save(), ended, stories)
+
+
+def _last_settings(folder: StateFolder) -> Settings:
+    """Those under which the journal's batches were handled."""
+    try:
+        options = folder.read_options()
+        return Settings() if options is None else make_settings(options.settings)
+    except (StateError, InvalidSetting):
+        return Settings()  # as `swell up` takes them to be
 
 
 def replay_journal(state_dir: Path) -> Replay:
@@ -99,10 +127,11 @@ def unended_jobs(state_dir: Path) -> list[JobView]:
 @contextmanager
 def _journalled(state_dir: Path) -> Iterator[tuple[Core, Iterable[Entry]]]:
     """A head as of the journal's last fold, and the batches since."""
-    journal = SqlJournal(StateFolder(state_dir).journal)
+    folder = StateFolder(state_dir)
+    journal = SqlJournal(folder.journal)
     try:
         history = journal.history()
-        core = new_core()
+        core = new_core(settings=_last_settings(folder))
         if history.state is not None:
             core.load(history.state)
         yield core, history.entries

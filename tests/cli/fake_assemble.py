@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.api.fake_control import FakeControl
@@ -16,6 +16,7 @@ from swell.live.recovery import Replay
 from swell.model.job import Phase
 from swell.model.view import JobView
 from swell.policies.registry import POLICIES, UnknownPolicy
+from swell.settings import Settings
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock
@@ -27,6 +28,7 @@ class PlatformOptions:
     devices: str = "auto"
     policy: str = "elasticflow"
     preload: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=Settings)
 
 
 class FakePlatform(FakeControl):

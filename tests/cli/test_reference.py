@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from swell.api.job_file import load
+from swell.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
 spec = importlib.util.spec_from_file_location("make_reference", DOCS / "make_reference.py")
@@ -26,6 +27,7 @@ def test_the_reference_says_what_the_program_does(name: str) -> None:
 def test_every_command_and_field_is_there() -> None:
     assert make_reference.cli_page().count("\n## swell ") == 11
     assert make_reference.job_file_page().count("\n| `") == 17
+    assert make_reference.settings_page().count("\n| `") == len(Settings.__struct_fields__)
 
 
 def test_the_example_is_a_job(tmp_path: Path) -> None:

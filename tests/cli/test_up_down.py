@@ -22,6 +22,7 @@ from swell.cli import down, main
 from swell.executors.local import launch
 from swell.executors.local.launch import AgentSettings, await_address, start_agent
 from swell.executors.local.protocol import Address
+from swell.settings import Settings
 from swell.store.folder import LastOptions, StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock
@@ -101,6 +102,70 @@ def test_up_remembers_how_it_was_started(state: Path) -> None:
     third = up_and_down(state, "--preload", "")
     assert "\nas last time: --devices paced:8@200, --policy fifo\n" in third
     assert remembered() == LastOptions(devices="paced:8@200", policy="fifo", preload=())
+
+
+def test_settings_are_remembered_one_by_one(state: Path) -> None:
+    def remembered() -> dict[str, float]:
+        options = StateFolder(state).read_options()
+        assert options is not None
+        return options.settings
+
+    first = up_and_down(state, *PACED, "--set", "ready_s=300", "--set", "keep_checkpoints=3")
+    assert "as last time" not in first
+    second = up_and_down(state, "--set", "min_hold_s=2.5")
+    told = "as last time: --devices paced:8@200, --set ready_s=300, --set keep_checkpoints=3"
+    assert f"\n{told}\n" in second
+    assert remembered() == {"ready_s": 300, "keep_checkpoints": 3, "min_hold_s": 2.5}
+    up_and_down(state, "--set", f"ready_s={Settings().ready_s:g}")
+    assert remembered() == {"keep_checkpoints": 3, "min_hold_s": 2.5}
+    assert "\nas last time: --devices paced:8@200\n" in up_and_down(state, "--set", "", "--set", "stop_s=9")
+    assert remembered() == {"stop_s": 9}
+
+
+def test_options_from_before_there_were_settings_can_be_read(state: Path) -> None:
+    folder = StateFolder(state)
+    folder.create()
+    folder.options.write_text('{"devices": "paced:8@200", "policy": "fifo", "preload": []}')
+    assert folder.read_options() == LastOptions(devices="paced:8@200", policy="fifo", preload=())
+
+
+@pytest.mark.parametrize(
+    ("setting", "part"),
+    [
+        ("redy_s=3", "no setting has the name 'redy_s'; there are min_hold_s, report_plan_s, ready_s, "),
+        ("ready_s=0.5", "ready_s=0.5 is not between 1 and 86400"),
+        ("ready_s=nan", "ready_s=nan is not between"),
+        ("ready_s", "'ready_s' is not NAME=VALUE; write it as ready_s=300"),
+        ("ready_s=soon", "'soon' is not a number"),
+        ("keep_checkpoints=1.5", "'1.5' is not a whole number"),
+        ("heartbeat_s=20", "silence_s=60 is too short for heartbeat_s=20"),
+    ],
+)
+@pytest.mark.parametrize("how", [(), ("--foreground",)])
+def test_settings_that_cannot_be(
+    state: Path, capsys: pytest.CaptureFixture[str], setting: str, part: str, how: tuple[str, ...]
+) -> None:
+    assert main.run(["up", "--state", str(state), *PACED, "--set", setting, *how]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("swell: --set: ")
+    assert part in err
+    assert not state.exists()
+
+
+@pytest.mark.parametrize("settings", [{"ready_s": 0.5}, {"of_old_s": 3}])
+def test_remembered_settings_that_cannot_be_are_said_to_be_so(
+    state: Path, capsys: pytest.CaptureFixture[str], settings: dict[str, float]
+) -> None:
+    folder = StateFolder(state)
+    folder.create()
+    folder.log.touch()
+    folder.write_options(
+        LastOptions(devices="paced:8@200", policy="fifo", preload=(), settings={"stop_s": 9} | settings)
+    )
+    assert main.run(["up", "--state", str(state)]) == 1
+    ((name, value),) = settings.items()
+    assert f"(--set {name}={value:g} is from the last `swell up`; say it anew)" in capsys.readouterr().err
 
 
 def test_options_that_cannot_be_read_are_the_defaults(state: Path) -> None:

@@ -54,7 +54,12 @@ def _opened(options: PlatformOptions) -> Iterator[Platform]:
 
 
 def _to_remember(options: PlatformOptions) -> LastOptions:
-    return LastOptions(devices=options.devices, policy=options.policy, preload=options.preload)
+    return LastOptions(
+        devices=options.devices,
+        policy=options.policy,
+        preload=options.preload,
+        settings=options.settings.changed,
+    )
 
 
 def _stop_on_signals(platform: Platform) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from swell.api.errors import InvalidOption
+from swell.settings import InvalidSetting, Settings, make_settings, parse_setting, spell
 from swell.store.errors import StateError
 from swell.store.folder import LastOptions, StateFolder
 
@@ -26,7 +27,15 @@ class Choice:
         """All of them, for a command line that is to remember nothing."""
         modules = self.options.preload or ("",)
         preload = [word for module in modules for word in ("--preload", module)]
-        return ["--devices", self.options.devices, "--policy", self.options.policy, *preload]
+        settings = [word for said in ("", *_spelled(self.options)) for word in ("--set", said)]
+        return ["--devices", self.options.devices, "--policy", self.options.policy, *preload, *settings]
+
+    def settings(self) -> Settings:
+        """Raises InvalidOption: they were remembered from another version, or do not fit together."""
+        try:
+            return make_settings(self.options.settings)
+        except InvalidSetting as error:
+            raise InvalidOption(f"--set: {error}") from error
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -34,7 +43,7 @@ class Choice:
         try:
             yield
         except InvalidOption as error:
-            guilty = [said for said in self.remembered if said.split(" ", 1)[1] in str(error)]
+            guilty = [said for said in self.remembered if _is_about(str(error), said.split(" ", 1)[1])]
             if not guilty:
                 raise
             raise InvalidOption(
@@ -42,16 +51,31 @@ class Choice:
             ) from error
 
 
+def _is_about(error: str, value: str) -> bool:
+    name, sign, _ = value.partition("=")
+    return value in error or (bool(sign) and repr(name) in error)  # a setting's name that there is none of
+
+
 def choose(
-    folder: StateFolder, devices: str | None, policy: str | None, preload: Sequence[str] | None
+    folder: StateFolder,
+    devices: str | None,
+    policy: str | None,
+    preload: Sequence[str] | None,
+    settings: Sequence[str] | None,
 ) -> Choice:
-    """None: was not given."""
-    is_complete = not (devices is None or policy is None or preload is None)
+    """None: was not given. An empty setting forgets those of last time.
+
+    Raises:
+        InvalidOption: a setting is none.
+    """
+    settings, chosen = settings or (), _chosen(settings or ())
+    is_complete = not (devices is None or policy is None or preload is None) and "" in settings
     last = DEFAULTS if is_complete else _last(folder)
     options = LastOptions(
         devices=last.devices if devices is None else devices,
         policy=last.policy if policy is None else policy,
         preload=last.preload if preload is None else tuple(module for module in preload if module),
+        settings=chosen if "" in settings else {**last.settings, **chosen},
     )
     remembered = []
     if devices is None and last.devices != DEFAULTS.devices:
@@ -60,7 +84,19 @@ def choose(
         remembered.append(f"--policy {last.policy}")
     if preload is None:
         remembered += [f"--preload {module}" for module in last.preload]
+    remembered += [f"--set {said}" for said in _spelled(options) if said.split("=")[0] not in chosen]
     return Choice(options, tuple(remembered))
+
+
+def _chosen(settings: Sequence[str]) -> dict[str, int | float]:
+    try:
+        return dict(parse_setting(text) for text in settings if text)
+    except InvalidSetting as error:
+        raise InvalidOption(f"--set: {error}") from error
+
+
+def _spelled(options: LastOptions) -> list[str]:
+    return [f"{name}={spell(value)}" for name, value in options.settings.items()]
 
 
 def _last(folder: StateFolder) -> LastOptions:

@@ -10,6 +10,7 @@ from swell.cli.options import State
 
 if TYPE_CHECKING:
     from swell.cli.remembered import Choice
+    from swell.settings import Settings
     from swell.store.folder import LastOptions, StateFolder
 
 
@@ -38,6 +39,15 @@ def up(
             help="Import this for all workers beforehand; may be repeated. Default: as last time; '': none.",
         ),
     ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Change a setting, as ready_s=300 (all: docs/reference/settings.md); may be repeated. "
+            "Others are as last time; '': as by default.",
+        ),
+    ] = None,
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Stay, and end with Ctrl-C, instead of going on unseen.")
     ] = False,
@@ -47,10 +57,11 @@ def up(
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
-    choice = choose(folder, devices, policy, preload)
+    choice = choose(folder, devices, policy, preload, set_)
     with choice.explained():
+        settings = choice.settings()
         if foreground:
-            _serve(folder, choice.options, port)
+            _serve(folder, choice.options, settings, port)
         else:
             _start(folder, choice, port)
 
@@ -68,11 +79,15 @@ def _start(folder: StateFolder, choice: Choice, port: int) -> None:
         print(f"state {folder.path}, pid {client.endpoint.pid}, {client.endpoint.url}")
 
 
-def _serve(folder: StateFolder, options: LastOptions, port: int) -> None:
+def _serve(folder: StateFolder, options: LastOptions, settings: Settings, port: int) -> None:
     from swell.api.daemon import serve
     from swell.assemble import PlatformOptions
 
     made_of = PlatformOptions(
-        state_dir=folder.path, devices=options.devices, policy=options.policy, preload=options.preload
+        state_dir=folder.path,
+        devices=options.devices,
+        policy=options.policy,
+        preload=options.preload,
+        settings=settings,
     )
     serve(made_of, port)

@@ -31,6 +31,7 @@ class LastOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     devices: str
     policy: str
     preload: tuple[str, ...]
+    settings: dict[str, int | float] = {}  #: those that are not as by default
 
 
 class StateFolder:

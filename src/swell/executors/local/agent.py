@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from swell.executors.local.conduct import Conduct
 from swell.executors.local.crew import Crew, CrewOptions
 from swell.executors.local.protocol import Address
 
@@ -99,11 +100,17 @@ def main() -> None:
     parser.add_argument("--state", type=Path, required=True, help="state folder")
     parser.add_argument("--preload", action="append", default=[], help="a module that workers find imported")
     parser.add_argument("--call", default=DEFAULT_CALL, help="what a worker runs, with entry and arguments")
+    parser.add_argument("--conduct", default="{}", help="JSON: time limits and habits of workers")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     state_dir = arguments.state.resolve()
     state_dir.mkdir(parents=True, exist_ok=True)
-    options = CrewOptions(state_dir=state_dir, preload=tuple(arguments.preload), call=arguments.call)
+    options = CrewOptions(
+        state_dir=state_dir,
+        preload=tuple(arguments.preload),
+        call=arguments.call,
+        conduct=msgspec.json.decode(arguments.conduct, type=Conduct),
+    )
     try:
         lock_fd = hold_lock(state_dir)
     except AgentRunning as error:

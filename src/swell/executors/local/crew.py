@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from swell.executors.local.conduct import Conduct
 from swell.executors.local.devices import DeviceBinding
 from swell.executors.local.effects import Choreography, Effect, GangCommand, Kill, Report, Send, Spawn
 from swell.executors.local.gang import Gang
@@ -26,7 +27,6 @@ from swell.executors.local.lines import LineLink
 from swell.executors.local.logs import WORKER, job_folder, next_number, read_tail
 from swell.executors.local.nursery import Callbacks, Nursery
 from swell.executors.local.outbox import Outbox
-from swell.executors.local.patience import Patience
 from swell.executors.local.protocol import (
     Acknowledge,
     Attach,
@@ -70,7 +70,7 @@ class CrewOptions:
     state_dir: Path
     preload: tuple[str, ...]
     call: str  #: `package.module:function` that a worker runs, with entry and arguments
-    patience: Patience = field(default_factory=Patience)
+    conduct: Conduct = field(default_factory=Conduct)
 
 
 class Crew:
@@ -91,7 +91,7 @@ class Crew:
         self._session, self._num_performed = "", 0
         callbacks = Callbacks(self._worker_forked, self._worker_exited)
         self._nursery = Nursery(options.preload, options.state_dir / "zygote.log", lock_fd, callbacks)
-        self._trials = Trials(options.state_dir, self)
+        self._trials = Trials(options.state_dir, self, options.conduct)
 
     # ------------------------------------------------------------ life
     async def listen(self) -> int:
@@ -242,14 +242,15 @@ class Crew:
         except OSError as error:
             self.report(self._not_launched(command, Outcome.LOST, str(error)))
             return
-        checkpoints = str(folder / "checkpoints")
-        stage = Stage(command.job_id, command.spec, command.total_steps, checkpoints, self.bindings)
-        patience = self._options.patience
+        checkpoints, conduct = str(folder / "checkpoints"), self._options.conduct
+        stage = Stage(
+            command.job_id, command.spec, command.total_steps, checkpoints, self.bindings, conduct.habits
+        )
         gang: Choreography
         if command.spec.elasticity is Elasticity.RESTART:
-            gang = RestartGang(stage, first, _find_port, patience)
+            gang = RestartGang(stage, first, _find_port, conduct.patience)
         else:
-            gang = Gang(stage, first, is_stopped, self._saved_steps.get(command.job_id, 0), patience)
+            gang = Gang(stage, first, is_stopped, self._saved_steps.get(command.job_id, 0), conduct.patience)
         self._gangs.pop(command.job_id, None)
         self._gangs[command.job_id] = gang
         run = Run(command.job_id, command.job_id, command.spec, gang, folder, self.bindings)

@@ -8,9 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import psutil
 
 from swell.executors.local.agent import (
@@ -21,6 +22,7 @@ from swell.executors.local.agent import (
     read_address,
     try_lock,
 )
+from swell.executors.local.conduct import Conduct
 from swell.executors.local.logs import read_tail
 from swell.executors.local.protocol import Address
 
@@ -43,6 +45,7 @@ class AgentSettings:
     state_dir: Path
     preload: Sequence[str] = DEFAULT_PRELOAD
     call: str = DEFAULT_CALL
+    conduct: Conduct = field(default_factory=Conduct)
 
 
 def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
@@ -56,6 +59,8 @@ def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
         str(settings.state_dir),
         "--call",
         settings.call,
+        "--conduct",
+        msgspec.json.encode(settings.conduct).decode(),
     ]
     for module in settings.preload:
         command += ["--preload", module]

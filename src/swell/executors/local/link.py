@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.local.agent import DEFAULT_CALL, DEFAULT_PRELOAD
+from swell.executors.local.conduct import Conduct
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.launch import (
     AgentError,
@@ -59,13 +60,17 @@ class LocalExecutor:
         state_dir: Path,
         nodes: Sequence[LocalNode],
         preload: Sequence[str] = (),
+        conduct: Conduct | None = None,
         *,
         base_preload: Sequence[str] = DEFAULT_PRELOAD,
         call: str = DEFAULT_CALL,
     ) -> None:
-        """`preload`: modules that workers find imported, beside torch. Both only matter to a new agent."""
+        """`preload`: modules that workers find imported, beside torch. All but `nodes` is for a new agent."""
         self._settings = AgentSettings(
-            state_dir=state_dir.resolve(), preload=(*base_preload, *preload), call=call
+            state_dir=state_dir.resolve(),
+            preload=(*base_preload, *preload),
+            call=call,
+            conduct=conduct or Conduct(),
         )
         self._bindings = {name: binding for node in nodes for name, binding in node.bindings.items()}
         self._session = secrets.token_hex(8)

@@ -22,8 +22,6 @@ from swell.model.job import Profile
 from swell.wire import messages
 
 CALIBRATE_ENTRY = "swell.train.calibrate:main"
-#: A trial run of the script, and each calibration, take no longer.
-LIMIT_S = 120.0
 #: A worker of a calibration may die of somebody else's trouble: try again so often.
 MAX_TRIES = 3
 
@@ -51,8 +49,10 @@ class Trial:
         first_worker: int,
         pool: Sequence[str],
         table: dict[int, dict[int, float]],
+        limit_s: float,
     ) -> None:
-        """`pool`: devices of the kind, the idlest first."""
+        """`pool`: devices of the kind, the idlest first; `limit_s`: for a run or a calibration."""
+        self._limit_s = limit_s
         self.table = table
         self.profile: Profile | None = None
         self.is_over = False
@@ -114,7 +114,7 @@ class Trial:
 
     def tick(self, now_s: float) -> list[Effect]:
         self._now_s = now_s
-        if self._part and now_s - self._part.since_s > LIMIT_S and not self._part.failure:
+        if self._part and now_s - self._part.since_s > self._limit_s and not self._part.failure:
             self._give_up(self._too_long(self._part))
         return self._drain()
 
@@ -206,7 +206,7 @@ class Trial:
         elif part.size is not None and self._num_tries < MAX_TRIES:
             self._start_next_part()
         else:
-            self._fail(part.failure or never_called(self._stage.spec.entry, LIMIT_S), part.size)
+            self._fail(part.failure or never_called(self._stage.spec.entry, self._limit_s), part.size)
 
     def _finish(self) -> None:
         assert self._measured is not None  # noqa: S101 - the part is measured
@@ -243,10 +243,11 @@ class Trial:
 
     def _too_long(self, part: Part) -> str:
         if part.size is not None or self._start_s is None:
-            return never_called(self._stage.spec.entry, LIMIT_S)
+            return never_called(self._stage.spec.entry, self._limit_s)
         return (
-            f"the trial run of {self._stage.spec.entry} took longer than {LIMIT_S:g} s; a step at the full "
-            "global batch must take seconds at most: raise the smallest number of workers, or lower the batch"
+            f"the trial run of {self._stage.spec.entry} took longer than {self._limit_s:g} s; a step at "
+            "the full global batch must take seconds at most: raise the smallest number of workers, or lower "
+            "the batch"
         )
 
     def _drain(self) -> list[Effect]:

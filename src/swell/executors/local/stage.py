@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 import msgspec
 
+from swell.executors.local.conduct import Habits
 from swell.executors.local.devices import DeviceBinding
 from swell.model.job import JobSpec
 from swell.wire.messages import Target, Welcome
@@ -22,6 +23,7 @@ class Stage:
     total_steps: int | None
     checkpoint_dir: str
     bindings: Mapping[str, DeviceBinding]
+    habits: Habits = field(default_factory=Habits)
 
     def welcome(
         self,
@@ -44,4 +46,5 @@ class Stage:
             target=None if target is None else Target(**msgspec.structs.asdict(target)),
             pace_per_s=sum(paces) if paces else None,
             local_batches=local_batches,
+            **asdict(self.habits),
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from swell.executors.local.conduct import Conduct
 from swell.executors.local.devices import DeviceBinding
 from swell.executors.local.effects import Effect
 from swell.executors.local.logs import TRIAL, job_folder, next_number
@@ -34,8 +35,9 @@ class Host(Protocol):
 class Trials:
     """A queue of `ProfileJob`s, and what earlier ones measured."""
 
-    def __init__(self, state_dir: Path, host: Host) -> None:
+    def __init__(self, state_dir: Path, host: Host, conduct: Conduct) -> None:
         self._state_dir = state_dir
+        self._conduct = conduct
         self._host = host
         self._cache = ProfileCache(state_dir / "profiles")
         self._queue: deque[ProfileJob] = deque()
@@ -92,9 +94,10 @@ class Trials:
 
     def _begin(self, command: ProfileJob, folder: Path, pool: list[str]) -> None:
         bindings = self._host.bindings
-        stage = Stage(command.job_id, command.spec, None, str(folder / "checkpoints"), bindings)
+        habits = self._conduct.habits
+        stage = Stage(command.job_id, command.spec, None, str(folder / "checkpoints"), bindings, habits)
         table = self._cache.table(command.device_kind)
-        trial = Trial(stage, command, next_number(folder, TRIAL), pool, table)
+        trial = Trial(stage, command, next_number(folder, TRIAL), pool, table, self._conduct.trial_s)
         run = Run(f"trial:{command.job_id}", command.job_id, command.spec, trial, folder, bindings, TRIAL)
         self._current = (command, trial, run)
         self._host.begin_run(run, trial.begin(self._host.now_s()))

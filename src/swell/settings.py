@@ -1,0 +1,162 @@
+"""What a user may change about a platform with `swell up --set NAME=VALUE`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Annotated, Any, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from swell.core.core import CoreSettings
+from swell.executors.local.conduct import Conduct, Habits
+from swell.executors.local.patience import Patience
+
+Number = int | float
+
+_CORE, _CONDUCT = CoreSettings(), Conduct()
+_PATIENCE, _HABITS = _CONDUCT.patience, _CONDUCT.habits
+
+HOUR_S = 3600.0
+DAY_S = 24 * HOUR_S
+
+#: A worker must not die of a sign of life that was late, or lost.
+HEARTBEATS_IN_SILENCE = 4
+
+
+class InvalidSetting(ValueError):
+    """No setting has this name, or the value is none that it may have; the text names the remedy."""
+
+
+def _seconds(least: float, most: float, meaning: str) -> Meta:
+    return Meta(ge=least, le=most, description=meaning)
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All of them; a field's unit is in its name. Raises InvalidSetting if two do not fit together."""
+
+    # ---- the head: counts from the next `swell up` on
+    min_hold_s: Annotated[
+        float, _seconds(0, HOUR_S, "A job keeps its size at least so long, promises apart.")
+    ] = _CORE.min_hold_s
+    report_plan_s: Annotated[
+        float, _seconds(0.1, HOUR_S, "Progress reports alone lead to a new plan at most so often.")
+    ] = _CORE.report_plan_s
+
+    # ---- the agent: counts from its start on
+    ready_s: Annotated[
+        float, _seconds(1, DAY_S, "From the start of a worker to its call of `swell.train.elastic`.")
+    ] = _PATIENCE.ready_s
+    silence_s: Annotated[
+        float, _seconds(1, DAY_S, "A worker without a sign of life for so long is killed.")
+    ] = _PATIENCE.silence_s
+    standstill_s: Annotated[
+        float, _seconds(0.5, DAY_S, "The same for a worker whose process was stopped, as by SIGSTOP.")
+    ] = _PATIENCE.standstill_s
+    notice_s: Annotated[
+        float, _seconds(1, DAY_S, "For the workers of a job to notice that one of them is gone.")
+    ] = _PATIENCE.notice_s
+    stop_s: Annotated[float, _seconds(0.1, HOUR_S, "From SIGTERM to SIGKILL for a worker.")] = (
+        _PATIENCE.stop_s
+    )
+    finish_s: Annotated[
+        float, _seconds(1, 7 * DAY_S, "For a script's last lines: evaluating, writing the final model.")
+    ] = _PATIENCE.finish_s
+    leave_s: Annotated[
+        float, _seconds(0.1, HOUR_S, "For the exit of a worker that has left its job, as it was told to.")
+    ] = _PATIENCE.leave_s
+    restart_s: Annotated[
+        float, _seconds(0.1, HOUR_S, "From SIGTERM to SIGKILL for a job with elasticity `restart`.")
+    ] = _PATIENCE.restart_s
+    trial_s: Annotated[
+        float, _seconds(1, DAY_S, "A trial run of a script, and each calibration, take no longer.")
+    ] = _CONDUCT.trial_s
+    checkpoint_interval_s: Annotated[
+        float, _seconds(1, DAY_S, "Between two checkpoints of a running job.")
+    ] = _HABITS.checkpoint_interval_s
+    keep_checkpoints: Annotated[
+        int, Meta(ge=1, le=1000, description="The newest so many checkpoints of a job are kept.")
+    ] = _HABITS.keep_checkpoints
+    heartbeat_s: Annotated[float, _seconds(0.05, 60, "Between two signs of life of a worker.")] = (
+        _HABITS.heartbeat_s
+    )
+
+    def __post_init__(self) -> None:
+        if self.silence_s < HEARTBEATS_IN_SILENCE * self.heartbeat_s:
+            raise InvalidSetting(
+                f"silence_s={spell(self.silence_s)} is too short for heartbeat_s={spell(self.heartbeat_s)}; "
+                f"it must be at least {HEARTBEATS_IN_SILENCE} times as long"
+            )
+
+    @property
+    def core(self) -> CoreSettings:
+        return CoreSettings(**self._of(CoreSettings))
+
+    @property
+    def conduct(self) -> Conduct:
+        return Conduct(Patience(**self._of(Patience)), Habits(**self._of(Habits)), self.trial_s)
+
+    def _of(self, kind: Any) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(kind)}
+
+    @property
+    def changed(self) -> dict[str, Number]:
+        """Those that are not as by default."""
+        return {
+            known.name: value
+            for known in msgspec.structs.fields(self)
+            if (value := getattr(self, known.name)) != known.default
+        }
+
+
+def parse_setting(text: str) -> tuple[str, Number]:
+    """`ready_s=300`. Raises InvalidSetting."""
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise InvalidSetting(f"{text!r} is not NAME=VALUE; write it as ready_s=300")
+    name = name.strip()
+    _check_name(name)
+    is_whole = get_type_hints(Settings)[name] is int
+    try:
+        number: Number = int(value) if is_whole else float(value)
+    except ValueError as error:
+        kind = "a whole number" if is_whole else "a number"
+        raise InvalidSetting(f"{text}: {value!r} is not {kind}") from error
+    _check_bounds(name, number)
+    return name, number
+
+
+def make_settings(values: Mapping[str, Number]) -> Settings:
+    """By default as far as not given. Raises InvalidSetting."""
+    for name, value in values.items():
+        _check_name(name)
+        _check_bounds(name, value)
+    return Settings(**values)  # type: ignore[arg-type]
+
+
+def bounds(name: str) -> Meta:
+    """What the setting means, and between which numbers it is."""
+    meta: Meta = get_type_hints(Settings, include_extras=True)[name].__metadata__[0]
+    return meta
+
+
+def spell(value: Number) -> str:
+    """The shortest text that is read as the same number."""
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def _check_name(name: str) -> None:
+    if name not in Settings.__struct_fields__:
+        raise InvalidSetting(
+            f"no setting has the name {name!r}; there are {', '.join(Settings.__struct_fields__)}"
+        )
+
+
+def _check_bounds(name: str, value: Number) -> None:
+    meta = bounds(name)
+    least, most = meta.ge or 0, meta.le or math.inf
+    if not least <= value <= most:  # which no NaN is
+        text = spell(value) if math.isfinite(value) else str(value)
+        raise InvalidSetting(f"{name}={text} is not between {spell(least)} and {spell(most)}")

@@ -1,0 +1,92 @@
+"""What may be set, and that it arrives."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.executors.puppets import make_stage
+
+from swell.core.core import CoreSettings
+from swell.executors.local import agent
+from swell.executors.local.conduct import Conduct, Habits
+from swell.executors.local.crew import CrewOptions
+from swell.executors.local.launch import AgentSettings, await_address, start_agent, stop_agent
+from swell.executors.local.patience import Patience
+from swell.settings import InvalidSetting, Settings, bounds, make_settings, parse_setting, spell
+
+KNOWN = msgspec.structs.fields(Settings)
+
+
+def test_by_default_nothing_is_changed() -> None:
+    settings = Settings()
+    assert (settings.core, settings.conduct) == (CoreSettings(), Conduct())
+    assert settings.changed == {}
+
+
+@pytest.mark.parametrize("kind", [CoreSettings, Patience, Habits])
+def test_every_constant_of_a_part_has_a_setting(kind: Any) -> None:
+    assert {field.name for field in fields(kind)} <= set(Settings.__struct_fields__)
+
+
+@pytest.mark.parametrize("field", KNOWN, ids=lambda field: field.name)
+def test_every_setting_arrives_where_it_counts(field: Any) -> None:
+    changed = make_settings({field.name: field.default * 2})
+    parts = asdict(changed.core) | asdict(changed.conduct.patience) | asdict(changed.conduct.habits)
+    assert (parts | {"trial_s": changed.conduct.trial_s})[field.name] == field.default * 2
+    assert changed.changed == {field.name: field.default * 2}
+    assert bounds(field.name).description
+
+
+@pytest.mark.parametrize("field", KNOWN, ids=lambda field: field.name)
+@given(data=st.data())
+def test_what_is_spelled_is_read_and_what_is_out_of_bounds_is_not(field: Any, data: st.DataObject) -> None:
+    meta, is_whole = bounds(field.name), isinstance(field.default, int)
+    inside: Any = (
+        st.integers(meta.ge, meta.le) if is_whole else st.floats(meta.ge, meta.le, allow_subnormal=False)
+    )
+    value = data.draw(inside)
+    assert parse_setting(f"{field.name}={spell(value)}") == (field.name, value)
+    for beyond in (meta.ge - 1, meta.le + 1):
+        with pytest.raises(InvalidSetting, match=f"between {spell(meta.ge)} and {spell(meta.le)}"):
+            parse_setting(f"{field.name}={spell(beyond)}")
+
+
+def test_a_worker_may_miss_a_sign_of_life() -> None:
+    make_settings({"silence_s": 4, "heartbeat_s": 1})
+    with pytest.raises(InvalidSetting, match=r"silence_s=3\.9 is too short for heartbeat_s=1;"):
+        make_settings({"silence_s": 3.9, "heartbeat_s": 1})
+
+
+def test_workers_are_welcomed_with_their_habits() -> None:
+    habits = make_settings(
+        {"checkpoint_interval_s": 9, "keep_checkpoints": 5, "heartbeat_s": 2}
+    ).conduct.habits
+    stage = replace(make_stage(), habits=habits)
+    welcome = stage.welcome((next(iter(stage.bindings)),))
+    assert (welcome.checkpoint_interval_s, welcome.keep_checkpoints, welcome.heartbeat_s) == (9, 5, 2)
+
+
+def test_an_agent_is_started_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conduct = make_settings({"ready_s": 300, "trial_s": 7, "keep_checkpoints": 5}).conduct
+    settings = AgentSettings(state_dir=tmp_path, preload=("json",), conduct=conduct)
+    process = start_agent(settings)
+    await_address(settings, process)
+    command = Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")[:-1]
+    assert stop_agent(tmp_path)
+    assert process.wait(10) == 0
+
+    taken: list[CrewOptions] = []
+
+    async def serve(options: CrewOptions, lock_fd: int) -> None:
+        taken.append(options)
+
+    monkeypatch.setattr(agent, "serve", serve)
+    monkeypatch.setattr("sys.argv", command[3:])
+    agent.main()
+    assert taken[0].conduct == conduct
