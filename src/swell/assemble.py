@@ -13,12 +13,12 @@ from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.live.board import Board
 from swell.live.platform import Platform, Site
-from swell.live.recovery import Entry, Replay, compare, replay
+from swell.live.recovery import Entry, Replay, ReplayError, compare, replay
 from swell.model.view import JobView
 from swell.placement.buddy import BuddyPlacer
 from swell.policies.registry import POLICIES, new_policy
 from swell.settings import InvalidSetting, Settings, make_settings
-from swell.store.errors import StateError
+from swell.store.errors import DamagedState, StateError
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock
@@ -69,7 +69,8 @@ def open_platform(options: PlatformOptions) -> Iterator[Platform]:
         try:
             _fold_under_last_settings(folder, journal, options.settings)
             platform = Platform(site, core, journal, executor)
-            platform.recover(journal.history())
+            with _told_as_damage():
+                platform.recover(journal.history())
             yield platform
             executor.shut_down()
         finally:
@@ -134,6 +135,15 @@ def _journalled(state_dir: Path) -> Iterator[tuple[Core, Iterable[Entry]]]:
         core = new_core(settings=_last_settings(folder))
         if history.state is not None:
             core.load(history.state)
-        yield core, history.entries
+        with _told_as_damage():
+            yield core, history.entries
     finally:
         journal.close()
+
+
+@contextmanager
+def _told_as_damage() -> Iterator[None]:
+    try:
+        yield
+    except ReplayError as error:
+        raise DamagedState(str(error)) from error

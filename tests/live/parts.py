@@ -170,9 +170,14 @@ def new_core() -> Core:
     return Core(Planner(OneDeviceEach(), FirstFree()), Linear(), CoreSettings())
 
 
-def new_platform(folder: Path, hands: Hands) -> tuple[Platform, SqlJournal]:
+def new_platform_unread(folder: Path, hands: Hands) -> tuple[Platform, SqlJournal]:
+    """It has yet to recover."""
     journal = SqlJournal(folder / "journal.db")
     site = Site(jobs_dir=folder / "jobs", policy="one", nodes=(NODE,))
-    platform = Platform(site, new_core(), journal, hands)
+    return Platform(site, new_core(), journal, hands), journal
+
+
+def new_platform(folder: Path, hands: Hands) -> tuple[Platform, SqlJournal]:
+    platform, journal = new_platform_unread(folder, hands)
     platform.recover(journal.history())
     return platform, journal

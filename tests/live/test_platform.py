@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from swell.live.platform import Platform
-from swell.live.recovery import compare, replay
+from swell.live.recovery import ReplayError, compare, replay
+from swell.model.cluster import Node
 from swell.model.errors import InvalidJob, UnknownJob
-from swell.model.event import Outcome
+from swell.model.event import NodeJoined, Outcome
 from swell.model.job import Elasticity, JobClass, Phase
 from swell.store.journal import SqlJournal
 
-from .parts import Hands, new_core, new_platform, spec
+from .parts import NODE, Hands, new_core, new_platform, new_platform_unread, spec
 
 PATIENCE_S = 20.0
 
@@ -173,3 +174,15 @@ def test_a_job_that_can_never_run_is_refused_before_it_is_one(
 def test_unknown_jobs_are_named(tmp_path: Path) -> None:
     with running(tmp_path, Hands()) as platform, pytest.raises(UnknownJob, match="'nobody'"):
         platform.cancel("nobody")
+
+
+def test_a_batch_that_cannot_be_handled_is_named_with_a_remedy(tmp_path: Path) -> None:
+    """A second node with the same devices is no event that a machine sends."""
+    journal = SqlJournal(tmp_path / "journal.db")
+    journal.append([NodeJoined(at_s=1.0, node=NODE)])
+    journal.append([NodeJoined(at_s=2.0, node=Node(name="other", kind="cpu", devices=NODE.devices))])
+    journal.close()
+    platform, journal = new_platform_unread(tmp_path, Hands())
+    with pytest.raises(ReplayError, match=r"batch 2 .* --state"):
+        platform.recover(journal.history())
+    journal.close()
