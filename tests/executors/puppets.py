@@ -165,7 +165,7 @@ class PuppetWorld:
         raise AssertionError(f"no end: {self.describe()}")
 
     def is_quiet(self) -> bool:
-        unfinished = ("booting",) if self.gang._is_waiting else ("booting", "meeting")
+        unfinished = ("booting",) if self.gang._setback.is_waiting else ("booting", "meeting")
         busy = any(
             p.status is not None or p.has_news or p.inbox or p.order or p.phase in unfinished
             for p in self.puppets.values()

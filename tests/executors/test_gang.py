@@ -336,6 +336,31 @@ def test_a_job_that_ends_during_its_resize_does_not_wait_for_the_joiners() -> No
     assert killed == [1]
 
 
+def test_at_the_end_nobody_waits_for_a_group_that_will_not_form_though_its_device_was_in_use_before() -> None:
+    made = running(2)
+    made.command(resize(2, 0))
+    made.command(resize(3, 0, 1))
+    while made.gang._round < 3:
+        for number in list(made.puppets):
+            made.advance(number)
+            made.hear(number)
+    assert ranks(made) == [0, 2]
+    # Worker 0 makes its last step before it has read the order of round 3.
+    effects = made.gang.said(0, m.Finished(steps=1000), made.now_s)
+    assert [effect.worker for effect in effects if isinstance(effect, Kill)] == [2]
+
+
+def test_at_the_end_a_group_that_formed_is_left_to_finish() -> None:
+    made = world(2)
+    while not made.gang._round:
+        for number in (0, 1):
+            made.advance(number)
+            made.hear(number)
+    for message in (m.Joined(generation=1, steps=0), m.Finished(steps=1000)):  # worker 1 is heard later
+        effects = made.gang.said(0, message, made.now_s)
+    assert not [effect for effect in effects if isinstance(effect, Kill)]
+
+
 def test_a_member_whose_last_step_broke_after_others_had_finished_it_is_not_waited_for() -> None:
     made = running(2)
     made.gang.said(0, m.Finished(steps=1000), made.now_s)

@@ -19,17 +19,11 @@ from functools import singledispatchmethod
 import msgspec
 
 from swell.executors.local.effects import Effect, Facts, GangCommand, Kill, Report, Send, Spawn
+from swell.executors.local.ending import Ending, early_end, left_behind, waiting
 from swell.executors.local.member import Member, Roster, Slot, State, best_source, by_rank, cut_slots, flatten
-from swell.executors.local.patience import (
-    Patience,
-    cut_off,
-    describe_exit,
-    ended_early,
-    is_fault_of_script,
-    overdue,
-    stands_still,
-)
+from swell.executors.local.patience import Patience, describe_exit, ended_early, is_fault_of_script, overdue
 from swell.executors.local.progress import Pacer
+from swell.executors.local.setback import MAX_FAILED_ROUNDS, Move, Setback
 from swell.executors.local.stage import Stage
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
 from swell.model.event import (
@@ -47,9 +41,6 @@ from swell.model.event import (
 )
 from swell.wire import messages
 
-#: A group that fails to form so often in a row, with all its members alive, never will.
-MAX_FAILED_ROUNDS = 3
-
 
 @dataclass(slots=True)
 class Change:
@@ -58,16 +49,6 @@ class Change:
     is_launch: bool
     failure: str = ""  #: why it is being undone
     lost: tuple[Slot, ...] = ()  #: settled slots that are gone although it failed
-
-
-@dataclass(slots=True)
-class Ending:
-    """All processes are to go, and why."""
-
-    outcome: Outcome
-    message: str
-    since_s: float
-    kill_at_s: float
 
 
 class Gang:
@@ -101,13 +82,8 @@ class Gang:
         self._settled_generation = 0
 
         self._round = 0
-        self._num_failed_rounds = 0
-        self._broken_since_s: float | None = None
-        self._setback = ""  #: what broke the group
-        self._has_lost = False  #: a member of the group is gone, so it cannot just form again
+        self._setback = Setback()
         self._has_spawned = False
-        self._is_waiting = False  #: survivors wait for the head's next word
-        self._is_excused = False  #: the head has spoken since the group broke
 
         self._is_suspending = False
         self._is_suspend_sent = False
@@ -160,12 +136,12 @@ class Gang:
             self._end_all(Outcome.STOPPED, "")
         else:  # it need not wait for the script's last lines
             self._terminate(self._roster.members.values())
-            self._ending.kill_at_s = min(self._ending.kill_at_s, self._now_s + self._patience.stop_s)
+            self._ending.hurry(self._now_s + self._patience.stop_s)
 
     @_obey.register
     def _(self, command: SuspendGang) -> None:
         self._is_suspending, self._is_suspend_sent = True, False
-        self._is_waiting, self._is_excused = False, self._is_waiting or self._is_excused
+        self._setback.note_word_of_head()
         if self._settled:
             self._change = None
             self._target = tuple(m.slot for m in self._roster.in_group() if m.state is not State.LEAVING)
@@ -175,7 +151,7 @@ class Gang:
     def _(self, command: LaunchGang | ResizeGang) -> None:
         self._change = Change(is_launch=isinstance(command, LaunchGang))
         self._is_suspending = self._is_suspend_sent = False
-        self._is_waiting, self._is_excused = False, self._is_waiting or self._is_excused
+        self._setback.note_word_of_head()
         kept = [member.slot for member in by_rank(self._roster) if member.state is not State.LEFT]
         try:
             self._target = cut_slots(command.devices, self._stage.spec.devices_per_worker, kept)
@@ -198,19 +174,12 @@ class Gang:
         if member is not None:
             member.is_at_fault |= is_fault_of_script(status) and status != 0
             if self._ending is not None:
-                self._note_end_of(member, status, log_tail)
+                self._ending.note_exit(member, status, log_tail)
             elif member.state in (State.STARTING, State.READY):
                 self._lose_joiner(member, status, log_tail)
             elif member.state not in (State.LEAVING, State.LEFT):
                 self._lose_member(member, status, log_tail)
         return self._act()
-
-    def _note_end_of(self, member: Member, status: int, log_tail: str) -> None:
-        assert self._ending is not None  # noqa: S101 - the caller's condition
-        if self._ending.outcome is Outcome.SUCCEEDED and status and not member.is_killed:
-            self._ending.message = describe_exit(member, status, log_tail)
-            if member.is_at_fault:
-                self._ending.outcome = Outcome.FAILED
 
     def _lose_joiner(self, member: Member, status: int, log_tail: str) -> None:
         if member.is_killed and not member.failure:
@@ -231,13 +200,8 @@ class Gang:
         elif member.is_at_fault and is_settled:
             self._end_all(Outcome.FAILED, describe_exit(member, status, log_tail))
         else:
-            why = describe_exit(member, status, log_tail)
-            self._break(why)
-            if not self._has_lost:
-                self._setback = (
-                    why  # what its peers said when their collective failed is no more than an echo
-                )
-            self._has_lost = True
+            self._void_suspend()
+            self._setback.note_death(describe_exit(member, status, log_tail), self._now_s)
 
     # ------------------------------------------------------------ what workers say
     def said(self, worker: int, message: messages.FromWorker, now_s: float) -> Sequence[Effect]:
@@ -286,9 +250,10 @@ class Gang:
             member.state, member.whole_round = State.BROKEN, None
             member.steps = message.steps
             if self._ending is None:
-                self._break(message.message)
+                self._void_suspend()
+                self._setback.note(message.message, self._now_s)
             else:
-                self._kill(self._left_behind())
+                self._kill(waiting(self._roster))
 
     @_hear.register
     def _(self, message: messages.Left, member: Member) -> None:
@@ -332,21 +297,17 @@ class Gang:
     # ------------------------------------------------------------ time
     def tick(self, now_s: float) -> Sequence[Effect]:
         self._now_s = now_s
-        members = list(self._roster.members.values())
         if self._ending is not None:
-            is_late = now_s >= self._ending.kill_at_s
-            still = [m for m in members if stands_still(m, now_s, self._patience, self._is_stopped)]
-            self._cut_off(members if is_late else still, self._ending)
+            late = self._ending.cut_off(self._roster, now_s, self._patience, self._is_stopped)
+            self._kill(late)
             return self._act()
-        for member in members:
+        for member in self._roster.members.values():
             verdict = overdue(member, self._stage.spec.entry, now_s, self._patience, self._is_stopped)
             if verdict is not None and not member.is_killed:
                 member.failure = member.failure or verdict.why
                 member.is_at_fault |= verdict.is_fault_of_script
                 self._kill([member])
-        broken_s = now_s if self._broken_since_s is None else self._broken_since_s
-        if now_s - broken_s > self._patience.notice_s and not self._is_waiting:
-            self._kill(self._unaware())
+        self._kill(self._setback.overdue(self._roster, now_s, self._patience.notice_s))
         return self._act()
 
     # ------------------------------------------------------------ towards the target
@@ -365,11 +326,11 @@ class Gang:
             self._conclude()
         if self._ending is not None or self._end is not None:
             return
-        if self._is_broken and not self._is_break_resolved():
+        if self._setback.is_open and not self._is_break_resolved():
             return
         self._drop_unwanted()
         self._spawn_missing()
-        if self._is_broken or not self._is_in_motion():
+        if self._setback.is_open or not self._is_in_motion():
             self._form_next_group()
 
     def _drop_unwanted(self) -> None:
@@ -395,25 +356,23 @@ class Gang:
     def _form_next_group(self) -> None:
         group = self._roster.next_group(self._target)
         slots = {member.slot for member in group}
-        is_formed = not self._is_broken and [member.number for member in group] == self._roster.group
+        is_formed = not self._setback.is_open and [member.number for member in group] == self._roster.group
         if is_formed and slots == set(self._target):
             if self._is_suspending:
                 self._suspend(group)
             elif len(group) == len(self._roster.members):
                 self._settle()
-        elif group and (self._is_broken or slots.issuperset(self._target)):
+        elif group and (self._setback.is_open or slots.issuperset(self._target)):
             self._regroup(group)
 
     def _regroup(self, group: list[Member]) -> None:
-        if self._is_broken and not self._has_lost:
-            self._num_failed_rounds += 1
-            if self._num_failed_rounds > MAX_FAILED_ROUNDS:
-                why = f"the group did not form {MAX_FAILED_ROUNDS} times in a row: {self._setback}"
-                self._end_all(Outcome.FAILED, why)
-                return
+        if self._setback.is_hopeless():
+            why = f"the group did not form {MAX_FAILED_ROUNDS} times in a row: {self._setback.why}"
+            self._end_all(Outcome.FAILED, why)
+            return
         self._round += 1
         source = best_source(group)
-        has_news = self._is_broken or not all(member.has_state for member in group)
+        has_news = self._setback.is_open or not all(member.has_state for member in group)
         chosen = {member.number for member in group}
         leavers = [m for m in self._roster.in_group() if m.number not in chosen and m.state is not State.LEFT]
         for rank, member in enumerate([*group, *leavers]):
@@ -430,13 +389,13 @@ class Gang:
             )
             self._effects.append(Send(member.number, order))
         self._roster.group = [member.number for member in group]
-        self._broken_since_s, self._has_lost, self._is_excused = None, False, False
+        self._setback.close()
 
     def _settle(self) -> None:
         """The group is what it should be: say so, if somebody waits for it."""
         change, self._change = self._change, None
         self._settled = self._target
-        self._num_failed_rounds = 0
+        self._setback.num_failed_rounds = 0
         if change is None:
             return
         if change.lost:
@@ -455,30 +414,33 @@ class Gang:
             self._effects += [Send(member.number, order) for member in group]
 
     # ------------------------------------------------------------ after a break
-    def _break(self, why: str) -> None:
-        if self._broken_since_s is None:
-            self._broken_since_s, self._setback = self._now_s, why
-            self._is_suspend_sent = False
-
-    def _unaware(self) -> list[Member]:
-        """Members that still take the group for whole: their collective has yet to fail."""
-        return [member for member in self._roster.in_group() if member.state is State.TRAINING]
+    def _void_suspend(self) -> None:
+        """An order that is out is void with the group that it was given to."""
+        self._is_suspend_sent &= self._setback.is_open
 
     def _is_break_resolved(self) -> bool:
         """Whether a new group may form; clears away, step by step, what stands in its way."""
-        if self._is_waiting:
-            if not any(member.state is State.LEFT for member in self._roster.members.values()):
+        match self._setback.next_move(self._roster, bool(self._settled), self._is_safe):
+            case Move.WAIT:
+                return False
+            case Move.TELL:
                 self._report_lost()  # more may be gone by now
-            return False
-        if self._has_lost and not self._settled:
-            self._end_all(Outcome.LOST, self._setback)
-            return False
-        if self._unaware():
-            return False
-        if self._is_suspending and self._is_saved and self._has_left:
-            self._kill(self._roster.members.values())  # all there was to save is saved
-            return False
-        return not self._settled or self._is_excused or self._is_cut_back()
+                return False
+            case Move.LOSE:
+                self._end_all(Outcome.LOST, self._setback.why)
+                return False
+            case Move.PART:
+                self._kill(self._roster.members.values())
+                return False
+            case Move.CUT_BACK:
+                return self._is_cut_back()
+            case Move.FORM:
+                return True
+
+    @property
+    def _is_safe(self) -> bool:
+        """Suspended, as far as the state goes: what is left to do is to be gone."""
+        return self._is_suspending and self._is_saved and self._has_left
 
     def _is_cut_back(self) -> bool:
         """Back to what the head believes the gang to be; what cannot be kept of it is reported."""
@@ -490,10 +452,10 @@ class Gang:
         if self._is_suspending:
             self._shrink_settled()
         elif self._report_lost():
-            self._change, self._is_waiting = None, True
+            self._change, self._setback.is_waiting = None, True
             return False
         elif self._change is not None:
-            self._change.failure = self._change.failure or self._setback
+            self._change.failure = self._change.failure or self._setback.why
         self._target = self._settled
         return True
 
@@ -501,26 +463,22 @@ class Gang:
         lost = self._shrink_settled()
         if lost:
             self._target = self._settled
-            self._reply(WorkersLost(**self._facts(), devices=flatten(lost), message=self._setback))
+            self._reply(WorkersLost(**self._facts(), devices=flatten(lost), message=self._setback.why))
         return bool(lost)
 
     def _shrink_settled(self) -> tuple[Slot, ...]:
         """Take out of `_settled`, and return, what nobody stands on any more."""
-        going = (State.LEFT,) if self._is_broken else (State.LEAVING, State.LEFT)
+        going = (State.LEFT,) if self._setback.is_open else (State.LEAVING, State.LEFT)
         alive = {m.slot for m in self._roster.members.values() if m.state not in going}
         lost = tuple(slot for slot in self._settled if slot not in alive)
         self._settled = tuple(slot for slot in self._settled if slot in alive)
         return lost
 
-    @property
-    def _is_broken(self) -> bool:
-        return self._broken_since_s is not None
-
     def _undo_change(self, why: str) -> None:
         """Go back to the settled gang; joiners are no longer wanted."""
         if self._change is not None and not self._change.failure:
             self._change.failure = why
-            self._change.lost = () if self._is_broken else self._shrink_settled()
+            self._change.lost = () if self._setback.is_open else self._shrink_settled()
             self._target = self._settled
 
     # ------------------------------------------------------------ the end
@@ -530,34 +488,12 @@ class Gang:
         if self._ending is None:
             if self._change is not None and self._change.is_launch and not self._settled:
                 self._settle()  # it was in the group, so all were
-            early = self._early_end(message)
+            early = early_end(self._stage, self.steps, message)
             self._ending = self._ending_as(Outcome.SUCCEEDED, early, self._patience.finish_s)
-            self._kill(self._left_behind())
+            self._kill(left_behind(self._roster, is_whole=member.whole_round == self._round))
         if message is not None and (self._final is None or is_leader):
             self._final = message
             self.steps = message.steps
-
-    def _left_behind(self) -> list[Member]:
-        """Who waits, at the end of the job, for a group to which nobody comes any more.
-
-        Joiners, and members for whom the very last step broke after others had finished it.
-        """
-        waiting = (State.STARTING, State.READY, State.BROKEN)
-        return [
-            member
-            for member in self._roster.members.values()
-            if member.state in waiting or not (member.has_state or member.slot in self._settled)
-        ]
-
-    def _early_end(self, message: messages.Finished | None) -> str:
-        """What its owner should know of a script that came to its end before its end condition."""
-        total, target = self._stage.total_steps, self._stage.spec.end.target
-        steps = self.steps if message is None else message.steps
-        may_have_met_target = message is not None and target is not None
-        if total is None or steps >= total or may_have_met_target:
-            return ""
-        about = "about " if message is None else ""
-        return f"the script ended by itself after {about}{steps} of {total} steps"
 
     def _note_progress(self, said: messages.Progress) -> None:
         report = StepsReported(
@@ -580,19 +516,11 @@ class Gang:
     def _ending_as(self, outcome: Outcome, message: str, grace_s: float) -> Ending:
         return Ending(outcome, message, self._now_s, self._now_s + grace_s)
 
-    def _cut_off(self, members: list[Member], ending: Ending) -> None:
-        """Their time is up; what a script that has succeeded still had to do is not done, and told so."""
-        late = [member for member in members if not member.is_killed]
-        if late and ending.outcome is Outcome.SUCCEEDED:
-            told = cut_off(self._now_s - ending.since_s)
-            ending.message = f"{ending.message}; {told}" if ending.message else told
-        self._kill(late)
-
     def _note_all_gone(self) -> None:
-        if self._is_suspending and self._is_saved and self._has_left:
+        if self._is_safe:
             self._close(GangSuspended(**self._facts(), steps=self.saved_steps))
         else:
-            self._ending = self._ending_as(Outcome.LOST, self._setback or "every worker is gone", 0.0)
+            self._ending = self._ending_as(Outcome.LOST, self._setback.why or "every worker is gone", 0.0)
 
     def _conclude(self) -> None:
         assert self._ending is not None  # noqa: S101 - the caller's condition
