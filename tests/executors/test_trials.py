@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 from tests.executors.listening import Listener
-from tests.executors.puppets import make_spec
+from tests.executors.puppets import make_spec, make_stage
 
+from swell.executors.local.effects import Report
 from swell.executors.local.link import LocalExecutor
+from swell.executors.local.profiling import Trial
 from swell.model.command import LaunchGang, ProfileJob
 from swell.model.event import GangEnded, JobProfiled, ProfilingFailed
 from swell.model.job import Elasticity
+from swell.wire.messages import Profiled
 
 MakeProfile = Callable[..., ProfileJob]
 
@@ -113,3 +116,16 @@ def test_a_script_that_cannot_be_tried_out_says_why(
     executor.perform(make_profile(job_id="../escape"))
     failed = listener.wait(ProfilingFailed, num=4)
     assert "cannot name a folder" in failed.message
+
+
+@pytest.mark.parametrize("compute_s", [{}, {0: 0.1}, {64: 0.1, 32: -0.1}])
+def test_a_trial_that_measured_nothing_that_makes_sense_has_failed(compute_s: dict[int, float]) -> None:
+    command = ProfileJob(job_id="digits-1", spec=make_spec(), sizes=(1,), device_kind="cpu")
+    trial = Trial(make_stage(), command, 0, ["node0/0"], {}, 60.0)
+    trial.begin(0.0)
+    said = Profiled(compute_s=compute_s, grad_bytes=4, state_bytes=8, samples_per_epoch=512)
+    trial.said(0, said, 1.0)
+    (told,) = trial.exited(0, 0, "", 2.0)
+    assert isinstance(told, Report)
+    assert isinstance(told.event, ProfilingFailed)
+    assert "left its loop before a step could be measured" in told.event.message

@@ -31,6 +31,17 @@ def test_a_trial_measures_each_batch_size_and_exits(
     assert len(agent.all_said(messages.Ready)) == 1  # so that the agent knows how long the start took
 
 
+def test_a_trial_of_a_script_that_leaves_its_loop_tells_of_the_steps_it_made(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    batches = (1, 2, 3, 4, 5, 8, 16, 32)  # 22 steps of each, at most
+    agent = start_agent(mode="profile", total_steps=None, local_batches=batches, pace_per_s=1000.0)
+    agent.start(0, CURVE, str(tmp_path / "result.json"), "3", "leave")  # after 90 steps
+    compute_s = agent.wait(0, messages.Profiled).compute_s
+    assert tuple(compute_s)[:5] == batches[:5]
+    assert all(size / 1000 <= step_s < size / 1000 + 0.5 for size, step_s in compute_s.items())
+
+
 def test_calibration_times_an_allreduce_by_bytes(start_agent: Callable[..., FakeAgent]) -> None:
     agent = start_agent(mode="calibrate")
     agent.start_ready([0, 1], "swell.train.calibrate:main")

@@ -79,9 +79,7 @@ class Profiling:
         self._timed.append(self._meter.step_s)
         if not self._is_measured():
             return
-        num_warm_ups = min(NUM_WARM_UPS, len(self._timed) - 1)
-        self._compute_s[self._sizes[self.edition]] = statistics.median(self._timed[num_warm_ups:])
-        self._timed = []
+        self._note_size()
         if self.edition + 1 == len(self._sizes):
             self._finish_trial()
         self.edition += 1
@@ -91,7 +89,14 @@ class Profiling:
 
     def finish(self) -> None:
         """The script left its loop before all was measured: what there is must do."""
+        if self._timed:
+            self._note_size()
         self._finish_trial()
+
+    def _note_size(self) -> None:
+        num_warm_ups = min(NUM_WARM_UPS, len(self._timed) - 1)
+        self._compute_s[self._sizes[self.edition]] = statistics.median(self._timed[num_warm_ups:])
+        self._timed = []
 
     def _is_measured(self) -> bool:
         """Enough steps, or enough time; slow steps need fewer warm-ups, for the first is all the slower."""

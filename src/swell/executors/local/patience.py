@@ -72,6 +72,13 @@ def ended_early(script: str) -> str:
     )
 
 
+def unmeasured(script: str) -> str:
+    return (
+        f"script {script} left its loop before a step could be measured in its trial run; let the job's end "
+        "condition end the loop"
+    )
+
+
 def cut_off(passed_s: float) -> str:
     return f"succeeded, but its last lines were cut off after {passed_s:.0f} s"
 

@@ -14,7 +14,7 @@ from functools import singledispatchmethod
 from swell.executors.local.allreduce import allreduce_s, sizes_to_measure
 from swell.executors.local.effects import Effect, Kill, Report, Send, Spawn
 from swell.executors.local.member import Member, State
-from swell.executors.local.patience import describe_exit, ended_early, never_called
+from swell.executors.local.patience import describe_exit, ended_early, never_called, unmeasured
 from swell.executors.local.stage import Stage
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, ProfilingFailed
@@ -165,6 +165,9 @@ class Trial:
 
     @_hear.register
     def _(self, message: messages.Profiled, member: Member, part: Part) -> None:
+        if not _is_sound(message.compute_s):
+            part.failure = unmeasured(self._stage.spec.entry)
+            return
         self._measured, part.is_measured = message, True
         if self._start_s is None:
             self._start_s = self._now_s - member.since_s
@@ -253,3 +256,8 @@ class Trial:
     def _drain(self) -> list[Effect]:
         effects, self._effects = self._effects, []
         return effects
+
+
+def _is_sound(compute_s: dict[int, float]) -> bool:
+    """Whether these are step times by batch: they come from a user's process, and the head relies on them."""
+    return bool(compute_s) and min(compute_s) >= 1 and min(compute_s.values()) >= 0
