@@ -183,6 +183,6 @@ def test_a_batch_that_cannot_be_handled_is_named_with_a_remedy(tmp_path: Path) -
     journal.append([NodeJoined(at_s=2.0, node=Node(name="other", kind="cpu", devices=NODE.devices))])
     journal.close()
     platform, journal = new_platform_unread(tmp_path, Hands())
-    with pytest.raises(ReplayError, match=r"batch 2 .* --state"):
+    with pytest.raises(ReplayError, match=r"batch 2 .*--state"):
         platform.recover(journal.history())
     journal.close()
