@@ -361,6 +361,19 @@ def test_at_the_end_a_group_that_formed_is_left_to_finish() -> None:
     assert not [effect for effect in effects if isinstance(effect, Kill)]
 
 
+def test_a_command_said_again_while_the_gang_ends_is_answered_by_the_end() -> None:
+    made = running(2)
+    made.gang.said(0, m.Finished(steps=1000), made.now_s)
+    made.kill(0, status=0)
+    made.hear(0)
+    made.events.clear()
+    made.command(LaunchGang(job_id=JOB, generation=1, devices=(), spec=make_spec(), total_steps=1000))
+    assert made.events == []
+    made.kill(1, status=0)
+    made.hear(1)
+    assert isinstance(last(made), GangEnded)
+
+
 def test_a_member_whose_last_step_broke_after_others_had_finished_it_is_not_waited_for() -> None:
     made = running(2)
     made.gang.said(0, m.Finished(steps=1000), made.now_s)

@@ -118,7 +118,7 @@ class Gang:
         elif command.generation < self.generation:
             pass  # superseded: the later one is, or will be, answered
         elif self._asked == (type(command), command.generation):
-            if self._answer is not None:
+            if self._answer is not None and self._ending is None:  # else the end is the answer, in a moment
                 self._report(msgspec.structs.replace(self._answer, at_s=now_s))
         else:
             self.generation = command.generation
