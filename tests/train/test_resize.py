@@ -127,7 +127,7 @@ def test_loading_ahead_survives_a_resize_and_ends_with_its_worker(
 def test_suspend_that_cannot_save_is_off(start_agent: Callable[..., FakeAgent], tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("no folder")
-    agent = start_agent(total_steps=200, pace_per_s=PACE_PER_S, checkpoint_dir=str(blocked / "checkpoints"))
+    agent = start_agent(total_steps=60, pace_per_s=PACE_PER_S, checkpoint_dir=str(blocked / "checkpoints"))
     agent.start_ready([0, 1], CURVE, str(tmp_path / "result.json"), "10")
     agent.join([0, 1], source=None)
     agent.wait_steps(0, 1)
