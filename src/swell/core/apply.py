@@ -291,6 +291,8 @@ def _(event: GangSuspended, state: HeadState, record: JobRecord) -> None:
 
 @_apply_to.register
 def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
+    # Of a gang that never trained nothing is known but what was known before.
+    steps = record.done_steps if record.is_forming else _truth(record, event.steps)
     _release(record, event.at_s)
     record.message = event.message or record.message
     if _has_lasted(record, event.at_s):
@@ -306,12 +308,12 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
         text = f"failed: its workers were lost {MAX_SETBACKS} times in a row without a finished step"
         state.end(record, Phase.FAILED, "failed", text)
     else:
+        record.done_steps = steps
         _requeue(state, record, event)
 
 
 def _requeue(state: HeadState, record: JobRecord, event: GangEnded) -> None:
     record.move(Phase.QUEUED)
-    record.done_steps = _truth(record, event.steps)
     cause = "was stopped"
     if event.outcome is Outcome.LOST:
         _back_off(record, state.now_s)
