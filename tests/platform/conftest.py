@@ -16,16 +16,20 @@ from swell.api.client import connect
 
 pytest.importorskip("torch")
 
+WORKERS = ("1:4", "2", "4")
+
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    """Its plane.py has been through its trial run."""
+    """Its plane.py has been through a trial run for each range of workers that most tests give it."""
     folder = tmp_path_factory.mktemp("platform")
     program = Program(folder / "state")
     with ExitStack() as ending:
         ending.callback(program, "down")
         program.up()
-        program.await_end(program.submit(folder, "--epochs", 1))
+        jobs = [program.submit(folder, "--steps", 8, "--workers", workers) for workers in WORKERS]
+        for job in jobs:
+            program.await_end(job)
         yield program
     assert program.processes() == set()
 

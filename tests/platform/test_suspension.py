@@ -24,7 +24,7 @@ def test_a_promise_displaces_a_job_that_continues_at_another_size(
     victim_dir, strict_dir, other_dir = (tmp_path / name for name in ("victim", "strict", "other"))
     for path in (victim_dir, strict_dir, other_dir):
         path.mkdir()
-    victim = swell.submit(victim_dir, "--epochs", EPOCHS, "--workers", "2:4")
+    victim = swell.submit(victim_dir, "--epochs", EPOCHS, "--workers", "1:4")
     swell.await_training(victim, 4, victim_dir)
     # Its latest start is less than the minimum hold away, so it starts at once.
     strict = swell.submit(strict_dir, "--steps", 60, "--workers", 4, "--deadline", "now+7s")
