@@ -171,7 +171,7 @@ class Platform:
         if job_sizes(spec, there).size == 0:
             raise InvalidJob(
                 f"job {spec.name!r} asks for {spec.min_workers} workers or more; gangs are powers of two, and "
-                f"no such size fits on {there} devices or has a sample of its batch for each worker: lower "
+                f"none so large fits on {there} devices with a sample of the batch for each worker: lower "
                 "its smallest number of workers or add nodes"
             )
         if spec.elasticity is Elasticity.RESTART and spec.job_class is JobClass.STRICT:
