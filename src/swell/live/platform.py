@@ -170,7 +170,7 @@ class Platform:
             )
         if job_sizes(spec, there).size == 0:
             raise InvalidJob(
-                f"job {spec.name!r} asks for {spec.min_workers} workers or more; gangs are powers of two, and "
+                f"job {spec.name!r} asks for {spec.min_workers} workers or more; gangs are powers of two and "
                 f"none so large fits on {there} devices with a sample of the batch for each worker: lower "
                 "its smallest number of workers or add nodes"
             )
