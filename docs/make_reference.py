@@ -53,8 +53,11 @@ def _command(name: str, command: Any) -> str:
     context = typer.Context(command, info_name=name)
     arguments = [param for param in command.params if param.param_type_name == "argument"]
     names = [argument.metavar or argument.name.upper() for argument in arguments]
+    shown = [
+        name if argument.required else f"[{name}]..." for name, argument in zip(names, arguments, strict=True)
+    ]
     records = [param.get_help_record(context) for param in command.params if param not in arguments]
-    usage = " ".join(("swell", name, *names, *(["[OPTIONS]"] if records else [])))
+    usage = " ".join(("swell", name, *shown, *(["[OPTIONS]"] if records else [])))
     lines = [f"## swell {name}", "", _text(command.help), "", f"    {usage}", ""]
     lines += [f"* `{name}`: {argument.help}" for name, argument in zip(names, arguments, strict=True)]
     lines += [

@@ -44,17 +44,21 @@ SCRIPTS = Path(swell.demo.__file__).parent
 
 def demo(
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write what came of it to this file, for programs.")
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write what came of it to this file, for programs."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("demo-out"),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the picture.")] = Path("demo-out"),
     devices: Annotated[
         str | None,
         typer.Option(
+            metavar="DEVICES",
             help="As for `swell up`. Default: the machine's GPUs if there are four or more, else "
-            f"{PACED_DEVICES}: devices that really train but take their time."
+            f"{PACED_DEVICES}: devices that really train but take their time.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of weights and of the order of samples.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Of weights and of the order of samples.")
+    ] = 0,
 ) -> None:
     """Train eight real jobs under deadlines on this machine, and show what became of each promise.
 

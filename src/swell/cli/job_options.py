@@ -9,7 +9,7 @@ import typer
 Words = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[FILE.yaml | -- ARGUMENT...]",
+        metavar="FILE.yaml | -- ARGUMENT",
         help="A job file; or, after --script or --entry, the arguments of the script.",
     ),
 ]

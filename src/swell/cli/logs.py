@@ -36,9 +36,10 @@ def logs(
     state: State = None,
     json: Json = False,
 ) -> None:
-    """Print what a job printed: its leader's lines, that is those of rank 0, whichever worker that was.
+    """Print what a job printed.
 
-    A job that has had no worker of its own yet shows its trial run. A failed one ends with how it failed.
+    That is its leader's lines: those of rank 0, whichever worker that was. A job that has had no worker of
+    its own yet shows its trial run. A failed one ends with how it failed.
     """
     from swell.api.client import connect
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+#: How help is asked for and laid out.
+HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 #: Options, --help too, are the demo's own.
 PASS_ALL = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
@@ -18,6 +20,11 @@ def demo_app() -> typer.Typer:
     """The demo as a program of its own."""
     from swell.cli.demo import demo as play
 
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app = typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings=HELP,
+    )
     app.command()(play)
     return app
