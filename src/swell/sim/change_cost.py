@@ -1,0 +1,133 @@
+"""What a change of a gang costs in a simulated world: models to choose from.
+
+The amounts of `changed` and `everyone` are those of ElasticFlow's simulator: 2 s, or 7 s on clusters
+of 256 devices and more, and 2 (log2 n + 1) s on top of it for n devices that the job has not had
+together before. Only *who pays* differs: whoever changes, or everybody whenever anything changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+LARGE_CLUSTER_DEVICES = 256
+SMALL_BASE_S, LARGE_BASE_S = 2.0, 7.0
+#: ElasticFlow's simulator stops everybody for so long at every `CHECKPOINT_EVENTS`-th event.
+CHECKPOINT_S, CHECKPOINT_EVENTS = 47.0, 60
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of one gang. Launch: `before` is 0."""
+
+    before: int  #: devices
+    after: int
+    is_known_set: bool  #: the job has trained on exactly these devices before
+    state_bytes: float
+    start_s: float  #: from the fork of one worker to its being ready, by its profile
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    delay_s: float  #: until the change happens; a running gang trains on at its old size
+    pause_s: float  #: from then on nothing is trained
+
+
+class ChangeCost(Protocol):
+    def of(self, change: Change) -> Cost:
+        """Paid by the gang that changes."""
+
+    def of_event(self, num_events: int) -> float:
+        """Seconds that each running gang pays when jobs come or end for the `num_events`-th time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToWhoChanges:
+    """The published amounts, paid by gangs that change."""
+
+    num_devices: int  #: in the cluster
+
+    def of(self, change: Change) -> Cost:
+        pause_s = base_s(self.num_devices) + new_set_s(change)
+        return Cost(pause_s, 0.0) if change.before == 0 else Cost(0.0, pause_s)
+
+    def of_event(self, num_events: int) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ToEveryone:
+    """The published amounts as the published simulator charges them: every gang at every event."""
+
+    num_devices: int
+
+    def of(self, change: Change) -> Cost:
+        return Cost(0.0, new_set_s(change))
+
+    def of_event(self, num_events: int) -> float:
+        is_checkpoint = num_events % CHECKPOINT_EVENTS == 0
+        return base_s(self.num_devices) + (CHECKPOINT_S if is_checkpoint else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class AsMeasured:
+    """What an installation measured: joiners start while the others train, then all pause shortly."""
+
+    pause_s: float = 0.05  #: of a resize, beyond copying the state
+    state_bytes_per_s: float = 1e9
+    crowding_share: float = 0.25  #: by how much each further worker that starts beside the first delays it
+
+    def of(self, change: Change) -> Cost:
+        num_joiners = max(change.after - change.before, 0)
+        start_s = change.start_s * (1.0 + self.crowding_share * (num_joiners - 1)) if num_joiners else 0.0
+        if change.before == 0:
+            return Cost(start_s, 0.0)
+        copy_s = change.state_bytes / self.state_bytes_per_s if num_joiners else 0.0
+        return Cost(start_s, self.pause_s + copy_s)
+
+    def of_event(self, num_events: int) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The same for every change; 0: changes are free."""
+
+    pause_s: float
+
+    def of(self, change: Change) -> Cost:
+        return Cost(self.pause_s, 0.0) if change.before == 0 else Cost(0.0, self.pause_s)
+
+    def of_event(self, num_events: int) -> float:
+        return 0.0
+
+
+def base_s(num_devices: int) -> float:
+    return LARGE_BASE_S if num_devices >= LARGE_CLUSTER_DEVICES else SMALL_BASE_S
+
+
+def new_set_s(change: Change) -> float:
+    return 0.0 if change.is_known_set else 2.0 * (math.log2(max(change.after, 1)) + 1.0)
+
+
+def change_cost(text: str, num_devices: int) -> ChangeCost:
+    """`changed`, `everyone`, `profile`, `none` or a number of seconds. Raises ValueError."""
+    named: dict[str, Callable[[], ChangeCost]] = {
+        "changed": lambda: ToWhoChanges(num_devices),
+        "everyone": lambda: ToEveryone(num_devices),
+        "profile": AsMeasured,
+        "none": lambda: Constant(0.0),
+    }
+    if text in named:
+        return named[text]()
+    try:
+        pause_s = float(text)
+    except ValueError:
+        pause_s = math.nan
+    if not 0.0 <= pause_s < math.inf:
+        raise ValueError(
+            f"{text!r} is no resize cost; give one of {', '.join(named)} or a number of seconds >= 0"
+        )
+    return Constant(pause_s)

@@ -1,0 +1,86 @@
+"""The workers of one job as they really are: how far training has got, and when it will be where."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from swell.sim.job import SimJob
+
+
+@dataclass(slots=True)
+class Training:
+    """One job on its devices. Progress is advanced lazily from the rate."""
+
+    job: SimJob
+    generation: int
+    devices: tuple[str, ...] = ()
+    steps: float = 0.0  #: done at `as_of_s`
+    saved_steps: float = 0.0  #: in the newest checkpoint
+    as_of_s: float = 0.0
+    rate_per_s: float = 0.0  #: 0 while nothing is trained
+    resumes_s: float = 0.0  #: a pause ends then
+    paused_s: float = 0.0  #: length of the latest pause, until it is reported
+    mark: int = 0  #: raised by everything that makes an expected end wrong
+    change: Upcoming | None = None
+    formed_s: float | None = None  #: when its workers first trained; None: they are starting
+    known_sets: set[frozenset[str]] = field(default_factory=set)
+
+    @property
+    def num_workers(self) -> int:
+        return len(self.devices) // self.job.spec.devices_per_worker
+
+    @property
+    def end_step(self) -> int:
+        """Where it stops, one way or the other."""
+        dies_at_step = self.job.dies_at_step
+        return self.job.num_steps if dies_at_step is None else min(self.job.num_steps, dies_at_step)
+
+    def advance(self, now_s: float) -> None:
+        since_s = max(self.as_of_s, min(self.resumes_s, now_s))
+        self.steps = min(self.steps + (now_s - since_s) * self.rate_per_s, float(self.end_step))
+        self.as_of_s = now_s
+
+    def train_on(self, devices: tuple[str, ...], now_s: float, pause_s: float) -> None:
+        """From now on on these devices, after a pause."""
+        self.advance(now_s)
+        self.devices = devices
+        self.known_sets.add(frozenset(devices))
+        self.rate_per_s = self.job.speed.rate_per_s(self.num_workers)
+        self.pause(now_s, pause_s)
+
+    def lose_unsaved(self, now_s: float, checkpoint_interval_s: float) -> None:
+        """Back to the newest checkpoint: one is written every so often, from the forming of the gang on."""
+        self.halt(now_s)
+        if self.formed_s is not None and now_s - self.formed_s >= checkpoint_interval_s:
+            unsaved_s = (now_s - self.formed_s) % checkpoint_interval_s
+            rate_per_s = self.job.speed.rate_per_s(max(self.num_workers, 1))
+            self.saved_steps = max(self.saved_steps, self.steps - unsaved_s * rate_per_s)
+        self.steps = self.saved_steps
+
+    def pause(self, now_s: float, pause_s: float) -> None:
+        """Train nothing for so long, on top of a pause that is under way."""
+        self.advance(now_s)
+        self.resumes_s = max(self.resumes_s, now_s) + pause_s
+        self.mark += 1
+
+    def halt(self, now_s: float) -> None:
+        """Train nothing until further notice."""
+        self.advance(now_s)
+        self.rate_per_s = 0.0
+        self.mark += 1
+
+    def end_s(self) -> float:
+        """When it reaches `end_step` if nothing changes; inf if it stands still."""
+        if self.rate_per_s <= 0.0:
+            return math.inf
+        return max(self.as_of_s, self.resumes_s) + (self.end_step - self.steps) / self.rate_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class Upcoming:
+    """A change whose joiners are starting."""
+
+    generation: int
+    devices: tuple[str, ...]
+    pause_s: float

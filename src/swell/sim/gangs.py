@@ -1,0 +1,260 @@
+"""All gangs of a simulated world: what commands and time make of them, and what the head hears of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypedDict
+
+from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangResized,
+    GangStarted,
+    GangSuspended,
+    Outcome,
+    StepsReported,
+    WorkersLost,
+)
+from swell.sim.agenda import Agenda
+from swell.sim.change_cost import Change, ChangeCost
+from swell.sim.gang import Training, Upcoming
+from swell.sim.job import SimJob
+from swell.sim.occurrence import Changes, Ends, Leaves, Occurrence, Reports, Resumes, Starts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """How long things take that are no change of a gang, and how often gangs report."""
+
+    profiling_s: float = 0.0  #: a trial run
+    save_s: float = 0.0  #: writing a checkpoint at a suspend
+    checkpoint_interval_s: float = 1800.0  #: what is done since the last one is lost with the last worker
+    #: Between two reports of a gang; inf: it only reports pauses, which is enough where belief is truth.
+    report_s: float = math.inf
+
+
+class Facts(TypedDict):
+    at_s: float
+    job_id: str
+    generation: int
+
+
+class Gangs:
+    """The truth about training. Everything the head hears of it goes through `tell`."""
+
+    def __init__(
+        self,
+        cost: ChangeCost,
+        habits: Habits,
+        agenda: Agenda[Occurrence],
+        tell: Callable[[AnyEvent], None],
+    ) -> None:
+        self.training: dict[str, Training] = {}
+        self.version = 0  #: changes whenever who trains on what does
+        self.num_ends = 0  #: of jobs that met their end condition or failed
+        self._cost = cost
+        self._habits = habits
+        self._agenda = agenda
+        self._tell = tell
+        self._left: dict[str, Training] = {}  #: job id -> its latest gang, if that is no more
+
+    # ------------------------------------------------------------ commands
+    def launch(self, job: SimJob, command: LaunchGang, gone: frozenset[str], now_s: float) -> None:
+        training = Training(job, command.generation, command.devices, as_of_s=now_s)
+        before = self._left.pop(job.id, None)
+        if before is not None:
+            training.steps = training.saved_steps = before.saved_steps
+            training.known_sets = before.known_sets
+            training.mark = before.mark  # what was expected of the gang before is not expected of this one
+        self.training[job.id] = training
+        self.version += 1
+        if gone:
+            self._end(training, Outcome.LOST, now_s, "a device of it is gone")
+            return
+        delay_s = self._begin(training, 0, command.devices)
+        self._agenda.put(now_s + delay_s, Starts(job.id, command.generation))
+
+    def resize(self, command: ResizeGang, gone: frozenset[str], now_s: float) -> None:
+        training = self.training.get(command.job_id)
+        if training is None or command.generation <= training.generation:
+            return
+        training.generation = command.generation
+        if gone:
+            self.lose_devices(training, gone, now_s)
+            return
+        delay_s = self._begin(training, len(training.devices), command.devices)
+        self._agenda.put(now_s + delay_s, Changes(training.job.id, command.generation))
+
+    def suspend(self, command: SuspendGang, now_s: float) -> None:
+        training = self.training.get(command.job_id)
+        if training is None or command.generation <= training.generation:
+            return
+        training.generation, training.change = command.generation, None
+        training.halt(now_s)
+        self._agenda.put(now_s + self._habits.save_s, Leaves(training.job.id, command.generation))
+
+    def stop(self, command: StopGang, now_s: float) -> None:
+        training = self.training.get(command.job_id)
+        if training is not None:
+            training.generation = command.generation
+            self._end(training, Outcome.STOPPED, now_s)
+
+    def _begin(self, training: Training, before: int, devices: tuple[str, ...]) -> float:
+        """Note the change that is under way; returns when it takes place, in seconds from now."""
+        profile = training.job.profile
+        change = Change(
+            before=before,
+            after=len(devices),
+            is_known_set=frozenset(devices) in training.known_sets,
+            state_bytes=profile.state_bytes,
+            start_s=profile.start_s,
+        )
+        cost = self._cost.of(change)
+        training.change = Upcoming(training.generation, devices, cost.pause_s)
+        return cost.delay_s
+
+    # ------------------------------------------------------------ what time brings
+    def started(self, occurrence: Starts, now_s: float) -> None:
+        change = self._take_change(occurrence.job_id, occurrence.generation)
+        if change is not None:
+            training = self.training[occurrence.job_id]
+            training.formed_s = now_s
+            self._tell(GangStarted(**_facts(training, now_s), steps=math.floor(training.steps), pids=()))
+            self._train(training, change, now_s)
+
+    def changed(self, occurrence: Changes, now_s: float) -> None:
+        change = self._take_change(occurrence.job_id, occurrence.generation)
+        if change is not None:
+            training = self.training[occurrence.job_id]
+            training.advance(now_s)
+            self._tell(GangResized(**_facts(training, now_s), steps=math.floor(training.steps), pids=()))
+            training.paused_s = change.pause_s
+            self._train(training, change, now_s)
+            self._agenda.put(training.resumes_s, Resumes(training.job.id, training.mark))
+
+    def resumed(self, occurrence: Resumes, now_s: float) -> None:
+        training = self.training.get(occurrence.job_id)
+        if training is not None and training.mark == occurrence.mark:
+            self._report(training, now_s, pause_s=training.paused_s)
+
+    def reported(self, occurrence: Reports, now_s: float) -> None:
+        training = self.training.get(occurrence.job_id)
+        is_of_now = training is not None and training.generation == occurrence.generation
+        if training is not None and is_of_now and training.rate_per_s > 0.0:
+            self._report(training, now_s, step_s=1.0 / training.rate_per_s)
+            self._expect_report(training, now_s)
+
+    def left(self, occurrence: Leaves, now_s: float) -> None:
+        training = self.training.get(occurrence.job_id)
+        if training is None or training.generation != occurrence.generation:
+            return
+        del self.training[occurrence.job_id]
+        self.version += 1
+        training.saved_steps = math.floor(training.steps)
+        self._left[occurrence.job_id] = training
+        self._tell(GangSuspended(**_facts(training, now_s), steps=math.floor(training.steps)))
+
+    def ended(self, occurrence: Ends, now_s: float) -> None:
+        training = self.training.get(occurrence.job_id)
+        if training is None or training.mark != occurrence.mark:
+            return
+        training.advance(now_s)
+        training.steps = float(training.end_step)
+        job = training.job
+        self.num_ends += 1
+        if job.dies_at_step is not None and job.dies_at_step <= job.num_steps:
+            self._end(training, Outcome.FAILED, now_s, f"its script fails at step {job.dies_at_step}")
+        else:
+            self._end(training, Outcome.SUCCEEDED, now_s)
+
+    def pause_all(self, pause_s: float, now_s: float) -> None:
+        for training in self.training.values():
+            if training.rate_per_s > 0.0:
+                training.pause(now_s, pause_s)
+                training.paused_s = pause_s
+                self._agenda.put(training.resumes_s, Resumes(training.job.id, training.mark))
+                self._expect_end(training, now_s)
+
+    # ------------------------------------------------------------ faults
+    def lose(self, gone: frozenset[str], now_s: float) -> None:
+        """These devices are no more, and with them the workers on them."""
+        for training in list(self.training.values()):
+            under_way = training.change.devices if training.change is not None else ()
+            if not gone.isdisjoint(training.devices) or not gone.isdisjoint(under_way):
+                self.lose_devices(training, gone, now_s)
+
+    def lose_devices(self, training: Training, gone: frozenset[str], now_s: float) -> None:
+        """The workers that are left wait for the head's word. A gang that was starting is lost whole."""
+        left = _whole_workers(training.devices, training.job.spec.devices_per_worker, gone)
+        training.change = None
+        if training.formed_s is None or not left:
+            training.lose_unsaved(now_s, self._habits.checkpoint_interval_s)
+            self._end(training, Outcome.LOST, now_s, "a node was lost")
+            return
+        training.halt(now_s)
+        lost = tuple(device for device in training.devices if device not in left)
+        training.devices = left
+        self.version += 1
+        self._tell(WorkersLost(**_facts(training, now_s), devices=lost, message="a node was lost"))
+
+    # ------------------------------------------------------------ the same for all
+    def _take_change(self, job_id: str, generation: int) -> Upcoming | None:
+        """The change under way, if it is still the one that was expected."""
+        training = self.training.get(job_id)
+        if training is None or training.change is None or training.change.generation != generation:
+            return None
+        change, training.change = training.change, None
+        return change
+
+    def _train(self, training: Training, change: Upcoming, now_s: float) -> None:
+        training.train_on(change.devices, now_s, change.pause_s)
+        self.version += 1
+        self._expect_end(training, now_s)
+        self._expect_report(training, now_s)
+
+    def _expect_end(self, training: Training, now_s: float) -> None:
+        self._agenda.put(max(training.end_s(), now_s), Ends(training.job.id, training.mark))
+
+    def _expect_report(self, training: Training, now_s: float) -> None:
+        if math.isfinite(self._habits.report_s):
+            at_s = max(now_s, training.resumes_s) + self._habits.report_s
+            self._agenda.put(at_s, Reports(training.job.id, training.generation))
+
+    def _report(
+        self, training: Training, now_s: float, step_s: float | None = None, pause_s: float | None = None
+    ) -> None:
+        training.advance(now_s)
+        self._tell(
+            StepsReported(
+                **_facts(training, now_s),
+                steps=math.floor(training.steps),
+                num_workers=training.num_workers,
+                step_s=step_s,
+                pause_s=pause_s,
+            )
+        )
+
+    def _end(self, training: Training, outcome: Outcome, now_s: float, message: str = "") -> None:
+        """Its processes are gone, at once."""
+        del self.training[training.job.id]
+        self.version += 1
+        self._left[training.job.id] = training
+        training.halt(now_s)
+        steps = math.floor(training.steps)
+        self._tell(GangEnded(**_facts(training, now_s), outcome=outcome, steps=steps, message=message))
+
+
+def _facts(training: Training, now_s: float) -> Facts:
+    return {"at_s": now_s, "job_id": training.job.id, "generation": training.generation}
+
+
+def _whole_workers(
+    devices: tuple[str, ...], devices_per_worker: int, gone: frozenset[str]
+) -> tuple[str, ...]:
+    """Devices of the workers that lose none of theirs."""
+    starts = range(0, len(devices), devices_per_worker)
+    workers = (devices[start : start + devices_per_worker] for start in starts)
+    return tuple(device for worker in workers if gone.isdisjoint(worker) for device in worker)

@@ -1,0 +1,67 @@
+"""A job of a simulated world: what its user asks for, and what is true of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from swell.model.job import JobSpec, Profile
+from swell.model.snapshot import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimJob:
+    """What the head is told (`spec`, and on a trial run `profile`), and the truth that it is not told."""
+
+    id: str
+    submit_s: float
+    spec: JobSpec
+    profile: Profile
+    speed: TrueSpeed
+    num_steps: int  #: that it really has to do: the spec's, or fewer for a job that ends early
+    dies_at_step: int | None = None  #: a buggy script raises there
+    cancel_s: float | None = None  #: its user gives it up then
+    requested_devices: int | None = None  #: what a user of a scheduler without elasticity asked for
+    model: str = ""
+    tenant: str = ""
+
+
+class TrueSpeed:
+    """How fast a job really goes at each number of workers.
+
+    Args:
+        sizes: (K,) workers that were measured, ascending.
+        rate_per_s: (K,) steps/s, > 0.
+        noise_share: standard deviation of the log of each size's factor on the measured rate.
+        generator: draws the factors, once a job and size.
+    """
+
+    def __init__(
+        self,
+        sizes: IntArray,
+        rate_per_s: FloatArray,
+        noise_share: float = 0.0,
+        generator: np.random.Generator | None = None,
+    ) -> None:
+        rates = rate_per_s.astype(np.float64)
+        if noise_share > 0 and generator is not None:
+            rates = rates * np.exp(noise_share * generator.standard_normal(len(rates)))
+        self._log_sizes = np.log(sizes)
+        self._log_rates = np.log(rates)
+        self._known: dict[int, float] = dict(zip(sizes.tolist(), rates.tolist(), strict=True))
+        self._one_device_rate_per_s = float(rates[0]) / int(sizes[0])
+
+    def rate_per_s(self, num_workers: int) -> float:
+        """Steps/s; between measured sizes on a line in logarithms, beyond the last as fast as that."""
+        rate = self._known.get(num_workers)
+        if rate is None:
+            rate = math.exp(float(np.interp(math.log(num_workers), self._log_sizes, self._log_rates)))
+            self._known[num_workers] = rate
+        return rate
+
+    @property
+    def one_device_rate_per_s(self) -> float:
+        """Steps/s of one worker; where memory allows no single one, the smallest gang's a worker."""
+        return self._one_device_rate_per_s

@@ -1,0 +1,83 @@
+"""What is to happen in a simulated world: events for the head, and turns that the truth takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from swell.model.cluster import Node
+from swell.model.event import AnyEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The head hears of this event."""
+
+    event: AnyEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Every worker of a launched gang is up."""
+
+    job_id: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The joiners of a resize are up: the gang changes."""
+
+    job_id: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resumes:
+    """A pause is over, unless the gang's `mark` has moved on."""
+
+    job_id: str
+    mark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """Progress is told, unless the gang has changed since."""
+
+    job_id: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """The checkpoint of a suspended gang is written."""
+
+    job_id: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The last step is done, unless the gang's `mark` has moved on."""
+
+    job_id: str
+    mark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """A trial run is over, unless it was called off."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFails:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReturns:
+    node: Node
+
+
+Occurrence = Told | Starts | Changes | Resumes | Reports | Leaves | Ends | Profiled | NodeFails | NodeReturns

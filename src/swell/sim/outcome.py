@@ -1,0 +1,105 @@
+"""What became of each job of a simulated run, and how the cluster was used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from swell.model.job import JobClass, Phase
+from swell.model.snapshot import FloatArray
+from swell.model.view import JobView
+from swell.sim.job import SimJob
+
+
+class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of `--jobs OUT.csv`. Times are seconds since the trace's first submission."""
+
+    id: str
+    model: str
+    tenant: str
+    job_class: JobClass
+    submit_s: float
+    deadline_s: float | None
+    phase: Phase  #: `queued` or `running`: the run ended before the job did
+    is_promised: bool
+    counter_offer_s: float | None  #: the earliest deadline that a refused job was offered
+    start_s: float | None
+    end_s: float | None
+    is_kept: bool | None  #: ended at or before its deadline; None for a job without one
+    num_resizes: int
+    device_s: float  #: device-seconds used
+    single_device_s: float  #: run time on one device, of jobs that succeeded; else 0
+    sizes: tuple[tuple[float, int], ...]  #: (since, workers)
+
+    @property
+    def jct_s(self) -> float | None:
+        """Completion time: end - submission, of a job that succeeded."""
+        has_ended = self.phase is Phase.SUCCEEDED and self.end_s is not None
+        return self.end_s - self.submit_s if has_ended and self.end_s is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Piecewise constant: entry i holds from `at_s[i]` to `at_s[i + 1]`."""
+
+    at_s: FloatArray
+    used_devices: FloatArray
+    efficiency: FloatArray  #: sum over jobs of rate / rate on one device (ElasticFlow, Eq. 8, times M)
+    num_admitted: FloatArray  #: so far, of strict jobs
+    num_refused: FloatArray
+
+    def mean(self, values: FloatArray, end_s: float) -> float:
+        """Mean over time until `end_s`; 0 for no time."""
+        lengths_s = np.diff(np.append(self.at_s, end_s)).clip(min=0.0)
+        total_s = float(lengths_s.sum())
+        return float(values @ lengths_s) / total_s if total_s > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A whole run."""
+
+    jobs: tuple[JobOutcome, ...]  #: in the order of the workload
+    usage: Usage
+    num_devices: int  #: at the start
+    end_s: float
+    num_events: int  #: batches that the head handled
+    decision_s: FloatArray  #: (num_events,) CPU seconds of each turn of the head; not reproducible
+    cpu_s: float  #: of the whole run; not reproducible
+
+
+def outcome_of(job: SimJob, view: JobView, run_end_s: float) -> JobOutcome:
+    """Raises nothing: a job that the run left open has the phase it was in."""
+    is_over = view.phase.is_end
+    end_s = view.finished_s if is_over else None
+    kept = None
+    if job.spec.deadline_s is not None:
+        kept = view.phase is Phase.SUCCEEDED and end_s is not None and end_s <= job.spec.deadline_s
+    single_s = job.num_steps / job.speed.one_device_rate_per_s if view.phase is Phase.SUCCEEDED else 0.0
+    return JobOutcome(
+        id=job.id,
+        model=job.model,
+        tenant=job.tenant,
+        job_class=job.spec.job_class,
+        submit_s=job.submit_s,
+        deadline_s=job.spec.deadline_s,
+        phase=view.phase,
+        is_promised=view.is_promised,
+        counter_offer_s=view.counter_offer_s,
+        start_s=view.started_s,
+        end_s=end_s,
+        is_kept=kept,
+        num_resizes=view.resizes,
+        device_s=_device_s(view, run_end_s),
+        single_device_s=single_s,
+        sizes=view.sizes,
+    )
+
+
+def _device_s(view: JobView, run_end_s: float) -> float:
+    ends_s = [at_s for at_s, _ in view.sizes[1:]]
+    ends_s.append(run_end_s if view.finished_s is None else view.finished_s)
+    worker_s = sum((end - at) * size for (at, size), end in zip(view.sizes, ends_s, strict=True))
+    return float(worker_s * view.devices_per_worker)

@@ -1,0 +1,67 @@
+"""Keeps what a simulated run shows: jobs that ended, and who used how much when."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from swell.core.core import Core
+from swell.model.event import AnyEvent
+from swell.model.job import JobClass, Phase
+from swell.model.view import JobView
+from swell.sim.gang import Training
+from swell.sim.outcome import Usage
+
+
+class Recorder:
+    """Stands where the journal stands in a live platform; and sees each turn's end.
+
+    The time that the head takes is measured between the two: it is what is shown of a run that differs
+    from one run to the next, and nothing depends on it.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.ended: dict[str, JobView] = {}
+        self.decision_s: list[float] = []
+        self._begun_s: float | None = None
+        self._usage: list[tuple[float, float, float, int, int]] = []
+        self._num_admitted = self._num_refused = 0
+        self._seen: tuple[int, int, int] = (-1, 0, 0)
+
+    # ------------------------------------------------------------ as a journal
+    def append(self, batch: Sequence[AnyEvent]) -> None:
+        self._begun_s = time.process_time()
+
+    def replay(self) -> Iterable[Sequence[AnyEvent]]:
+        return ()
+
+    # ------------------------------------------------------------ as an observer
+    def end_turn(self, now_s: float, training: dict[str, Training], version: int) -> None:
+        """`version` changes whenever who trains on what does."""
+        if self._begun_s is not None:
+            self.decision_s.append(time.process_time() - self._begun_s)
+            self._begun_s = None
+        for view in self._core.ended_views():
+            if view.id not in self.ended:
+                self._note_end(view)
+        seen = (version, self._num_admitted, self._num_refused)
+        if seen != self._seen:
+            self._seen = seen
+            used = sum(len(gang.devices) for gang in training.values())
+            efficiency = sum(
+                gang.rate_per_s / gang.job.speed.one_device_rate_per_s for gang in training.values()
+            )
+            self._usage.append((now_s, used, efficiency, self._num_admitted, self._num_refused))
+
+    def _note_end(self, view: JobView) -> None:
+        self.ended[view.id] = view
+        is_strict = view.job_class is JobClass.STRICT
+        self._num_refused += is_strict and view.phase is Phase.REJECTED
+        self._num_admitted += is_strict and view.is_promised
+
+    def usage(self) -> Usage:
+        columns = np.array(self._usage, dtype=np.float64).reshape(-1, 5).T
+        return Usage(*columns)

@@ -1,0 +1,84 @@
+"""One run: a workload, a cluster, a head and a truth; what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from swell.core import loop
+from swell.core.core import Core
+from swell.model.cluster import Node
+from swell.sim.change_cost import ChangeCost
+from swell.sim.gangs import Habits
+from swell.sim.job import SimJob
+from swell.sim.occurrence import Occurrence
+from swell.sim.outcome import Outcome, outcome_of
+from swell.sim.recorder import Recorder
+from swell.sim.world import SimulatedWorld
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Everything outside the head."""
+
+    nodes: Sequence[Node]
+    jobs: Sequence[SimJob]
+    cost: ChangeCost
+    habits: Habits = field(default_factory=Habits)
+    others: Sequence[tuple[float, Occurrence]] = ()
+
+
+def simulate(
+    core: Core, scenario: Scenario, progress: Callable[[int], None] = lambda num_ended: None
+) -> Outcome:
+    """Run to the end. The same head and scenario lead to the same outcome, its timings apart.
+
+    Args:
+        core: a fresh one, which is used up.
+        progress: called now and then with the number of jobs that have ended.
+    """
+    recorder = Recorder(core)
+    num_told = 0
+
+    def end_turn(now_s: float) -> None:
+        nonlocal num_told
+        recorder.end_turn(now_s, world.training, world.version)
+        if len(recorder.ended) != num_told:
+            num_told = len(recorder.ended)
+            progress(num_told)
+
+    world = SimulatedWorld(
+        scenario.nodes, scenario.jobs, scenario.cost, scenario.habits, scenario.others, end_turn
+    )
+    begun_s = time.process_time()
+    loop.run(world, recorder, core)
+    cpu_s = time.process_time() - begun_s
+    views = recorder.ended | {view.id: view for view in core.views()}
+    return Outcome(
+        jobs=tuple(outcome_of(job, views[job.id], world.now_s) for job in scenario.jobs),
+        usage=recorder.usage(),
+        num_devices=sum(len(node.devices) for node in scenario.nodes),
+        end_s=world.now_s,
+        num_events=len(recorder.decision_s),
+        decision_s=np.array(recorder.decision_s),
+        cpu_s=cpu_s,
+    )
+
+
+def cluster(num_nodes: int, devices_per_node: int, kind: str) -> tuple[Node, ...]:
+    """Equal nodes of one rack, devices named `n0.0`, `n0.1`, ..."""
+    return tuple(
+        Node(
+            name=f"n{node}",
+            devices=tuple(f"n{node}.{device}" for device in range(devices_per_node)),
+            kind=kind,
+        )
+        for node in range(num_nodes)
+    )
+
+
+def in_order(jobs: Iterable[SimJob]) -> list[SimJob]:
+    return sorted(jobs, key=lambda job: (job.submit_s, job.id))

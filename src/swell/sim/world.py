@@ -1,0 +1,240 @@
+"""A world that is a heap of future events."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import singledispatchmethod
+
+from swell.model.cluster import Node
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang, WakeAt
+from swell.model.event import (
+    AnyEvent,
+    CancelRequested,
+    JobProfiled,
+    JobSubmitted,
+    NodeJoined,
+    NodeLost,
+    Opened,
+    Woke,
+)
+from swell.sim.agenda import Agenda
+from swell.sim.change_cost import ChangeCost
+from swell.sim.gang import Training
+from swell.sim.gangs import Gangs, Habits
+from swell.sim.job import SimJob
+from swell.sim.occurrence import (
+    Changes,
+    Ends,
+    Leaves,
+    NodeFails,
+    NodeReturns,
+    Occurrence,
+    Profiled,
+    Reports,
+    Resumes,
+    Starts,
+    Told,
+)
+
+#: A head that does nothing but ask to be woken, with nothing else to come, is woken no more often.
+MAX_IDLE_WAKES = 100
+
+
+class SimulatedWorld:
+    """Implements `core.ports.World`. It ends when nothing more will happen and nobody trains.
+
+    A batch is all that is due at one instant, as in the live world; what commands bring about at once
+    is the next batch, at the same instant.
+
+    Args:
+        nodes: that are there from the start.
+        others: what else happens, failures and repairs: (time, occurrence).
+        end_turn: called after each turn, with its time.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        jobs: Iterable[SimJob],
+        cost: ChangeCost,
+        habits: Habits | None = None,
+        others: Iterable[tuple[float, Occurrence]] = (),
+        end_turn: Callable[[float], None] = lambda now_s: None,
+    ) -> None:
+        self.now_s = 0.0
+        self._end_turn = end_turn
+        self._cost = cost
+        self._habits = habits or Habits()
+        self._agenda: Agenda[Occurrence] = Agenda()
+        self._told: list[AnyEvent] = []
+        self._gangs = Gangs(cost, self._habits, self._agenda, self._told.append)
+        self._jobs: dict[str, SimJob] = {}
+        self._trials: set[str] = set()
+        self._devices: frozenset[str] = frozenset(device for node in nodes for device in node.devices)
+        self._nodes = {node.name: node for node in nodes}
+        self._wake_s = math.inf
+        self._num_idle_wakes = 0
+        self._num_arrivals = 0
+        self._num_charged = 0  #: arrivals and ends that the cost model has seen
+        self._open(nodes, jobs, others)
+
+    @property
+    def training(self) -> dict[str, Training]:
+        """The gangs there are, by job id: the truth."""
+        return self._gangs.training
+
+    @property
+    def version(self) -> int:
+        """Changes whenever who trains on what does."""
+        return self._gangs.version
+
+    def _open(
+        self, nodes: Sequence[Node], jobs: Iterable[SimJob], others: Iterable[tuple[float, Occurrence]]
+    ) -> None:
+        put = self._agenda.put
+        put(0.0, Told(Opened(at_s=0.0)))
+        for node in nodes:
+            put(0.0, Told(NodeJoined(at_s=0.0, node=node)))
+        for job in jobs:
+            if job.id in self._jobs:
+                raise ValueError(f"job {job.id!r} is in the workload twice; ids are unique")
+            self._jobs[job.id] = job
+            put(job.submit_s, Told(JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec)))
+            if job.cancel_s is not None:
+                put(job.cancel_s, Told(CancelRequested(at_s=job.cancel_s, job_id=job.id)))
+        for at_s, occurrence in others:
+            put(at_s, occurrence)
+
+    # ------------------------------------------------------------ the port
+    def next_events(self) -> Sequence[AnyEvent]:
+        """All that is due at the next instant at which the head hears anything; empty at the end."""
+        self._charge()
+        self._end_turn(self.now_s)
+        while not self._told:
+            due_s = min(self._agenda.next_s, self._wake_s)
+            if math.isinf(due_s) or self._is_over():
+                return ()
+            self.now_s = max(self.now_s, due_s)
+            for occurrence in self._agenda.pop_due(self.now_s):
+                self._happen(occurrence)
+            if self._wake_s <= self.now_s:
+                self._wake_s = math.inf
+                self._told.append(Woke(at_s=self.now_s))
+        batch = self._told.copy()
+        self._told.clear()
+        return batch
+
+    def _is_over(self) -> bool:
+        """Nothing is to come but that the head wakes, and it has had its chances to do something then."""
+        if self._agenda or self._gangs.training:
+            self._num_idle_wakes = 0
+        else:
+            self._num_idle_wakes += 1
+        return self._num_idle_wakes > MAX_IDLE_WAKES
+
+    def _charge(self) -> None:
+        """What the cost model lets each arrival and end cost all who run; those of one batch count once."""
+        num_events = self._num_arrivals + self._gangs.num_ends
+        if num_events > self._num_charged:
+            self._num_charged = num_events
+            pause_s = self._cost.of_event(num_events)
+            if pause_s > 0.0:
+                self._gangs.pause_all(pause_s, self.now_s)
+
+    # ------------------------------------------------------------ commands
+    def perform(self, command: AnyCommand) -> None:
+        self._perform(command)
+
+    @singledispatchmethod
+    def _perform(self, command: AnyCommand) -> None:
+        raise TypeError(f"a simulated world knows no command {type(command).__name__}")
+
+    @_perform.register
+    def _(self, command: WakeAt) -> None:
+        self._wake_s = command.at_s  # only the latest request counts
+
+    @_perform.register
+    def _(self, command: ProfileJob) -> None:
+        self._trials.add(command.job_id)
+        self._agenda.put(self.now_s + self._habits.profiling_s, Profiled(command.job_id))
+
+    @_perform.register
+    def _(self, command: LaunchGang) -> None:
+        job = self._jobs[command.job_id]
+        self._gangs.launch(job, command, self._missing(command.devices), self.now_s)
+
+    @_perform.register
+    def _(self, command: ResizeGang) -> None:
+        self._gangs.resize(command, self._missing(command.devices), self.now_s)
+
+    @_perform.register
+    def _(self, command: SuspendGang) -> None:
+        self._gangs.suspend(command, self.now_s)
+
+    @_perform.register
+    def _(self, command: StopGang) -> None:
+        self._trials.discard(command.job_id)
+        self._gangs.stop(command, self.now_s)
+
+    def _missing(self, devices: tuple[str, ...]) -> frozenset[str]:
+        """Those that have gone since the head chose them."""
+        return frozenset(device for device in devices if device not in self._devices)
+
+    # ------------------------------------------------------------ what happens
+    @singledispatchmethod
+    def _happen(self, occurrence: Occurrence) -> None:
+        raise TypeError(f"a simulated world knows no {type(occurrence).__name__}")
+
+    @_happen.register
+    def _(self, occurrence: Told) -> None:
+        self._num_arrivals += isinstance(occurrence.event, JobSubmitted)
+        self._told.append(occurrence.event)
+
+    @_happen.register
+    def _(self, occurrence: Profiled) -> None:
+        if occurrence.job_id in self._trials:
+            self._trials.remove(occurrence.job_id)
+            profile = self._jobs[occurrence.job_id].profile
+            self._told.append(JobProfiled(at_s=self.now_s, job_id=occurrence.job_id, profile=profile))
+
+    @_happen.register
+    def _(self, occurrence: Starts) -> None:
+        self._gangs.started(occurrence, self.now_s)
+
+    @_happen.register
+    def _(self, occurrence: Changes) -> None:
+        self._gangs.changed(occurrence, self.now_s)
+
+    @_happen.register
+    def _(self, occurrence: Resumes) -> None:
+        self._gangs.resumed(occurrence, self.now_s)
+
+    @_happen.register
+    def _(self, occurrence: Reports) -> None:
+        self._gangs.reported(occurrence, self.now_s)
+
+    @_happen.register
+    def _(self, occurrence: Leaves) -> None:
+        self._gangs.left(occurrence, self.now_s)
+
+    @_happen.register
+    def _(self, occurrence: Ends) -> None:
+        self._gangs.ended(occurrence, self.now_s)
+
+    @_happen.register
+    def _(self, occurrence: NodeFails) -> None:
+        node = self._nodes.pop(occurrence.name, None)
+        if node is not None:
+            gone = frozenset(node.devices)
+            self._devices -= gone
+            self._told.append(NodeLost(at_s=self.now_s, name=node.name))
+            self._gangs.lose(gone, self.now_s)
+
+    @_happen.register
+    def _(self, occurrence: NodeReturns) -> None:
+        node = occurrence.node
+        if node.name not in self._nodes:
+            self._nodes[node.name] = node
+            self._devices |= frozenset(node.devices)
+            self._told.append(NodeJoined(at_s=self.now_s, node=node))

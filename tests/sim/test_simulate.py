@@ -1,0 +1,152 @@
+"""What really happens in a simulated run, worked out by hand and as laws."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swell.model.job import Phase
+from swell.sim.gangs import Habits
+from swell.sim.metrics import metrics_of
+from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
+from swell.sim.outcome import JobOutcome, Outcome
+from swell.sim.simulate import cluster
+from tests.sim.worlds import RATES, job, run
+
+POLICIES = ("elasticflow", "fifo", "equal_share")
+
+
+def test_a_job_alone_takes_its_work_over_its_best_rate() -> None:
+    (only,) = run([job("a", submit_s=5.0, steps=300)]).jobs
+    assert only.phase is Phase.SUCCEEDED
+    assert (only.start_s, only.end_s) == (5.0, 5.0 + 300 / RATES[4])
+    assert only.device_s == pytest.approx(4 * 100.0)
+    assert only.single_device_s == 300.0
+
+
+def test_whoever_changes_pays_for_it() -> None:
+    # On 4 devices it has never been on: 2 + 2 (log2 4 + 1) = 8 s, and nothing is trained in them.
+    (only,) = run([job("a", steps=300)], cost="changed").jobs
+    assert only.end_s == pytest.approx(8.0 + 100.0)
+
+
+def test_everyone_pays_for_each_arrival_where_that_is_the_model() -> None:
+    rates = {1: 1.0}
+    jobs = [job("a", steps=100, rates=rates), job("b", submit_s=50.0, steps=100, rates=rates)]
+    first, second = run(jobs, cost="everyone").jobs
+    # First: 2 s for a new set of 1, 2 s for its own arrival, 2 s for the other's. Second: its end, too.
+    assert first.end_s == pytest.approx(100 + 2 + 2 + 2, abs=2.0)
+    assert second.end_s is not None and first.end_s is not None
+    assert second.end_s - second.submit_s == pytest.approx(100 + 2 + 2 + 2, abs=2.0)
+    assert second.end_s > first.end_s
+
+
+def test_a_deadline_that_cannot_be_kept_is_refused_and_the_offer_would_have_been_kept() -> None:
+    (refused,) = run([job("a", steps=300, deadline_s=90.0)]).jobs
+    assert refused.phase is Phase.REJECTED and refused.is_kept is False
+    assert refused.counter_offer_s is not None
+    (kept,) = run([job("a", steps=300, deadline_s=refused.counter_offer_s)]).jobs
+    assert kept.is_promised and kept.is_kept
+
+
+def test_what_was_done_since_the_last_checkpoint_is_lost_with_the_last_worker() -> None:
+    nodes = cluster(1, 8, "gpu")
+    others: list[tuple[float, Occurrence]] = [(50.0, NodeFails("n0")), (60.0, NodeReturns(nodes[0]))]
+    (only,) = run([job("a", steps=300)], others=others, habits=Habits(checkpoint_interval_s=20.0)).jobs
+    # 50 s trained, the last checkpoint at 40 s: 10 s are lost, and 10 s waited.
+    assert only.end_s == pytest.approx(100.0 + 10.0 + 10.0, abs=0.5)
+
+
+def test_survivors_of_a_lost_node_go_on_from_where_they_were() -> None:
+    rates = {16: 16.0}
+    (only,) = run([job("a", steps=1600, rates=rates)], nodes=2, others=[(50.0, NodeFails("n1"))]).jobs
+    assert only.phase.is_end is False or only.phase is Phase.SUCCEEDED
+    assert [size for _, size in only.sizes][:2] == [16, 8]
+
+
+def test_a_buggy_job_fails_where_it_dies_and_a_cancelled_one_ends_when_its_user_says_so() -> None:
+    buggy, gone = run([job("buggy", steps=300, dies_at_step=30), job("gone", steps=300, cancel_s=20.0)]).jobs
+    assert buggy.phase is Phase.FAILED and buggy.end_s is not None and buggy.end_s < 40.0
+    assert gone.phase is Phase.CANCELLED and gone.end_s == 20.0
+
+
+def test_a_belief_that_was_too_fast_is_corrected_by_reports() -> None:
+    believed = {size: 2.0 * rate for size, rate in RATES.items()}
+    jobs = [job("a", steps=900, believed=believed)]
+    (only,) = run(jobs, habits=Habits(report_s=10.0)).jobs
+    assert only.end_s == pytest.approx(300.0)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_two_runs_of_one_input_are_equal_to_the_byte(policy: str) -> None:
+    jobs = [job(f"j{i}", submit_s=7.0 * i, steps=100 + 37 * i, deadline_s=500.0 + 11 * i) for i in range(20)]
+    first, second = (msgspec.json.encode(run(jobs, policy, cost="changed").jobs) for _ in range(2))
+    assert first == second
+
+
+submissions = st.lists(
+    st.tuples(
+        st.floats(0.0, 500.0),
+        st.integers(1, 500),
+        st.none() | st.floats(1.0, 3.0),
+        st.none() | st.integers(1, 500),
+        st.none() | st.floats(0.0, 600.0),
+    ),
+    min_size=1,
+    max_size=12,
+)
+failures = st.lists(st.tuples(st.floats(0.0, 600.0), st.integers(0, 1), st.floats(1.0, 100.0)), max_size=3)
+
+
+@given(submissions, failures, st.sampled_from(POLICIES), st.sampled_from(["changed", "everyone", "none"]))
+@settings(max_examples=60, deadline=None)
+def test_every_job_ends_and_no_device_is_used_twice(
+    rows: list[tuple[float, int, float | None, int | None, float | None]],
+    faults: list[tuple[float, int, float]],
+    policy: str,
+    cost: str,
+) -> None:
+    jobs = [
+        job(
+            f"j{i}",
+            submit_s=submit_s,
+            steps=steps,
+            deadline_s=None if slack is None else submit_s + slack * steps,
+            dies_at_step=dies,
+            cancel_s=None if cancel_s is None else submit_s + cancel_s,
+        )
+        for i, (submit_s, steps, slack, dies, cancel_s) in enumerate(rows)
+    ]
+    outcome = run(jobs, policy, nodes=2, cost=cost, others=_outages(faults))
+    for ended in outcome.jobs:
+        assert ended.phase.is_end, ended
+        _check_times(ended)
+    assert (outcome.usage.used_devices <= 16).all()
+    _check_counts(outcome)
+
+
+def _outages(faults: list[tuple[float, int, float]]) -> list[tuple[float, Occurrence]]:
+    nodes = cluster(2, 8, "gpu")
+    downs: list[tuple[float, Occurrence]] = [(at_s, NodeFails(f"n{which}")) for at_s, which, _ in faults]
+    ups: list[tuple[float, Occurrence]] = [
+        (at_s + lasts_s, NodeReturns(nodes[which])) for at_s, which, lasts_s in faults
+    ]
+    return downs + ups
+
+
+def _check_times(ended: JobOutcome) -> None:
+    assert ended.end_s is not None and ended.end_s >= ended.submit_s
+    assert all(at_s >= ended.submit_s for at_s, _ in ended.sizes)
+    if ended.phase is Phase.SUCCEEDED:
+        assert ended.device_s > 0 and ended.jct_s is not None
+    if ended.phase is Phase.REJECTED:
+        assert ended.device_s == 0
+
+
+def _check_counts(outcome: Outcome) -> None:
+    metrics = metrics_of(outcome)
+    ended = metrics.completed + metrics.failed + metrics.cancelled + metrics.rejected
+    assert ended + metrics.unfinished == metrics.jobs == len(outcome.jobs)
+    assert 0.0 <= metrics.device_utilization <= 1.0 + 1e-9

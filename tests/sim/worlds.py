@@ -1,0 +1,82 @@
+"""Small jobs and clusters for simulated runs that can be worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from swell.assemble import new_core
+from swell.core.core import Core
+from swell.model.job import EndCondition, JobClass, JobSpec, Profile
+from swell.settings import Settings
+from swell.sim.change_cost import change_cost
+from swell.sim.gangs import Habits
+from swell.sim.job import SimJob, TrueSpeed
+from swell.sim.occurrence import Occurrence
+from swell.sim.outcome import Outcome
+from swell.sim.simulate import Scenario, cluster, simulate
+
+#: Workers -> steps/s, of which more than 4 are of no use.
+RATES = {1: 1.0, 2: 1.8, 4: 3.0, 8: 2.5}
+BATCH = 64
+
+
+def job(
+    name: str,
+    submit_s: float = 0.0,
+    steps: int = 100,
+    deadline_s: float | None = None,
+    rates: dict[int, float] = RATES,
+    believed: dict[int, float] | None = None,
+    **fields: Any,
+) -> SimJob:
+    """A job that really goes at `rates` and is believed to go at `believed`."""
+    sizes = np.array(sorted(rates), dtype=np.int64)
+    spec = JobSpec(
+        name=name,
+        entry=name,
+        workdir="/",
+        global_batch=BATCH,
+        end=EndCondition(steps=steps),
+        job_class=JobClass.BEST_EFFORT if deadline_s is None else JobClass.STRICT,
+        deadline_s=deadline_s,
+        min_workers=int(sizes[0]),
+        max_workers=int(sizes[-1]),
+    )
+    profile = Profile(
+        device_kind="gpu",
+        compute_s={BATCH // size: 1.0 / rate for size, rate in (believed or rates).items()},
+        allreduce_s={},
+        grad_bytes=0,
+        state_bytes=0,
+        samples_per_epoch=BATCH,
+        start_s=0.0,
+    )
+    speed = TrueSpeed(sizes, np.array([rates[size] for size in sizes.tolist()]))
+    plain: dict[str, Any] = {"num_steps": steps, "model": name}
+    return SimJob(id=name, submit_s=submit_s, spec=spec, profile=profile, speed=speed, **{**plain, **fields})
+
+
+def head(policy: str = "elasticflow", min_hold_s: float = 10.0) -> Core:
+    return new_core(policy, Settings(min_hold_s=min_hold_s, report_plan_s=60.0))
+
+
+def run(
+    jobs: Sequence[SimJob],
+    policy: str = "elasticflow",
+    nodes: int = 1,
+    cost: str = "none",
+    others: Sequence[tuple[float, Occurrence]] = (),
+    habits: Habits | None = None,
+) -> Outcome:
+    """On nodes of 8 devices."""
+    scenario = Scenario(
+        nodes=cluster(nodes, 8, "gpu"),
+        jobs=jobs,
+        cost=change_cost(cost, 8 * nodes),
+        habits=habits or Habits(),
+        others=others,
+    )
+    return simulate(head(policy), scenario)
