@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sim.worlds import RATES, job, run
 
 from swell.model.job import Phase
 from swell.sim.gangs import Habits
@@ -13,7 +14,6 @@ from swell.sim.metrics import metrics_of
 from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.outcome import JobOutcome, Outcome
 from swell.sim.simulate import cluster
-from tests.sim.worlds import RATES, job, run
 
 POLICIES = ("elasticflow", "fifo", "equal_share")
 
