@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-soak check bench clean
+.PHONY: demo test test-soak check bench bench-decisions clean
 
 demo: $(STAMP)
 	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
@@ -23,6 +23,9 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m pytest -m bench -s
+
+bench-decisions: $(STAMP)
+	$(BIN)/python -m benchmarks.decisions
 
 clean:
 	rm -rf $(VENV) build dist demo-out src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
