@@ -19,6 +19,7 @@ from swell import __version__
 from swell.cli import output
 from swell.cli.verdict import verdict
 from swell.model.job import JobClass, Phase
+from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView
 from swell.store.folder import StateFolder
 
@@ -331,6 +332,60 @@ def test_show_tells_live_processes_from_former_ones(here: Run, control: FakeCont
         assert re.search(rf"^pids +{shown}$", here("show", "old-1").stdout, re.MULTILINE)
     control.put(job_view(id="old-1", pids=()))
     assert "pids" not in here("show", "old-1").stdout
+
+
+@pytest.fixture
+def resized(control: FakeControl) -> JobView:
+    """It grew, which paid; it made room; it grew again just now."""
+    at_s = time.time() - 90
+    grown = Resize(
+        at_s=at_s,
+        before=2,
+        after=4,
+        verdict=Verdict.PAID,
+        reason_code="boosted",
+        reason="has 4 workers: 2 to run at all, 2 more because they save 12 s",
+        expected_cost_s=0.1,
+        expected_gain_s=9.14,
+        wait_s=0.81,
+        cost_s=0.124,
+        gain_s=7.31,
+        held_s=14.0,
+        is_held=False,
+        rate_before_per_s=20.0,
+        rate_after_per_s=36.0,
+    )
+    change = msgspec.structs.replace
+    gave = change(grown, at_s=at_s + 20, before=4, after=2, verdict=Verdict.MADE_ROOM, gain_s=-21.4)
+    now = change(grown, at_s=at_s + 80, gain_s=None, wait_s=None, cost_s=None, verdict=Verdict.UNDER_WAY)
+    view = job_view(
+        id="sized-1", resizes=2, resize_pause_s=0.25, resize_saved_s=7.31, resize_history=(grown, gave, now)
+    )
+    control.put(view)
+    return view
+
+
+def test_show_weighs_each_resize(here: Run, resized: JobView) -> None:
+    shown = here("show", resized.id).stdout
+    assert re.search(r"^resizes +2, took 0\.25 s from training; growing saved 7\.3 s$", shown, re.MULTILINE)
+    heading, *rows = shown[shown.index("\nAT ") + 1 :].splitlines()
+    assert heading.split() == ["AT", "SIZE", "WAIT", "COST", "HELD", "GAIN", "HOPED", "VERDICT", "WHY"]
+    assert [re.split("  +", row)[1:] for row in rows] == [
+        ["2->4", "0.81 s", "0.12 s", "14 s", "+7.3 s", "+9.1 s", "paid", "boosted"],
+        ["4->2", "0.81 s", "0.12 s", "14 s", "-21 s", "+9.1 s", "made room", "boosted"],
+        ["2->4", "-", "-", "-", "-", "+9.1 s", "under way", "boosted"],
+    ]
+    assert max(map(len, rows)) <= 80
+
+
+def test_programs_get_every_number_of_a_resize(here: Run, resized: JobView) -> None:
+    told = json.loads(here("show", resized.id, "--json").stdout)["resize_history"]
+    assert [msgspec.convert(entry, Resize) for entry in told] == list(resized.resize_history)
+
+
+def test_who_was_never_resized_has_no_table(here: Run, control: FakeControl) -> None:
+    control.put(job_view(id="plain-1", resizes=0, resize_pause_s=0.0))
+    assert "HOPED" not in here("show", "plain-1").stdout
 
 
 @pytest.mark.usefixtures("jobs")

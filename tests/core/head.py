@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from tests.core.world import FakeWorld
 
 from swell.core.core import Core
+from swell.core.resizes import NUM_KEPT
 from swell.model.command import AnyCommand, ProfileJob, StopGang, WakeAt
 from swell.model.event import AnyEvent, CancelRequested, JobSubmitted
 from swell.model.job import JobSpec, Phase
+from swell.model.resize import Verdict
 from swell.model.view import JobView
 
 
@@ -136,6 +138,8 @@ class Head:
             assert view.devices == () and view.finished_s is not None
             self.ended[view.id] = view
         assert not self.ended.keys() & {view.id for view in self.core.views()}, "an ended job came back"
+        for view in [*self.core.views(), *self.core.ended_views()]:
+            _check_history(view)
         self._check_generations(commands)
         self._check_under_way(commands)
         held = [device for view in self.core.views() for device in view.devices]
@@ -169,3 +173,19 @@ class Head:
 def _without_sizes(command: AnyCommand) -> object:
     """Which sizes a trial run is about may have changed with the cluster since it began."""
     return ("profile", command.job_id) if isinstance(command, ProfileJob) else command
+
+
+def _check_history(view: JobView) -> None:
+    """Every resize of a job is there once, its size was held at most until the next, and none is made up."""
+    history = view.resize_history
+    assert len(history) <= NUM_KEPT
+    assert [entry.at_s for entry in history] == sorted(entry.at_s for entry in history)
+    answered = [entry for entry in history if entry.wait_s is not None]
+    assert len(answered) == view.resizes or len(history) == NUM_KEPT, (view.resizes, history)
+    under_way = [entry for entry in history if entry.verdict is Verdict.UNDER_WAY]
+    assert under_way in ([], [history[-1]] if history else [])
+    held = [entry for entry in history if entry.is_held]
+    assert held in ([], answered[-1:])
+    assert not (held and view.phase.is_end) and not (under_way and view.phase.is_end)
+    for entry in answered:
+        assert entry.cost_s is None or 0.0 <= entry.cost_s <= view.resize_pause_s + 1e-9

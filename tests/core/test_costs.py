@@ -1,13 +1,18 @@
-"""What a launch is expected to cost."""
+"""What changes of a gang are expected to cost, and for how long."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.core.fakes import profile, spec
 
-from swell.core.costs import ChangeCosts
+from swell.core.costs import STATE_BYTES_PER_S, ChangeCosts
 from swell.core.record import JobRecord
+from swell.core.tenure import PRIOR_S, Tenure
 
 
 def launched(num_workers: int) -> JobRecord:
@@ -34,3 +39,58 @@ def test_a_job_without_a_profile_starts_like_the_others() -> None:
     for _ in range(30):
         costs.learn_start(launched(2), 7.0)
     assert costs.launch_s(np.array([0.0]), np.array([4])) == pytest.approx([7.0], rel=0.01)
+
+
+@given(st.floats(0.0, 60.0), st.floats(0.0, 60.0), st.floats(0.0, 60.0))
+def test_a_job_is_judged_by_its_own_pauses_and_until_then_by_those_of_its_kind(
+    own_s: float, live_s: float, restart_s: float
+) -> None:
+    costs = ChangeCosts()
+    for _ in range(60):
+        costs.learn_pause(launched(2), live_s + profile().state_bytes / STATE_BYTES_PER_S)
+        costs.learn_restart(restart_s)
+    expected_s = costs.resize_s(
+        np.array([own_s, math.nan, math.nan]),
+        np.full(3, float(profile().state_bytes)),
+        np.array([False, False, True]),
+    )
+    of_live_s = live_s + profile().state_bytes / STATE_BYTES_PER_S
+    assert expected_s == pytest.approx([own_s, of_live_s, restart_s], abs=1e-3)
+
+
+def test_joiners_are_waited_for_as_long_as_last_time_and_nobody_trains_on_through_a_restart() -> None:
+    wait_s = ChangeCosts().wait_s(np.array([7.0, math.nan, 7.0]), np.full(3, 2.0), np.array([0, 0, 1], bool))
+    assert wait_s.tolist() == [7.0, 2.0, 0.0]
+
+
+# ---------------------------------------------------------------- how long workers stay
+@given(st.lists(st.floats(0.1, 1000.0), min_size=8, max_size=30), st.floats(0.0, 1e5))
+def test_expected_tenure_follows_the_latest_and_grows_while_nothing_is_taken(
+    stays_s: list[float], quiet_s: float
+) -> None:
+    tenure = Tenure()
+    for stay_s in stays_s:
+        tenure.train(stay_s)
+        tenure.take()
+    expected_s = _hold_s(tenure)
+    assert expected_s <= max(PRIOR_S, *stays_s)
+    tenure.train(quiet_s)
+    assert _hold_s(tenure) >= expected_s
+    if quiet_s > 100 * max(stays_s):
+        assert _hold_s(tenure) > 3 * max(stays_s)
+
+
+def _hold_s(tenure: Tenure, costs: ChangeCosts | None = None) -> float:
+    return float((costs or ChangeCosts()).hold_s(np.array([tenure.total_s]), np.array([tenure.num_taken]))[0])
+
+
+def test_what_jobs_that_have_ended_went_through_is_what_a_new_one_expects() -> None:
+    costs = ChangeCosts()
+    assert _hold_s(Tenure(), costs) == PRIOR_S
+    for _ in range(50):
+        ended = Tenure()
+        for _ in range(10):
+            ended.train(4.0)
+            ended.take()
+        costs.tenure.add(ended)
+    assert _hold_s(Tenure(), costs) == pytest.approx(4.0 + PRIOR_S / 20, rel=0.5)

@@ -6,10 +6,12 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.fakes import allocation_of
 
+from swell.core.gain import gain_s
 from swell.core.steady import GAIN_OVER_COST, Steadied, steady
 from swell.model.plan import Allocation
 from swell.model.snapshot import BEST_EFFORT, BoolArray, Snapshot
@@ -19,7 +21,13 @@ SIZES = np.array([1, 2, 4, 8], dtype=np.int64)
 
 
 def snapshot_of(
-    held: list[int], age_s: list[float], num_devices: int, remaining: float = 1000.0, now_s: float = 100.0
+    held: list[int],
+    age_s: list[float],
+    num_devices: int,
+    remaining: float = 1000.0,
+    now_s: float = 100.0,
+    wait_s: float = 0.0,
+    hold_s: float = math.inf,
 ) -> Snapshot:
     """Jobs of one device a worker, which hold so much and changed so long ago."""
     num = len(held)
@@ -39,6 +47,8 @@ def snapshot_of(
         changed_s=now_s - np.array(age_s),
         attained_device_s=zeros,
         resize_cost_s=np.full(num, 0.5),
+        resize_wait_s=np.full(num, wait_s),
+        expected_hold_s=np.full(num, hold_s),
         start_cost_s=np.full(num, 1.0),
         is_promised=np.zeros(num, dtype=bool),
         is_undecided=np.zeros(num, dtype=bool),
@@ -58,7 +68,11 @@ def situations(draw: st.DrawFn) -> tuple[Snapshot, Allocation, BoolArray]:
     age_s = draw(st.lists(st.floats(0.0, 20.0), min_size=num, max_size=num))
     remaining = draw(st.sampled_from([0.5, 5.0, 1000.0]))
     is_pinned = np.array(draw(st.lists(st.booleans(), min_size=num, max_size=num)))
-    snapshot = snapshot_of(held, age_s, num_devices, remaining)
+    wait_s, hold_s = (
+        draw(st.sampled_from([0.0, 0.4, 30.0])),
+        draw(st.sampled_from([0.5, 2.0, 30.0, math.inf])),
+    )
+    snapshot = snapshot_of(held, age_s, num_devices, remaining, wait_s=wait_s, hold_s=hold_s)
     allocation = allocation_of(snapshot, np.array(want, np.int64), floor=np.array(floor, np.int64))
     return snapshot, allocation, is_pinned
 
@@ -141,8 +155,16 @@ def test_a_gang_grows_only_when_the_gain_beats_the_cost(
     workers = steady(snapshot, allocation, is_pinned).workers
     held = snapshot.held_workers
     for row in np.flatnonzero((held > 0) & (workers > held) & (allocation.floor <= held)):
-        now_s, then_s = (_left_s(snapshot, row, int(size)) for size in (held[row], workers[row]))
-        assert now_s - then_s > GAIN_OVER_COST * snapshot.resize_cost_s[row]
+        saved_s = _saved_s(snapshot, row, int(held[row]), int(workers[row]))
+        assert saved_s > GAIN_OVER_COST * snapshot.resize_cost_s[row]
+
+
+def _saved_s(snapshot: Snapshot, row: int, held: int, wanted: int) -> float:
+    """Time saved by the joiners until they are taken back or the job ends; they take a while to come."""
+    now_s, then_s = (_left_s(snapshot, row, size) for size in (held, wanted))
+    share_left = max(0.0, 1.0 - float(snapshot.resize_wait_s[row]) / now_s)
+    share_held = min(1.0, float(snapshot.expected_hold_s[row]) / (share_left * then_s)) if share_left else 0.0
+    return share_left * share_held * (now_s - then_s)
 
 
 def _left_s(snapshot: Snapshot, row: int, size: int) -> float:
@@ -214,3 +236,21 @@ def test_whoever_wakes_when_asked_finds_the_hold_over(changed_s: float, min_hold
     if math.isfinite(asked.wake_s):
         woken = steady(replace(early, now_s=asked.wake_s), allocation, np.array([False]))
         assert woken.workers[0] == 4 and math.isinf(woken.wake_s)
+
+
+@given(st.integers(0, 3), st.integers(0, 3), st.floats(0.0, 60.0), st.floats(0.1, 60.0), st.floats(0.1, 1e4))
+def test_gains_are_told_as_they_decide(
+    before: int, after: int, wait_s: float, hold_s: float, remaining: float
+) -> None:
+    snapshot = snapshot_of([2**before], [20.0], 8, remaining, wait_s=wait_s, hold_s=hold_s)
+    [saved_s] = gain_s(snapshot, np.array([2**after]))
+    longer, sooner = (
+        replace(snapshot, expected_hold_s=np.array([2 * hold_s])),
+        replace(snapshot, resize_wait_s=np.array([wait_s / 2])),
+    )
+    if after > before:
+        assert saved_s == pytest.approx(_saved_s(snapshot, 0, 2**before, 2**after))
+        assert gain_s(longer, np.array([2**after]))[0] >= saved_s
+        assert gain_s(sooner, np.array([2**after]))[0] >= saved_s
+    else:
+        assert saved_s == 0.0 if after == before else saved_s < 0.0

@@ -12,8 +12,10 @@ from tests.core.fakes import profile, spec
 
 from swell.core.costs import STATE_BYTES_PER_S, ChangeCosts
 from swell.core.record import JobRecord
+from swell.core.resizes import ResizeLog
 from swell.core.state import gang_sizes
 from swell.core.table import LEAST_REMAINING_STEPS, JobTable, allowed
+from swell.core.tenure import Tenure
 from swell.model.job import JobClass, Phase, Profile
 from swell.model.snapshot import CLASS_CODES, Snapshot
 
@@ -44,6 +46,8 @@ def records(draw: st.DrawFn) -> JobRecord:
         is_decided=draw(st.booleans()),
         changed_s=draw(st.none() | st.floats(0.0, NOW_S)),
         pauses=draw(st.sampled_from([(), (0.5,), (0.5, 1.5)])),
+        resizes=ResizeLog(waits_s=draw(st.sampled_from([(), (2.0, 3.0)]))),
+        tenure=Tenure(since_s=draw(st.floats(0.0, 100.0)), num_taken=draw(st.floats(0.0, 5.0))),
     )
 
 
@@ -91,6 +95,11 @@ def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCos
     assert (snapshot.rate_per_s[row] == _rates(record)).all()
     assert snapshot.resize_cost_s[row] == pytest.approx(_pause_s(record, costs))
     assert snapshot.start_cost_s[row] == pytest.approx(_start_s(record, costs))
+    waits_s = record.resizes.waits_s
+    assert snapshot.resize_wait_s[row] == pytest.approx(
+        sum(waits_s) / 2 if waits_s else _start_s(record, costs)
+    )
+    assert snapshot.expected_hold_s[row] >= record.tenure.total_s / (1 + record.tenure.num_taken)
 
 
 def _start_s(record: JobRecord, costs: ChangeCosts) -> float:

@@ -50,6 +50,8 @@ from swell.model.job import JobSpec
 REPORT_EVERY_S = 0.5
 #: What a stop, which cannot fail, takes at most.
 STOP_S = 0.3
+#: Nobody trains for so long at a resize, and the gang says so.
+PAUSE_S = 0.1
 
 
 @dataclass
@@ -288,9 +290,9 @@ class FakeWorld:
         self._progress(gang)
         gang.members, gang.joiners = command.devices, ()
         self._settle(gang)
-        gang.formed, gang.pause_s = command.generation, 0.1
+        gang.formed, gang.pause_s = command.generation, PAUSE_S
         self._say(GangResized(**self._facts(gang), steps=int(gang.steps), pids=self._pids(gang)))
-        self._train(gang)
+        self._train(gang, PAUSE_S)
 
     def _resize_failed(self, gang: Gang) -> None:
         if gang.is_waiting:  # it has no former size that could train on
@@ -352,19 +354,20 @@ class FakeWorld:
         del self.gangs[gang.job_id]
 
     # ------------------------------------------------------------ training
-    def _train(self, gang: Gang) -> None:
+    def _train(self, gang: Gang, pause_s: float = 0.0) -> None:
         gang.is_training, gang.is_waiting = True, False
-        gang.as_of_s = self.now_s
+        gang.as_of_s = self.now_s + pause_s
         self._report_later(gang)
 
     def _progress(self, gang: Gang) -> None:
-        gang.steps = min(gang.total_steps, gang.steps + gang.rate_per_s * (self.now_s - gang.as_of_s))
-        gang.as_of_s = self.now_s
+        elapsed_s = max(0.0, self.now_s - gang.as_of_s)
+        gang.steps = min(gang.total_steps, gang.steps + gang.rate_per_s * elapsed_s)
+        gang.as_of_s = max(gang.as_of_s, self.now_s)
 
     def _report_later(self, gang: Gang) -> None:
         gang.num_reports += 1
         number = gang.num_reports
-        left_s = (gang.total_steps - gang.steps) / gang.rate_per_s
+        left_s = gang.as_of_s - self.now_s + (gang.total_steps - gang.steps) / gang.rate_per_s
         self._after(min(REPORT_EVERY_S, left_s), lambda: self._report(gang, number))
 
     def _report(self, gang: Gang, number: int) -> None:

@@ -111,6 +111,28 @@ def test_a_clean_shrink_sends_no_state_and_frees_devices_only_when_their_workers
     assert list(made.puppets) == [1]
 
 
+def test_what_a_shrink_took_is_told_before_its_end_makes_that_stale() -> None:
+    made = running(3)
+    first = m.Progress(generation=1, steps=50, num_workers=3, step_s=0.1)
+    made._apply(made.gang.said(0, first, made.now_s))  # told at once: what comes next has to wait
+    made.events.clear()
+    made.command(resize(2, 0, 1))
+    while not isinstance(last(made) if made.events else None, GangResized):
+        for number in list(made.puppets):
+            made.advance(number)
+            while made.puppets[number].outbox:
+                message = made.puppets[number].outbox[0]
+                if isinstance(message, m.Joined) and number == 0:
+                    after = m.Progress(generation=2, steps=51, num_workers=2, pause_s=0.3)
+                    made.puppets[number].outbox.insert(1, after)
+                made.hear(number)
+        for number, puppet in list(made.puppets.items()):
+            if puppet.status is not None:  # whoever left is gone only now
+                made.hear(number)
+    paused = [event for event in made.events if isinstance(event, StepsReported) and event.pause_s]
+    assert [(report.generation, report.num_workers, report.pause_s) for report in paused] == [(1, 2, 0.3)]
+
+
 def test_the_most_advanced_survivor_is_the_source_after_a_loss() -> None:
     made = running(3)
     made.kill(0)

@@ -80,6 +80,8 @@ def snapshot(
         changed_s=column([-np.inf for _ in jobs], float),
         attained_device_s=column([0.0 for _ in jobs], float),
         resize_cost_s=column([job.resize_cost for job in jobs], float),
+        resize_wait_s=column([job.start_cost for job in jobs], float),
+        expected_hold_s=column([np.inf for _ in jobs], float),
         start_cost_s=column([job.start_cost for job in jobs], float),
         is_promised=column([job.promised for job in jobs], bool),
         is_undecided=column([job.is_undecided for job in jobs], bool),

@@ -9,6 +9,7 @@ from swell.cli.clock import clock, moment, span
 from swell.cli.finish import distance, expectation
 from swell.cli.options import JobName, Json, State
 from swell.cli.output import console, print_json, print_table
+from swell.cli.resizes import HEADINGS, resize_row, totals
 from swell.cli.resolve import find_job
 
 if TYPE_CHECKING:
@@ -70,7 +71,11 @@ def show(job: JobName, state: State = None, json: Json = False) -> None:
     if json:
         print_json(view)
         return
-    print_table(("", ""), [(name, text) for name, text in _facts(view, time.time()) if text])
+    now_s = time.time()
+    print_table(("", ""), [(name, text) for name, text in _facts(view, now_s) if text])
+    if view.resize_history:
+        print()
+        print_table(HEADINGS, [resize_row(resize, now_s) for resize in view.resize_history])
     if view.message:
         console().print(f"\n{view.message}", soft_wrap=True)
 
@@ -96,7 +101,7 @@ def _facts(view: JobView, now_s: float) -> list[tuple[str, str]]:
         ("steps", f"{view.steps} of {view.total_steps or 'an unknown number'} ({done(view)})"),
         ("speed", "" if view.step_s is None else f"{view.step_s * 1000:.1f} ms a step"),
         ("last", ", ".join(f"{name} {value:.4g}" for name, value in numbers.items())),
-        ("resizes", f"{view.resizes}, took {view.resize_pause_s:.2f} s from training"),
+        ("resizes", totals(view)),
         ("submitted", when(view.submitted_s)),
         ("started", when(view.started_s)),
         ("deadline", when(view.deadline_s) + _kept(view).replace(" ", ", ")),

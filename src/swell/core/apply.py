@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import singledispatch
 
-from swell.core.record import JobRecord, LastReport
+from swell.core.learn import learn_pause, learn_rate, learn_resize
+from swell.core.record import JobRecord
 from swell.core.state import HeadState
 from swell.model.event import (
     CancelRequested,
@@ -37,8 +38,6 @@ MAX_SETBACKS = 10
 #: Wait so long after the first setback, twice as long after each further one.
 FIRST_BACK_OFF_S = 1.0
 LONGEST_BACK_OFF_S = 60.0
-#: Pauses that make up the expected cost of a job's next resize.
-NUM_PAUSES_KEPT = 5
 
 
 def apply(state: HeadState, event: Event) -> None:
@@ -199,6 +198,7 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     record.settle(record.target)
     record.done_steps = _truth(record, event.steps)
     record.num_resizes += 1
+    learn_resize(state, record, event)
     record.note_pids(event.pids)
     record.note_size(event.at_s, record.num_workers)
     state.set_rate(record, record.num_workers)
@@ -210,6 +210,7 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
     record.settle(record.gang)
+    record.resizes.fail(event.at_s)
     record.message = event.message
     _back_off(record, state.now_s)
     state.tell(record, "resize_failed", f"kept its {_workers(record.num_workers)}: the change did not work")
@@ -220,37 +221,14 @@ def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
     if event.steps > record.first_step:
         record.num_setbacks = 0
-    _learn_rate(state, record, event)
+    learn_rate(state, record, event)
     record.done_steps = _truth(record, event.steps)
     record.step_s = event.step_s or record.step_s
     record.loss = record.loss if event.loss is None else event.loss
     record.metrics = {**record.metrics, **event.metrics}
-    if event.pause_s is not None:
-        record.resize_pause_s += event.pause_s
-        record.pauses = (*record.pauses, event.pause_s)[-NUM_PAUSES_KEPT:]
-        state.costs.learn_pause(record, event.pause_s)
+    learn_pause(state, record, event)
     if record.phase is Phase.RUNNING:
         state.set_rate(record, 0 if record.is_broken else record.num_workers)
-
-
-def _learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> None:
-    """What the job did since its last report, over the time that took: evaluations and checkpoints too.
-
-    A report without a step time covers the first step of a generation, and so a change of the gang.
-    """
-    last, record.reported = (
-        record.reported,
-        LastReport(
-            at_s=event.at_s, steps=event.steps, generation=event.generation, num_workers=event.num_workers
-        ),
-    )
-    if last is None or event.step_s is None:
-        return
-    num_steps = event.steps - last.steps
-    is_same = (last.generation, last.num_workers) == (event.generation, event.num_workers)
-    if is_same and num_steps > 0 and event.at_s > last.at_s:
-        step_s = (event.at_s - last.at_s) / num_steps
-        state.belief.learn_rate(record.id, event.num_workers, step_s, num_steps)
 
 
 @_apply_to.register
@@ -262,6 +240,8 @@ def _(event: JobWarned, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: WorkersLost, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
+    record.resizes.lose(event.at_s, record.num_workers)
+    record.tenure.take()
     record.settle(tuple(device for device in record.gang if device not in event.devices))
     record.is_broken = True
     record.rate_per_s = 0.0
@@ -285,6 +265,8 @@ def _(event: GangSuspended, state: HeadState, record: JobRecord) -> None:
     if record.is_cancelled:
         state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
         return
+    if not state.is_draining:
+        record.tenure.take()
     record.move(Phase.QUEUED)
     state.explain(record, "suspended", f"waits with its checkpoint of step {event.steps}")
 
@@ -317,6 +299,7 @@ def _requeue(state: HeadState, record: JobRecord, event: GangEnded) -> None:
     cause = "was stopped"
     if event.outcome is Outcome.LOST:
         _back_off(record, state.now_s)
+        record.tenure.take()
         cause = "lost all its workers"
     state.explain(record, "requeued", f"{cause} and waits to go on from its last checkpoint")
 
@@ -324,6 +307,7 @@ def _requeue(state: HeadState, record: JobRecord, event: GangEnded) -> None:
 def _release(record: JobRecord, at_s: float) -> None:
     """Its processes are gone: it holds nothing and makes no progress."""
     record.advance(at_s)
+    record.resizes.end(at_s)
     record.settle(())
     record.is_saving = False
     record.rate_per_s = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -11,6 +11,7 @@ import numpy as np
 
 from swell.core.apply import apply
 from swell.core.converge import Converger
+from swell.core.learn import expect_resize, is_repair
 from swell.core.planner import Planner
 from swell.core.ports import Belief
 from swell.core.record import JobRecord
@@ -19,7 +20,7 @@ from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang, WakeAt
 from swell.model.event import AnyEvent, JobWarned, StepsReported
 from swell.model.job import JobClass, Phase
-from swell.model.plan import Plan, Reason, Refusal
+from swell.model.plan import JobPlan, Plan, Reason, Refusal
 from swell.model.view import JobView, Story
 
 #: Until a job's trial run is over, its finish is guessed: a minute from now, or its deadline.
@@ -72,7 +73,7 @@ class Core:
         commands = self._profile_newcomers()
         plan = self._plan()
         self._decide(plan)
-        commands += self._note(self._converger().run(plan.jobs))
+        commands += self._note(self._converger().run(plan.jobs), plan.jobs)
         self._explain_waits(plan)
         return commands + self._wake(plan.wake_s)
 
@@ -85,7 +86,7 @@ class Core:
                 record.reason = f"waits until others have left its devices; then it {job_plan.reason.text}"
 
     def _drain(self) -> list[AnyCommand]:
-        return self._note(self._converger().drain()) + self._wake(math.inf)
+        return self._note(self._converger().drain(), {}) + self._wake(math.inf)
 
     def _converger(self) -> Converger:
         state = self._state
@@ -168,13 +169,15 @@ class Core:
         record.message = refusal.text
         self._state.end(record, Phase.REJECTED, "refused", refusal.text)
 
-    def _note(self, commands: list[AnyCommand]) -> list[AnyCommand]:
+    def _note(self, commands: list[AnyCommand], plans: Mapping[str, JobPlan]) -> list[AnyCommand]:
         """Each change of a gang becomes a line of its job's story, with the reason for it."""
         state = self._state
         for command in commands:
             if isinstance(command, LaunchGang | ResizeGang | SuspendGang):
                 record = state.records[command.job_id]
                 state.tell(record, "decided", self._decision(record, command))
+                if isinstance(command, ResizeGang):
+                    record.resizes.ask(expect_resize(state, record, command, plans.get(record.id)))
             if not isinstance(command, WakeAt):
                 state.touch(state.records[command.job_id])
         return commands
@@ -183,7 +186,7 @@ class Core:
         before, after = record.num_workers, record.target_workers
         if isinstance(command, SuspendGang):
             after = 0
-        elif record.gang and set(command.devices) == set(record.gang):
+        elif is_repair(record, command):
             return f"is to go on with the {after} workers that are left"
         why = "the platform is stopping" if self._state.is_draining else record.reason
         return f"is to go from {before} to {after} workers: {why}"

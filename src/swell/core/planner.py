@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from swell.core.gain import gain_s
 from swell.core.ports import Placer, Policy
-from swell.core.steady import steady
+from swell.core.steady import GAIN_OVER_COST, Steadied, steady
 from swell.model.cluster import Cluster
 from swell.model.plan import Allocation, JobPlan, Placement, Plan, Reason
 from swell.model.snapshot import BoolArray, IntArray, Snapshot
@@ -43,12 +44,15 @@ class Planner:
         steadied = steady(snapshot, allocation, is_pinned)
         pinned = frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_pinned))
         placement = self._place(snapshot, allocation, steadied.workers, cluster, held, pinned)
+        net_s = gain_s(snapshot, steadied.workers) - snapshot.resize_cost_s
         jobs = {
             job_id: JobPlan(
                 devices=placement.devices.get(job_id, ()),
                 finish_s=float(allocation.finish_s[row]),
-                reason=_reason(snapshot, allocation, row, int(steadied.workers[row]), placement),
+                reason=_reason(snapshot, allocation, row, steadied, placement),
                 refusal=allocation.refusals.get(row),
+                expected_gain_s=float(net_s[row]),
+                expected_cost_s=float(snapshot.resize_cost_s[row]),
             )
             for row, job_id in enumerate(snapshot.job_ids)
         }
@@ -92,10 +96,11 @@ def _wanted_devices(snapshot: Snapshot, allocation: Allocation, workers: IntArra
 
 
 def _reason(
-    snapshot: Snapshot, allocation: Allocation, row: int, workers: int, placement: Placement
+    snapshot: Snapshot, allocation: Allocation, row: int, steadied: Steadied, placement: Placement
 ) -> Reason:
     """Why the job has what it gets, where that is not what the policy alone would give it."""
     want, held = int(allocation.workers[row]), int(snapshot.held_workers[row])
+    workers = int(steadied.workers[row])
     if snapshot.job_ids[row] in placement.moved and want == held:
         return Reason("moved", "moves to other devices so that another job's block is whole")
     if workers == want:
@@ -103,12 +108,29 @@ def _reason(
     if workers == 0:
         return Reason("waiting", f"waits for devices that others keep for now; is to have {want} of its own")
     if workers == held and want > held:
-        return Reason("held", f"keeps {_workers(held)}: a change to {want} would not pay, or not yet")
+        return Reason(
+            "held", f"keeps {_workers(held)}: {_why_not_grown(snapshot, allocation, row, steadied)}"
+        )
     if workers == held:
         return Reason("held", f"keeps {_workers(held)}: nobody needs the others now, or it has just changed")
     return Reason(
         "held", f"gets {_workers(workers)} of the {want} it should have: others keep theirs for now"
     )
+
+
+def _why_not_grown(snapshot: Snapshot, allocation: Allocation, row: int, steadied: Steadied) -> str:
+    """In the order in which `steady` asks."""
+    want = int(allocation.workers[row])
+    saves_s, cost_s = float(steadied.gain_s[row]), float(snapshot.resize_cost_s[row])
+    if allocation.floor[row] <= snapshot.held_workers[row]:
+        if snapshot.now_s < snapshot.changed_s[row] + snapshot.min_hold_s:
+            return f"it has changed less than {snapshot.min_hold_s:g} s ago; {want} come later, if they pay"
+        if saves_s <= GAIN_OVER_COST * cost_s:
+            return (
+                f"{want} would save {max(saves_s, 0.0):.2g} s, which is less than {GAIN_OVER_COST:g} times "
+                f"the {cost_s:.2g} s that a change takes"
+            )
+    return f"others keep the devices that {want} would need, or it is about to end or to change"
 
 
 def _workers(num: int) -> str:

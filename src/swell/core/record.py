@@ -7,6 +7,8 @@ import math
 import msgspec
 
 from swell.core.phases import check_transition
+from swell.core.resizes import NUM_MEASURED, ResizeLog
+from swell.core.tenure import Tenure
 from swell.model.job import Elasticity, JobSpec, Phase, Profile
 from swell.model.view import JobView
 
@@ -57,6 +59,13 @@ class JobRecord(msgspec.Struct, kw_only=True):
     held_back_until_s: float = 0.0  #: after a failure: no new change before
     num_setbacks: int = 0  #: failures in a row without a finished step
 
+    # what changes of the gang cost and bring
+    num_resizes: int = 0
+    resize_pause_s: float = 0.0
+    pauses: tuple[float, ...] = ()  #: time that the latest planned changes took from training
+    resizes: ResizeLog = msgspec.field(default_factory=ResizeLog)
+    tenure: Tenure = msgspec.field(default_factory=Tenure)
+
     # the promise
     is_promised: bool = False
     is_decided: bool = False
@@ -69,9 +78,6 @@ class JobRecord(msgspec.Struct, kw_only=True):
     sizes: tuple[tuple[float, int], ...] = ()
     pids: tuple[int, ...] = ()
     live_pids: tuple[int, ...] = ()
-    num_resizes: int = 0
-    resize_pause_s: float = 0.0
-    pauses: tuple[float, ...] = ()
     step_s: float | None = None
     loss: float | None = None
     metrics: dict[str, float] = {}
@@ -146,6 +152,8 @@ class JobRecord(msgspec.Struct, kw_only=True):
         elapsed_s = max(0.0, at_s - self.as_of_s)
         self.done_steps += elapsed_s * self.rate_per_s
         self.attained_device_s += elapsed_s * len(self.held)
+        if self.gang:
+            self.tenure.train(elapsed_s)
         self.as_of_s = max(self.as_of_s, at_s)
 
     def note_size(self, at_s: float, num_workers: int) -> None:
@@ -156,6 +164,10 @@ class JobRecord(msgspec.Struct, kw_only=True):
         """These are its workers now."""
         self.live_pids = pids
         self.pids += tuple(pid for pid in pids if pid not in self.pids)
+
+    def note_pause(self, pause_s: float) -> None:
+        """A planned change took so long from training."""
+        self.pauses = (*self.pauses, pause_s)[-NUM_MEASURED:]
 
     def settle(self, gang: tuple[str, ...]) -> None:
         """The gang is these devices and nothing is under way."""
@@ -193,6 +205,8 @@ class JobRecord(msgspec.Struct, kw_only=True):
             live_pids=self.live_pids,
             resizes=self.num_resizes,
             resize_pause_s=self.resize_pause_s,
+            resize_saved_s=self.resizes.total_saved_s,
+            resize_history=self.resizes.told(self.as_of_s),
             steps=self._shown_steps(),
             total_steps=self.known_total,
             step_s=self.step_s,

@@ -80,6 +80,8 @@ class HeadState:
         record.advance(self.now_s)
         record.move(phase)
         record.finished_s = self.now_s if at_s is None else min(at_s, self.now_s)
+        record.resizes.end(record.finished_s)
+        self.costs.tenure.add(record.tenure)
         record.rate_per_s = 0.0
         record.settle(())
         record.note_size(record.finished_s, 0)

@@ -3,7 +3,8 @@
 A policy says what would be best from a clean sheet. A running gang changes only
 
 * when a promise needs it (`floor`), or
-* when its measured gain beats its measured cost and it has kept its size for `min_hold_s`, or
+* when its gain, for as long as workers stay here, beats its measured cost and it has kept its size for
+  `min_hold_s`, or
 * when it must give devices to somebody whose change passes these tests.
 
 And a gang that will have ended before another could have started in its place is left alone.
@@ -16,16 +17,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from swell.core.gain import gain_s, rate_at
 from swell.model.plan import Allocation
 from swell.model.snapshot import BoolArray, FloatArray, IntArray, Snapshot
 
-#: A growth must save at least so many times the pause it costs.
+#: A growth must save at least so many times what it costs: when it is taken back, that costs once more.
 GAIN_OVER_COST = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steadied:
     workers: IntArray  #: (J,) to have now
+    gain_s: FloatArray  #: (J,) time that going to the wanted size would save, its cost not taken off
     wake_s: float  #: when the first change that had to wait may be made
 
 
@@ -43,8 +46,9 @@ def steady(snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> 
     is_optional = is_running & (want != held) & (held >= floor)
 
     final = np.where(is_pinned, held, want)
-    gains = _worth_growing(snapshot, want)
-    final = np.where(is_optional & (want > held) & (is_fresh | ~gains), held, final)
+    saved_s = gain_s(snapshot, want)
+    is_worth_it = saved_s > GAIN_OVER_COST * snapshot.resize_cost_s
+    final = np.where(is_optional & (want > held) & (is_fresh | ~is_worth_it), held, final)
     final = np.where(is_optional & (want < held), held, final)  # shrinks wait until somebody needs them
 
     wished = final.copy()
@@ -60,7 +64,7 @@ def steady(snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> 
     fit.restore(shrinks, wished)
     is_waiting = is_fresh & (fit.final != want)
     wake_s = float(np.min(snapshot.changed_s[is_waiting] + snapshot.min_hold_s, initial=math.inf))
-    return Steadied(workers=fit.final, wake_s=wake_s)
+    return Steadied(workers=fit.final, gain_s=saved_s, wake_s=wake_s)
 
 
 class _Fit:
@@ -101,22 +105,6 @@ class _Fit:
 
 def _is_ending(snapshot: Snapshot) -> BoolArray:
     """(J,) gangs that end, as they are, sooner than a launch would take."""
-    within = _rate_at(snapshot, snapshot.held_workers) * snapshot.start_cost_s
+    within = rate_at(snapshot, snapshot.held_workers) * snapshot.start_cost_s
     ending: BoolArray = (snapshot.held_workers > 0) & (snapshot.remaining_steps <= within)
     return ending
-
-
-def _worth_growing(snapshot: Snapshot, want: IntArray) -> BoolArray:
-    """(J,) whether going from the held to the wanted size saves more time than it costs."""
-    left_now_s = snapshot.remaining_steps / np.maximum(_rate_at(snapshot, snapshot.held_workers), 1e-12)
-    left_then_s = snapshot.remaining_steps / np.maximum(_rate_at(snapshot, want), 1e-12)
-    worth: BoolArray = left_now_s - left_then_s > GAIN_OVER_COST * snapshot.resize_cost_s
-    return worth
-
-
-def _rate_at(snapshot: Snapshot, workers: IntArray) -> FloatArray:
-    """(J,) steps/s at these worker counts; a count between two sizes counts as the smaller one."""
-    column = np.searchsorted(snapshot.sizes, workers, side="right") - 1
-    rates = np.take_along_axis(snapshot.rate_per_s, np.maximum(column, 0)[:, None], axis=1)[:, 0]
-    result: FloatArray = np.where(column >= 0, rates, 0.0)
-    return result

@@ -30,11 +30,14 @@ FLOAT_COLUMNS = (
     "attained_device_s",
     "held_devices",
     "own_pause_s",
+    "own_wait_s",
     "own_start_s",
+    "trained_s",
+    "num_taken",
     "state_bytes",
 )
 INT_COLUMNS = ("job_class", "devices_per_worker", "held_workers")
-BOOL_COLUMNS = ("is_promised", "is_undecided", "is_pinned")
+BOOL_COLUMNS = ("is_promised", "is_undecided", "is_pinned", "is_restart")
 
 
 class JobTable:
@@ -109,7 +112,11 @@ class JobTable:
             held_workers=view["held_workers"],
             changed_s=view["changed_s"],
             attained_device_s=_read_only(attained),
-            resize_cost_s=_read_only(costs.resize_s(view["own_pause_s"], view["state_bytes"])),
+            resize_cost_s=_read_only(
+                costs.resize_s(view["own_pause_s"], view["state_bytes"], view["is_restart"])
+            ),
+            resize_wait_s=_read_only(costs.wait_s(view["own_wait_s"], start_cost_s, view["is_restart"])),
+            expected_hold_s=_read_only(costs.hold_s(view["trained_s"], view["num_taken"])),
             start_cost_s=_read_only(start_cost_s),
             is_promised=view["is_promised"],
             is_undecided=view["is_undecided"],
@@ -135,7 +142,10 @@ class JobTable:
             "attained_device_s": record.attained_device_s,
             "held_devices": len(record.held),
             "own_pause_s": record.own_pause_s,
+            "own_wait_s": record.resizes.wait_s,
             "own_start_s": profile.start_s if profile else 0.0,
+            "trained_s": record.tenure.total_s,
+            "num_taken": record.tenure.num_taken,
             "state_bytes": profile.state_bytes if profile else 0,
             "job_class": CLASS_CODES[spec.job_class],
             "devices_per_worker": spec.devices_per_worker,
@@ -143,6 +153,7 @@ class JobTable:
             "is_promised": record.is_promised,
             "is_undecided": spec.job_class is JobClass.STRICT and not record.is_decided,
             "is_pinned": record.is_pinned,
+            "is_restart": spec.elasticity is Elasticity.RESTART,
         }
 
     def _grow(self, capacity: int) -> None:

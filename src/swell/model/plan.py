@@ -52,6 +52,8 @@ class JobPlan:
     finish_s: float
     reason: Reason
     refusal: Refusal | None = None
+    expected_gain_s: float = 0.0  #: of the change to these devices while running, its cost taken off
+    expected_cost_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

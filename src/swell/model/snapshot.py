@@ -39,7 +39,11 @@ class Snapshot:
     held_workers: IntArray  #: (J,) 0 for a queued job; the size under way for one that is changing
     changed_s: FloatArray  #: (J,) when the gang last changed; -inf if it never has
     attained_device_s: FloatArray  #: (J,) device-seconds used so far
-    resize_cost_s: FloatArray  #: (J,) expected pause of one more change while running
+    resize_cost_s: (
+        FloatArray  #: (J,) time that one more change while running is expected to take from training
+    )
+    resize_wait_s: FloatArray  #: (J,) for which the old size is expected to train on before a growth
+    expected_hold_s: FloatArray  #: (J,) for which workers given now are expected to stay
     start_cost_s: FloatArray  #: (J,) expected time from a launch to the first step
     is_promised: BoolArray  #: (J,) admitted strict jobs: their deadlines are promises
     is_undecided: BoolArray  #: (J,) strict jobs that wait for their admission

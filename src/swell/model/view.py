@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from swell.model.job import JobClass, Phase
+from swell.model.resize import Resize
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +47,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     live_pids: tuple[int, ...] = ()  #: of the workers of its gang, in rank order; empty when it has none
     resizes: int  #: changes of a running gang, inside its live processes
     resize_pause_s: float  #: time these took from training, summed
+    resize_saved_s: float = 0.0  #: by growing, each growth against the size before it, pauses taken off
+    resize_history: tuple[Resize, ...] = ()  #: the latest ones, oldest first
     steps: int
     total_steps: int | None
     step_s: float | None

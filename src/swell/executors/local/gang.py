@@ -403,6 +403,8 @@ class Gang:
         elif change.failure:
             self._reply(ResizeFailed(**self._facts(), message=change.failure))
         else:
+            if not change.is_launch:  # what the first step took is told under the old number: now or never
+                self._effects += map(Report, self._pacer.flush(self._now_s))
             self._settled_generation = self.generation
             kind = GangStarted if change.is_launch else GangResized
             self._reply(kind(**self._facts(), steps=self.steps, pids=self.pids))

@@ -1,0 +1,97 @@
+"""What reports teach: how fast a job goes, and what its resizes cost and bring against what was expected."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from swell.core.record import JobRecord, LastReport
+from swell.core.resizes import Change, Mark
+from swell.core.state import HeadState
+from swell.model.command import LaunchGang, ResizeGang
+from swell.model.event import GangResized, StepsReported
+from swell.model.job import Elasticity
+from swell.model.plan import JobPlan
+
+
+def learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> None:
+    """What the job did since its last report, over the time that took: evaluations and checkpoints too.
+
+    A report without a step time covers the first step of a generation, and so a change of the gang.
+    """
+    last, record.reported = (
+        record.reported,
+        LastReport(
+            at_s=event.at_s, steps=event.steps, generation=event.generation, num_workers=event.num_workers
+        ),
+    )
+    if last is None or event.step_s is None:
+        return
+    num_steps = event.steps - last.steps
+    is_same = (last.generation, last.num_workers) == (event.generation, event.num_workers)
+    if is_same and num_steps > 0 and event.at_s > last.at_s:
+        step_s = (event.at_s - last.at_s) / num_steps
+        state.belief.learn_rate(record.id, event.num_workers, step_s, num_steps)
+
+
+def learn_resize(state: HeadState, record: JobRecord, event: GangResized) -> None:
+    change = record.resizes.answer(event.at_s)
+    if change is None:
+        return
+    if change.after < change.before and not change.is_repair:
+        record.tenure.take()
+    if change.pause_s is not None:
+        _learn_cost(state, record, change, change.pause_s)
+
+
+def learn_pause(state: HeadState, record: JobRecord, event: StepsReported) -> None:
+    change = record.resizes.note_report(event)
+    if change is not None and change.pause_s is not None:
+        _learn_cost(state, record, change, change.pause_s)
+    elif event.pause_s is not None:
+        record.resize_pause_s += event.pause_s  # of a change that failed, or from before there was a log
+
+
+def _learn_cost(state: HeadState, record: JobRecord, change: Change, pause_s: float) -> None:
+    """Only from planned changes: after a loss the time to notice it counts too, and nobody chose it."""
+    record.resize_pause_s += pause_s
+    if change.is_repair:
+        return
+    record.note_pause(pause_s)
+    if change.is_restart:
+        state.costs.learn_restart(pause_s)
+    else:
+        state.costs.learn_pause(record, pause_s)
+
+
+def is_repair(record: JobRecord, command: LaunchGang | ResizeGang) -> bool:
+    """The survivors of a loss are to go on as they are."""
+    return bool(record.gang) and set(command.devices) == set(record.gang)
+
+
+def expect_resize(state: HeadState, record: JobRecord, command: ResizeGang, plan: JobPlan | None) -> Change:
+    """What is to be measured of a resize that was just commanded, and what was expected of it."""
+    before, after = record.num_workers, record.target_workers
+    is_forced = is_repair(record, command)
+    size_before = record.resizes.broken_from if is_forced and record.resizes.broken_from else before
+    return Change(
+        generation=command.generation,
+        at_s=state.now_s,
+        before=size_before,
+        after=after,
+        is_repair=is_forced,
+        is_restart=record.spec.elasticity is Elasticity.RESTART,
+        reason_code="lost" if is_forced else record.reason_code,
+        reason=f"goes on with the {after} that are left" if is_forced else record.reason,
+        expected_cost_s=None if is_forced or plan is None else plan.expected_cost_s,
+        expected_gain_s=None if is_forced or plan is None else plan.expected_gain_s,
+        rate_before_per_s=float(state.rates(record, np.array([size_before]))[0]),
+        base=_latest_mark(state, record),
+    )
+
+
+def _latest_mark(state: HeadState, record: JobRecord) -> Mark | None:
+    """The last report of the gang as it is; if it has made none, what is believed of a live one."""
+    last = record.reported
+    if last is not None and last.generation == record.formed:
+        return Mark(last.at_s, float(last.steps))
+    return Mark(state.now_s, record.done_steps) if record.spec.elasticity is Elasticity.LIVE else None

@@ -1,0 +1,198 @@
+"""The resizes of one job: expected when they were decided, measured since.
+
+What a size brought is measured from reports alone: the steps made since the last report at the old size
+would have taken the old size so long, and took so long. That includes the pause, and what training was
+slowed down by while joiners started.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from swell.model.event import StepsReported
+from swell.model.resize import Resize, Verdict
+
+#: Resizes of a job that are remembered one by one; the totals count all.
+NUM_KEPT = 20
+#: Measurements that make up what is expected of a job's next resize.
+NUM_MEASURED = 5
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """How far a job was, and when."""
+
+    at_s: float
+    steps: float
+
+
+class Change(msgspec.Struct, kw_only=True):
+    """A resize that is under way, or whose size is held."""
+
+    generation: int
+    at_s: float
+    before: int
+    after: int
+    is_repair: bool  #: workers were lost: nobody asked whether it would pay
+    is_restart: bool  #: every process stops and starts: nobody trains until the first report
+    reason_code: str
+    reason: str
+    expected_cost_s: float | None
+    expected_gain_s: float | None
+    rate_before_per_s: float
+    base: Mark | None  #: the last that is known of the old size; None: the job reports nothing
+    answered_s: float | None = None
+    pause_s: float | None = None  #: time in which nobody trained
+    first: Mark | None = None  #: reports at the new size
+    last: Mark | None = None
+
+    @property
+    def gain_s(self) -> float | None:
+        if self.base is None or self.last is None or self.rate_before_per_s <= 0:
+            return None
+        would_take_s = (self.last.steps - self.base.steps) / self.rate_before_per_s
+        return would_take_s - (self.last.at_s - self.base.at_s)
+
+    @property
+    def rate_after_per_s(self) -> float | None:
+        if self.first is None or self.last is None or self.last.at_s <= self.first.at_s:
+            return None
+        return (self.last.steps - self.first.steps) / (self.last.at_s - self.first.at_s)
+
+    def is_about(self, report: StepsReported) -> bool:
+        """A gang that shrank may report before whoever left is gone, and so under its old number."""
+        is_early = self.after == report.num_workers != self.before
+        return report.generation == self.generation or (self.answered_s is None and is_early)
+
+    def told(self, verdict: Verdict, until_s: float, is_held: bool = False) -> Resize:
+        """For people, as things stand."""
+        answered_s = self.answered_s
+        return Resize(
+            at_s=self.at_s,
+            before=self.before,
+            after=self.after,
+            verdict=verdict,
+            reason_code=self.reason_code,
+            reason=self.reason,
+            expected_cost_s=self.expected_cost_s,
+            expected_gain_s=self.expected_gain_s,
+            wait_s=None if answered_s is None else answered_s - self.at_s,
+            cost_s=self.pause_s,
+            gain_s=self.gain_s,
+            held_s=0.0 if answered_s is None else max(0.0, until_s - answered_s),
+            is_held=is_held,
+            rate_before_per_s=self.rate_before_per_s or None,
+            rate_after_per_s=self.rate_after_per_s,
+        )
+
+    def verdict(self) -> Verdict:
+        if self.is_repair:
+            return Verdict.REPAIRED
+        if self.after <= self.before:
+            return Verdict.MOVED if self.after == self.before else Verdict.MADE_ROOM
+        if self.gain_s is None:
+            return Verdict.UNKNOWN
+        return Verdict.PAID if self.gain_s > 0 else Verdict.UNPAID
+
+
+class ResizeLog(msgspec.Struct, kw_only=True):
+    """At most one resize is under way, and one size held; the latest of those before are kept."""
+
+    under_way: Change | None = None
+    held: Change | None = None
+    past: tuple[Resize, ...] = ()
+    saved_s: float = 0.0  #: by growths whose size was given up since
+    waits_s: tuple[float, ...] = ()  #: of the latest growths
+    broken_from: int = 0  #: workers before some were lost; 0 while nothing is broken
+
+    def ask(self, change: Change) -> None:
+        """This was commanded."""
+        self.under_way = change
+
+    def answer(self, at_s: float) -> Change | None:
+        """What was commanded is so: the size before is given up. None if it was not known here."""
+        self.give_up(at_s)
+        change, self.under_way, self.broken_from = self.under_way, None, 0
+        if change is None:
+            return None
+        self.held, change.answered_s = change, at_s
+        if change.is_restart and change.base is None:
+            change.pause_s = at_s - change.at_s
+        if change.after > change.before:
+            self.waits_s = (*self.waits_s, at_s - change.at_s)[-NUM_MEASURED:]
+        return change
+
+    def fail(self, at_s: float) -> None:
+        """What was commanded will never be."""
+        if self.under_way is not None:
+            self._keep(self.under_way.told(Verdict.FAILED, at_s))
+            self.under_way = None
+
+    def lose(self, at_s: float, num_workers: int) -> None:
+        """Some of so many workers are gone, and with them the size and what was under way."""
+        self.fail(at_s)
+        self.give_up(at_s)
+        self.broken_from = self.broken_from or num_workers
+
+    def end(self, at_s: float) -> None:
+        """The whole gang is gone."""
+        self.fail(at_s)
+        self.give_up(at_s)
+        self.broken_from = 0
+
+    def give_up(self, at_s: float) -> None:
+        """The size that was held is no more."""
+        if self.held is not None:
+            told = self.held.told(self.held.verdict(), at_s)
+            self._keep(told)
+            self.saved_s += _saved_s(told)
+            self.held = None
+
+    def note_report(self, report: StepsReported) -> Change | None:
+        """Take from a report what it tells of a change; returns the one whose pause is known now, if any."""
+        changes = [change for change in (self.under_way, self.held) if change is not None]
+        change = next((change for change in changes if change.is_about(report)), None)
+        if change is None:
+            return None
+        if report.num_workers == change.after:
+            change.last = Mark(report.at_s, float(report.steps))
+            change.first = change.first or change.last
+        pause_s = report.at_s - change.at_s if change.is_restart else report.pause_s
+        if pause_s is None or change.pause_s is not None:
+            return None
+        change.pause_s = pause_s
+        return change
+
+    def told(self, now_s: float) -> tuple[Resize, ...]:
+        """The latest ones, oldest first, the one that is under way too."""
+        current = []
+        if self.held is not None:
+            current.append(self.held.told(self.held.verdict(), now_s, is_held=True))
+        if self.under_way is not None:
+            current.append(self.under_way.told(Verdict.UNDER_WAY, now_s))
+        return _latest((*self.past, *current))
+
+    @property
+    def total_saved_s(self) -> float:
+        """By all growths so far, each against the size before it, costs taken off."""
+        held = self.held
+        return self.saved_s + (0.0 if held is None else _saved_s(held.told(held.verdict(), 0.0)))
+
+    @property
+    def wait_s(self) -> float:
+        """Mean wait of the latest growths; NaN before the first."""
+        return sum(self.waits_s) / len(self.waits_s) if self.waits_s else math.nan
+
+    def _keep(self, told: Resize) -> None:
+        self.past = _latest((*self.past, told))
+
+
+def _latest(told: tuple[Resize, ...]) -> tuple[Resize, ...]:
+    """One that failed is over before the one whose size is held through it."""
+    return tuple(sorted(told, key=lambda entry: entry.at_s))[-NUM_KEPT:]
+
+
+def _saved_s(told: Resize) -> float:
+    is_growth = told.verdict in (Verdict.PAID, Verdict.UNPAID)
+    return told.gain_s if is_growth and told.gain_s is not None else 0.0

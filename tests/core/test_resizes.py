@@ -1,0 +1,286 @@
+"""What a resize cost and brought is measured, told, and decides about the next one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.bench import Bench
+from tests.core.fakes import core_of, node, spec
+from tests.core.head import Head
+from tests.core.world import PAUSE_S, FakeWorld
+
+from swell.core.resizes import NUM_KEPT
+from swell.model.command import LaunchGang, ResizeGang
+from swell.model.event import GangResized, Outcome, StepsReported, Woke
+from swell.model.job import Elasticity, Phase
+from swell.model.resize import Resize, Verdict
+
+STATES = Path(__file__).parent / "states"
+
+
+def training(
+    bench: Bench, workers: int, generation: int, rate_per_s: float, num: int = 3, **first: float
+) -> None:
+    """So many reports, a second apart, of a gang that makes so many steps a second; `first` of the first."""
+    for number in range(num):
+        steps = bench.job().steps + int(rate_per_s)
+        more = first if number == 0 else {"step_s": 1.0 / rate_per_s}
+        facts = {"at_s": bench.now_s, "job_id": "a", "generation": generation}
+        bench.say(StepsReported(**facts, steps=steps, num_workers=workers, **more))
+
+
+def resize_to(bench: Bench, workers: int) -> int:
+    """Command it and answer it a second later; returns the generation.
+
+    Nothing is taken from a job unless another needs it: one comes for what a shrink leaves, and ends at once.
+    """
+    rival, num_free = f"rival-{bench.now_s}", bench.core.cluster.num_devices - workers
+    is_shrink = workers < bench.job().workers
+    bench.want(**{"a": workers, rival: num_free if is_shrink else 0})
+    if is_shrink:
+        bench.submit(rival)
+    [resize] = bench.profiled(rival) if is_shrink else bench.say(Woke(at_s=bench.now_s))
+    assert isinstance(resize, ResizeGang)
+    commands = bench.resized(resize.generation, steps=bench.job().steps)
+    for launch in commands:
+        assert isinstance(launch, LaunchGang)
+        bench.gone(launch.generation, Outcome.SUCCEEDED, launch.job_id)
+    return resize.generation
+
+
+def last(bench: Bench) -> Resize:
+    return bench.job().resize_history[-1]
+
+
+# ---------------------------------------------------------------- what is measured
+@settings(deadline=None, max_examples=60)
+@given(
+    before=st.integers(5, 50),
+    after=st.integers(5, 200),
+    pause_s=st.floats(0.0, 2.0),
+    num_reports=st.integers(1, 9),
+)
+def test_a_growth_is_charged_for_all_that_it_took(
+    before: int, after: int, pause_s: float, num_reports: int
+) -> None:
+    bench = Bench(num_devices=4)
+    generation = bench.run(workers=2, job=spec(10**6))
+    training(bench, 2, generation, before)
+    base_s, base_steps = bench.now_s - 1.0, bench.job().steps
+    grown = resize_to(bench, 4)
+    training(bench, 4, grown, after, num_reports, pause_s=pause_s)
+    made, took_s = bench.job().steps - base_steps, bench.now_s - 1.0 - base_s
+    entry = last(bench)
+    assert (entry.before, entry.after, entry.wait_s, entry.cost_s) == (2, 4, 1.0, pause_s)
+    assert entry.rate_before_per_s == pytest.approx(before)
+    assert entry.gain_s == pytest.approx(made / before - took_s)
+    assert entry.verdict is (Verdict.PAID if entry.gain_s > 0 else Verdict.UNPAID)
+    assert entry.rate_after_per_s == (pytest.approx(after) if num_reports > 1 else None)
+    assert bench.job().resize_saved_s == entry.gain_s
+    assert entry.is_held and entry.reason_code == "given"
+
+
+def test_gains_stand_still_when_the_size_is_given_up_and_shrinks_save_nobody_anything() -> None:
+    bench = Bench(num_devices=4)
+    generation = bench.run(workers=2, job=spec(10**6))
+    training(bench, 2, generation, 20)
+    training(bench, 4, resize_to(bench, 4), 40, num=5, pause_s=0.1)
+    gain_s = last(bench).gain_s
+    training(bench, 2, resize_to(bench, 2), 20, num=5, pause_s=0.1)
+    grown, shrunk = bench.job().resize_history
+    assert grown.gain_s == gain_s and not grown.is_held and shrunk.is_held
+    assert shrunk.verdict is Verdict.MADE_ROOM and shrunk.gain_s is not None and shrunk.gain_s < 0
+    assert bench.job().resize_saved_s == gain_s
+    assert bench.job().resize_pause_s == pytest.approx(0.2)
+
+
+def test_a_shrink_that_reports_before_those_who_left_are_gone_is_charged_for_its_pause() -> None:
+    bench = Bench(num_devices=4)
+    generation = bench.run(workers=4, job=spec(10**6))
+    training(bench, 4, generation, 40)
+    bench.want(a=2, rival=2)
+    bench.submit("rival")
+    [resize] = bench.profiled("rival")
+    assert isinstance(resize, ResizeGang)
+    training(bench, 2, generation, 20, num=1, pause_s=0.3)  # under its old number still
+    bench.resized(resize.generation, steps=bench.job().steps)
+    assert last(bench).cost_s == 0.3
+
+
+def test_a_loss_is_no_resize_that_anybody_chose() -> None:
+    """Its pause holds the time until the others noticed, and says nothing of what the next resize costs."""
+    bench = Bench(num_devices=4)
+    generation = bench.run(workers=4, job=spec(10**6))
+    training(bench, 4, generation, 40)
+    [heal] = bench.lost(generation, bench.job().devices[0])
+    assert isinstance(heal, ResizeGang)
+    bench.resized(heal.generation, steps=bench.job().steps)
+    training(bench, 3, heal.generation, 30, num=1, pause_s=30.0)
+    repair = next(entry for entry in bench.job().resize_history if entry.after == 3)
+    assert (repair.before, repair.verdict, repair.cost_s) == (4, Verdict.REPAIRED, 30.0)
+    assert repair.expected_cost_s is None and bench.job().resize_pause_s == 30.0
+    assert last(bench).expected_cost_s is not None and last(bench).expected_cost_s < 1.0
+
+
+def test_a_resize_that_failed_is_told_and_costs_nothing() -> None:
+    bench = Bench(num_devices=4)
+    generation = bench.run(workers=2, job=spec(10**6))
+    training(bench, 2, generation, 20)
+    bench.want(a=4)
+    [resize] = bench.say(Woke(at_s=bench.now_s))
+    assert last(bench).verdict is Verdict.UNDER_WAY
+    assert isinstance(resize, ResizeGang)
+    bench.resize_failed(resize.generation)
+    assert (last(bench).verdict, last(bench).cost_s, bench.job().resizes) == (Verdict.FAILED, None, 0)
+
+
+def test_a_restart_costs_the_time_in_which_nobody_trains() -> None:
+    bench = Bench(num_devices=4)
+    bench.run(workers=2, job=spec(None, elasticity=Elasticity.RESTART, estimate_s=500.0))
+    bench.want(a=4)
+    [resize] = bench.say(Woke(at_s=bench.now_s))
+    assert isinstance(resize, ResizeGang)
+    bench.now_s = last(bench).at_s + 7.0
+    bench.resized(resize.generation)
+    entry = last(bench)
+    assert (entry.cost_s, entry.gain_s, entry.verdict) == (7.0, None, Verdict.UNKNOWN)
+    assert bench.job().resize_pause_s == 7.0
+
+
+def test_a_restart_that_reports_costs_the_time_until_its_first_report() -> None:
+    bench = Bench(num_devices=4)
+    generation = bench.run(workers=2, job=spec(None, elasticity=Elasticity.RESTART, estimate_s=500.0))
+    training(bench, 2, generation, 20)
+    grown = resize_to(bench, 4)
+    decided_s, bench.now_s = last(bench).at_s, last(bench).at_s + 12.0
+    assert last(bench).cost_s is None, "its processes are there, and nobody knows yet whether they train"
+    training(bench, 4, grown, 36)
+    assert (last(bench).cost_s, bench.job().resize_pause_s) == (12.0, 12.0)
+    assert decided_s == last(bench).at_s and last(bench).rate_after_per_s == pytest.approx(36)
+
+
+def test_the_latest_are_kept_and_the_totals_count_all() -> None:
+    bench = Bench(num_devices=4)
+    training(bench, 2, bench.run(workers=2, job=spec(10**6)), 20)
+    for turn in range(NUM_KEPT + 5):
+        workers = 2 if turn % 2 else 4
+        training(bench, workers, resize_to(bench, workers), 10.0 * workers, num=4, pause_s=0.25)
+    view = bench.job()
+    assert len(view.resize_history) == NUM_KEPT and view.resizes == NUM_KEPT + 5
+    assert view.resize_pause_s == pytest.approx(0.25 * (NUM_KEPT + 5))
+    growths = [entry.gain_s for entry in view.resize_history if entry.verdict is Verdict.PAID]
+    assert len(growths) == NUM_KEPT // 2
+    assert view.resize_saved_s > sum(gain_s for gain_s in growths if gain_s is not None)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(0, 1000))
+def test_in_a_world_that_pauses_growths_pay_what_the_world_knows(seed: int) -> None:
+    """One job among others that come and go: what was measured of each growth is what the world did."""
+    world = FakeWorld(seed)
+    head = Head(lambda: core_of(), world)
+    world.join(node("n0", 8))
+    head.submit("a", spec(3000))
+    head.run_until(lambda: bool(world.gangs))
+    for number in range(3):
+        head.submit(f"b{number}", spec(60))
+        head.run_for(8.0)
+    head.run()
+    growths = [entry for entry in head.job("a").resize_history if entry.after > entry.before]
+    assert growths
+    for entry in growths:
+        assert entry.cost_s in (None, pytest.approx(PAUSE_S))
+        if entry.rate_after_per_s is None or entry.held_s < 3.0:
+            continue
+        truth = (entry.after / entry.before) ** 0.8
+        assert entry.rate_after_per_s / entry.rate_before_per_s == pytest.approx(truth, rel=0.15)
+        assert entry.verdict is Verdict.PAID and entry.gain_s is not None
+        # What it reported on may be half a second less than what it held, and steps are whole.
+        assert entry.gain_s == pytest.approx(
+            (entry.held_s - PAUSE_S) * truth - entry.held_s, abs=1.5, rel=0.15
+        )
+
+
+# ---------------------------------------------------------------- what is decided with it
+def grown_at(pause_s: float) -> Bench:
+    """A job that has grown once, at this cost, with its size held long enough."""
+    bench = Bench()
+    bench.policy.is_floor = False
+    generation = bench.run(workers=2, job=spec(2000))
+    training(bench, 2, generation, 20)
+    grown = resize_to(bench, 4)
+    training(bench, 4, grown, 36, pause_s=pause_s)
+    bench.now_s += 10.0
+    return bench
+
+
+def test_a_growth_that_its_own_pauses_do_not_pay_is_not_made() -> None:
+    for pause_s, is_made in ((0.1, True), (60.0, False)):
+        bench = grown_at(pause_s)
+        bench.want(a=8)
+        commands = bench.say(Woke(at_s=bench.now_s))
+        assert bool(commands) == is_made
+        if is_made:
+            assert last(bench).expected_cost_s == pytest.approx(pause_s)
+            assert last(bench).expected_gain_s is not None and last(bench).expected_gain_s > pause_s
+        else:
+            assert "which is less than 2 times the 60 s that a change takes" in bench.job().reason
+
+
+def test_who_has_no_history_is_judged_by_that_of_others() -> None:
+    for pause_s, is_made in ((0.1, True), (60.0, False)):
+        bench = Bench(num_devices=4)
+        generation = bench.run(workers=2, job=spec(10**6))
+        for workers in 5 * (4, 2):  # the installation's cost is a running mean
+            generation = resize_to(bench, workers)
+            training(bench, workers, generation, 10.0 * workers, pause_s=pause_s)
+        bench.want(a=0)
+        bench.gone(generation, Outcome.SUCCEEDED)
+        bench.policy.is_floor = False
+        bench.run("b", workers=2, job=spec(300))
+        bench.now_s += 10.0
+        bench.want(b=4)
+        assert bool(bench.say(Woke(at_s=bench.now_s))) == is_made
+
+
+def test_workers_that_never_stay_are_not_worth_much() -> None:
+    """The same job and the same cost: it grows where sizes last, not where they are taken back at once."""
+    asked = {}
+    for num_times_taken in (0, 12):
+        bench = Bench(num_devices=4)
+        generation = bench.run(workers=4, job=spec(10**6))
+        training(bench, 4, generation, 36)
+        for _ in range(num_times_taken):
+            training(bench, 2, resize_to(bench, 2), 20, num=1, pause_s=10.0)
+            training(bench, 4, resize_to(bench, 4), 36, num=1, pause_s=10.0)
+        training(bench, 2, resize_to(bench, 2), 20, pause_s=10.0)
+        bench.policy.is_floor = False
+        bench.now_s += 10.0
+        bench.want(a=4)
+        asked[num_times_taken] = bool(bench.say(Woke(at_s=bench.now_s)))
+    assert asked == {0: True, 12: False}
+
+
+# ---------------------------------------------------------------- states of earlier versions
+def test_a_state_from_before_there_was_a_log_goes_on() -> None:
+    """It was saved while two resizes were under way, by the code that had no log of them."""
+    core = core_of()
+    core.load((STATES / "before-resize-log.json").read_bytes())
+    resizes = [command for command in core.under_way() if isinstance(command, ResizeGang)]
+    assert {command.job_id for command in resizes} == {"a", "b"}
+    before = {view.id: view.resizes for view in core.views()}
+    at_s = core.now_s
+    for command in resizes:
+        facts = {"at_s": at_s, "job_id": command.job_id, "generation": command.generation}
+        core.handle([GangResized(**facts, steps=240, pids=(1,))])
+        core.handle([StepsReported(**facts, steps=250, num_workers=1, pause_s=0.5)])
+    views = {view.id: view for view in core.views()}
+    assert {job: views[job].resizes for job in "ab"} == {job: before[job] + 1 for job in "ab"}
+    assert views["a"].resize_pause_s == pytest.approx(0.6) and views["a"].resize_history == ()
+    again = core_of()
+    again.load(core.save())
+    assert again.save() == core.save()
+    assert all(view.phase is not Phase.FAILED for view in again.views())
