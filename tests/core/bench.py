@@ -36,6 +36,7 @@ class Bench:
         self.policy = Fixed()
         self.core: Core = core_of(self.policy)
         self.now_s = 100.0
+        self.told_steps = 0  #: by a job of which nobody is shown any
         self.ended: dict[str, JobView] = {}
         self.say(NodeJoined(at_s=self.now_s, node=node("n0", num_devices)))
 
