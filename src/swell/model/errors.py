@@ -9,3 +9,7 @@ class InvalidJob(ValueError):
 
 class UnknownJob(LookupError):
     """No job has this id."""
+
+
+class InvalidInput(ValueError):
+    """A file that was given to a simulation, or an option about it, cannot be used."""

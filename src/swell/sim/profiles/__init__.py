@@ -1,0 +1,1 @@
+"""How fast models train at each number of workers: tables of others, figures of papers, a law."""

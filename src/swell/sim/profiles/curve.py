@@ -1,0 +1,92 @@
+"""Training speed of one model at one global batch, by number of workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from swell.model.job import Profile
+from swell.model.snapshot import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class ThroughputCurve:
+    """Steps a second. Below the first size the model does not fit, beyond the last nobody has measured.
+
+    A curve may fall: it is for a policy to stop at the peak.
+    """
+
+    model: str
+    global_batch: int  #: samples of a step, divided among the workers
+    sizes: IntArray  #: (K,) workers, ascending, >= 1, none above the global batch
+    rate_per_s: FloatArray  #: (K,) steps/s, > 0
+    filled: tuple[int, ...] = ()  #: sizes between measured ones that were interpolated
+
+    @property
+    def min_workers(self) -> int:
+        return int(self.sizes[0])
+
+    @property
+    def max_workers(self) -> int:
+        return int(self.sizes[-1])
+
+    @property
+    def peak_workers(self) -> int:
+        """The fewest with the highest rate."""
+        return int(self.sizes[int(np.argmax(self.rate_per_s))])
+
+    def rates_at(self, workers: IntArray) -> FloatArray:
+        """Steps/s at each (any shape): on a line in logarithms between sizes, 0 below and beyond them."""
+        log_rate = np.interp(np.log(np.maximum(workers, 1)), np.log(self.sizes), np.log(self.rate_per_s))
+        is_allowed = (workers >= self.sizes[0]) & (workers <= self.sizes[-1])
+        return np.where(is_allowed, np.exp(log_rate), 0.0)
+
+    def rate_at(self, workers: int) -> float:
+        """Steps/s; exactly the table's at its sizes."""
+        at = int(np.searchsorted(self.sizes, workers))
+        if at < len(self.sizes) and self.sizes[at] == workers:
+            return float(self.rate_per_s[at])
+        return float(self.rates_at(np.array([workers]))[0])
+
+    def profile(self, device_kind: str, state_bytes: int = 0, start_s: float = 0.0) -> Profile:
+        """What a trial run would have reported, so that the head believes in this curve.
+
+        For a job with this global batch, `min_workers` and `max_workers`, `throughput.curve.Curve` gives
+        1 / rate at every size of the table, also where the curve falls. The step's time goes by the samples
+        of a worker, ceil(global_batch / workers); where two sizes have as many, what one takes longer is
+        told as its all-reduce.
+        """
+        compute_s: dict[int, float] = {}
+        step_s = {
+            int(size): 1.0 / float(rate) for size, rate in zip(self.sizes, self.rate_per_s, strict=True)
+        }
+        for size, time_s in step_s.items():
+            local_batch = -(-self.global_batch // size)
+            compute_s[local_batch] = min(time_s, compute_s.get(local_batch, time_s))
+        allreduce_s = {
+            size: time_s - compute_s[-(-self.global_batch // size)]
+            for size, time_s in step_s.items()
+            if size > 1
+        }
+        has_shared = any(allreduce_s.values())
+        return Profile(
+            device_kind=device_kind,
+            compute_s=compute_s,
+            allreduce_s=allreduce_s if has_shared else {},
+            grad_bytes=0,
+            state_bytes=state_bytes,
+            samples_per_epoch=0,
+            start_s=start_s,
+        )
+
+
+def curve_of(model: str, global_batch: int, measured: dict[int, float]) -> ThroughputCurve:
+    """From measured rates (workers -> steps/s), none of them a hole."""
+    sizes = sorted(size for size in measured if size <= global_batch)
+    return ThroughputCurve(
+        model=model,
+        global_batch=global_batch,
+        sizes=np.array(sizes, dtype=np.int64),
+        rate_per_s=np.array([measured[size] for size in sizes], dtype=np.float64),
+    )

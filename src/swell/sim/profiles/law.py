@@ -1,0 +1,56 @@
+"""Speed by a law instead of by measurement, for jobs of which nobody has measured anything."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from swell.sim.profiles.curve import ThroughputCurve
+
+#: Sizes go up to this many workers.
+MAX_WORKERS = 4096
+#: The batch of a job that tells none: large enough for every size.
+GLOBAL_BATCH = 4096
+MODEL = "any"
+DEFAULT_EXPONENT = 0.8
+
+
+class PowerLaw:
+    """n workers make n ** exponent steps a second, whatever the model. Implements `ProfileSet`.
+
+    A step is what one worker does in a second, so a job's steps are its seconds on one worker. Sizes are the
+    powers of two up to the global batch.
+    """
+
+    notes: tuple[str, ...] = ("a step is what one worker does in a second, whatever the model",)
+
+    def __init__(self, exponent: float = DEFAULT_EXPONENT, name: str = "", source: str = "") -> None:
+        self.exponent = exponent
+        self.name = name or f"law:{exponent:g}"
+        self.source = source or f"a law, not a measurement: n workers are n^{exponent:g} times as fast as one"
+
+    def models(self) -> tuple[str, ...]:
+        return (MODEL,)
+
+    def batches(self, model: str) -> tuple[int, ...]:
+        return (GLOBAL_BATCH,)
+
+    def curve(self, model: str, global_batch: int) -> ThroughputCurve:
+        """Of any model and any global batch >= 1."""
+        num_sizes = int(math.log2(min(MAX_WORKERS, global_batch))) + 1
+        sizes = 2 ** np.arange(num_sizes, dtype=np.int64)
+        return ThroughputCurve(model, global_batch, sizes, sizes.astype(np.float64) ** self.exponent)
+
+
+def hu() -> PowerLaw:
+    """Huawei ModelArts' jobs on average: the speed of n nodes is n * 0.8 ** log2(n).
+
+    References: Hu et al., section 4.2, Equations 2 to 4 and Figure 6: "the actual training speed decreases
+        by 20% on average when the number of nodes doubles".
+    """
+    return PowerLaw(
+        exponent=1.0 + math.log2(0.8),
+        name="hu",
+        source="Hu et al., Equations 2-4: n nodes are n * 0.8^log2(n) times as fast as one",
+    )

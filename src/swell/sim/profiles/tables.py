@@ -1,0 +1,155 @@
+"""Throughput tables as ElasticFlow's artifact has them: one file a model.
+
+    global_batch_size,1,2,4,8
+    64,6.03,8.64,10.36,11.06
+    128,,5.68,,9.99
+
+Cells are steps/s. A blank, `nan` or 0 is a size that was not measured. Between measured sizes such a hole is
+filled on a line in logarithms of size and rate; below the first the model does not fit, and beyond the last
+the job may not go. Curves may fall and are kept as they are.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from swell.sim.profiles.curve import ThroughputCurve
+from swell.sim.profiles.errors import ProfileError
+from swell.sim.profiles.profile_set import Curves
+
+FIRST_CELL = "global_batch_size"
+UNMEASURED = frozenset({"", "nan", "0", "0.0", "-", "none"})
+
+
+@dataclass(frozen=True)
+class Table:
+    """One file: the model, its sizes and the rows (line, global batch, cells)."""
+
+    path: Path
+    sizes: list[int]
+    rows: list[tuple[int, list[str]]]
+
+    def where(self, line: int) -> str:
+        return f"{self.path}, line {line}"
+
+
+def read_tables(folder: Path) -> Curves:
+    """Every `MODEL.csv` of a folder.
+
+    Raises:
+        ProfileError: there is none, or one cannot be used.
+    """
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.suffix == ".csv")
+    except OSError as error:
+        raise ProfileError(f"cannot read profiles {folder}: {error.strerror}") from error
+    if not paths:
+        folders = ", ".join(sorted(path.name for path in folder.iterdir() if path.is_dir()))
+        inside = f"; it has folders {folders}: name one" if folders else ""
+        raise ProfileError(f"folder {folder} has no table MODEL.csv{inside}")
+    curves = [curve for path in paths for curve in read_table(path)]
+    return Curves(folder.name, str(folder), curves, tuple(_remarks(curves)))
+
+
+def read_table(path: Path) -> list[ThroughputCurve]:
+    """A curve for each global batch of one model.
+
+    Raises:
+        ProfileError: names the line and the rule.
+    """
+    table = _parse(path)
+    curves = [_curve(table, line, cells) for line, cells in table.rows]
+    if not curves:
+        raise ProfileError(f"{path} has no row; a row is a global batch and steps/s at each size")
+    batches = [curve.global_batch for curve in curves]
+    for at, batch in enumerate(batches):
+        if batch in batches[:at]:
+            raise ProfileError(f"{table.where(table.rows[at][0])}: global batch {batch} has a row already")
+    return curves
+
+
+def _parse(path: Path) -> Table:
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProfileError(f"cannot read {path}: {error}") from error
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    rows = [(number, [cell.strip() for cell in next(csv.reader([line]))]) for number, line in lines]
+    if not rows or rows[0][1][0].lower() != FIRST_CELL:
+        raise ProfileError(f"{path} is no throughput table; its first line is `{FIRST_CELL},1,2,4,...`")
+    return Table(path, _sizes(path, rows[0][1][1:]), rows[1:])
+
+
+def _sizes(path: Path, cells: list[str]) -> list[int]:
+    sizes = [int(cell) if cell.isdecimal() else 0 for cell in cells]
+    if not sizes or any(size < 1 for size in sizes) or sizes != sorted(set(sizes)):
+        raise ProfileError(
+            f"{path}: sizes must be whole numbers >= 1, ascending; they are {', '.join(cells)}"
+        )
+    return sizes
+
+
+def _curve(table: Table, line: int, cells: list[str]) -> ThroughputCurve:
+    if len(cells) != len(table.sizes) + 1:
+        raise ProfileError(f"{table.where(line)}: {len(cells)} cells instead of {len(table.sizes) + 1}")
+    if not cells[0].isdecimal() or int(cells[0]) < 1:
+        raise ProfileError(f"{table.where(line)}: global batch {cells[0]!r} is no whole number >= 1")
+    global_batch = int(cells[0])
+    rates = [_rate(table, line, size, cell) for size, cell in zip(table.sizes, cells[1:], strict=True)]
+    measured = {
+        size: rate
+        for size, rate in zip(table.sizes, rates, strict=True)
+        if rate is not None and size <= global_batch
+    }
+    if not measured:
+        raise ProfileError(
+            f"{table.where(line)}: no size was measured that has a sample for each worker; fill a cell, or "
+            "leave the row out"
+        )
+    return _filled(table, global_batch, measured)
+
+
+def _rate(table: Table, line: int, size: int, cell: str) -> float | None:
+    """None if it was not measured."""
+    if cell.lower() in UNMEASURED:
+        return None
+    try:
+        rate = float(cell)
+    except ValueError:
+        rate = math.nan
+    if not math.isfinite(rate) or rate < 0:
+        raise ProfileError(
+            f"{table.where(line)}, size {size}: {cell!r} is no rate; write steps/s > 0, or leave it blank"
+        )
+    return rate or None
+
+
+def _filled(table: Table, global_batch: int, measured: dict[int, float]) -> ThroughputCurve:
+    sizes = [size for size in table.sizes if min(measured) <= size <= max(measured)]
+    known = np.array(sorted(measured), dtype=np.float64)
+    logs = np.interp(np.log(sizes), np.log(known), np.log([measured[int(size)] for size in known]))
+    rates = [measured.get(size, float(np.exp(log))) for size, log in zip(sizes, logs, strict=True)]
+    return ThroughputCurve(
+        model=table.path.stem,
+        global_batch=global_batch,
+        sizes=np.array(sizes, dtype=np.int64),
+        rate_per_s=np.array(rates, dtype=np.float64),
+        filled=tuple(size for size in sizes if size not in measured),
+    )
+
+
+def _remarks(curves: list[ThroughputCurve]) -> Iterator[str]:
+    for curve in curves:
+        name = f"{curve.model} at batch {curve.global_batch}"
+        if curve.filled:
+            yield f"{name}: not measured on {', '.join(map(str, curve.filled))} workers, filled in between"
+        if curve.min_workers > 1:
+            yield f"{name}: fits from {curve.min_workers} workers on"
+        if curve.peak_workers < curve.max_workers:
+            yield f"{name}: fastest on {curve.peak_workers} workers, measured up to {curve.max_workers}"

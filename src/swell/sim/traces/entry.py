@@ -1,0 +1,57 @@
+"""A log of jobs: the one form that every format is read into."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Status = Literal["completed", "failed", "killed"]
+
+
+class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a log says of one job; None where it says nothing."""
+
+    id: str
+    submit_s: float  #: on the clock of the trace: 0 is its first submission
+    num_devices: int | None = None  #: that it asked for
+    duration_s: float | None = None  #: that it ran, at the size it asked for, or would have
+    model: str | None = None
+    global_batch: int | None = None
+    num_steps: float | None = None
+    deadline_s: float | None = None  #: on the same clock as `submit_s`
+    is_best_effort: bool | None = None  #: True: the deadline, if there is one, does not count
+    is_soft: bool | None = None  #: True: finishing after the deadline still counts
+    user: str | None = None
+    tenant: str | None = None  #: a virtual cluster, an account, a group
+    status: Status | None = None  #: how it ended
+    ended_after_s: float | None = None  #: from its submission to its end in the log, waiting included
+
+
+class Skipped(msgspec.Struct, frozen=True, gc=False):
+    """A line that became no job."""
+
+    line: int  #: from 1
+    why: str
+    is_malformed: bool = True  #: False: sound, but about no job that ran on devices
+
+    @property
+    def rule(self) -> str:
+        """The reason without its detail: the same for all lines that break the same rule."""
+        return self.why.partition(":")[0]
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole log in memory, about 400 bytes a job."""
+
+    jobs: tuple[TraceJob, ...]  #: by `submit_s`, then shorter ids first, then by id: 9 before 10
+    format: str
+    source: str  #: the file
+    epoch_s: float = 0.0  #: of the first submission on the log's own clock: often seconds since 1970
+    skipped: tuple[Skipped, ...] = ()
+    notes: tuple[str, ...] = ()  #: how the format was understood, and what is odd about the jobs
+
+
+def order(job: TraceJob) -> tuple[float, int, str]:
+    """Key by which jobs of a trace are sorted."""
+    return job.submit_s, len(job.id), job.id

@@ -1,0 +1,196 @@
+"""Filling what a trace lacks."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import msgspec
+import numpy as np
+
+from swell.model.job import JobClass
+from swell.sim.profiles.curve import ThroughputCurve
+from swell.sim.profiles.errors import UnknownProfile
+from swell.sim.profiles.profile_set import ProfileSet, pairs
+from swell.sim.traces.entry import Trace, TraceJob
+from swell.sim.traces.record import Remarks
+from swell.sim.traces.rules import Rules
+from swell.sim.traces.workload import Dropped, Workload, WorkloadJob
+
+
+class Draw(msgspec.Struct, frozen=True):
+    """A job's numbers in [0, 1). All are drawn for every job, so that one rule does not shift another."""
+
+    model: float
+    deadline: float
+    best_effort: float
+    soft: float
+    elastic: float
+    fate: float
+    moment: float
+
+
+class Undecidable(ValueError):
+    """The job cannot be filled; the text says what is missing."""
+
+
+def fill(trace: Trace, profiles: ProfileSet, rules: Rules | None = None) -> Workload:
+    """Every job of the trace, complete or named among the dropped.
+
+    Raises:
+        UnknownProfile: a job's model or global batch is not among the profiles, and the rules refuse that.
+    """
+    filling = Filling(trace, profiles, rules or Rules())
+    return filling.workload()
+
+
+class Filling:
+    """One trace being filled."""
+
+    def __init__(self, trace: Trace, profiles: ProfileSet, rules: Rules) -> None:
+        self._trace = trace
+        self._profiles = profiles
+        self._rules = rules
+        self._pairs = pairs(profiles)
+        self._applied = Remarks()
+        self._curve = cache(profiles.curve)
+        self._covering = cache(self._find_covering)
+
+    def workload(self) -> Workload:
+        generator = np.random.default_rng(self._rules.seed)
+        draws = generator.random((len(self._trace.jobs), len(Draw.__struct_fields__))).tolist()
+        jobs: list[WorkloadJob] = []
+        dropped: list[Dropped] = []
+        for job, numbers in zip(self._trace.jobs, draws, strict=True):
+            try:
+                jobs.append(self._complete(job, Draw(*numbers)))
+                self._applied.settle(has_job=True)
+            except Undecidable as error:
+                dropped.append(Dropped(job.id, str(error)))
+                self._applied.settle(has_job=False)
+        return Workload(
+            jobs=tuple(jobs),
+            dropped=tuple(dropped),
+            filled=self._applied.lines(),
+            profiles=self._profiles.name,
+            source=self._trace.source,
+            epoch_s=self._trace.epoch_s,
+        )
+
+    def _complete(self, job: TraceJob, draw: Draw) -> WorkloadJob:
+        curve = self._curve_of(job, draw)
+        requested = self._requested(job, curve)
+        num_steps, duration_s = self._work(job, curve.rate_at(requested))
+        deadline_s, job_class = self._deadline(job, duration_s, draw)
+        dies_at_step, cancel_s = self._fate(job, num_steps, duration_s, draw)
+        return WorkloadJob(
+            id=job.id,
+            submit_s=job.submit_s,
+            model=curve.model,
+            global_batch=curve.global_batch,
+            num_steps=num_steps,
+            deadline_s=deadline_s,
+            job_class=job_class,
+            requested_devices=requested,
+            duration_s=duration_s,
+            tenant=job.tenant or job.user,
+            is_elastic=draw.elastic < self._rules.elastic_share,
+            dies_at_step=dies_at_step,
+            cancel_s=cancel_s,
+        )
+
+    def _note(self, rule: str) -> None:
+        self._applied.add(rule)
+
+    def _curve_of(self, job: TraceJob, draw: Draw) -> ThroughputCurve:
+        if job.model is not None:
+            try:
+                return self._curve(job.model, self._batch_of(job, job.model, draw))
+            except UnknownProfile as error:
+                self._meet_unknown(job, error)
+        else:
+            self._note(f"model and batch drawn from profiles {self._profiles.name!r}")
+        choices = self._covering(job.num_devices or 1)
+        return self._curve(*choices[int(draw.model * len(choices))])
+
+    def _batch_of(self, job: TraceJob, model: str, draw: Draw) -> int:
+        if job.global_batch is not None:
+            return job.global_batch
+        batches = self._profiles.batches(model)
+        self._note("batch drawn from its model's")
+        return batches[int(draw.model * len(batches))]
+
+    def _meet_unknown(self, job: TraceJob, error: UnknownProfile) -> None:
+        if self._rules.unknown == "refuse":
+            raise UnknownProfile(
+                f"job {job.id!r}: {error}; or take --unknown draw, or --unknown drop"
+            ) from error
+        if self._rules.unknown == "drop":
+            raise Undecidable(str(error))
+        self._note(f"model or batch unknown to profiles {self._profiles.name!r}, drawn from them")
+
+    def _find_covering(self, num_devices: int) -> tuple[tuple[str, int], ...]:
+        """Pairs measured at this size; all where none is, and the size will be cut."""
+        curves = {pair: self._curve(*pair) for pair in self._pairs}
+        covering = tuple(
+            pair for pair, curve in curves.items() if curve.min_workers <= num_devices <= curve.max_workers
+        )
+        return covering or self._pairs
+
+    def _requested(self, job: TraceJob, curve: ThroughputCurve) -> int:
+        if job.num_devices is None:
+            self._note("devices asked for set to the fewest its model fits on")
+            return curve.min_workers
+        if job.num_devices > curve.max_workers:
+            self._note("asked for more devices than its model was measured on, set to the most measured")
+            return curve.max_workers
+        if job.num_devices < curve.min_workers:
+            self._note("asked for fewer devices than its model fits on, set to the fewest it fits on")
+            return curve.min_workers
+        return job.num_devices
+
+    def _work(self, job: TraceJob, rate_per_s: float) -> tuple[int, float]:
+        """Steps, and seconds at the size asked for."""
+        if job.duration_s is None:
+            if job.num_steps is None:
+                raise Undecidable("tells neither its duration nor its steps")
+            self._note("duration = steps / (steps/s at the size asked for)")
+            return max(1, round(job.num_steps)), job.num_steps / rate_per_s
+        if job.num_steps is None:
+            self._note("steps = duration x steps/s at the size asked for")
+            return max(1, round(job.duration_s * rate_per_s)), job.duration_s
+        return max(1, round(job.num_steps)), job.duration_s
+
+    def _deadline(self, job: TraceJob, duration_s: float, draw: Draw) -> tuple[float | None, JobClass]:
+        rules = self._rules
+        if job.is_best_effort or rules.deadlines == "none":
+            return None, JobClass.BEST_EFFORT
+        deadline_s = job.deadline_s
+        if deadline_s is None or rules.deadlines == "all":
+            if draw.best_effort < rules.best_effort_share:
+                self._note("made best-effort")
+                return None, JobClass.BEST_EFFORT
+            low, high = rules.tightness
+            self._note(f"deadline = submission + U[{low:g}, {high:g}] x duration")
+            deadline_s = job.submit_s + (low + (high - low) * draw.deadline) * duration_s
+        if job.is_soft is None and draw.soft < rules.soft_share:
+            self._note("deadline made soft")
+            return deadline_s, JobClass.SOFT
+        return deadline_s, JobClass.SOFT if job.is_soft else JobClass.STRICT
+
+    def _fate(
+        self, job: TraceJob, num_steps: int, duration_s: float, draw: Draw
+    ) -> tuple[int | None, float | None]:
+        """(step at which it dies, when it is given up)."""
+        rules = self._rules
+        if draw.fate < rules.buggy_share:
+            self._note(f"buggy: dies within {rules.buggy_within_s:g} s of training")
+            alive_share = min(1.0, draw.moment * rules.buggy_within_s / duration_s)
+            return max(1, math.ceil(alive_share * num_steps)), None
+        if draw.fate < rules.buggy_share + rules.cancelled_share:
+            self._note("given up by its user before submission + duration")
+            return None, job.submit_s + draw.moment * duration_s
+        if rules.fates == "logged" and job.status == "killed" and job.ended_after_s is not None:
+            self._note("given up when it was killed in the log")
+            return None, job.submit_s + job.ended_after_s
+        return None, None

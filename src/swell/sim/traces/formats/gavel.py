@@ -1,0 +1,109 @@
+"""Traces of Gavel, in three layouts, and of Shockwave; fields between tabs, no header.
+
+The number of fields tells the layout. A job's type is `ResNet-18 (batch size 32)`: samples for each device.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from swell.sim.traces.cells import number
+from swell.sim.traces.entry import TraceJob
+from swell.sim.traces.errors import Malformed
+from swell.sim.traces.format import Head, Records
+from swell.sim.traces.record import Remarks, records
+from swell.sim.traces.source import Source
+
+_COMMON = ("type", "command", "steps_arg", "needs_data")
+_SLO = ("steps", "devices", "weight", "slo", "submit")
+_PLACED = ("type", "command", "folder", "steps_arg", "needs_data")
+GAVEL_LAYOUTS: dict[int, tuple[str, ...]] = {
+    7: (*_COMMON, "steps", "submit", "devices"),
+    9: (*_COMMON, *_SLO),
+    10: (*_PLACED, *_SLO),
+}
+SHOCKWAVE_LAYOUTS: dict[int, tuple[str, ...]] = {
+    12: (*_PLACED, "steps", "devices", "mode", "weight", "slo", "duration", "submit"),
+}
+BATCH = re.compile(r"(.+?) \(batch size (\d+)\)")
+NUMBERS = frozenset({"steps", "devices", "slo", "duration", "submit"})
+
+
+def build(line: int, row_text: str, layouts: dict[int, tuple[str, ...]]) -> TraceJob:
+    cells = row_text.split("\t")
+    layout = layouts.get(len(cells))
+    if layout is None:
+        known = ", ".join(str(width) for width in layouts)
+        raise Malformed(f"number of fields is none of {known}: {len(cells)}")
+    row = dict(zip(layout, cells, strict=True))
+    values = {name: _number(name, cell) for name, cell in row.items() if name in NUMBERS}
+    submit_s, duration_s, slo = values["submit"], values.get("duration"), values.get("slo", -1.0)
+    num_devices = int(values["devices"])
+    match = BATCH.fullmatch(row["type"])
+    return TraceJob(
+        id=str(line),
+        submit_s=submit_s,
+        num_devices=num_devices,
+        duration_s=duration_s,
+        model=match[1] if match else row["type"],
+        global_batch=int(match[2]) * max(1, num_devices) if match else None,
+        num_steps=values["steps"],
+        # A service level is a multiple of the job's duration.
+        deadline_s=submit_s + slo * duration_s if slo >= 0 and duration_s is not None else None,
+    )
+
+
+def _number(name: str, cell: str) -> float:
+    try:
+        return number(cell.strip())
+    except Malformed as error:
+        raise Malformed(f"{name} {error}") from error
+
+
+@dataclass(frozen=True)
+class Tabbed:
+    """Implements `Format`."""
+
+    name: str
+    title: str
+    layouts: dict[int, tuple[str, ...]]
+    notes: tuple[str, ...]
+
+    def is_like(self, head: Head) -> bool:
+        if not head.lines:
+            return False
+        layout = self.layouts.get(head.lines[0].count("\t") + 1)
+        if layout is None:
+            return False
+        row = dict(zip(layout, head.lines[0].split("\t"), strict=True))
+        return _is_number(row["steps"]) and _is_number(row["submit"])
+
+    def records(self, source: Source, remarks: Remarks) -> Records:
+        def read(line: int, row_text: str) -> TraceJob:
+            return build(line, row_text, self.layouts)
+
+        yield from records(source.lines(), read, remarks)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+BATCHES = "batch sizes are those of a device: a job's global batch is that times its devices"
+GAVEL = Tabbed(
+    name="gavel",
+    title="Gavel",
+    layouts=GAVEL_LAYOUTS,
+    notes=(BATCHES, "a service level without a duration gives no deadline"),
+)
+SHOCKWAVE = Tabbed(
+    name="shockwave",
+    title="Shockwave",
+    layouts=SHOCKWAVE_LAYOUTS,
+    notes=(BATCHES, "batch sizes that change while a job runs are left out"),
+)

@@ -1,0 +1,92 @@
+"""The table that Swell writes: columns are the fields of `TraceJob`, of which only `submit_s` must be there.
+
+    # epoch_s=1507338099
+    submit_s,id,num_devices,duration_s
+    0,first,4,3600
+    12.5,second,1,600
+
+Names that stand in many logs are taken as well: `job_id`, `num_gpus`, `batch_size`, `model_name` ...
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from swell.sim.traces.cells import bound, count, flag, number, status, text
+from swell.sim.traces.entry import TraceJob
+from swell.sim.traces.format import Head, Records
+from swell.sim.traces.record import Remarks, needed
+from swell.sim.traces.source import Source
+from swell.sim.traces.table import Column, Row, Table, column, needed_column
+
+EPOCH = re.compile(r"#\s*epoch_s\s*=\s*(\S+)")
+
+
+def build(row: Row, remarks: Remarks) -> TraceJob:
+    needed(row["submit_s"], "submit_s")
+    return TraceJob(**row)
+
+
+#: In the order in which they are written; `submit_s` first, so that no line begins with a `#`.
+COLUMNS: dict[str, Column] = {
+    "submit_s": needed_column("submit_s", parse=number),
+    "id": column("id", "job_id", "job", parse=text),
+    "num_devices": column("num_devices", "num_gpus", "num_gpu", "gpus", parse=count),
+    "duration_s": column("duration_s", parse=number),
+    "model": column("model", "model_name", parse=text),
+    "global_batch": column("global_batch", "batch_size", parse=count),
+    "num_steps": column("num_steps", "iterations", parse=number),
+    "deadline_s": column("deadline_s", parse=bound),
+    "is_best_effort": column("is_best_effort", "best_effort", parse=flag),
+    "is_soft": column("is_soft", parse=flag),
+    "user": column("user", parse=text),
+    "tenant": column("tenant", "vc", parse=text),
+    "status": column("status", parse=status),
+    "ended_after_s": column("ended_after_s", parse=number),
+}
+
+TABLE = Table(name="plain", title="plain CSV", columns=COLUMNS, build=build)
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A table that may say on a line of its own when its clock began. Implements `Format`."""
+
+    name: str = TABLE.name
+    title: str = TABLE.title
+    notes: tuple[str, ...] = ()
+
+    def is_like(self, head: Head) -> bool:
+        return TABLE.is_like(head)
+
+    def records(self, source: Source, remarks: Remarks) -> Records:
+        return TABLE.records(Uncommented(source), remarks)
+
+    def epoch_s(self, head_text: str) -> float:
+        """What the file says of its own clock's zero; 0 if nothing, or nothing that is a number."""
+        match = EPOCH.search(head_text)
+        try:
+            return number(match[1]) if match else 0.0
+        except ValueError:
+            return 0.0
+
+
+class Uncommented(Source):
+    """The same without lines that begin with a `#`."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source.path)
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        return (entry for entry in super().lines() if not entry[1].startswith("#"))
+
+
+def cells(job: TraceJob) -> list[Any]:
+    """In the order of `COLUMNS`."""
+    return [getattr(job, field) for field in COLUMNS]
+
+
+PLAIN = Plain()

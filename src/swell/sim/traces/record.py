@@ -1,0 +1,106 @@
+"""From what a line says to a job, by the rules that hold in every format."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from swell.sim.traces.entry import Skipped, TraceJob
+from swell.sim.traces.errors import Malformed, Outside
+from swell.sim.traces.source import LONGEST_LINE
+
+Item = TypeVar("Item")
+
+
+class Remarks:
+    """What is odd about lines that were taken all the same, and how many are.
+
+    A remark counts once its line has become a job.
+    """
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._pending: list[str] = []
+
+    def add(self, remark: str) -> None:
+        self._pending.append(remark)
+
+    def settle(self, has_job: bool) -> None:
+        if has_job:
+            self._counts.update(self._pending)
+        self._pending.clear()
+
+    def lines(self) -> tuple[str, ...]:
+        return tuple(f"{plural(number, 'job')}: {remark}" for remark, number in sorted(self._counts.items()))
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 job`, `2,400 jobs`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def records(
+    items: Iterable[tuple[int, Item]], build: Callable[[int, Item], TraceJob], remarks: Remarks
+) -> Iterator[tuple[int, TraceJob | Skipped]]:
+    """(line, a checked job or why there is none) for each item.
+
+    Args:
+        build: makes a job of an item; may raise Malformed or Outside.
+    """
+    for line, item in items:
+        found = _build(line, item, build)
+        if isinstance(found, TraceJob) and _is_hopeless(found):
+            remarks.add("deadline not after the submission; kept as it is, nobody can meet it")
+        remarks.settle(isinstance(found, TraceJob))
+        yield line, found
+
+
+def _build(line: int, item: Item, build: Callable[[int, Item], TraceJob]) -> TraceJob | Skipped:
+    try:
+        if isinstance(item, str) and len(item) == LONGEST_LINE:
+            raise Malformed(f"line of more than {LONGEST_LINE:,} characters")
+        job = build(line, item)
+        check(job)
+    except Malformed as error:
+        return Skipped(line, str(error))
+    except Outside as error:
+        return Skipped(line, str(error), is_malformed=False)
+    return job
+
+
+def _is_hopeless(job: TraceJob) -> bool:
+    return job.deadline_s is not None and job.deadline_s <= job.submit_s and not job.is_best_effort
+
+
+def check(job: TraceJob) -> None:
+    """Raises Malformed or Outside if this cannot be simulated whatever is filled in."""
+    for name, value in (
+        ("submission", job.submit_s),
+        ("duration", job.duration_s),
+        ("number of devices", job.num_devices),
+        ("number of steps", job.num_steps),
+        ("global batch", job.global_batch),
+    ):
+        if value is not None and value < 0:
+            raise Malformed(f"{name} is negative: {value:g}")
+    if not job.id:
+        raise Malformed("id is missing")
+    if job.global_batch == 0:
+        raise Malformed("global batch is 0")
+    if job.num_devices == 0:
+        raise Outside("asks for no device")
+    if job.duration_s == 0 or job.num_steps == 0:
+        raise Outside("never ran")
+
+
+def needed(value: float | None, name: str) -> float:
+    """Raises Malformed if it is missing."""
+    if value is None:
+        raise Malformed(f"{name} is missing")
+    return value
+
+
+def cut(job_id: str) -> str:
+    """An id as messages show it."""
+    return job_id if len(job_id) <= 60 else f"{job_id[:60]}..."

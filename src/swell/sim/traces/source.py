@@ -1,0 +1,60 @@
+"""A file of text that is read piece by piece, however long it or its lines are; .gz is seen through."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TextIO, cast
+
+from swell.sim.traces.errors import TraceError
+
+#: A longer line is cut there, and is malformed in every format.
+LONGEST_LINE = 1 << 20
+HEAD_CHARS = 1 << 16
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+class Source:
+    """Where a trace is read from. Text is UTF-8; bytes that are none become U+FFFD."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextmanager
+    def open(self) -> Iterator[TextIO]:
+        """Raises TraceError if the file cannot be read, then or while it is."""
+        try:
+            with self.path.open("rb") as raw:
+                is_packed = raw.peek(2).startswith(GZIP_MAGIC)
+                data = gzip.GzipFile(fileobj=raw) if is_packed else raw
+                yield io.TextIOWrapper(cast("IO[bytes]", data), "utf-8-sig", "replace")
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise TraceError(f"{self.path} is damaged ({error}); fetch it again") from error
+        except OSError as error:
+            raise TraceError(f"cannot read {self.path}: {error.strerror or error}") from error
+
+    def head(self) -> str:
+        """The beginning, as far as a format is known by it."""
+        with self.open() as text:
+            return text.read(HEAD_CHARS)
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """(number from 1, text without its end) of every line that is not blank."""
+        with self.open() as text:
+            number = 0
+            while line := text.readline(LONGEST_LINE):
+                number += 1
+                if len(line) == LONGEST_LINE:
+                    _skip_rest(text, line)
+                elif not line.strip():
+                    continue
+                yield number, line.rstrip("\r\n")
+
+
+def _skip_rest(text: TextIO, piece: str) -> None:
+    while piece and not piece.endswith("\n"):
+        piece = text.readline(LONGEST_LINE)

@@ -1,0 +1,127 @@
+"""Formats that are a table under a line with the names of its columns."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from swell.sim.traces.cells import is_blank, text
+from swell.sim.traces.entry import TraceJob
+from swell.sim.traces.errors import Malformed, TraceError
+from swell.sim.traces.format import Head, Records, split, split_header
+from swell.sim.traces.record import Remarks, records
+from swell.sim.traces.source import Source
+
+#: What a line says: field -> value, None where its cell is blank or its column is not there.
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """Where a field stands and how its cells are read.
+
+    Args:
+        names: the column's, in lower case; the first that is there counts.
+        parse: raises ValueError for a cell that breaks the rule.
+    """
+
+    names: tuple[str, ...]
+    parse: Callable[[str], Any]
+    is_needed: bool = False  #: without it the file is of another format
+
+
+def column(*names: str, parse: Callable[[str], Any]) -> Column:
+    return Column(names, parse)
+
+
+def needed_column(*names: str, parse: Callable[[str], Any]) -> Column:
+    return Column(names, parse, is_needed=True)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A column as this file has it."""
+
+    field: str
+    name: str
+    index: int
+    parse: Callable[[str], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Implements `Format`.
+
+    Args:
+        build: makes a job of a row; may raise Malformed or Outside.
+        delimiters: the first that splits the header into the columns needed counts.
+    """
+
+    name: str
+    title: str
+    columns: dict[str, Column]
+    build: Callable[[Row, Remarks], TraceJob]
+    delimiters: str = ","
+    notes: tuple[str, ...] = ()
+
+    def is_like(self, head: Head) -> bool:
+        return any(not self._missing(head.columns(delimiter)) for delimiter in self.delimiters)
+
+    def _missing(self, header: tuple[str, ...]) -> list[str]:
+        needed = (column for column in self.columns.values() if column.is_needed)
+        return [column.names[0] for column in needed if not any(name in header for name in column.names)]
+
+    def records(self, source: Source, remarks: Remarks) -> Records:
+        lines = source.lines()
+        _, header_line = next(lines, (0, ""))
+        delimiter = max(self.delimiters, key=header_line.count)
+        header = split_header(header_line, delimiter)
+        if missing := self._missing(header):
+            raise TraceError(
+                f"{source.path} is no {self.name} trace: it has no column {', '.join(missing)}; "
+                f"its first line is {header_line[:100]!r}"
+            )
+        places = list(self._places(header))
+
+        def build(line: int, row_text: str) -> TraceJob:
+            row = read_row(cells_of(row_text, delimiter, len(header)), places)
+            if row.get("id") is None:
+                row["id"] = str(line)
+            return self.build(row, remarks)
+
+        yield from records(lines, build, remarks)
+
+    def _places(self, header: tuple[str, ...]) -> Iterator[Place]:
+        for field, wanted in self.columns.items():
+            for name in wanted.names:
+                if name in header:
+                    yield Place(field, name, header.index(name), wanted.parse)
+                    break
+
+
+def cells_of(line: str, delimiter: str, num_columns: int) -> list[str]:
+    """Raises Malformed unless there are so many."""
+    try:
+        cells = split(line, delimiter)
+    except csv.Error as error:
+        raise Malformed(f"cannot be split into cells: {error}") from error
+    if len(cells) != num_columns:
+        raise Malformed(f"number of cells is not that of the header: {len(cells)} instead of {num_columns}")
+    return cells
+
+
+def read_row(cells: list[str], places: list[Place]) -> Row:
+    """Raises Malformed that names the column."""
+    row: Row = {}
+    for place in places:
+        cell = cells[place.index].strip()
+        if not cell or (place.parse is not text and is_blank(cell)):
+            row[place.field] = None
+            continue
+        try:
+            row[place.field] = place.parse(cell)
+        except ValueError as error:
+            raise Malformed(f"{place.name} {error}") from error
+    return row

@@ -1,0 +1,118 @@
+"""Writing traces: plain CSV, and ElasticFlow's."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, TextIO, cast
+
+from swell.sim.traces.entry import Trace, TraceJob
+from swell.sim.traces.errors import TraceError
+from swell.sim.traces.formats import plain
+
+ELASTICFLOW_HEADER = (
+    "job_id",
+    "submit_time",
+    "iteration",
+    "model_name",
+    "ddl",
+    "batch_size",
+    "num_gpu",
+    "duration",
+    "best_effort",
+)
+
+
+def write_plain(path: Path, trace: Trace) -> None:
+    """Columns that no job fills are left out. `read` gives the same jobs back, to the last bit.
+
+    Raises:
+        TraceError: the file cannot be written.
+    """
+    rows = [plain.cells(job) for job in trace.jobs]
+    fields = list(plain.COLUMNS)
+    filled = [at for at in range(len(fields)) if at < 2 or any(row[at] is not None for row in rows)]
+    with replacing(path) as text:
+        if trace.epoch_s:
+            text.write(f"# epoch_s={spell(trace.epoch_s)}\n")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([fields[at] for at in filled])
+        writer.writerows([[spell(row[at]) for at in filled] for row in rows])
+
+
+def write_elasticflow(path: Path, trace: Trace) -> None:
+    """Later of the two spellings, on a clock that is 0 at the first submission.
+
+    A best-effort job without a deadline gets its submission as one; the format has no blank for it.
+
+    Raises:
+        TraceError: a job lacks what the format needs, or the file cannot be written.
+    """
+    rows = [elasticflow_cells(job) for job in trace.jobs]
+    with replacing(path) as text:
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(ELASTICFLOW_HEADER)
+        writer.writerows(rows)
+
+
+def elasticflow_cells(job: TraceJob) -> Sequence[str]:
+    """In the order of `ELASTICFLOW_HEADER`. Raises TraceError if the job lacks one."""
+    is_best_effort = bool(job.is_best_effort)
+    deadline_s = job.submit_s if is_best_effort and job.deadline_s is None else job.deadline_s
+    values = (
+        job.id,
+        job.submit_s,
+        job.num_steps,
+        job.model,
+        deadline_s,
+        job.global_batch,
+        job.num_devices,
+        job.duration_s,
+        is_best_effort,
+    )
+    for name, value in zip(ELASTICFLOW_HEADER, values, strict=True):
+        if value is None:
+            raise TraceError(
+                f"job {job.id!r} has no {name}, which an elasticflow trace needs; fill what is missing with "
+                "--profiles, or write a plain one"
+            )
+    return [spell(value) for value in values]
+
+
+def spell(value: Any) -> str:
+    """A cell that is read back as the same value."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    return str(value)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[TextIO]:
+    """A text that takes the file's place once it is complete; packed if the name ends in .gz."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with _opened(part, is_packed=path.suffix == ".gz") as data:
+            text = io.TextIOWrapper(data, "utf-8", newline="")
+            yield text
+            text.flush()
+            text.detach()
+        os.replace(part, path)
+    except OSError as error:
+        raise TraceError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _opened(part: Path, is_packed: bool) -> IO[bytes]:
+    if is_packed:
+        return cast("IO[bytes]", gzip.GzipFile(part, "wb", mtime=0))  # the same trace, the same bytes
+    return part.open("wb")

@@ -1,0 +1,111 @@
+"""Made-up traces have the rates and sizes they were asked for."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.sim.traces.arrivals import Arrivals, Bursty, Diurnal, Poisson, arrival_times
+from swell.sim.traces.entry import order
+from swell.sim.traces.errors import TraceError
+from swell.sim.traces.generate import Demand, generate
+
+LAWS: dict[str, Arrivals] = {
+    "poisson": Poisson(0.05),
+    "bursty": Bursty(high_per_s=0.08, low_per_s=0.02),
+    "mmpp": Bursty(high_per_s=0.08, low_per_s=0.02, is_random=True),
+    "diurnal": Diurnal(mean_per_s=0.05),
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_arrivals_come_at_the_rate_asked_for(law: str) -> None:
+    """All four have a mean of 0.05 a second; the error of a count of 40,000 is 200, phases add theirs."""
+    times_s = arrival_times(LAWS[law], 40_000, np.random.default_rng(1))
+    assert 40_000 / times_s[-1] == pytest.approx(0.05, rel=0.1 if law == "mmpp" else 0.03)
+    assert (np.diff(times_s) >= 0).all()
+
+
+def test_poisson_arrivals_are_independent_and_exponential() -> None:
+    gaps_s = np.diff(arrival_times(Poisson(0.1), 50_000, np.random.default_rng(0)))
+    assert gaps_s.mean() == pytest.approx(10.0, rel=0.02)
+    assert gaps_s.std() == pytest.approx(10.0, rel=0.03)
+    assert np.corrcoef(gaps_s[:-1], gaps_s[1:])[0, 1] == pytest.approx(0.0, abs=0.02)
+
+
+def test_bursts_alternate_every_phase() -> None:
+    """Saxena et al., section IV-A: an hour high, an hour low, a quarter of it."""
+    times_s = arrival_times(Bursty(high_per_s=0.4, low_per_s=0.1), 40_000, np.random.default_rng(0))
+    in_high = (times_s // 3600) % 2 == 0
+    assert in_high.mean() == pytest.approx(0.8, abs=0.02)
+
+
+def test_random_phases_cluster_more_than_a_poisson_process() -> None:
+    def dispersion(arrivals: Arrivals) -> float:
+        times_s = arrival_times(arrivals, 40_000, np.random.default_rng(0))
+        counts = np.histogram(times_s, np.arange(0.0, times_s[-1], 600.0))[0]
+        return float(counts.var() / counts.mean())
+
+    assert dispersion(LAWS["poisson"]) == pytest.approx(1.0, abs=0.1)
+    assert dispersion(LAWS["mmpp"]) > 3.0
+
+
+def test_nothing_arrives_while_the_rate_is_zero() -> None:
+    times_s = arrival_times(Bursty(high_per_s=1.0, low_per_s=0.0), 20_000, np.random.default_rng(0))
+    assert ((times_s // 3600) % 2 == 0).all()
+
+
+def test_days_have_their_peak_at_six_hours_and_their_trough_at_eighteen() -> None:
+    times_s = arrival_times(Diurnal(mean_per_s=0.2), 200_000, np.random.default_rng(0))
+    hours = np.histogram((times_s % 86400) / 3600, 24, (0, 24))[0]
+    assert hours[5:7].mean() / hours[17:19].mean() == pytest.approx(1.8 / 0.2, rel=0.25)
+
+
+@given(
+    num_jobs=st.integers(1, 50),
+    seed=st.integers(0, 2**40),
+    law=st.sampled_from(sorted(LAWS)),
+    weights=st.dictionaries(st.integers(1, 64), st.floats(0.1, 10), min_size=1),
+)
+def test_a_generated_trace_is_sound_and_the_same_again(
+    num_jobs: int, seed: int, law: str, weights: dict[int, float]
+) -> None:
+    demand = Demand(device_weights=weights)
+    trace = generate(LAWS[law], num_jobs, demand, seed)
+    assert trace == generate(LAWS[law], num_jobs, demand, seed)
+    assert list(trace.jobs) == sorted(trace.jobs, key=order)
+    assert trace.jobs[0].submit_s == 0.0
+    assert len({job.id for job in trace.jobs}) == num_jobs
+    assert all(job.num_devices in weights and (job.duration_s or 0) >= 1.0 for job in trace.jobs)
+
+
+def test_demand_goes_by_weights_and_median() -> None:
+    jobs = generate(
+        Poisson(1.0), 20_000, Demand(device_weights={1: 3.0, 8: 1.0}, median_s=600.0, spread=1.0)
+    ).jobs
+    assert sum(job.num_devices == 1 for job in jobs) == pytest.approx(15_000, rel=0.03)
+    logs = np.log([job.duration_s for job in jobs])  # type: ignore[arg-type]
+    assert np.median(logs) == pytest.approx(math.log(600.0), abs=0.03)
+    assert logs.std() == pytest.approx(1.0, abs=0.03)
+
+
+def test_what_cannot_be_generated_is_refused() -> None:
+    for make, complaint in (
+        (lambda: Poisson(0.0), "rate of arrivals must be more than 0"),
+        (
+            lambda: Bursty(high_per_s=1.0, low_per_s=2.0),
+            "low rate of bursty arrivals must be between 0 and the high",
+        ),
+        (lambda: Bursty(high_per_s=1.0, low_per_s=0.5, phase_s=0.0), "phase of bursty arrivals"),
+        (lambda: Diurnal(mean_per_s=1.0, swing_share=1.5), "swing of diurnal arrivals"),
+        (lambda: Demand(device_weights={0: 1.0}), "devices must be NUMBER:WEIGHT"),
+        (lambda: Demand(device_weights={1: 0.0}), "not all 0"),
+        (lambda: Demand(median_s=0.0), "durations need a median > 0 s"),
+        (lambda: generate(Poisson(1.0), 0), "at least 1 job"),
+    ):
+        with pytest.raises(TraceError, match=complaint):
+            make()

@@ -1,0 +1,260 @@
+"""What can be wrong with a trace: every line becomes a job, or is named with the reason."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import string
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from swell.sim.traces import seen
+from swell.sim.traces.entry import Trace, TraceJob, order
+from swell.sim.traces.errors import TraceError
+from swell.sim.traces.formats import philly_json
+from swell.sim.traces.read import Scan, read
+from swell.sim.traces.source import LONGEST_LINE
+from swell.sim.traces.write import write_plain
+
+Write = Callable[..., Path]
+
+#: (cell of submit_s, id, num_devices, duration_s, deadline_s, why it is skipped, whether it is malformed)
+BAD = [
+    ("", "a,1,10,", "submit_s is missing", True),
+    ("-5", "a,1,10,", "submission is negative: -5", True),
+    ("soon", "a,1,10,", "submit_s is not a number: 'soon'", True),
+    ("nan", "a,1,10,", "submit_s is missing", True),
+    ("inf", "a,1,10,", "submit_s is not a finite number: 'inf'", True),
+    ("1e300", "a,1,10,", "submit_s is larger than anything can be: '1e300'", True),
+    ("1", "a,0,10,", "asks for no device", False),
+    ("1", "a,-2,10,", "number of devices is negative: -2", True),
+    ("1", "a,1,-10,", "duration is negative: -10", True),
+    ("1", "a,1,0,", "never ran", False),
+    ("1", "a,1,10,never", "deadline_s is not a number: 'never'", True),
+    ("1", "a,1,10", "number of cells is not that of the header: 4 instead of 5", True),
+    ("1", "a,1,10,,7", "number of cells is not that of the header: 6 instead of 5", True),
+    ("1", 'a,1,"10,', "number of cells is not that of the header: 4 instead of 5", True),
+]
+
+
+@pytest.mark.parametrize(("submit", "rest", "why", "is_malformed"), BAD)
+def test_a_bad_line_is_skipped_by_name_and_the_others_are_read(
+    submit: str, rest: str, why: str, is_malformed: bool, write: Write
+) -> None:
+    path = write(f"submit_s,id,num_devices,duration_s,deadline_s\n0,x,1,10,\n{submit},{rest}\n5,y,1,10,\n")
+    trace = read(path)
+    assert [job.id for job in trace.jobs] == ["x", "y"]
+    assert [(entry.line, entry.why, entry.is_malformed) for entry in trace.skipped] == [
+        (3, why, is_malformed)
+    ]
+    if is_malformed:
+        with pytest.raises(TraceError, match=r"line 3: .*mend the line, or leave out --strict"):
+            read(path, is_strict=True)
+    else:
+        assert read(path, is_strict=True).jobs == trace.jobs
+
+
+def test_a_second_job_of_one_id_is_skipped(write: Write) -> None:
+    path = write("submit_s,id\n0,a\n1,b\n2,a\n")
+    assert [entry.why for entry in read(path).skipped] == ["id was there before: 'a'"]
+    with pytest.raises(TraceError, match="line 4: id was there before"):
+        read(path, is_strict=True)
+
+
+def test_a_deadline_before_the_submission_is_kept_and_said(write: Write) -> None:
+    trace = read(write("submit_s,id,deadline_s,is_best_effort\n10,a,5,\n10,b,10,\n10,c,5,1\n10,d,11,\n"))
+    assert [job.deadline_s for job in trace.jobs] == [-5.0, 0.0, -5.0, 1.0]
+    assert trace.notes == ("2 jobs: deadline not after the submission; kept as it is, nobody can meet it",)
+
+
+def test_jobs_are_in_the_order_of_submission_then_of_numbers(write: Write) -> None:
+    trace = read(write("submit_s,id\n7,10\n7,9\n3,z\n7,a\n"))
+    assert [(job.submit_s, job.id) for job in trace.jobs] == [(0, "z"), (4, "9"), (4, "a"), (4, "10")]
+    assert trace.epoch_s == 3.0
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "submit_s,id\n", "# nothing\nsubmit_s,id\n"])
+def test_nothing_to_read(text: str, write: Write) -> None:
+    path = write(text)
+    if text.strip():
+        assert read(path) == Trace(jobs=(), format="plain", source=str(path))
+    else:
+        with pytest.raises(TraceError, match="is empty; a trace has a line for each job"):
+            read(path)
+
+
+def test_what_is_no_trace_is_said(tmp_path: Path, write: Write) -> None:
+    with pytest.raises(TraceError, match="is no trace of a known format; it begins with 'hello'"):
+        read(write("hello\n"))
+    with pytest.raises(TraceError, match=r"cannot read .*: No such file"):
+        read(tmp_path / "nothing.csv")
+    with pytest.raises(TraceError, match=r"cannot read .*: Is a directory"):
+        read(tmp_path)
+    noise = tmp_path / "noise"
+    noise.write_bytes(bytes(range(256)) * 20)
+    with pytest.raises(TraceError, match="no trace of a known format"):
+        read(noise)
+
+
+def test_packed_traces_are_seen_through_and_broken_ones_said(tmp_path: Path) -> None:
+    text = "submit_s,id\n" + "".join(f"{at},{at}\n" for at in range(5000))
+    packed = gzip.compress(text.encode())
+    whole, cut = tmp_path / "whole.csv", tmp_path / "cut.csv.gz"
+    whole.write_bytes(packed)
+    cut.write_bytes(packed[: len(packed) // 2])
+    assert len(read(whole).jobs) == 5000
+    with pytest.raises(TraceError, match="is damaged"):
+        read(cut)
+
+
+def test_a_byte_order_mark_and_line_ends_of_windows_are_no_matter(tmp_path: Path) -> None:
+    path = tmp_path / "windows.csv"
+    path.write_bytes(b"\xef\xbb\xbfsubmit_s,id\r\n0,a\r\n1,\xff\r\n")
+    assert [job.id for job in read(path, is_strict=True).jobs] == ["a", "\N{REPLACEMENT CHARACTER}"]
+
+
+def test_a_line_without_end_does_not_fill_memory(write: Write) -> None:
+    path = write("submit_s,id\n0,a\n1," + "x" * (3 * LONGEST_LINE) + "\n2,b\n")
+    trace = read(path)
+    assert [job.id for job in trace.jobs] == ["a", "b"]
+    assert [(entry.line, entry.why) for entry in trace.skipped] == [
+        (3, "line of more than 1,048,576 characters")
+    ]
+
+
+def test_a_trace_is_read_as_one_goes(write: Write) -> None:
+    """The first job is there while most is still unread; a malformed line is met in its turn."""
+    path = write("submit_s,id\n" + "".join(f"{at},{at}\n" for at in range(200_000)) + "oops,z\n")
+    jobs = iter(Scan(path, is_strict=True))
+    assert isinstance(next(jobs), TraceJob)
+    with pytest.raises(TraceError, match="line 200002"):
+        list(jobs)
+
+
+PIECES = st.text(alphabet=string.printable + "é\x00\ufffd", max_size=30)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lines=st.lists(PIECES, max_size=8))
+def test_whatever_stands_in_a_line_it_becomes_a_job_or_is_named(lines: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "any.csv"
+    path.write_text("submit_s,id,num_devices,duration_s\n" + "\n".join(lines), "utf-8", newline="")
+    trace = read(path)
+    written = path.read_text("utf-8").split("\n")[1:]
+    told = [line for line in written if line.strip() and not line.startswith("#")]
+    assert len(trace.jobs) + len(trace.skipped) == len(told)
+
+
+CELLS = st.text(
+    alphabet=st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp", "Zs")), min_size=1, max_size=12
+)
+SECONDS = st.floats(0, 1e12, allow_subnormal=False)
+POSITIVE = st.floats(1e-6, 1e12)
+
+
+@st.composite
+def trace_jobs(draw: st.DrawFn) -> TraceJob:
+    def maybe(strategy: st.SearchStrategy[float] | st.SearchStrategy[str]) -> object:
+        return draw(st.none() | strategy)
+
+    return TraceJob(
+        id=draw(CELLS),
+        submit_s=draw(SECONDS),
+        num_devices=maybe(st.integers(1, 4096)),
+        duration_s=maybe(POSITIVE),
+        model=maybe(CELLS),
+        global_batch=maybe(st.integers(1, 10**6)),
+        num_steps=maybe(POSITIVE),
+        deadline_s=maybe(st.floats(-1e12, 1e12)),
+        is_best_effort=maybe(st.booleans()),
+        is_soft=maybe(st.booleans()),
+        user=maybe(CELLS),
+        tenant=maybe(CELLS),
+        status=maybe(st.sampled_from(("completed", "failed", "killed"))),
+        ended_after_s=maybe(SECONDS),
+    )
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    jobs=st.lists(trace_jobs(), max_size=6, unique_by=lambda job: job.id),
+    epoch_s=st.floats(0, 1e10),
+    is_packed=st.booleans(),
+)
+def test_what_is_written_is_read_back_to_the_bit(
+    jobs: list[TraceJob], epoch_s: float, is_packed: bool, tmp_path: Path
+) -> None:
+    start_s = min((job.submit_s for job in jobs), default=0.0)
+    anchored = [job for job in jobs if job.submit_s == start_s][:1]
+    shifted = [
+        TraceJob(**{name: getattr(job, name) for name in job.__struct_fields__} | {"submit_s": 0.0})
+        if job in anchored
+        else job
+        for job in jobs
+    ]
+    trace = Trace(jobs=tuple(sorted(shifted, key=order)), format="plain", source="x", epoch_s=epoch_s)
+    path = tmp_path / ("trace.csv.gz" if is_packed else "trace.csv")
+    write_plain(path, trace)
+    again = read(path, is_strict=True)
+    assert again.jobs == trace.jobs
+    assert again.epoch_s == epoch_s
+    assert list(tmp_path.glob("*.part")) == []
+
+
+def test_a_broken_object_costs_itself_only(write: Write) -> None:
+    good = '{"status": "Pass", "jobid": "%s", "submitted_time": "2017-10-07 01:00:00", "attempts": %s}'
+    attempts = (
+        '[{"start_time": "2017-10-07 01:01:00", "end_time": "2017-10-07 01:02:00", '
+        '"detail": [{"ip": "m", "gpus": ["gpu0"]}]}]'
+    )
+    objects = [
+        good % ("a", attempts),
+        good % ("b", '[{"start_time": }]'),
+        good % ("c", attempts),
+        good % ("d", "7"),
+        good % ("e", "[]"),
+        good % ("f", '[{"detail": [{"gpus": 3}]}]'),
+        '{"status": "Pass", "jobid": "g", "attempts": ' + attempts + "}",
+        good % ("h", attempts),
+        '{"status": "Pass", "jobid": "i"',
+    ]
+    trace = read(write("[\n" + ",\n".join(objects) + "\n]"))
+    assert [job.id for job in trace.jobs] == ["a", "c", "h"]
+    assert [(entry.line, entry.why) for entry in trace.skipped] == [
+        (3, "is no JSON object"),
+        (5, "attempts is no list of objects"),
+        (6, "never ran"),
+        (7, "detail is no list of machines with gpus"),
+        (8, "submitted_time is missing"),
+        (10, "is no JSON object"),
+    ]
+
+
+def test_json_is_read_the_same_in_pieces_of_any_size(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = (
+        '{{"status": "Pass", "jobid": "{0}", "submitted_time": "2017-10-07 01:00:00", "attempts": '
+        '[{{"start_time": "2017-10-07 01:01:00", "end_time": "2017-10-07 01:02:00", '
+        '"detail": [{{"gpus": ["g"]}}]}}]}}'
+    )
+    path = write("[\n" + ",\n".join(one.format(at) if at % 7 else "{broken}" for at in range(40)) + "\n]")
+    whole = read(path)
+    for chunk in (1, 13, 100, 1000):
+        monkeypatch.setattr(philly_json, "CHUNK_CHARS", chunk)
+        again = read(path)
+        assert (again.jobs, again.skipped) == (whole.jobs, whole.skipped)
+    assert len(whole.jobs) == 34
+
+
+@given(ids=st.lists(st.integers(0, 60).map(str), max_size=120))
+def test_ids_seen_before_are_known_wherever_they_are_kept(ids: list[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seen, "NUM_NEWEST", 4)
+        known, truth = seen.SeenIds(), set[str]()
+        for job_id in ids:
+            assert known.add(job_id) is (job_id not in truth)
+            truth.add(job_id)
+        assert len(known._older) <= math.log2(max(2, len(truth))) + 1
