@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -14,16 +13,17 @@ from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.distributed import distributed_c10d
 
 from swell.train.link import Link
+from swell.train.pulse import Pulse
+from swell.train.tether import Tether
 from swell.wire import environ, messages
 
 LOOPBACK = "127.0.0.1"
 FORM_TIMEOUT_S = 15.0
 #: A hung peer is the agent's to notice, by its heartbeat; a slow one must not be taken for hung.
 TRAIN_TIMEOUT_S = 1800.0
-#: Members come at their next step boundary, after an evaluation perhaps. The agent may end the wait sooner.
-MEET_TIMEOUT_S = 120.0
 CONNECT_TIMEOUT_S = 3.0
 POLL_S = 0.002
+BROKEN_OFF = "the agent broke the group off"
 
 
 class GroupBroken(Exception):
@@ -41,10 +41,13 @@ def backend_of(device: torch.device) -> str:
 class Group:
     """Membership of this process in the group of one generation, at most one at a time."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, pulse: Pulse | None = None) -> None:
+        """`pulse` is told of waiting."""
         self.device = device
         self.rank = 0
         self.num_workers = 1
+        self._pulse = pulse or Pulse()
+        self._tether = Tether()
         self._store: Store | None = None  # rank 0's serves the others: it must live as long as they form
 
     def form(self, link: Link, regroup: messages.Regroup, rank: int) -> None:
@@ -57,19 +60,32 @@ class Group:
         self.close()
         for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
             os.environ.setdefault(name, "lo")  # gradients cross no network that others can reach
+        self._tether.begin(regroup.generation)
         try:
-            store, address = self._meet(link, regroup)
+            with self._pulse.waiting("peers"):
+                store, address = self._meet(link, regroup)
+                self._connect_all(store, rank, regroup.num_workers)
+        except RuntimeError as error:  # includes DistBackendError, DistStoreError
+            raise FormFailed(self._told(error)) from error
+        self.rank, self.num_workers = rank, regroup.num_workers
+        _name_in_environment(regroup, address)
+
+    def _connect_all(self, store: Store, rank: int, num_workers: int) -> None:
+        with self._tether.connecting():
             dist.init_process_group(
                 backend_of(self.device),
                 store=store,
                 rank=rank,
-                world_size=regroup.num_workers,
+                world_size=num_workers,
                 timeout=timedelta(seconds=FORM_TIMEOUT_S),
             )
-        except RuntimeError as error:  # includes DistBackendError, DistStoreError
-            raise FormFailed(str(error)) from error
-        self.rank, self.num_workers = rank, regroup.num_workers
-        _name_in_environment(regroup, address)
+        world = dist.group.WORLD
+        assert world is not None  # noqa: S101 - it has just been made
+        self._tether.tie(world)
+
+    def abort(self, generation: int) -> None:
+        """From another thread: collectives of this generation's group raise, also one that is under way."""
+        self._tether.cut(generation)
 
     def sum_all(self, tensor: torch.Tensor) -> None:
         """Sum over the workers, in place. Raises GroupBroken."""
@@ -89,6 +105,7 @@ class Group:
 
     def close(self) -> None:
         """Leave, if in a group. Peers that wait for this worker in a collective then fail at once."""
+        self._tether.release()
         self._store = None
         if dist.is_initialized():
             dist.destroy_process_group()
@@ -99,32 +116,42 @@ class Group:
     def _meet(self, link: Link, regroup: messages.Regroup) -> tuple[Store, str]:
         """Wait until all members are at the store, so that forming the group is short and certain.
 
+        Members come at their next step boundary, after an evaluation perhaps: the agent ends the wait.
         Returns the room of this generation in it, and the address of the store.
         """
         if regroup.rank == 0:
-            store, address = _serve()
+            with self._tether.connecting():
+                store, address = _serve()
             link.send(messages.Bound(generation=regroup.generation, address=address))
         else:
             address = link.address(regroup.generation)
-            store = _connect(address)
+            with self._tether.connecting():
+                store = _connect(address)
         self._store = store
         room = PrefixStore(f"generation-{regroup.generation}", store)
         room.add("present", 1)
-        due_s = time.monotonic() + MEET_TIMEOUT_S
-        while (num_present := room.add("present", 0)) < regroup.num_workers:
-            if time.monotonic() > due_s:
-                raise FormFailed(
-                    f"{num_present} of {regroup.num_workers} workers came in {MEET_TIMEOUT_S:g} s"
-                )
+        while room.add("present", 0) < regroup.num_workers:
+            if self._tether.is_cut:
+                raise FormFailed(BROKEN_OFF)
             link.pause(POLL_S)
         return room, address
 
     def run(self, collective: Callable[[], object]) -> None:
         """Do something that all members do together. Raises GroupBroken if that fails."""
         try:
-            collective()
+            with self._pulse.waiting("peers"):
+                collective()
+                if (
+                    self.device.type == "cuda"
+                ):  # NCCL only begins it: what is waited for, or aborted, is its end
+                    torch.cuda.current_stream(self.device).synchronize()
         except RuntimeError as error:  # includes DistBackendError
-            raise GroupBroken(str(error)) from error
+            raise GroupBroken(self._told(error)) from error
+        if self._tether.is_cut:  # an aborted NCCL collective ends without a word, and without a result
+            raise GroupBroken(BROKEN_OFF)
+
+    def _told(self, error: RuntimeError) -> str:
+        return BROKEN_OFF if self._tether.is_cut else str(error)
 
 
 def _serve() -> tuple[TCPStore, str]:

@@ -11,10 +11,12 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import NoReturn
 
 import msgspec
 
+from swell.train.pulse import Pulse
 from swell.wire import environ, messages
 
 CONNECT_TIMEOUT_S = 10.0
@@ -55,6 +57,8 @@ class Link:
         self._addresses: dict[int, str] = {}
         self._said: set[type[messages.Message]] = set()
         self.order: Order | None = None  #: the newest order not yet taken; read without a lock each step
+        self.abort: Callable[[int], None] = lambda generation: None  #: called by the listening thread
+        self.pulse = Pulse()
         self.send(messages.Hello(token=token, worker=worker, pid=os.getpid()))
         self.welcome = self._await_welcome(address)
         self._socket.settimeout(None)
@@ -73,7 +77,7 @@ class Link:
 
     def take_order(self) -> Order:
         """The newest order, waiting for one if there is none."""
-        with self._news:
+        with self.pulse.waiting("agent"), self._news:
             self._news.wait_for(lambda: self.order is not None)
             order, self.order = self.order, None
         assert order is not None  # noqa: S101 - the wait above
@@ -122,7 +126,7 @@ class Link:
                 self._receive(_from_agent.decode(line))
             now_s = time.monotonic()
             if now_s >= alive_due_s:
-                self.send(messages.Alive())
+                self.send(self.pulse.beat())
                 alive_due_s = now_s + self.welcome.heartbeat_s
             readable, _, _ = select.select([self._socket], [], [], alive_due_s - now_s)
             if readable:
@@ -142,6 +146,9 @@ class Link:
         self._received += chunk
 
     def _receive(self, message: messages.FromAgent) -> None:
+        if isinstance(message, messages.Abort):
+            self.abort(message.generation)
+            return
         with self._news:
             if isinstance(message, messages.Address):
                 self._addresses[message.generation] = message.address

@@ -39,7 +39,8 @@ class Linked:
         self.edition = 0
         self._link = link
         self._welcome = welcome
-        self._group = Group(self.device)
+        self._group = Group(self.device, link.pulse)
+        link.abort = self._group.abort
         self._is_member = False
         self._generation = -1
         self._is_agreed = False
@@ -110,6 +111,7 @@ class Linked:
 
     def finish_step(self, tally: Tally) -> None:
         self._is_agreed = tally.num_votes == self.num_workers
+        self._link.pulse.note_steps(self._task.state.steps)
         is_first = self._meter.end_step()
         if self.rank != 0:
             return
@@ -153,6 +155,7 @@ class Linked:
     def _join(self, regroup: messages.Regroup, rank: int) -> bool:
         state = self._task.state
         self._is_member = False
+        self._link.pulse.generation = regroup.generation
         if regroup.source is None and rank == 0:
             self._checkpoints.load_newest(state)  # before the group forms: its patience is short
         try:
@@ -171,6 +174,7 @@ class Linked:
         self.edition = regroup.generation
         torch.manual_seed(mix(self.seed, state.steps, rank))  # no two workers draw the same dropout masks
         self._meter.begin_generation()
+        self._link.pulse.note_steps(state.steps)
         self._link.send(messages.Joined(generation=regroup.generation, steps=state.steps))
         return True
 
@@ -198,10 +202,8 @@ class Linked:
 
     def _suspend(self, suspend: messages.Suspend) -> bool:
         """Leave if the state is safe. A gang leaves together, or not at all."""
-        if not self._is_member:
-            if self._task.state.steps == 0 or self._save():
-                self._leave(suspend.generation)
-            return False
+        if not self._is_member or suspend.generation != self._generation:
+            return self._is_member  # its group is no more: it comes again when there is another
         try:
             is_safe = sum(self._group.gather(int(self.rank != 0 or self._save()))) == self.num_workers
         except GroupBroken as broken:

@@ -46,13 +46,14 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
         _ignore_stops()
         status = _status_of(stop)
         if link is not None and status not in (0, environ.EXIT_STOPPED):
-            link.send(messages.Failed(message=f"{entry} ended with exit status {status}"))
+            text = f"{entry} ended with exit status {status}"
+            link.send(messages.Failed(message=text, steps=link.pulse.steps))
     except BaseException as error:  # noqa: BLE001 - it is the user's, it is told, and the process ends
         _ignore_stops()
         text = _traceback_of(error)
         sys.stderr.write(text)
         if link is not None:
-            link.send(messages.Failed(message=text[-MAX_MESSAGE_CHARS:]))
+            link.send(messages.Failed(message=text[-MAX_MESSAGE_CHARS:], steps=link.pulse.steps))
         status = 1
     if status == 0:
         status = _await_threads()

@@ -19,6 +19,7 @@ The life of a worker::
     Finished                      ->                            at the end condition; exits with 0
 
 When a collective fails a worker says Broken and waits for the next Regroup, which then holds at once.
+Abort makes the collectives of a generation fail, also one that is under way and would wait for ever.
 A worker that is told to Suspend does so at the next step boundary on which all agree: rank 0 writes the
 checkpoint and says Saved, all say Left.
 While it lives a worker says Alive every `Welcome.heartbeat_s`, from a thread of its own.
@@ -122,9 +123,10 @@ class Finished(Message, frozen=True, kw_only=True):
 
 
 class Failed(Message, frozen=True, kw_only=True):
-    """The script raised; `message` is the last part of the traceback. Exits with 1."""
+    """The script raised after `steps` steps; `message` is the last part of the traceback. Exits with 1."""
 
     message: str
+    steps: int = 0
 
 
 class Profiled(Message, frozen=True, kw_only=True):
@@ -142,8 +144,19 @@ class Calibrated(Message, frozen=True, kw_only=True):
     allreduce_s: dict[int, float]
 
 
+#: Whom the main thread waits for: other workers, in a collective or until a group forms; the agent's order;
+#: nobody, for it is in the script, or saves or loads.
+Awaited = Literal["", "peers", "agent"]
+
+
 class Alive(Message, frozen=True, kw_only=True):
-    pass
+    """A sign of life from a thread of its own, and what the main thread does."""
+
+    generation: int = 0  #: the latest Regroup that it has taken up; 0: none
+    steps: int = 0  #: finished since the job began
+    awaits: Awaited = ""
+    for_s: float = 0.0  #: so long, or since the latest step
+    place: str = ""  #: `FILE:LINE in FUNCTION` of the script, where it has been for a while
 
 
 FromWorker = (
@@ -212,9 +225,15 @@ class Address(Message, frozen=True, kw_only=True):
 
 
 class Suspend(Message, frozen=True, kw_only=True):
-    """Save and leave, at the next step boundary on which all agree; at once if broken."""
+    """Save and leave, at the next step boundary on which all of this generation agree; void if it breaks."""
 
     generation: int
 
 
-FromAgent = Welcome | Regroup | Address | Suspend
+class Abort(Message, frozen=True, kw_only=True):
+    """The group of this generation is broken, whether it formed or not; of no effect in any other."""
+
+    generation: int
+
+
+FromAgent = Welcome | Regroup | Address | Suspend | Abort

@@ -1,0 +1,108 @@
+"""What ties this process to its peers, and how another thread cuts it.
+
+A collective that waits for a dead peer ends by itself only where the peer's death closes a connection. NCCL's
+does not, and gloo's does not while a loader's process of some other peer holds a copy of it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from torch.distributed import ProcessGroup
+
+
+class Tether:
+    """The connections of the group of one generation, at most one at a time."""
+
+    def __init__(self) -> None:
+        self.is_cut = False
+        self._lock = threading.Lock()
+        self._generation: int | None = None
+        self._own: frozenset[int] = frozenset()  # inodes
+        self._before: frozenset[int] | None = None  # what there was before the connections now being made
+        self._group: ProcessGroup | None = None
+
+    def begin(self, generation: int) -> None:
+        """A group is about to form."""
+        with self._lock:
+            self.is_cut = False
+            self._generation, self._own, self._group = generation, frozenset(), None
+
+    @contextmanager
+    def connecting(self) -> Iterator[None]:
+        """Connections that are made meanwhile are the group's."""
+        with self._lock:
+            self._before = _sockets()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._own, self._before = self._made(), None
+
+    def tie(self, group: ProcessGroup) -> None:
+        """The group has formed."""
+        with self._lock:
+            self._group = group
+
+    def release(self) -> None:
+        """There is no group any more."""
+        with self._lock:
+            self._generation = self._group = None
+
+    def cut(self, generation: int) -> None:
+        """From another thread: what waits for a peer of this generation's group fails, now and later."""
+        with self._lock:
+            if generation != self._generation:
+                return
+            self.is_cut = True
+            _shut_down(self._made())
+            group = self._group
+        if group is not None:
+            group.abort()  # of no effect with gloo
+
+    def _made(self) -> frozenset[int]:
+        return self._own if self._before is None else self._own | (_sockets() - self._before)
+
+
+def _sockets() -> frozenset[int]:
+    """Inodes of all sockets of this process."""
+    return frozenset(inode for inode, _ in _listing())
+
+
+def _listing() -> Iterator[tuple[int, int]]:
+    """(inode, descriptor) of each socket."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{name}")
+        except FileNotFoundError:
+            continue  # closed meanwhile
+        if target.startswith("socket:["):
+            yield int(target[8:-1]), int(name)
+
+
+def _shut_down(inodes: Iterable[int]) -> None:
+    """For all who hold these connections, in other processes too."""
+    doomed = set(inodes)
+    for inode, descriptor in _listing():
+        if inode in doomed:
+            _shut_down_one(inode, descriptor)
+
+
+def _shut_down_one(inode: int, descriptor: int) -> None:
+    """A copy of the descriptor stays what it is while the main thread closes and opens others."""
+    try:
+        copy = socket.socket(fileno=os.dup(descriptor))
+    except OSError:
+        return  # closed meanwhile
+    with copy:
+        is_same = os.fstat(copy.fileno()).st_ino == inode
+        is_listening = copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+        if is_same and copy.family in (socket.AF_INET, socket.AF_INET6) and not is_listening:
+            try:
+                copy.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it is closed at the other end
