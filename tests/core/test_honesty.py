@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.core.bench import Bench
 from tests.core.fakes import spec, strict
 
@@ -36,6 +37,19 @@ def test_a_job_that_ended_while_no_daemon_lived_ended_then() -> None:
     )
     view = bench.ended["a"]
     assert view.finished_s == ended_s and view.kept
+
+
+@pytest.mark.parametrize("outcome", [Outcome.STOPPED, Outcome.FAILED])
+def test_a_script_that_hung_is_not_said_to_have_gone_on(outcome: Outcome) -> None:
+    bench = Bench()
+    generation = bench.run()
+    bench.reported(generation, 40)
+    bench.say(Woke(at_s=bench.now_s + 5000.0))
+    if outcome is Outcome.STOPPED:
+        bench.cancel("a")
+    bench.gone(generation, outcome, steps=41)
+    assert bench.ended["a"].phase is {Outcome.STOPPED: Phase.CANCELLED, Outcome.FAILED: Phase.FAILED}[outcome]
+    assert bench.ended["a"].steps == 41
 
 
 def test_a_job_that_is_long_overdue_by_its_estimate_makes_way_all_the_same() -> None:

@@ -273,9 +273,11 @@ def _(event: GangSuspended, state: HeadState, record: JobRecord) -> None:
 
 @_apply_to.register
 def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
-    # Of a gang that never trained nothing is known but what was known before.
+    # Of a gang that never trained nothing is known but what was known before. What was believed of one that
+    # did counts no more: its script may have hung.
     steps = record.done_steps if record.is_forming else _truth(record, event.steps)
     _release(record, event.at_s)
+    record.done_steps = steps
     record.message = event.message or record.message
     if _has_lasted(record, event.at_s):
         record.num_setbacks = 0
@@ -285,12 +287,11 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     elif record.is_cancelled:
         state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
     elif event.outcome is Outcome.FAILED:
-        state.end(record, Phase.FAILED, "failed", "failed: see its message and log", event.at_s)
+        state.end(record, Phase.FAILED, "failed", "ended with an error; see its message and log", event.at_s)
     elif event.outcome is Outcome.LOST and record.num_setbacks + 1 >= MAX_SETBACKS:
-        text = f"failed: its workers were lost {MAX_SETBACKS} times in a row without a finished step"
+        text = f"its workers were lost {MAX_SETBACKS} times in a row without a finished step"
         state.end(record, Phase.FAILED, "failed", text)
     else:
-        record.done_steps = steps
         _requeue(state, record, event)
 
 
