@@ -6,6 +6,7 @@ and a damaged one is known before it is read.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -24,6 +25,9 @@ from swell.train.state import TrainState
 FIRST_S = 5.0
 #: Between two checkpoints, in times of what one takes: they take a tenth of the training at most.
 REST_PER_SAVE = 10.0
+
+#: The disk is full, the user's share of it is used up, or a file may not grow.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _NAME = re.compile(r"step-(\d{12})\.([0-9a-f]{64})\.pt")
 _DRAFT = re.compile(r"\.draft-(\d+)-.*")  # the pid of who writes it
@@ -64,7 +68,8 @@ class Checkpoints:
             self._remove_left_drafts()
             path = self._write(state)
         except (OSError, RuntimeError, EncodeError) as error:  # torch.save says RuntimeError of a full disk
-            raise SaveError(f"no checkpoint at step {state.steps} in {self.folder}: {error}") from error
+            reason = _reason(error)
+            raise SaveError(f"no checkpoint at step {state.steps} in {self.folder}: {reason}") from error
         finally:
             ended_s = self._clock()
             self._due_s = ended_s + max(self.interval_s, REST_PER_SAVE * (ended_s - begun_s))
@@ -124,6 +129,14 @@ class Checkpoints:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _reason(error: Exception) -> str:
+    """In words that name a remedy. torch.save hides that the disk is full behind an error of its own."""
+    met = error.__context__ if isinstance(error, RuntimeError) else error
+    if isinstance(met, OSError) and met.errno in NO_ROOM:
+        return f"{met.strerror}; make room there"
+    return str(error)
 
 
 def _is_other_process(pid: int) -> bool:
