@@ -10,12 +10,12 @@ import typer
 
 from swell import __version__
 from swell.api.errors import ApiError, InvalidOption, NoPlatform
-from swell.cli import down, jobs, logs, nodes, replay, stage, submit, up
-from swell.model.errors import InvalidJob, UnknownJob
+from swell.cli import down, jobs, logs, nodes, replay, simulate, stage, submit, trace, up
+from swell.model.errors import InvalidInput, InvalidJob, UnknownJob
 from swell.store.errors import StateError
 
 #: What a user can put right: one line, no traceback. Anything else is our mistake and shows where.
-KNOWN = (ApiError, InvalidJob, InvalidOption, NoPlatform, StateError, TimeoutError, UnknownJob)
+KNOWN = (ApiError, InvalidInput, InvalidJob, InvalidOption, NoPlatform, StateError, TimeoutError, UnknownJob)
 
 app = typer.Typer(
     name="swell",
@@ -54,6 +54,8 @@ app.command()(jobs.cancel)
 app.command("nodes")(nodes.list_nodes)
 app.command()(jobs.explain)
 app.command()(replay.replay)
+app.command()(simulate.simulate)
+app.add_typer(trace.app)
 app.command(add_help_option=False, context_settings=stage.PASS_ALL)(stage.demo)
 
 

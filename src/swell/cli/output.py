@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,6 +45,20 @@ def print_json(value: object) -> None:
     from swell.model.coding import encode
 
     sys.stdout.write(msgspec.json.format(encode(value), indent=2).decode() + "\n")
+
+
+def write_json(file: Path, value: object) -> None:
+    """Raises OSError."""
+    import msgspec
+
+    from swell.model.coding import encode
+
+    file.write_bytes(msgspec.json.format(encode(value), indent=2) + b"\n")
+
+
+def warn(text: str) -> None:
+    """What a user should know beside the result, also where nobody watches."""
+    print(f"swell: {text}", file=sys.stderr)
 
 
 def note(text: str) -> None:

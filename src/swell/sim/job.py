@@ -27,6 +27,10 @@ class SimJob:
     model: str = ""
     tenant: str = ""
 
+    @property
+    def smallest_devices(self) -> int:
+        return self.spec.min_workers * self.spec.devices_per_worker
+
 
 class TrueSpeed:
     """How fast a job really goes at each number of workers.

@@ -32,6 +32,7 @@ class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
     device_s: float  #: device-seconds used
     single_device_s: float  #: run time on one device, of jobs that succeeded; else 0
     sizes: tuple[tuple[float, int], ...]  #: (since, workers)
+    why: str  #: the head's last word on it
 
     @property
     def jct_s(self) -> float | None:
@@ -95,6 +96,30 @@ def outcome_of(job: SimJob, view: JobView, run_end_s: float) -> JobOutcome:
         device_s=_device_s(view, run_end_s),
         single_device_s=single_s,
         sizes=view.sizes,
+        why=view.message or view.reason,
+    )
+
+
+def too_large(job: SimJob, num_devices: int) -> JobOutcome:
+    """Of a job that has no size on this cluster."""
+    return JobOutcome(
+        id=job.id,
+        model=job.model,
+        tenant=job.tenant,
+        job_class=job.spec.job_class,
+        submit_s=job.submit_s,
+        deadline_s=job.spec.deadline_s,
+        phase=Phase.REJECTED,
+        is_promised=False,
+        counter_offer_s=None,
+        start_s=None,
+        end_s=None,
+        is_kept=None if job.spec.deadline_s is None else False,
+        num_resizes=0,
+        device_s=0.0,
+        single_device_s=0.0,
+        sizes=(),
+        why=f"needs {job.smallest_devices} devices or more, and the cluster has {num_devices}",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +15,7 @@ from swell.sim.change_cost import ChangeCost
 from swell.sim.gangs import Habits
 from swell.sim.job import SimJob
 from swell.sim.occurrence import Occurrence
-from swell.sim.outcome import Outcome, outcome_of
+from swell.sim.outcome import Outcome, outcome_of, too_large
 from swell.sim.recorder import Recorder
 from swell.sim.world import SimulatedWorld
 
@@ -36,11 +36,16 @@ def simulate(
 ) -> Outcome:
     """Run to the end. The same head and scenario lead to the same outcome, its timings apart.
 
+    A job that could not even have its smallest gang if the cluster were its own is refused at the door,
+    as the platform refuses it at submission.
+
     Args:
         core: a fresh one, which is used up.
         progress: called now and then with the number of jobs that have ended.
     """
     recorder = Recorder(core)
+    num_devices = sum(len(node.devices) for node in scenario.nodes)
+    fitting = [job for job in scenario.jobs if job.smallest_devices <= num_devices]
     num_told = 0
 
     def end_turn(now_s: float) -> None:
@@ -50,17 +55,18 @@ def simulate(
             num_told = len(recorder.ended)
             progress(num_told)
 
-    world = SimulatedWorld(
-        scenario.nodes, scenario.jobs, scenario.cost, scenario.habits, scenario.others, end_turn
-    )
+    world = SimulatedWorld(scenario.nodes, fitting, scenario.cost, scenario.habits, scenario.others, end_turn)
     begun_s = time.process_time()
     loop.run(world, recorder, core)
     cpu_s = time.process_time() - begun_s
     views = recorder.ended | {view.id: view for view in core.views()}
     return Outcome(
-        jobs=tuple(outcome_of(job, views[job.id], world.now_s) for job in scenario.jobs),
+        jobs=tuple(
+            outcome_of(job, views[job.id], world.now_s) if job.id in views else too_large(job, num_devices)
+            for job in scenario.jobs
+        ),
         usage=recorder.usage(),
-        num_devices=sum(len(node.devices) for node in scenario.nodes),
+        num_devices=num_devices,
         end_s=world.now_s,
         num_events=len(recorder.decision_s),
         decision_s=np.array(recorder.decision_s),
@@ -78,7 +84,3 @@ def cluster(num_nodes: int, devices_per_node: int, kind: str) -> tuple[Node, ...
         )
         for node in range(num_nodes)
     )
-
-
-def in_order(jobs: Iterable[SimJob]) -> list[SimJob]:
-    return sorted(jobs, key=lambda job: (job.submit_s, job.id))

@@ -1,0 +1,283 @@
+"""`swell simulate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from swell.api.durations import parse_duration
+from swell.cli import fill_options as fill
+from swell.cli.output import note, print_json, print_table, warn, write_json
+from swell.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from swell.settings import Settings
+    from swell.sim.outcome import Outcome
+    from swell.sim.report import Result
+    from swell.sim.simulate import Scenario
+    from swell.sim.stage import Conditions
+    from swell.sim.traces.rules import Rules
+    from swell.sim.traces.workload import Workload
+
+#: Of the head in simulations of logs, where jobs take hours: it need not follow every second.
+SETTINGS: dict[str, float] = {"min_hold_s": 60.0, "report_plan_s": 60.0}
+
+#: MET: share of deadlines that were met. LATE: admitted, and not met. QUEUE: mean time to the first step.
+#: EFF: cluster efficiency. USED: share of device-seconds that jobs held. Times are in seconds.
+HEADINGS = (
+    "POLICY",
+    "MET",
+    "ADM",
+    "REJ",
+    "LATE",
+    "DONE",
+    "AVG JCT",
+    "P99 JCT",
+    "MAKESPAN",
+    "QUEUE",
+    "EFF",
+    "USED",
+    "RESIZES",
+)
+TIMING_HEADINGS = ("P50 MS", "P99 MS", "CPU S")
+
+
+def simulate(
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="A log of jobs; .gz is seen through.")],
+    cluster: Annotated[str, typer.Option(metavar="NODESxDEVICES", help="Equal nodes: 16x8 is 128 devices.")],
+    policy: Annotated[
+        str, typer.Option(metavar="NAME,...", help="One row of the table each.")
+    ] = "elasticflow",
+    profiles: Annotated[
+        str, typer.Option(metavar="FOLDER|NAME", help="Throughput tables MODEL.csv, or a built-in set.")
+    ] = "law",
+    resize_cost: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL",
+            help="changed (who changes pays ElasticFlow's amounts), everyone (all pay at every event, as in "
+            "its simulator), profile (as measured live), none, or seconds.",
+        ),
+    ] = "changed",
+    noise: Annotated[
+        float, typer.Option(metavar="S", help="True rates differ from the profile's by exp(S x normal).")
+    ] = 0.0,
+    profile_error: Annotated[
+        float, typer.Option(metavar="S", help="The same for what a trial run measures, of the truth.")
+    ] = 0.0,
+    node_mtbf: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Nodes fail so seldom, each, on average.")
+    ] = None,
+    node_mttr: Annotated[
+        str, typer.Option(metavar="DURATION", help="And are back after so long, on average.")
+    ] = "1h",
+    buggy: Annotated[float, typer.Option(metavar="SHARE", help="Of jobs, that die early.")] = 0.0,
+    cancelled: Annotated[float, typer.Option(metavar="SHARE", help="Of jobs, that users give up.")] = 0.0,
+    seed: fill.FillSeed = 0,
+    deadlines: fill.Deadlines = "missing",
+    tightness: fill.Tightness = "0.5:1.5",
+    best_effort: fill.BestEffort = 0.0,
+    soft: fill.Soft = 0.0,
+    unknown: fill.Unknown = "refuse",
+    format: fill.Format = None,
+    strict: fill.Strict = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the head; may be repeated."),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option("--json", metavar="OUT", help="Write the figures; - prints them.")
+    ] = None,
+    jobs: Annotated[
+        Path | None, typer.Option("--jobs", metavar="OUT.csv", help="Write what became of each job.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="FOLDER", help="Draw pictures.")] = None,
+    timing: Annotated[
+        bool, typer.Option("--timing", help="Also what deciding cost; differs from run to run.")
+    ] = False,
+) -> None:
+    """Try policies on a log of jobs: the head that decides is the one that runs live.
+
+    Two runs with the same options, files and version print the same.
+    """
+    settings = _settings(set_ or [])
+    rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, unknown)
+    rules = msgspec.structs.replace(rules, buggy_share=buggy, cancelled_share=cancelled)
+    conditions = _conditions(cluster, resize_cost, noise, profile_error, node_mtbf, node_mttr, seed)
+    names = _policies(policy)
+    workload, scenario = _scenario(trace, format, strict, profiles, rules, conditions)
+    runs = {name: _run(name, scenario, settings) for name in names}
+    _write(runs, workload, conditions, settings, timing, json, jobs, plot)
+
+
+def _policies(text: str) -> list[str]:
+    from swell.policies.registry import UnknownPolicy, new_policy
+
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise InvalidInput("--policy names no policy; write elasticflow,fifo")
+    for name in names:
+        try:
+            new_policy(name)
+        except UnknownPolicy as error:
+            raise InvalidInput(str(error)) from error
+    return names
+
+
+def _settings(texts: list[str]) -> Settings:
+    from swell.settings import make_settings, parse_setting
+
+    return make_settings(SETTINGS | dict(parse_setting(text) for text in texts))
+
+
+def _conditions(
+    cluster: str,
+    resize_cost: str,
+    noise: float,
+    profile_error: float,
+    node_mtbf: str | None,
+    node_mttr: str,
+    seed: int,
+) -> Conditions:
+    from swell.sim.stage import Conditions
+
+    nodes, cross, devices = cluster.partition("x")
+    if not (cross and nodes.isdecimal() and devices.isdecimal()):
+        raise InvalidInput(f"--cluster is {cluster!r}; write NODESxDEVICES, as 16x8")
+    return Conditions(
+        nodes=int(nodes),
+        devices_per_node=int(devices),
+        resize_cost=resize_cost,
+        noise_share=noise,
+        profile_error_share=profile_error,
+        node_mtbf_s=None if node_mtbf is None else _seconds("node-mtbf", node_mtbf),
+        node_mttr_s=_seconds("node-mttr", node_mttr),
+        seed=seed,
+    )
+
+
+def _seconds(option: str, text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise InvalidInput(f"--{option}: {error}") from None
+
+
+def _scenario(
+    trace: Path, format: str | None, strict: bool, profiles: str, rules: Rules, conditions: Conditions
+) -> tuple[Workload, Scenario]:
+    from swell.sim.profiles.load import load
+    from swell.sim.stage import set_up
+    from swell.sim.traces.fill import fill as fill_trace
+    from swell.sim.traces.read import read
+
+    log = read(trace, format, strict)
+    if log.skipped:
+        warn(f"{trace}: {len(log.skipped):,} lines skipped; `swell trace info {trace}` says why")
+    profile_set = load(profiles)
+    workload = fill_trace(log, profile_set, rules)
+    for line in workload.left_out():
+        warn(f"left out: {line}")
+    return workload, set_up(workload, profile_set, conditions)
+
+
+def _run(policy: str, scenario: Scenario, settings: Settings) -> Outcome:
+    from swell.assemble import new_core
+    from swell.cli.progress import progress_bar
+    from swell.sim.simulate import simulate as run
+
+    with progress_bar(policy, len(scenario.jobs)) as advance:
+        return run(new_core(policy, settings), scenario, advance)
+
+
+def _write(
+    runs: Mapping[str, Outcome],
+    workload: Workload,
+    conditions: Conditions,
+    settings: Settings,
+    timing: bool,
+    json: Path | None,
+    jobs: Path | None,
+    plot: Path | None,
+) -> None:
+    from swell.sim.metrics import metrics_of, timing_of
+    from swell.sim.report import Result, write_jobs
+    from swell.sim.stage import truth_of
+
+    truth = truth_of(workload, conditions, settings.changed)
+    results = [
+        Result(
+            policy=policy,
+            cluster=conditions.shape,
+            truth=truth,
+            metrics=metrics_of(outcome),
+            timing=timing_of(outcome) if timing else None,
+        )
+        for policy, outcome in runs.items()
+    ]
+    if jobs is not None:
+        write_jobs(jobs, ((policy, outcome.jobs) for policy, outcome in runs.items()))
+    if plot is not None:
+        from swell.sim.pictures import draw_all
+
+        title = f"{workload.source} on {conditions.nodes}x{conditions.devices_per_node}"
+        for file in draw_all(runs, title, plot):
+            note(f"wrote {file}")
+    if str(json) == "-":
+        print_json(results)
+        return
+    if json is not None:
+        write_json(json, results)
+    _print(results, conditions, timing)
+
+
+def _print(results: list[Result], conditions: Conditions, timing: bool) -> None:
+    truth = results[0].truth
+    print(
+        f"{truth.trace}: {truth.jobs:,} jobs on {conditions.nodes}x{conditions.devices_per_node} devices "
+        f"({truth.profiles}), resize cost {truth.resize_cost}, noise {truth.noise:g}, seed {truth.seed}"
+    )
+    for line in truth.filled:
+        print(f"  filled: {line}")
+    print()
+    print_table(HEADINGS + (TIMING_HEADINGS if timing else ()), map(_row, results))
+
+
+def _row(result: Result) -> tuple[str, ...]:
+    metrics, timing = result.metrics, result.timing
+    figures = (
+        result.policy,
+        _share(metrics.deadline_satisfaction),
+        f"{metrics.admitted:,}",
+        f"{metrics.rejected:,}",
+        f"{metrics.admitted_late:,}",
+        f"{metrics.completed:,}",
+        _time(metrics.avg_jct_s),
+        _time(metrics.p99_jct_s),
+        _time(metrics.makespan_s),
+        _time(metrics.avg_queue_s),
+        _share(metrics.cluster_efficiency),
+        _share(metrics.device_utilization),
+        f"{metrics.resizes:,}",
+    )
+    if timing is None:
+        return figures
+    return (
+        *figures,
+        f"{timing.decision_p50_ms:.2f}",
+        f"{timing.decision_p99_ms:.2f}",
+        f"{timing.wall_s:.1f}",
+    )
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _time(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:,.0f}"

@@ -1,0 +1,92 @@
+"""Jobs of a simulated world, from a workload and the profiles it was filled from."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from swell.model.job import EndCondition, JobSpec, Profile
+from swell.sim.job import SimJob, TrueSpeed
+from swell.sim.profiles.curve import ThroughputCurve
+from swell.sim.profiles.profile_set import ProfileSet
+from swell.sim.traces.workload import Workload, WorkloadJob
+
+
+def jobs_of(
+    workload: Workload,
+    profiles: ProfileSet,
+    device_kind: str,
+    noise_share: float = 0.0,
+    profile_error_share: float = 0.0,
+    seed: int = 0,
+) -> list[SimJob]:
+    """What each user asks for, and what is true of each job.
+
+    Args:
+        noise_share: how far true rates lie from the profile's: standard deviation of their logarithm,
+            drawn for each job and size.
+        profile_error_share: the same for what a trial run measures, of the truth.
+
+    Raises:
+        UnknownProfile: the workload was filled from other profiles.
+    """
+    curve_of = cache(profiles.curve)
+    profile_of = cache(lambda model, batch: curve_of(model, batch).profile(device_kind))
+
+    def job_of(index: int, job: WorkloadJob) -> SimJob:
+        curve = curve_of(job.model, job.global_batch)
+        generator = np.random.default_rng([seed, index])  # one job's draws do not depend on the others
+        speed = TrueSpeed(curve.sizes, curve.rate_per_s, noise_share, generator)
+        profile = profile_of(job.model, job.global_batch)
+        if profile_error_share > 0.0:
+            profile = _misread(profile, profile_error_share, generator)
+        return SimJob(
+            id=job.id,
+            submit_s=job.submit_s,
+            spec=_spec(job, curve),
+            profile=profile,
+            speed=speed,
+            num_steps=job.num_steps,
+            dies_at_step=job.dies_at_step,
+            cancel_s=job.cancel_s,
+            requested_devices=job.requested_devices,
+            model=job.model,
+            tenant=job.tenant or "",
+        )
+
+    return [job_of(index, job) for index, job in enumerate(workload.jobs)]
+
+
+def _spec(job: WorkloadJob, curve: ThroughputCurve) -> JobSpec:
+    least, most = curve.min_workers, curve.max_workers
+    if not job.is_elastic:
+        least = most = job.requested_devices
+    return JobSpec(
+        name=job.model,
+        entry=job.model,
+        workdir="/",
+        global_batch=job.global_batch,
+        end=EndCondition(steps=job.num_steps),
+        job_class=job.job_class,
+        deadline_s=job.deadline_s,
+        min_workers=least,
+        max_workers=most,
+    )
+
+
+def _misread(profile: Profile, error_share: float, generator: np.random.Generator) -> Profile:
+    factors = np.exp(error_share * generator.standard_normal(len(profile.compute_s)))
+    compute_s = {
+        batch: time_s * float(factor)
+        for (batch, time_s), factor in zip(profile.compute_s.items(), factors, strict=True)
+    }
+    return Profile(
+        device_kind=profile.device_kind,
+        compute_s=compute_s,
+        allreduce_s=profile.allreduce_s,
+        grad_bytes=profile.grad_bytes,
+        state_bytes=profile.state_bytes,
+        samples_per_epoch=profile.samples_per_epoch,
+        start_s=profile.start_s,
+    )

@@ -1,0 +1,117 @@
+"""Pictures of simulated runs, one line a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from swell.model.job import Phase
+from swell.sim.outcome import JobOutcome, Outcome
+
+Colour = tuple[float, float, float, float]
+Draw = Callable[[Axes, str, Outcome, Colour], None]
+
+HOUR_S = 3600.0
+#: A timeline of more jobs than this is a smear.
+MAX_TIMELINE_JOBS = 60
+
+
+def draw_all(runs: Mapping[str, Outcome], title: str, folder: Path) -> list[Path]:
+    """Write the pictures, and return their files. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [
+        _drawn(folder / "devices.png", title, runs, "devices in use", _draw_devices),
+        _drawn(folder / "admissions.png", title, runs, "strict jobs so far", _draw_admissions),
+        _drawn(folder / "completion.png", title, runs, "share of completed jobs", _draw_completion),
+        _drawn(folder / "slack.png", title, runs, "share of jobs with a deadline", _draw_slack),
+    ]
+    for policy, outcome in runs.items():
+        if sum(bool(job.sizes) for job in outcome.jobs) <= MAX_TIMELINE_JOBS:
+            files.append(_timeline(outcome, f"{title}, {policy}", folder / f"timeline-{policy}.png"))
+    return files
+
+
+def _drawn(file: Path, title: str, runs: Mapping[str, Outcome], label: str, draw: Draw) -> Path:
+    figure = Figure(figsize=(9, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for number, (policy, outcome) in enumerate(runs.items()):
+        draw(axes, policy, outcome, mpl.colormaps["tab10"](number % 10))
+    axes.set_title(title)
+    axes.set_ylabel(label)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend()
+    figure.savefig(file, dpi=120, metadata={"Software": None})
+    return file
+
+
+def _draw_devices(axes: Axes, policy: str, outcome: Outcome, colour: Colour) -> None:
+    usage = outcome.usage
+    axes.step(usage.at_s / HOUR_S, usage.used_devices, where="post", label=policy, color=colour, lw=0.8)
+    axes.axhline(outcome.num_devices, color="grey", lw=0.5)
+    axes.set_xlabel("hours")
+
+
+def _draw_admissions(axes: Axes, policy: str, outcome: Outcome, colour: Colour) -> None:
+    usage = outcome.usage
+    hours = usage.at_s / HOUR_S
+    axes.step(hours, usage.num_admitted, where="post", label=f"{policy}, admitted", color=colour)
+    axes.step(hours, usage.num_refused, where="post", label=f"{policy}, refused", color=colour, ls=":")
+    axes.set_xlabel("hours")
+
+
+def _draw_completion(axes: Axes, policy: str, outcome: Outcome, colour: Colour) -> None:
+    jcts_s = sorted(jct_s for job in outcome.jobs if (jct_s := job.jct_s) is not None)
+    _cumulative(axes, [max(jct_s, 1.0) / HOUR_S for jct_s in jcts_s], policy, colour)
+    axes.set_xscale("log")
+    axes.set_xlabel("hours from submission to end")
+
+
+def _draw_slack(axes: Axes, policy: str, outcome: Outcome, colour: Colour) -> None:
+    """Late jobs are left of 0."""
+    slacks_s = sorted(
+        job.deadline_s - job.end_s
+        for job in outcome.jobs
+        if job.deadline_s is not None and job.end_s is not None and job.phase is Phase.SUCCEEDED
+    )
+    _cumulative(axes, [slack_s / HOUR_S for slack_s in slacks_s], policy, colour)
+    axes.axvline(0.0, color="grey", lw=0.5)
+    axes.set_xscale("symlog", linthresh=0.1)
+    axes.set_xlabel("hours from end to deadline")
+
+
+def _cumulative(axes: Axes, values: list[float], policy: str, colour: Colour) -> None:
+    if values:
+        shares = np.arange(1, len(values) + 1) / len(values)
+        axes.step(values, shares, where="post", label=policy, color=colour)
+
+
+def _timeline(outcome: Outcome, title: str, file: Path) -> Path:
+    """Jobs x time; the thicker the bar, the more workers. Deadlines are red ticks."""
+    jobs = [job for job in outcome.jobs if job.sizes]
+    figure = Figure(figsize=(10, 1.5 + 0.16 * len(jobs)), layout="constrained")
+    axes = figure.subplots()
+    most = max((size for job in jobs for _, size in job.sizes), default=1)
+    for row, job in enumerate(jobs):
+        _draw_bar(axes, row, job, most, outcome.end_s)
+    axes.set_yticks(range(len(jobs)), [job.id[:12] for job in jobs], fontsize=6)
+    axes.invert_yaxis()
+    axes.set_xlabel("hours")
+    axes.set_title(title)
+    figure.savefig(file, dpi=120, metadata={"Software": None})
+    return file
+
+
+def _draw_bar(axes: Axes, row: int, job: JobOutcome, most: int, run_end_s: float) -> None:
+    ends_s = [*(at_s for at_s, _ in job.sizes[1:]), run_end_s if job.end_s is None else job.end_s]
+    colour = mpl.colormaps["tab10"](row % 10)
+    for (at_s, size), end_s in zip(job.sizes, ends_s, strict=True):
+        if size:
+            height = 0.15 + 0.75 * np.log2(1 + size) / np.log2(1 + most)
+            axes.barh(row, (end_s - at_s) / HOUR_S, left=at_s / HOUR_S, height=height, color=colour)
+    if job.deadline_s is not None:
+        axes.plot([job.deadline_s / HOUR_S] * 2, [row - 0.45, row + 0.45], color="red", lw=1)

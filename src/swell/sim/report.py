@@ -1,0 +1,73 @@
+"""What a simulated run prints: one object a policy, and a row a job."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from swell.sim.metrics import Metrics, Timing
+from swell.sim.outcome import JobOutcome
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster of equal nodes."""
+
+    nodes: int
+    devices_per_node: int
+    devices: int
+
+
+class Truth(msgspec.Struct, frozen=True, kw_only=True):
+    """Against what truth a figure was simulated: with these and the same version it comes out again."""
+
+    trace: str
+    jobs: int
+    left_out: int  #: of the trace's, because something that a simulation needs could not be filled
+    filled: tuple[str, ...]
+    profiles: str
+    resize_cost: str
+    noise: float
+    profile_error: float
+    node_mtbf_s: float | None
+    node_mttr_s: float | None
+    seed: int
+    settings: dict[str, float]  #: of the head
+    version: str
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One policy's. `timing` is there if asked for: it differs from one run to the next."""
+
+    policy: str
+    cluster: Shape
+    truth: Truth
+    metrics: Metrics
+    timing: Timing | None = None
+
+
+#: Columns of `--jobs`, one field of the outcome each, and the two that are worked out.
+COLUMNS = (
+    "policy",
+    *(name for name in JobOutcome.__struct_fields__ if name != "sizes"),
+    "jct_s",
+    "sizes",
+)
+
+
+def write_jobs(file: Path, runs: Iterable[tuple[str, Iterable[JobOutcome]]]) -> None:
+    """A CSV with a row for each policy and job. Raises OSError."""
+    with file.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out)
+        writer.writerow(COLUMNS)
+        for policy, jobs in runs:
+            writer.writerows(_row(policy, job) for job in jobs)
+
+
+def _row(policy: str, job: JobOutcome) -> list[object]:
+    values = msgspec.structs.asdict(job)
+    values |= {"policy": policy, "jct_s": job.jct_s}
+    values["sizes"] = " ".join(f"{at_s:.0f}:{size}" for at_s, size in job.sizes)
+    return ["" if values[name] is None else values[name] for name in COLUMNS]

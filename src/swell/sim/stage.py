@@ -1,0 +1,101 @@
+"""From what somebody asks to simulate to a scenario, and a statement of the truth it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from swell import __version__
+from swell.model.errors import InvalidInput
+from swell.sim.change_cost import change_cost
+from swell.sim.faults import node_failures
+from swell.sim.gangs import Habits
+from swell.sim.jobs import jobs_of
+from swell.sim.occurrence import Occurrence
+from swell.sim.profiles.profile_set import ProfileSet
+from swell.sim.report import Shape, Truth
+from swell.sim.simulate import Scenario, cluster
+from swell.sim.traces.workload import Workload
+
+#: Where belief is not truth, gangs report their progress so often.
+REPORT_S = 300.0
+
+
+class Conditions(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster, and how the truth differs from what profiles say. Raises InvalidInput."""
+
+    nodes: int
+    devices_per_node: int
+    resize_cost: str = "changed"
+    noise_share: float = 0.0
+    profile_error_share: float = 0.0
+    node_mtbf_s: float | None = None
+    node_mttr_s: float = 3600.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.nodes < 1 or self.devices_per_node < 1:
+            raise InvalidInput(
+                f"a cluster of {self.nodes}x{self.devices_per_node} has no devices; both must be at least 1"
+            )
+        for name in ("noise_share", "profile_error_share"):
+            if not 0.0 <= getattr(self, name) <= 2.0:
+                raise InvalidInput(f"{name} is {getattr(self, name)}; it must be within 0 and 2")
+
+    @property
+    def num_devices(self) -> int:
+        return self.nodes * self.devices_per_node
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(nodes=self.nodes, devices_per_node=self.devices_per_node, devices=self.num_devices)
+
+
+def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> Scenario:
+    """Raises InvalidInput for conditions that cannot be, UnknownProfile if the workload is of others."""
+    if not workload.jobs:
+        raise InvalidInput(f"{workload.source} holds no job that can be simulated; see `swell trace info`")
+    try:
+        cost = change_cost(conditions.resize_cost, conditions.num_devices)
+    except ValueError as error:
+        raise InvalidInput(f"--resize-cost: {error}") from error
+    kind = profiles.name
+    nodes = cluster(conditions.nodes, conditions.devices_per_node, kind)
+    is_certain = not (conditions.noise_share or conditions.profile_error_share)
+    others: list[tuple[float, Occurrence]] = []
+    if conditions.node_mtbf_s is not None:
+        last_s = workload.jobs[-1].submit_s + max(job.duration_s for job in workload.jobs)
+        others = node_failures(nodes, conditions.node_mtbf_s, conditions.node_mttr_s, last_s, conditions.seed)
+    return Scenario(
+        nodes=nodes,
+        jobs=jobs_of(
+            workload,
+            profiles,
+            kind,
+            conditions.noise_share,
+            conditions.profile_error_share,
+            conditions.seed,
+        ),
+        cost=cost,
+        habits=Habits() if is_certain else Habits(report_s=REPORT_S),
+        others=others,
+    )
+
+
+def truth_of(workload: Workload, conditions: Conditions, settings: Mapping[str, float]) -> Truth:
+    return Truth(
+        trace=workload.source,
+        jobs=len(workload.jobs),
+        left_out=len(workload.dropped),
+        filled=workload.filled,
+        profiles=workload.profiles,
+        resize_cost=conditions.resize_cost,
+        noise=conditions.noise_share,
+        profile_error=conditions.profile_error_share,
+        node_mtbf_s=conditions.node_mtbf_s,
+        node_mttr_s=None if conditions.node_mtbf_s is None else conditions.node_mttr_s,
+        seed=conditions.seed,
+        settings=dict(settings),
+        version=__version__,
+    )
