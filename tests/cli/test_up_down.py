@@ -104,6 +104,13 @@ def test_up_remembers_how_it_was_started(state: Path) -> None:
     assert remembered() == LastOptions(devices="paced:8@200", policy="fifo", preload=())
 
 
+def test_a_module_that_is_nowhere_is_not_left_to_the_first_job_to_find(state: Path) -> None:
+    fails(
+        run_swell("up", "--state", state, "--preload", "nowhere.at_all"), 1, "--preload", "'nowhere.at_all'"
+    )
+    assert not state.exists()
+
+
 def test_settings_are_remembered_one_by_one(state: Path) -> None:
     def remembered() -> dict[str, float]:
         options = StateFolder(state).read_options()

@@ -16,6 +16,7 @@ import pytest
         (["--devices", "paced:8"], "devices 'paced:8' are not known"),
         (["--out", "taken/pictures"], "folder taken/pictures cannot be made"),
         (["--json", "taken/out.json"], "folder taken cannot be made"),
+        (["--json", "temporary"], "temporary is a folder"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(tmp_path: Path, arguments: list[str], says: str) -> None:

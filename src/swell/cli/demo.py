@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -67,9 +68,11 @@ def demo(
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH_IN_FILES)
+    _make(out, "--out")
+    if json_file is not None:
+        _make(json_file.parent, "--json")
+        _check_file(json_file)
     chosen = _checked(devices) if devices else _choose_devices(console)
-    for folder in (out, *([json_file.parent] if json_file else [])):
-        _make(folder)
     with _platform(chosen, console) as client:
         play = Play(client, console, seed)
         play.run()
@@ -94,13 +97,23 @@ def _checked(devices: str) -> str:
     return devices
 
 
-def _make(folder: Path) -> None:
+def _make(folder: Path, option: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidOption(
-            f"folder {folder} cannot be made ({error.strerror}); choose another with --out or --json"
+            f"folder {folder} cannot be made ({error.strerror}); choose another with {option}"
         ) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InvalidOption(f"folder {folder} cannot be written; choose another with {option}")
+
+
+def _check_file(file: Path) -> None:
+    """Said before the demo, not after it."""
+    if file.is_dir():
+        raise InvalidOption(f"{file} is a folder; name a file in it with --json")
+    if file.exists() and not os.access(file, os.W_OK):
+        raise InvalidOption(f"file {file} cannot be written; choose another with --json")
 
 
 def _choose_devices(console: Console) -> str:

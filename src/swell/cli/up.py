@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from swell.api.errors import InvalidOption
 from swell.cli.options import State
 
 if TYPE_CHECKING:
@@ -60,10 +64,22 @@ def up(
     choice = choose(folder, devices, policy, preload, set_)
     with choice.explained():
         settings = choice.settings()
+        _check_modules(choice.options.preload)
         if foreground:
             _serve(folder, choice.options, settings, port)
         else:
             _start(folder, choice, port)
+
+
+def _check_modules(modules: Iterable[str]) -> None:
+    """Of `a.b` only whether there is an `a`, which is told without importing it."""
+    for module in modules:
+        package = module.partition(".")[0]
+        if not package or find_spec(package) is None:
+            raise InvalidOption(
+                f"--preload: there is no module {module!r} for {sys.executable}; "
+                "install it there, or name another"
+            )
 
 
 def _start(folder: StateFolder, choice: Choice, port: int) -> None:
