@@ -25,6 +25,10 @@ class Job:
     submitted: float = -10.0
     devices_per_worker: int = 1
     held: int = 0
+    done: float = 0.0
+    attained: float = 0.0  #: device-seconds
+    changed: float = -np.inf
+    requested: int = 1
     resize_cost: float = 0.0
     start_cost: float = 0.0
     promised: bool = False
@@ -74,11 +78,13 @@ def snapshot(
         submitted_s=column([now_s + job.submitted for job in jobs], float),
         deadline_s=column([now_s + job.deadline for job in jobs], float),
         remaining_steps=column([job.steps for job in jobs], float),
+        done_steps=column([job.done for job in jobs], float),
         rate_per_s=rates.reshape(len(jobs), len(sizes)),
         devices_per_worker=column([job.devices_per_worker for job in jobs], np.int64),
+        requested_workers=column([job.requested for job in jobs], np.int64),
         held_workers=column([job.held for job in jobs], np.int64),
-        changed_s=column([-np.inf for _ in jobs], float),
-        attained_device_s=column([0.0 for _ in jobs], float),
+        changed_s=column([now_s + job.changed for job in jobs], float),
+        attained_device_s=column([job.attained for job in jobs], float),
         resize_cost_s=column([job.resize_cost for job in jobs], float),
         resize_wait_s=column([job.start_cost for job in jobs], float),
         expected_hold_s=column([np.inf for _ in jobs], float),

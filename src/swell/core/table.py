@@ -36,7 +36,7 @@ FLOAT_COLUMNS = (
     "num_taken",
     "state_bytes",
 )
-INT_COLUMNS = ("job_class", "devices_per_worker", "held_workers")
+INT_COLUMNS = ("job_class", "devices_per_worker", "requested_workers", "held_workers")
 BOOL_COLUMNS = ("is_promised", "is_undecided", "is_pinned", "is_restart")
 
 
@@ -107,8 +107,10 @@ class JobTable:
             submitted_s=view["submitted_s"],
             deadline_s=view["deadline_s"],
             remaining_steps=_read_only(remaining),
+            done_steps=_read_only(done),
             rate_per_s=_read_only(self._rates[:count]),
             devices_per_worker=view["devices_per_worker"],
+            requested_workers=view["requested_workers"],
             held_workers=view["held_workers"],
             changed_s=view["changed_s"],
             attained_device_s=_read_only(attained),
@@ -149,6 +151,7 @@ class JobTable:
             "state_bytes": profile.state_bytes if profile else 0,
             "job_class": CLASS_CODES[spec.job_class],
             "devices_per_worker": spec.devices_per_worker,
+            "requested_workers": spec.requested_workers or spec.min_workers,
             "held_workers": record.target_workers,
             "is_promised": record.is_promised,
             "is_undecided": spec.job_class is JobClass.STRICT and not record.is_decided,

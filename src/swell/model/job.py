@@ -100,6 +100,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     deadline_s: float | None = None  #: seconds since 1970, UTC
     min_workers: int = 1
     max_workers: int | None = None
+    requested_workers: int | None = None  #: what a policy of fixed sizes gives it; None: its smallest number
     devices_per_worker: int = 1
     elasticity: Elasticity = Elasticity.LIVE
     estimate_s: float | None = None  #: restart jobs: the user's guess of the run time on one worker

@@ -34,8 +34,10 @@ class Snapshot:
     submitted_s: FloatArray  #: (J,)
     deadline_s: FloatArray  #: (J,) inf where there is none
     remaining_steps: FloatArray  #: (J,) believed, at now_s, > 0
+    done_steps: FloatArray  #: (J,) believed, at now_s
     rate_per_s: FloatArray  #: (J, K) steps/s at each size; 0 where the job may not have that size
     devices_per_worker: IntArray  #: (J,)
+    requested_workers: IntArray  #: (J,) what a policy of fixed sizes gives a job
     held_workers: IntArray  #: (J,) 0 for a queued job; the size under way for one that is changing
     changed_s: FloatArray  #: (J,) when the gang last changed; -inf if it never has
     attained_device_s: FloatArray  #: (J,) device-seconds used so far

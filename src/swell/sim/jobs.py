@@ -72,6 +72,7 @@ def _spec(job: WorkloadJob, curve: ThroughputCurve) -> JobSpec:
         deadline_s=job.deadline_s,
         min_workers=least,
         max_workers=most,
+        requested_workers=job.requested_devices,
     )
 
 
