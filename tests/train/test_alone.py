@@ -134,8 +134,8 @@ def test_what_does_not_fit_together_is_refused() -> None:
     plateau = optim.lr_scheduler.ReduceLROnPlateau(optimizer)
     with pytest.raises(TypeError, match="step it yourself"):
         train.elastic(model, optimizer, loader, epochs=1, scheduler=plateau)
-    with pytest.raises(ValueError, match="drop_last"):
-        train.elastic(model, optimizer, make_loop(num_samples=3, drop_last=True)[2], epochs=1)
+    with pytest.raises(ValueError, match="3 samples and a batch takes 4"):
+        train.elastic(model, optimizer, make_loop(num_samples=3)[2], epochs=1)
 
 
 def test_a_loop_without_a_step_is_refused() -> None:

@@ -6,55 +6,107 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.train.course import Course, mix
+from swell.train.course import Course, Share, cut, default_shards, mix
 
-courses = st.builds(
-    Course,
-    num_samples=st.integers(1, 300),
-    global_batch=st.integers(1, 70),
-    is_shuffled=st.booleans(),
-    drops_last=st.just(False),
-    seed=st.integers(0, 2**63 - 1),
-)
+
+@st.composite
+def courses(draw: st.DrawFn, with_shards: bool | None = None) -> Course:
+    global_batch = draw(st.integers(1, 70))
+    num_samples = draw(st.integers(global_batch, 300))
+    num_shards = st.none() if not with_shards else st.integers(1, global_batch)
+    if with_shards is None:
+        num_shards |= st.integers(1, global_batch)
+    seed = draw(st.integers(0, 2**63 - 1))
+    return Course(num_samples, global_batch, draw(st.booleans()), False, seed, draw(num_shards))
+
+
 sizes = st.lists(st.integers(1, 90), min_size=1, max_size=8)
+bounds = st.none() | st.integers(1, 70)
 
 
-@given(courses, sizes, st.integers(0, 3))
+def counted(share: Share) -> list[int]:
+    """Samples that count, in order."""
+    return [index for part in share.passes for index in part.indices[: part.num_local]]
+
+
+@given(courses(), sizes, st.integers(0, 3))
 def test_every_sample_once_an_epoch_whatever_the_sizes(course: Course, sizes: list[int], epoch: int) -> None:
-    counted: list[int] = []
+    seen: list[int] = []
     for step in range(course.steps_per_epoch):
         num_workers = sizes[step % len(sizes)]
         for rank in range(num_workers):
-            share = course.share(epoch * course.steps_per_epoch + step, rank, num_workers)
-            counted += share.indices[: share.num_local]
-    assert sorted(counted) == list(range(course.num_samples))
+            seen += counted(course.share(epoch * course.steps_per_epoch + step, rank, num_workers))
+    assert sorted(seen) == list(range(course.num_samples))
 
 
-@given(courses, st.integers(1, 90), st.integers(0, 1000))
-def test_counts_differ_by_at_most_one_and_weights_sum_to_one(
-    course: Course, num_workers: int, step: int
-) -> None:
-    shares = [course.share(step, rank, num_workers) for rank in range(num_workers)]
-    counts = [share.num_local for share in shares]
-    assert max(counts) - min(counts) <= 1
-    assert {share.num_global for share in shares} == {sum(counts)}
-    assert sum(share.weight_share for share in shares) == pytest.approx(1)
-    assert all(len(share.indices) == max(1, share.num_local) for share in shares)
-
-
-@given(courses, st.integers(1, 90), st.integers(0, 1000))
+@given(courses(), st.integers(1, 90), st.integers(0, 1000))
 def test_a_step_sees_the_same_samples_in_the_same_order_at_any_size(
     course: Course, num_workers: int, step: int
 ) -> None:
+    together = [
+        index for rank in range(num_workers) for index in counted(course.share(step, rank, num_workers))
+    ]
+    assert together == counted(course.share(step, 0, 1))
+
+
+@given(courses(), st.integers(1, 90), st.integers(0, 1000))
+def test_weights_sum_to_one_and_no_pass_is_empty(course: Course, num_workers: int, step: int) -> None:
+    passes = [part for rank in range(num_workers) for part in course.share(step, rank, num_workers).passes]
+    assert sum(part.weight_share for part in passes) == pytest.approx(1)
+    assert all(len(part.indices) == max(1, part.num_local) for part in passes)
+    places = [place for part in passes for place in range(part.first, part.first + part.num_local)]
+    assert places == list(range(passes[0].num_global))
+
+
+@given(courses(with_shards=False), st.integers(1, 90), st.integers(0, 1000), bounds)
+def test_without_shards_counts_differ_by_at_most_one_and_passes_keep_the_bound(
+    course: Course, num_workers: int, step: int, bound: int | None
+) -> None:
+    shares = [course.share(step, rank, num_workers, bound) for rank in range(num_workers)]
+    counts = [share.num_local for share in shares]
+    assert max(counts) - min(counts) <= 1
+    for share in shares:
+        local = [part.num_local for part in share.passes]
+        assert max(local) - min(local) <= 1
+        assert bound is None or max(local) <= bound
+        assert len(local) == max(1, -(-sum(local) // (bound or 70)))  # no more than it takes
+
+
+@given(courses(with_shards=True), st.integers(1, 90), st.integers(0, 1000))
+def test_a_pass_is_a_shard_and_the_same_at_any_size(course: Course, num_workers: int, step: int) -> None:
+    alone = course.share(step, 0, 1)
     shares = [course.share(step, rank, num_workers) for rank in range(num_workers)]
-    together = [index for share in shares for index in share.indices[: share.num_local]]
-    assert together == course.share(step, 0, 1).indices
+    assert {share.num_shards for share in shares} == {len(alone.passes)}
+    assert [shard for share in shares for shard in share.shards] == list(alone.shards)
+    real = [part for share in shares if share.shards for part in share.passes]
+    assert real == list(alone.passes)
+    assert all(part.num_local > 0 for part in real)
+    assert all(part.num_local == 0 for share in shares if not share.shards for part in share.passes)
+
+
+@given(courses(with_shards=True), st.integers(0, 1000))
+def test_shards_take_nothing_from_a_size_that_divides_them(course: Course, step: int) -> None:
+    assert course.num_shards is not None
+    plain = Course(course.num_samples, course.global_batch, course.is_shuffled, False, course.seed)
+    num_shards = course.share(step, 0, 1).num_shards
+    for num_workers in (size for size in range(1, num_shards + 1) if num_shards % size == 0):
+        for rank in range(num_workers):
+            assert counted(course.share(step, rank, num_workers)) == counted(
+                plain.share(step, rank, num_workers)
+            )
+
+
+@given(st.integers(0, 500), st.integers(1, 90))
+def test_a_cut_leaves_nothing_out_and_is_nearly_equal(num_things: int, num_parts: int) -> None:
+    parts = [cut(num_things, num_parts, part) for part in range(num_parts)]
+    assert [thing for part in parts for thing in part] == list(range(num_things))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
 @given(st.integers(2, 300), st.integers(1, 70))
 def test_dropping_the_last_leaves_only_whole_batches(num_samples: int, global_batch: int) -> None:
     if global_batch > num_samples:
-        with pytest.raises(ValueError, match="drop_last"):
+        with pytest.raises(ValueError, match="make the batch smaller"):
             Course(num_samples, global_batch, True, drops_last=True)
         return
     course = Course(num_samples, global_batch, True, drops_last=True)
@@ -63,14 +115,32 @@ def test_dropping_the_last_leaves_only_whole_batches(num_samples: int, global_ba
     assert course.samples_per_epoch == sum(share.num_local for share in shares)
 
 
+def test_a_shard_that_fits_no_device_is_an_error_that_names_the_number_that_would() -> None:
+    course = Course(100, 30, False, False, num_shards=4)
+    assert len(course.share(0, 0, 1, 8).passes) == 4
+    with pytest.raises(ValueError, match="shards=5 or more"):
+        course.share(0, 0, 1, 7)
+    Course(100, 30, False, False, num_shards=5).check_passes(7)
+
+
+@pytest.mark.parametrize("num_shards", [0, 31])
+def test_a_shard_needs_a_sample(num_shards: int) -> None:
+    with pytest.raises(ValueError, match="shards=1 to shards=30"):
+        Course(100, 30, False, False, num_shards=num_shards)
+
+
+def test_shards_by_default_suit_eight_workers() -> None:
+    assert [default_shards(batch) for batch in (1, 2, 3, 7, 8, 9, 1000)] == [1, 2, 2, 4, 8, 8, 8]
+
+
 def test_epochs_and_seeds_are_shuffled_differently_and_sequential_is_not() -> None:
     orders = {
-        tuple(Course(50, 50, True, False, seed).share(epoch, 0, 1).indices)
+        tuple(counted(Course(50, 50, True, False, seed).share(epoch, 0, 1)))
         for seed in (0, 1)
         for epoch in (0, 1)
     }
     assert len(orders) == 4
-    assert Course(5, 3, False, False).share(1, 0, 1).indices == [3, 4]
+    assert counted(Course(5, 3, False, False).share(1, 0, 1)) == [3, 4]
 
 
 @given(st.lists(st.integers(-(2**64), 2**64), min_size=1, max_size=4))

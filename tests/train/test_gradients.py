@@ -1,4 +1,4 @@
-"""Weighted sums of the workers' gradients are the gradient of the whole batch."""
+"""Weighted sums of the passes' gradients are the gradient of the whole batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from swell.train.course import Course
-from swell.train.gradients import Gradients, Tally
+from swell.train.gradients import FusedGradients, Gradients, LoopError, Tally
+from swell.train.norms import StatisticsError
+from swell.train.sharded import ShardedGradients
 
 
 class Net(nn.Module):
@@ -29,58 +31,121 @@ class Net(nn.Module):
         return y + (self.side * x.relu()).mean() if bool((x > 0).any()) else y
 
 
+class Alone:
+    """A group of one."""
+
+    rank = 0
+    num_workers = 1
+
+    def sum_all(self, tensor: torch.Tensor) -> None:
+        pass
+
+    def run(self, collective: Callable[[], object]) -> None:
+        raise AssertionError("there is nobody to do it with")
+
+
+class PackedError(Exception):
+    """The buffer is there, and nobody sums it yet."""
+
+
+class Pretended(Alone):
+    """One of several, whose sum is made by hand."""
+
+    def __init__(self, num_workers: int, sum_all: Callable[[torch.Tensor], object]) -> None:
+        self.num_workers = num_workers
+        self._sum_all = sum_all
+
+    def sum_all(self, tensor: torch.Tensor) -> None:
+        self._sum_all(tensor)
+
+
 def gradients_of(net: nn.Module) -> list[torch.Tensor | None]:
     return [None if parameter.grad is None else parameter.grad.clone() for parameter in net.parameters()]
 
 
-def reduce_all(nets: list[Net], losses: list[torch.Tensor], course: Course, votes: int) -> list[Tally]:
-    """What a group does, in one process: pack all, sum, unpack each."""
-    packed: list[torch.Tensor] = []
-    shares = [course.share(0, rank, len(nets)) for rank in range(len(nets))]
-    workers = [Gradients(net) for net in nets]
-
-    def run(rank: int, sum_all: Callable[[torch.Tensor], None]) -> Tally:
-        return workers[rank].reduce(shares[rank], losses[rank], rank < votes, rank == 1, sum_all)
-
-    kept = [gradients_of(net) for net in nets]
-    for rank in range(len(nets)):
-        run(rank, lambda flat: packed.append(flat.clone()))
-        for parameter, grad in zip(nets[rank].parameters(), kept[rank], strict=True):
-            parameter.grad = grad
-    total = torch.stack(packed).sum(0)
-    return [run(rank, lambda flat: flat.copy_(total)) for rank in range(len(nets))]
+def samples(num_samples: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(num_samples)
+    return torch.randn(num_samples, 2, dtype=torch.float64, generator=generator)
 
 
-@given(st.integers(1, 12), st.integers(1, 8))
-def test_equal_to_one_process(num_samples: int, num_workers: int) -> None:
-    course = Course(num_samples, num_samples, True, False)
-    x = torch.randn(num_samples, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(num_samples))
-    whole = Net()
-    expected = whole(x)
-    expected.backward()
-    nets, losses = [Net() for _ in range(num_workers)], []
-    for rank, net in enumerate(nets):
-        loss = net(x[course.share(0, rank, num_workers).indices])
+def compute(
+    net: Net, gradients: Gradients, course: Course, rank: int, num_workers: int, bound: int | None
+) -> torch.Tensor:
+    """All passes of the first step but for the last one's end; returns its loss."""
+    x = samples(course.num_samples)
+    share = course.share(0, rank, num_workers, bound)
+    gradients.begin(share)
+    for part in share.passes:
+        loss = net(x[part.indices])
         loss.backward()
-        losses.append(loss.detach())
-    tallies = reduce_all(nets, losses, course, votes=num_workers // 2)
-    for net, tally in zip(nets, tallies, strict=True):
-        assert tally.loss.item() == pytest.approx(expected.item())
+        if part is not share.passes[-1]:
+            gradients.add(part, loss.detach())
+            assert not any(grad is not None for grad in gradients_of(net))
+    return loss.detach()
+
+
+def reduce_all(num_workers: int, course: Course, bound: int | None, votes: int) -> list[tuple[Net, Tally]]:
+    """What a group does, in one process: each packs, all is summed, each unpacks."""
+    packed: list[torch.Tensor] = []
+
+    def pack(flat: torch.Tensor) -> None:
+        packed.append(flat.clone())
+        raise PackedError
+
+    def work(rank: int, sum_all: Callable[[torch.Tensor], object]) -> tuple[Net, Tally]:
+        net = Net()
+        gradients = FusedGradients(net)
+        loss = compute(net, gradients, course, rank, num_workers, bound)
+        share = course.share(0, rank, num_workers, bound)
+        members = Pretended(num_workers, sum_all) if num_workers > 1 else Alone()
+        return net, gradients.reduce(share, loss, rank < votes, rank == 1, members)
+
+    for rank in range(num_workers if num_workers > 1 else 0):
+        with pytest.raises(PackedError):
+            work(rank, pack)
+    return [work(rank, lambda flat: flat.copy_(sum(packed))) for rank in range(num_workers)]
+
+
+def assert_equal_to_one_pass(net: Net, loss: torch.Tensor, num_samples: int) -> None:
+    whole = Net()
+    expected = whole(samples(num_samples)[Course(num_samples, num_samples, True, False)._order(0)])
+    expected.backward()
+    assert loss.item() == pytest.approx(expected.item())
+    for ours, theirs in zip(gradients_of(net), gradients_of(whole), strict=True):
+        assert (ours is None) == (theirs is None)
+        assert ours is None or theirs is None or torch.allclose(ours, theirs, rtol=1e-10)
+
+
+@given(st.integers(1, 12), st.integers(1, 8), st.none() | st.integers(1, 5))
+def test_equal_to_one_process_with_one_pass(num_samples: int, num_workers: int, bound: int | None) -> None:
+    course = Course(num_samples, num_samples, True, False)
+    for net, tally in reduce_all(num_workers, course, bound, votes=num_workers // 2):
+        assert_equal_to_one_pass(net, tally.loss, num_samples)
         assert (tally.num_votes, tally.is_stop) == (num_workers // 2, num_workers > 1)
-        for ours, theirs in zip(gradients_of(net), gradients_of(whole), strict=True):
-            assert (ours is None) == (theirs is None)
-            assert ours is None or theirs is None or torch.allclose(ours, theirs, rtol=1e-10)
+
+
+@given(st.integers(1, 12), st.integers(1, 12))
+def test_shards_lead_to_the_same_gradient(num_samples: int, num_shards: int) -> None:
+    course = Course(num_samples, num_samples, True, False, num_shards=min(num_shards, num_samples))
+    net = Net()
+    gradients = ShardedGradients(net)
+    for _ in range(2):  # buffers are used again
+        net.zero_grad(set_to_none=False)
+        loss = compute(net, gradients, course, 0, 1, None)
+        tally = gradients.reduce(course.share(0, 0, 1), loss, True, False, Alone())
+    assert (tally.num_votes, tally.is_stop) == (1, False)
+    assert_equal_to_one_pass(net, tally.loss, num_samples)
 
 
 def test_a_borrowed_sample_counts_nothing_even_if_its_loss_is_infinite() -> None:
-    course = Course(1, 1, False, False)
-    nets = [Net(), Net()]
-    for net in nets:
-        net.main.weight.grad = torch.full((1, 2), 2.0, dtype=torch.float64)
-    nets[0].main.weight.grad = torch.full((1, 2), torch.inf, dtype=torch.float64)  # rank 0 borrows here
-    tallies = reduce_all(nets, [torch.tensor(torch.inf), torch.tensor(3.0)], course, votes=0)
-    assert [tally.loss.item() for tally in tallies] == [3.0, 3.0]
-    assert torch.equal(nets[0].main.weight.grad, torch.full((1, 2), 2.0, dtype=torch.float64))
+    net = Net()
+    net.main.weight.grad = torch.full((1, 2), torch.inf, dtype=torch.float64)
+    share, gradients, packed = Course(1, 1, False, False).share(0, 0, 2), FusedGradients(net), []
+    assert share.num_local == 0
+    gradients.begin(share)
+    with pytest.raises(LoopError, match=r"loss\.backward\(\)"):  # nobody else has a gradient
+        gradients.reduce(share, torch.tensor(torch.inf), False, False, Pretended(2, packed.append))
+    assert not packed[0].any()
 
 
 def test_a_failed_sum_leaves_gradients_as_they_were() -> None:
@@ -90,28 +155,129 @@ def test_a_failed_sum_leaves_gradients_as_they_were() -> None:
     def fail(flat: torch.Tensor) -> None:
         raise RuntimeError("peer is gone")
 
+    share = Course(2, 2, False, False).share(0, 0, 2)
     with pytest.raises(RuntimeError, match="peer is gone"):
-        Gradients(net).reduce(
-            Course(2, 2, False, False).share(0, 0, 2), torch.tensor(1.0), False, False, fail
-        )
+        FusedGradients(net).reduce(share, torch.tensor(1.0), False, False, Pretended(2, fail))
     assert torch.equal(net.main.weight.grad, torch.ones(1, 2, dtype=torch.float64))
     assert net.side.grad is None
 
 
-def test_batch_norm_statistics_are_averaged_by_weight() -> None:
-    nets = [nn.BatchNorm1d(1) for _ in range(2)]
-    course = Course(3, 3, False, False)  # rank 0 has one sample, rank 1 two
-    for value, net in zip((0.0, 3.0), nets, strict=True):
-        net.running_mean.fill_(value)
-        net.weight.grad = torch.ones(1)
-    reduce_all(nets, [torch.tensor(0.0)] * 2, course, votes=0)  # type: ignore[arg-type]
-    assert [net.running_mean.item() for net in nets] == pytest.approx([2.0, 2.0])
+class Normed(nn.Module):
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
+        self.weight = nn.Parameter(torch.ones(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (self.norm(x) * self.weight).square().mean()
 
 
-def test_sparse_gradients_are_refused() -> None:
+KINDS = [FusedGradients, ShardedGradients]
+NORMS = [nn.BatchNorm1d(2), nn.BatchNorm1d(2, momentum=None), nn.InstanceNorm1d(2, track_running_stats=True)]
+
+
+def train_two_steps(kind: type[Gradients], net: nn.Module, num_shards: int) -> None:
+    """Two steps of six samples each, on one worker, in passes of two samples or in `num_shards` shards."""
+    is_sharded = kind is ShardedGradients
+    course = Course(12, 6, False, False, num_shards=num_shards if is_sharded else None)
+    bound = None if is_sharded else 6 // num_shards
+    gradients = kind(net)
+    x = torch.randn(12, 2, 3, generator=torch.Generator().manual_seed(1))
+    for step in range(2):
+        share = course.share(step, 0, 1, bound)
+        gradients.begin(share)
+        for part in share.passes:
+            net.zero_grad()
+            loss = net(x[part.indices])
+            loss.backward()
+            if part is not share.passes[-1]:
+                gradients.add(part, loss.detach())
+        gradients.reduce(share, loss.detach(), False, False, Alone())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("norm", NORMS, ids=["batch", "cumulative", "instance"])
+def test_running_statistics_are_the_mean_over_passes(kind: type[Gradients], norm: nn.Module) -> None:
+    norm.reset_running_stats()  # type: ignore[operator]
+    train_two_steps(kind, Normed(norm), num_shards=3)
+    x = torch.randn(12, 2, 3, generator=torch.Generator().manual_seed(1))
+    mean, var = torch.zeros(2), torch.ones(2)
+    for step in range(2):
+        gain = (norm.momentum if norm.momentum is not None else 1 / (step + 1)) / 3
+        starts = mean, var
+        mean, var = mean * (1 - 3 * gain), var * (1 - 3 * gain)
+        for part in x[6 * step : 6 * step + 6].split(2):
+            single = nn.BatchNorm1d(2, momentum=1.0) if isinstance(norm, nn.BatchNorm1d) else None
+            single = single or nn.InstanceNorm1d(2, momentum=1.0, track_running_stats=True)
+            single(part)
+            mean, var = mean + gain * single.running_mean, var + gain * single.running_var
+        assert starts[0] is not mean
+    assert torch.allclose(norm.running_mean, mean, atol=1e-6)
+    assert torch.allclose(norm.running_var, var, atol=1e-6)
+    assert norm.num_batches_tracked.item() == (2 if isinstance(norm, nn.BatchNorm1d) else 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_frozen_statistics_do_not_drift(kind: type[Gradients]) -> None:
+    net = Normed(nn.BatchNorm1d(2).eval())
+    net.norm.running_mean.fill_(0.1)
+    train_two_steps(kind, net, num_shards=3)
+    assert torch.equal(net.norm.running_mean, torch.full((2,), 0.1))  # three thirds of it would be another
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_that_does_not_count_leaves_statistics_alone(kind: type[Gradients]) -> None:
+    net = Normed(nn.BatchNorm1d(2))
+    gradients = kind(net)
+    gradients.begin(Course(4, 4, False, False, num_shards=2).share(0, 0, 1))
+    net(torch.randn(4, 2, 3)).backward()
+    gradients.abandon()
+    assert torch.equal(net.norm.running_mean, torch.zeros(2))
+    assert net.norm.num_batches_tracked.item() == 0
+
+
+def test_shards_refuse_a_buffer_that_nobody_averages() -> None:
+    class Counting(Normed):
+        def __init__(self) -> None:
+            super().__init__(nn.Identity())
+            self.register_buffer("constant", torch.ones(1))
+            self.register_buffer("seen", torch.zeros(1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.seen += len(x)
+            return super().forward(x * self.constant)
+
+    train_two_steps(FusedGradients, Counting(), num_shards=3)
+    with pytest.raises(StatisticsError, match="buffer 'seen'"):
+        train_two_steps(ShardedGradients, Counting(), num_shards=3)
+
+
+def test_low_precision_is_summed_in_float32() -> None:
+    net = nn.Linear(3, 1).to(torch.bfloat16)
+    x = torch.randn(8, 3, generator=torch.Generator().manual_seed(2)).to(torch.bfloat16)
+    in_passes = Course(8, 8, False, False).share(0, 0, 1, 2)
+    in_shards = Course(8, 8, False, False, num_shards=4).share(0, 0, 1)
+    for gradients, share in ((FusedGradients(net), in_passes), (ShardedGradients(net), in_shards)):
+        gradients.begin(share)
+        expected = torch.zeros(1, 3)
+        for part in share.passes:
+            net.zero_grad()
+            loss = net(x[part.indices]).square().mean()
+            loss.backward()
+            assert net.weight.grad is not None
+            expected += 0.25 * net.weight.grad.float()
+            if part is not share.passes[-1]:
+                gradients.add(part, loss.detach())
+        gradients.reduce(share, loss.detach(), False, False, Alone())
+        assert torch.allclose(net.weight.grad.float(), expected, rtol=1e-2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sparse_gradients_are_refused(kind: type[Gradients]) -> None:
     net = nn.Embedding(5, 2, sparse=True)
+    share = Course(2, 2, False, False, num_shards=2).share(0, 0, 1)
+    gradients = kind(net)
+    gradients.begin(share)
     net(torch.tensor([1])).sum().backward()
     with pytest.raises(TypeError, match="sparse=False"):
-        Gradients(net).reduce(
-            Course(1, 1, False, False).share(0, 0, 1), torch.tensor(0.0), False, False, print
-        )
+        gradients.add(share.passes[0], torch.tensor(0.0))

@@ -9,6 +9,7 @@ Importing it starts no thread and opens no socket.
 
 from swell.train.elastic import elastic
 from swell.train.feed import LoaderError
-from swell.train.run import LoopError, Run
+from swell.train.gradients import LoopError
+from swell.train.run import Run
 
 __all__ = ["LoaderError", "LoopError", "Run", "elastic"]

@@ -7,8 +7,9 @@ import warnings
 import torch
 
 from swell.train.checkpoint import Checkpoints, SaveError
-from swell.train.course import Share
+from swell.train.course import Course, Share
 from swell.train.gradients import Tally
+from swell.train.group import Group
 from swell.train.host import Task
 
 
@@ -19,13 +20,24 @@ class Alone:
     num_workers = 1
     edition = 0
 
-    def __init__(self, device: torch.device, seed: int, checkpoints: Checkpoints | None) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        seed: int,
+        max_local_batch: int | None,
+        checkpoints: Checkpoints | None,
+    ) -> None:
         self.device = device
         self.seed = seed
+        self.max_local_batch = max_local_batch
         self._checkpoints = checkpoints
+        self._group = Group(device)  # of one, never formed
 
     def global_batch(self, own: int) -> int:
         return own
+
+    def adapt(self, course: Course) -> Course:
+        return course
 
     def total_steps(self, own: int | None) -> int:
         return steps_of_script(own)
@@ -39,10 +51,10 @@ class Alone:
         """Nothing changes here."""
 
     def share(self, step: int) -> Share:
-        return self._task.course.share(step, 0, 1)
+        return self._task.course.share(step, 0, 1, self.max_local_batch)
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally:
-        return Tally(loss, 0, stop)
+        return self._task.gradients.reduce(share, loss, False, stop, self._group)
 
     def finish_step(self, tally: Tally) -> None:
         save_if_due(self._checkpoints, self._task)

@@ -3,6 +3,9 @@
 The order of samples depends on seed and epoch, never on the number of workers. Step `s` takes the next
 `global_batch` samples of that order, and the workers cut them into contiguous, nearly equal slices.
 So a job sees the same batches whatever sizes it goes through.
+
+A course with shards cuts twice: a step's samples into shards, always as many, and the shards among the
+workers. Then what goes through the model together does not depend on the number of workers either.
 """
 
 from __future__ import annotations
@@ -15,17 +18,34 @@ import torch
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """One worker's part of one step's batch."""
+class Pass:
+    """Samples that go through the model together: a worker's whole share of a step, or a part of it."""
 
+    step: int
+    epoch: int
+    first: int  #: place of the first sample among those of the step
     indices: list[int]  #: samples to compute, never empty: see `Course.share`
     num_local: int  #: samples that count; 0 when the one in `indices` is borrowed
     num_global: int  #: samples of this step on all workers
 
     @property
     def weight_share(self) -> float:
-        """This worker's weight in the mean over the step's samples."""
+        """Its weight in the mean over the step's samples."""
         return self.num_local / self.num_global
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One worker's part of one step's batch, in one pass or several."""
+
+    passes: tuple[Pass, ...]
+    shards: range = range(0)  #: those of the step that it holds, one a pass; empty without shards
+    num_shards: int = 0  #: of the step, on all workers; 0 without shards
+
+    @property
+    def num_local(self) -> int:
+        """Samples that count."""
+        return sum(part.num_local for part in self.passes)
 
 
 @dataclass(frozen=True)
@@ -37,39 +57,95 @@ class Course:
     is_shuffled: bool
     drops_last: bool  #: leave out the short batch at the end of an epoch, as the loader asked
     seed: int = 0
+    num_shards: int | None = None  #: of a step; fewer in one that has fewer samples
     steps_per_epoch: int = field(init=False)
 
     def __post_init__(self) -> None:
-        whole, rest = divmod(self.num_samples, self.global_batch)
-        num_steps = whole if self.drops_last or not rest else whole + 1
-        if num_steps == 0:
+        if self.num_samples < self.global_batch:
             raise ValueError(
                 f"the dataset has {self.num_samples} samples and a batch takes {self.global_batch}, so "
-                "an epoch has no batch; make the batch smaller, or turn off the loader's drop_last"
+                "no step would ever have its batch; make the batch smaller, or give more data"
             )
-        object.__setattr__(self, "steps_per_epoch", num_steps)
+        if self.num_shards is not None and not 1 <= self.num_shards <= self.global_batch:
+            raise ValueError(
+                f"shards={self.num_shards} of a batch of {self.global_batch} samples cannot be; each shard "
+                f"needs a sample: give elastic() shards=1 to shards={self.global_batch}"
+            )
+        whole, rest = divmod(self.num_samples, self.global_batch)
+        object.__setattr__(self, "steps_per_epoch", whole if self.drops_last or not rest else whole + 1)
 
     @property
     def samples_per_epoch(self) -> int:
         """Samples that are trained on in an epoch."""
         return min(self.num_samples, self.steps_per_epoch * self.global_batch)
 
-    def share(self, step: int, rank: int, num_workers: int) -> Share:
+    def share(self, step: int, rank: int, num_workers: int, max_local_batch: int | None = None) -> Share:
         """What worker `rank` of `num_workers` computes in step `step`, counted from 0.
 
-        Counts of the workers differ by at most one. A worker with nothing to do computes one borrowed
-        sample that counts for nothing, so that its model runs and its all-reduce takes part.
+        Counts of the workers differ by at most one, or one shard. A worker with nothing to do computes one
+        borrowed sample that counts for nothing, so that its model runs and its all-reduce takes part.
+
+        Args:
+            max_local_batch: samples that a pass may have at most, if there is a bound.
+
+        Raises:
+            ValueError: a shard has more samples than that.
         """
         epoch, step_of_epoch = divmod(step, self.steps_per_epoch)
-        first = step_of_epoch * self.global_batch
-        num_global = min(self.global_batch, self.num_samples - first)
-        low = first + rank * num_global // num_workers
-        high = first + (rank + 1) * num_global // num_workers
+        start = step_of_epoch * self.global_batch
+        num_global = min(self.global_batch, self.num_samples - start)
         order = self._order(epoch)
-        return Share(list(order[low : max(high, low + 1)]), high - low, num_global)
+
+        def part(places: range) -> Pass:
+            first = start + places.start
+            indices = list(order[first : max(start + places.stop, first + 1)])
+            return Pass(step, epoch, places.start, indices, len(places), num_global)
+
+        if self.num_shards is None:
+            parts = slices(cut(num_global, num_workers, rank), max_local_batch)
+            return Share(tuple(map(part, parts)))
+        self.check_passes(max_local_batch)
+        num_shards = min(self.num_shards, num_global)
+        shards = cut(num_shards, num_workers, rank)
+        parts = [cut(num_global, num_shards, shard) for shard in shards]
+        if not parts:
+            borrowed = cut(num_global, num_shards, shards.start).start
+            parts = [range(borrowed, borrowed)]
+        return Share(tuple(map(part, parts)), shards, num_shards)
+
+    def check_passes(self, max_local_batch: int | None) -> None:
+        """Raises ValueError if a shard has more samples than a pass may have."""
+        if self.num_shards is None or max_local_batch is None:
+            return
+        largest = -(-self.global_batch // self.num_shards)
+        if largest > max_local_batch:
+            raise ValueError(
+                f"a shard has {largest} samples and a device has room for {max_local_batch}; a shard is "
+                "never cut, for that would change the sums: give elastic() "
+                f"shards={-(-self.global_batch // max_local_batch)} or more"
+            )
 
     def _order(self, epoch: int) -> Sequence[int]:
         return _shuffled(self.num_samples, self.seed, epoch) if self.is_shuffled else range(self.num_samples)
+
+
+def cut(num_things: int, num_parts: int, part: int) -> range:
+    """One of the contiguous, nearly equal parts into which things are cut."""
+    return range(part * num_things // num_parts, (part + 1) * num_things // num_parts)
+
+
+def default_shards(global_batch: int) -> int:
+    """As many as eight workers can share: the largest power of two up to 8 and up to the batch."""
+    return 1 << (min(8, global_batch).bit_length() - 1)
+
+
+def slices(places: range, max_size: int | None) -> list[range]:
+    """Nearly equal slices of at most `max_size`, at least one."""
+    if max_size is None or len(places) <= max_size:
+        return [places]
+    num_slices = -(-len(places) // max_size)
+    parts = (cut(len(places), num_slices, number) for number in range(num_slices))
+    return [range(places.start + part.start, places.start + part.stop) for part in parts]
 
 
 @lru_cache(maxsize=2)  # prefetching looks one epoch ahead

@@ -12,14 +12,16 @@ from torch import nn
 
 from swell.train.alone import Alone
 from swell.train.checkpoint import Checkpoints
-from swell.train.course import Course
+from swell.train.course import Course, default_shards
+from swell.train.determinism import compute_alike
 from swell.train.feed import Feed, check_loader, is_shuffled
-from swell.train.gradients import Gradients
+from swell.train.gradients import FusedGradients, Gradients
 from swell.train.host import Host, Task
 from swell.train.link import open_link
 from swell.train.linked import Linked
 from swell.train.profiling import Profiling
 from swell.train.run import Run
+from swell.train.sharded import ShardedGradients
 from swell.train.state import Stateful, TrainState
 from swell.train.torchrun import Torchrun
 from swell.wire import environ
@@ -38,6 +40,9 @@ def elastic(
     state: Mapping[str, Stateful] | None = None,
     clip_grad_norm: float | None = None,
     seed: int = 0,
+    deterministic: bool = False,
+    shards: int | None = None,
+    max_local_batch: int | None = None,
     checkpoint_dir: str | Path | None = None,
     checkpoint_interval_s: float = 30.0,
     keep_checkpoints: int = 2,
@@ -56,6 +61,14 @@ def elastic(
         state: further objects with `state_dict` and `load_state_dict` that a new worker must get.
         clip_grad_norm: largest norm of the averaged gradient. Clipping before `run.step` would clip
             each worker's own.
+        seed: of the order of samples and of all random numbers that a step draws, whatever the script set
+            before. A Swell job's own takes its place.
+        deterministic: the same bits at any number of workers, at a price: each step is computed in `shards`
+            passes and summed in one order. Sets torch to deterministic algorithms and, on a CPU, one thread.
+        shards: passes of a step with `deterministic`, shared out among the workers; 8 by default, fewer where
+            the batch is smaller. Workers beyond that idle; each pass must fit on a device.
+        max_local_batch: samples that go through the model together at most; a larger share of a step is
+            computed in several passes, the loop's body running once for each.
         checkpoint_dir: continue from the newest checkpoint there, and write one every
             `checkpoint_interval_s`, less often where that would take more than a tenth of the time; the
             first one after 5 s at the latest. A Swell job's own takes its place.
@@ -73,31 +86,52 @@ def elastic(
     checkpoints = None
     if checkpoint_dir is not None:
         checkpoints = Checkpoints(Path(checkpoint_dir), keep_checkpoints, checkpoint_interval_s)
-    host = _find_host(model, seed, checkpoints)
+    _check_passes(deterministic, shards, max_local_batch)
+    host = _find_host(model, seed, max_local_batch, checkpoints)
     _use_device(model, host.device)
+    global_batch = host.global_batch(loader.batch_size or 1)
+    num_shards = (shards or default_shards(global_batch)) if deterministic else None
     course = Course(
-        len(loader.dataset),
-        host.global_batch(loader.batch_size or 1),
-        is_shuffled(loader),
-        loader.drop_last,
-        host.seed,
+        len(loader.dataset), global_batch, is_shuffled(loader), loader.drop_last, host.seed, num_shards
     )
+    course.check_passes(max_local_batch)
+    course = host.adapt(course)
     total_steps = host.total_steps(None if epochs is None else epochs * course.steps_per_epoch)
-    task = Task(TrainState(model, optimizer, scheduler, state or {}), Gradients(model), course, total_steps)
+    gradients: Gradients
+    if deterministic:
+        compute_alike(model, host.device)
+        gradients = ShardedGradients(model)
+    else:
+        gradients = FusedGradients(model)
+    task = Task(TrainState(model, optimizer, scheduler, state or {}), gradients, course, total_steps)
     run = Run(host, task, Feed(loader, host.device, host.seed), clip_grad_norm)
     started.append(run)
     return run
 
 
-def _find_host(model: nn.Module, seed: int, checkpoints: Checkpoints | None) -> Host:
+def _find_host(
+    model: nn.Module, seed: int, max_local_batch: int | None, checkpoints: Checkpoints | None
+) -> Host:
     """Who started this process, as the environment tells."""
     if environ.AGENT in os.environ:
         link = open_link()
-        return Profiling(link) if link.welcome.mode == "profile" else Linked(link)
+        kind = Profiling if link.welcome.mode == "profile" else Linked
+        return kind(link, max_local_batch)
     device = next(model.parameters()).device
     if environ.RANK in os.environ and environ.WORLD_SIZE in os.environ:
-        return Torchrun(device, seed, checkpoints)
-    return Alone(device, seed, checkpoints)
+        return Torchrun(device, seed, max_local_batch, checkpoints)
+    return Alone(device, seed, max_local_batch, checkpoints)
+
+
+def _check_passes(deterministic: bool, shards: int | None, max_local_batch: int | None) -> None:
+    if shards is not None and not deterministic:
+        raise ValueError(
+            f"elastic() got shards={shards} without deterministic=True, where a step is not cut into shards; "
+            "give both, or neither"
+        )
+    for name, value in (("shards", shards), ("max_local_batch", max_local_batch)):
+        if value is not None and value < 1:
+            raise ValueError(f"elastic() got {name}={value}; it must be 1 or more")
 
 
 def _use_device(model: nn.Module, device: torch.device) -> None:

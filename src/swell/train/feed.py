@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
-from swell.train.course import Share, mix
+from swell.train.course import Pass, Share, mix
 from swell.train.leash import Leash
+from swell.train.samples import Disguise, Samples
 
 
 class LoaderError(TypeError):
@@ -51,53 +52,55 @@ def _is_plain(sampler: Any) -> bool:
 
 
 class Feed:
-    """Batches of this worker's shares, step after step, loaded ahead by the loader's own processes."""
+    """Batches of this worker's passes, one after the other, loaded ahead by the loader's own processes."""
 
     def __init__(self, loader: DataLoader[Any], device: torch.device, seed: int) -> None:
         self._loader = loader
+        self._samples = Samples(loader.dataset, seed)
         self._device = device
         self._seed = seed
         self._batches: Iterator[Any] = iter(())
-        self._next: tuple[int, object] | None = None  # (step, edition) of the batch that comes next
+        self._next: tuple[int, object] | None = None  # (step, edition) of the batches that come next
 
-    def draw(self, step: int, share_of: Callable[[int], Share], end: int, edition: object) -> Any:
-        """The batch of a step, on the device.
+    def draw(self, step: int, share_of: Callable[[int], Share], end: int, edition: object) -> Iterator[Any]:
+        """The batches of this worker's passes of a step, on the device.
 
         Args:
             share_of: this worker's share of a step.
             end: number of steps there will be.
             edition: equal as long as `share_of` gives equal answers; when it changes, what was loaded
-                ahead is dropped.
+                ahead is dropped, as when a step was left before its last pass.
         """
         if self._next != (step, edition):
             self._batches = iter(self._loading(step, share_of, end))
-        batch = next(self._batches)
+        self._next = None
+        for _ in share_of(step).passes:
+            yield to_device(next(self._batches), self._device)
         self._next = (step + 1, edition)
-        return to_device(batch, self._device)
 
     def _loading(self, start: int, share_of: Callable[[int], Share], end: int) -> DataLoader[Any]:
         loader = self._loader
         return DataLoader(
-            loader.dataset,
-            batch_sampler=_Shares(start, share_of, end),
+            self._samples,
+            batch_sampler=_Passes(start, share_of, end),  # type: ignore[arg-type]  # `Samples` takes a Pass
             num_workers=loader.num_workers,
             collate_fn=loader.collate_fn,
             pin_memory=loader.pin_memory,
             timeout=loader.timeout,
-            worker_init_fn=Leash(loader.worker_init_fn),
+            worker_init_fn=Leash(Disguise(loader.worker_init_fn)),
             multiprocessing_context=loader.multiprocessing_context,
             prefetch_factor=loader.prefetch_factor,
             generator=torch.Generator().manual_seed(mix(self._seed, start)),  # leaves the script's own alone
         )
 
 
-class _Shares:
+class _Passes:
     def __init__(self, start: int, share_of: Callable[[int], Share], end: int) -> None:
         self._steps = range(start, end)
         self._share_of = share_of
 
-    def __iter__(self) -> Iterator[list[int]]:
-        return (self._share_of(step).indices for step in self._steps)
+    def __iter__(self) -> Iterator[Pass]:
+        return (part for step in self._steps for part in self._share_of(step).passes)
 
 
 def to_device(batch: Any, device: torch.device) -> Any:

@@ -1,18 +1,21 @@
-"""One step's all-reduce: gradients, and in the same buffer what the workers tell each other."""
+"""One step's sum over passes and workers: of gradients, and in the same buffer of what else all must know."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import nn
-from torch.nn.modules.batchnorm import _NormBase
 
-from swell.train.course import Share
+from swell.train.course import Pass, Share
+from swell.train.exchange import Members
+from swell.train.norms import Statistics
+from swell.train.packing import Flat, Packing, Words
 
-#: In the tail: weighted loss, vote, stop. Then one number a parameter: on how many workers it has a gradient.
-NUM_WORDS = 3
+
+class LoopError(RuntimeError):
+    """The script's loop is not one that can be resized."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,113 +27,88 @@ class Tally:
     is_stop: bool  #: somebody saw the end condition met
 
 
-class Gradients:
-    """Gradients of a model as one flat buffer: pack, sum over the workers, unpack."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        # Running statistics of a batch norm differ between workers, for each saw its own samples:
-        # their weighted mean is what one device would have, up to the scatter between the slices.
-        self._statistics = [
-            statistic
-            for module in model.modules()
-            if isinstance(module, _NormBase)
-            for statistic in (module.running_mean, module.running_var)
-            if statistic is not None
-        ]
-        self._flat: torch.Tensor | None = None
-        self._views: list[torch.Tensor] = []
+class Gradients(Protocol):
+    """A step is `begin`, then for each pass but the last `add`, and for the last `reduce`; or `abandon`."""
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of a step's all-reduce."""
-        wide = any(parameter.dtype == torch.float64 for parameter in self._parameters)
-        return self._numel() * (8 if wide else 4)
+        """Bytes that a step sums over the workers."""
 
-    def reduce(
-        self,
-        share: Share,
-        loss: torch.Tensor,
-        vote: bool,
-        stop: bool,
-        sum_all: Callable[[torch.Tensor], None],
-    ) -> Tally:
-        """Replace each gradient by its mean over all samples of the step.
+    def begin(self, share: Share) -> None:
+        """A step begins; a pass that is not over is forgotten."""
+
+    def add(self, part: Pass, loss: torch.Tensor) -> None:
+        """Keep the gradients of a pass that was not the step's last, and take them off the model.
 
         Args:
-            loss: mean over this worker's samples.
-            sum_all: sums a tensor over the workers in place; what it raises passes through, and then
-                gradients are as they were.
+            loss: mean over the samples of this pass.
         """
-        flat = self._buffer()
-        self._pack(flat, share, loss, vote, stop)
-        sum_all(flat)
-        num_parameters = len(self._parameters)
-        tail = flat[-(NUM_WORDS + num_parameters) :].tolist()  # the step's only wait for a GPU
-        self._unpack(tail[NUM_WORDS:])
-        return Tally(flat[-(NUM_WORDS + num_parameters)].clone(), round(tail[1]), tail[2] > 0)
 
-    def _numel(self) -> int:
-        sizes = (tensor.numel() for tensor in (*self._parameters, *self._statistics))
-        return sum(sizes) + NUM_WORDS + len(self._parameters)
+    def reduce(self, share: Share, loss: torch.Tensor, vote: bool, stop: bool, members: Members) -> Tally:
+        """Put the mean over all samples of the step in place of the gradients of its last pass here.
 
-    def _buffer(self) -> torch.Tensor:
+        Args:
+            loss: mean over the samples of this pass.
+
+        Raises:
+            LoopError: no worker has a gradient.
+        """
+
+    def abandon(self) -> None:
+        """The step does not count: the model's statistics are again what they were when it began."""
+
+
+class FusedGradients:
+    """Sums in the order in which it is fastest: rounding depends on the number of workers."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._statistics = Statistics(model)
+        self._packing = Packing(model, self._statistics)
+        self._flat: Flat | None = None
+        self._is_begun = False  # a pass of this step is in the buffer
+
+    @property
+    def num_bytes(self) -> int:
+        return self._packing.num_bytes
+
+    def begin(self, share: Share) -> None:
+        self._statistics.begin()
+        self._is_begun = False
+
+    def add(self, part: Pass, loss: torch.Tensor) -> None:
+        self._pack(part, loss)
+        self._packing.drop()
+        self._statistics.rewind()
+
+    def reduce(self, share: Share, loss: torch.Tensor, vote: bool, stop: bool, members: Members) -> Tally:
+        if members.num_workers == 1 and len(share.passes) == 1:  # the mean is there
+            return tally_of(Words(loss, self._packing.has_gradient(), int(vote), int(stop)))
+        flat = self._pack(share.passes[-1], loss)
+        flat.votes.copy_(torch.tensor([float(vote), float(stop)]))
+        members.sum_all(flat.numbers)
+        return tally_of(self._packing.read(flat))
+
+    def abandon(self) -> None:
+        self._statistics.rewind()
+
+    def _pack(self, part: Pass, loss: torch.Tensor) -> Flat:
         if self._flat is None:
-            dtype = torch.float64 if self.num_bytes == 8 * self._numel() else torch.float32
-            self._flat = torch.empty(self._numel(), dtype=dtype, device=self._parameters[0].device)
-            start = 0
-            for tensor in (*self._parameters, *self._statistics):
-                self._views.append(self._flat[start : start + tensor.numel()].view(tensor.shape))
-                start += tensor.numel()
-        return self._flat
-
-    @torch.no_grad()
-    def _pack(self, flat: torch.Tensor, share: Share, loss: torch.Tensor, vote: bool, stop: bool) -> None:
-        if share.num_local == 0:  # not `* 0`: a borrowed sample's inf would become nan
-            flat.zero_()
-            loss = torch.zeros(())
+            self._flat = self._packing.new()
+        flat = self._flat
+        if part.num_local == 0:  # not `* 0`: a borrowed sample's inf would become nan
+            flat.numbers.zero_()
+        elif self._is_begun:
+            self._packing.add(flat, part.weight_share, loss)
         else:
-            self._copy_in()
-            flat.mul_(share.weight_share)
-        words = torch.tensor(
-            [0.0, float(vote), float(stop), *(float(p.grad is not None) for p in self._parameters)],
-            dtype=flat.dtype,
+            self._packing.write(flat, part.weight_share, loss)
+        self._is_begun = True
+        return flat
+
+
+def tally_of(words: Words) -> Tally:
+    if not words.has_gradient:
+        raise LoopError(
+            "run.step(loss), and no parameter has a gradient; call loss.backward() before it, and "
+            "optimizer.zero_grad() before that"
         )
-        tail = flat[-len(words) :]
-        tail.copy_(words)
-        tail[0] = loss.to(flat.device, flat.dtype) * share.weight_share
-
-    def _copy_in(self) -> None:
-        sources, targets = [], []
-        for parameter, view in zip(self._parameters, self._views, strict=False):
-            if parameter.grad is None:
-                view.zero_()
-                continue
-            if parameter.grad.layout != torch.strided:
-                raise TypeError(
-                    "a gradient is sparse; swell.train sums dense gradients only: "
-                    "build the embedding with sparse=False"
-                )
-            sources.append(parameter.grad)
-            targets.append(view)
-        sources += self._statistics
-        targets += self._views[len(self._parameters) :]
-        torch._foreach_copy_(targets, sources)
-
-    @torch.no_grad()
-    def _unpack(self, num_workers_with_grad: list[float]) -> None:
-        """A parameter that nobody has a gradient for keeps none: its optimizer leaves it alone."""
-        targets: list[torch.Tensor] = []
-        sources: list[torch.Tensor] = []
-        for parameter, view, num_with_grad in zip(
-            self._parameters, self._views, num_workers_with_grad, strict=False
-        ):
-            if num_with_grad == 0:
-                continue
-            if parameter.grad is None:
-                parameter.grad = torch.empty_like(parameter)
-            targets.append(parameter.grad)
-            sources.append(view)
-        targets += self._statistics
-        sources += self._views[len(self._parameters) :]
-        torch._foreach_copy_(targets, sources)
+    return Tally(words.loss, words.num_votes, words.num_stops > 0)

@@ -25,12 +25,13 @@ class Task:
 class Host(Protocol):
     """With whom this process trains, and what others want of it.
 
-    Called in this order: the three that shape the task, `enter` once, then for each step
+    Called in this order: those that shape the task, `enter` once, then for each step
     `reach_boundary`, `share`, `reduce`, `finish_step`, and at the end `finish`.
     """
 
     device: torch.device
-    seed: int  #: of the order of samples
+    seed: int  #: of the order of samples, and of random numbers
+    max_local_batch: int | None  #: samples that go through the model together at most; None: no bound
 
     @property
     def rank(self) -> int: ...
@@ -40,10 +41,13 @@ class Host(Protocol):
 
     @property
     def edition(self) -> int:
-        """Changes whenever the shares of coming steps do."""
+        """Changes whenever the shares of coming steps do, or `max_local_batch`."""
 
     def global_batch(self, own: int) -> int:
         """Samples a step on all workers; `own` is the loader's batch size."""
+
+    def adapt(self, course: Course) -> Course:
+        """The course to follow, for the one that the script and the job lay out."""
 
     def total_steps(self, own: int | None) -> int:
         """Steps until the end; `own` is what the script's number of epochs comes to."""

@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from swell.train.broadcast import share_state
 from swell.train.checkpoint import Checkpoints, SaveError
-from swell.train.course import Share, mix
+from swell.train.course import Course, Share
 from swell.train.gradients import Tally
 from swell.train.group import FormFailed, Group, GroupBroken
 from swell.train.host import Task
@@ -32,10 +32,11 @@ PROGRESS_INTERVAL_S = 0.5
 class Linked:
     """A worker of an agent."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, max_local_batch: int | None) -> None:
         welcome = link.welcome
         self.device = torch.device(welcome.device)
         self.seed = welcome.seed
+        self.max_local_batch = max_local_batch
         self.edition = 0
         self._link = link
         self._welcome = welcome
@@ -58,6 +59,9 @@ class Linked:
 
     def global_batch(self, own: int) -> int:
         return self._welcome.global_batch
+
+    def adapt(self, course: Course) -> Course:
+        return course
 
     def total_steps(self, own: int | None) -> int:
         total_steps = self._welcome.total_steps or own
@@ -96,15 +100,13 @@ class Linked:
         self._meter.begin_step()
 
     def share(self, step: int) -> Share:
-        return self._task.course.share(step, self.rank, self.num_workers)
+        return self._task.course.share(step, self.rank, self.num_workers, self.max_local_batch)
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally | None:
         self._meter.begin_reduce(share.num_local)
         vote = self._link.order is not None
-        if self.num_workers == 1:
-            return Tally(loss, int(vote), stop)
         try:
-            return self._task.gradients.reduce(share, loss, vote, stop, self._group.sum_all)
+            return self._task.gradients.reduce(share, loss, vote, stop, self._group)
         except GroupBroken as broken:
             self._break_off(broken)
             return None
@@ -172,7 +174,6 @@ class Linked:
         self._group.outlast_training()
         self._is_member, self._generation = True, regroup.generation
         self.edition = regroup.generation
-        torch.manual_seed(mix(self.seed, state.steps, rank))  # no two workers draw the same dropout masks
         self._meter.begin_generation()
         self._link.pulse.note_steps(state.steps)
         self._link.send(messages.Joined(generation=regroup.generation, steps=state.steps))

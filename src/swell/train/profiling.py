@@ -8,8 +8,9 @@ from typing import NoReturn
 
 import torch
 
-from swell.train.course import Share
+from swell.train.course import Course, Pass, Share, cut, slices
 from swell.train.gradients import Tally
+from swell.train.group import Group
 from swell.train.host import Task
 from swell.train.link import Link, exit_now
 from swell.train.meter import Meter
@@ -27,9 +28,11 @@ class Profiling:
     rank = 0
     num_workers = 1
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, max_local_batch: int | None) -> None:
         self.device = torch.device(link.welcome.device)
         self.seed = link.welcome.seed
+        self.max_local_batch = max_local_batch
+        self._group = Group(self.device)  # of one, never formed
         self.edition = 0  #: index of the batch size that is being measured
         self._link = link
         self._sizes = link.welcome.local_batches
@@ -38,21 +41,23 @@ class Profiling:
         self._compute_s: dict[int, float] = {}
 
     def global_batch(self, own: int) -> int:
-        return 1  # of no meaning here: `share` decides, and one is always there
+        return self._link.welcome.global_batch
+
+    def adapt(self, course: Course) -> Course:
+        """`share` decides how many samples a step has: an epoch is as long as it can be."""
+        self._true_course = course
+        return replace(course, global_batch=1, num_shards=None)
 
     def total_steps(self, own: int | None) -> int:
         return 2**31
 
     def enter(self, task: Task) -> None:
         self._task = task
-        self._samples_per_epoch = replace(
-            task.course, global_batch=self._link.welcome.global_batch
-        ).samples_per_epoch
         self._link.send(
             messages.Ready(
                 grad_bytes=task.gradients.num_bytes,
                 state_bytes=task.state.num_bytes(),
-                samples_per_epoch=self._samples_per_epoch,
+                samples_per_epoch=self._true_course.samples_per_epoch,
             )
         )
         if not self._sizes:
@@ -62,15 +67,30 @@ class Profiling:
         self._meter.begin_step()
 
     def share(self, step: int) -> Share:
-        size = self._sizes[self.edition]
-        num_samples = self._task.course.num_samples
-        return Share([(step * size + place) % num_samples for place in range(size)], size, size)
+        size, num_samples = self._sizes[self.edition], self._true_course.num_samples
+
+        def part(places: range) -> Pass:
+            indices = [(step * size + place) % num_samples for place in places]
+            return Pass(step, 0, places.start, indices, len(places), size)
+
+        num_shards = self._num_shards(size)
+        if num_shards == 0:
+            return Share(tuple(map(part, slices(range(size), self.max_local_batch))))
+        parts = tuple(part(cut(size, num_shards, shard)) for shard in range(num_shards))
+        return Share(parts, range(num_shards), num_shards)
+
+    def _num_shards(self, size: int) -> int:
+        """As many as a worker with so many samples holds; 0 if the script asks for none."""
+        course = self._true_course
+        if course.num_shards is None:
+            return 0
+        return max(1, min(size, round(size * course.num_shards / course.global_batch)))
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self._meter.begin_reduce(share.num_local)
-        return Tally(loss, 0, False)
+        return self._task.gradients.reduce(share, loss, False, False, self._group)
 
     def finish_step(self, tally: Tally) -> None:
         if self.device.type == "cuda":
@@ -112,7 +132,7 @@ class Profiling:
                 compute_s=self._compute_s,
                 grad_bytes=task.gradients.num_bytes,
                 state_bytes=task.state.num_bytes(),
-                samples_per_epoch=self._samples_per_epoch,
+                samples_per_epoch=self._true_course.samples_per_epoch,
             )
         )
         exit_now(0)

@@ -8,13 +8,11 @@ from typing import Any
 
 import torch
 
-from swell.train.course import Share
+from swell.train.course import Pass, Share
 from swell.train.feed import Feed
+from swell.train.gradients import LoopError, Tally
 from swell.train.host import Host, Task
-
-
-class LoopError(RuntimeError):
-    """The script's loop is not one that can be resized."""
+from swell.train.streams import Purpose, seed_streams
 
 
 class Run:
@@ -36,11 +34,13 @@ class Run:
         self._task = task
         self._feed = feed
         self._clip_grad_norm = clip_grad_norm
-        self._share: Share | None = None  # of the batch that is out, until `step`
+        self._out: tuple[Share, Pass] | None = None  # the pass that is out, until `step`
+        self._has_stepped = False
         self._is_target_met = False  # as this worker sees it
         self._is_stopped = False  # as all agreed
         self._is_finished = False
         host.enter(task)
+        self._seed(Purpose.BETWEEN, self.steps)
 
     @property
     def rank(self) -> int:
@@ -72,6 +72,15 @@ class Run:
     def epoch(self) -> int:
         return self.steps // self._task.course.steps_per_epoch
 
+    @property
+    def has_stepped(self) -> bool:
+        """Whether the last `run.step` has updated the model.
+
+        It has not where more passes of the step are to come, or where the step will come again because a
+        worker was lost. Ask before you do what belongs to a step, such as an average of weights.
+        """
+        return self._has_stepped
+
     def should_stop(self) -> bool:
         """True once the end condition is met."""
         return self._is_stopped or self.steps >= self.total_steps
@@ -89,45 +98,44 @@ class Run:
         self.finish()
 
     def batches(self) -> Iterator[Any]:
-        """This worker's part of each batch of the epoch; tensors are on `device` if that is a GPU."""
+        """This worker's part of each batch of the epoch, in one pass or several, on `device` if a GPU."""
         epoch = self.epoch
         while True:
             if not self.should_stop():
                 self._host.reach_boundary()  # the group may change here, and with it how far training is
             if self.should_stop() or self.epoch != epoch:
                 return
-            self._share = self._host.share(self.steps)
-            yield self._feed.draw(self.steps, self._host.share, self.total_steps, self._host.edition)
-            if self._share is not None:
-                raise LoopError("a batch went by without run.step(loss); call it once for each batch")
+            yield from self._passes()
 
     def step(self, loss: torch.Tensor) -> torch.Tensor:
         """Average the gradients over all workers and update the model; in place of `optimizer.step()`.
 
+        A worker may get its part of a step's batch in several passes. Then the update comes with the last.
+
         Args:
-            loss: the mean over the samples of this worker's batch, after `loss.backward()`.
+            loss: the mean over the samples of this pass, after `loss.backward()`.
 
         Returns:
-            The mean over all workers' samples, a tensor of shape ().
+            The mean over all samples of the step, a tensor of shape (); that of this pass where nothing was
+            updated, see `has_stepped`.
+
+        Raises:
+            LoopError: it was not called once after the backward pass of each batch, or not with a loss.
         """
-        if self._share is None:
+        if self._out is None:
             raise LoopError("run.step(loss) without a batch; call it once for each batch of run.batches()")
-        if loss.numel() != 1:
-            raise LoopError(
-                f"run.step() was given a loss of shape {tuple(loss.shape)}; give it the mean, one number"
-            )
-        share, self._share = self._share, None
-        own_loss = loss.detach().reshape(())
+        own_loss = _mean(loss)
+        (share, part), self._out = self._out, None
+        if part is not share.passes[-1]:
+            self._task.gradients.add(part, own_loss)
+            return own_loss
         tally = self._host.reduce(share, own_loss, self._is_target_met)
         if tally is None:
             return own_loss
         if tally.is_stop:  # the model that met the target stays as it is: this step's update is dropped
             self._is_stopped = True
-            return tally.loss
-        if self._clip_grad_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self._task.state.model.parameters(), self._clip_grad_norm)
-        self._task.state.finish_step(tally.loss)
-        self._host.finish_step(tally)
+        else:
+            self._update(tally)
         return tally.loss
 
     def report(self, **metrics: float) -> None:
@@ -141,8 +149,49 @@ class Run:
         values = {name: value for name, value in values.items() if math.isfinite(value)}
         self._is_target_met = self._host.report(values) or self._is_target_met
 
+    def _passes(self) -> Iterator[Any]:
+        """The batches of a step that are this worker's."""
+        share, gradients = self._host.share(self.steps), self._task.gradients
+        gradients.begin(share)
+        try:
+            batches = self._feed.draw(self.steps, self._host.share, self.total_steps, self._host.edition)
+            for number, batch in enumerate(batches):
+                part = share.passes[number]
+                self._out, self._has_stepped = (share, part), False
+                self._seed(Purpose.PASS, part.step, part.first)
+                yield batch
+                if self._out is not None:
+                    raise LoopError("a batch went by without run.step(loss); call it once for each batch")
+        finally:
+            if not self._has_stepped:
+                gradients.abandon()
+
+    def _update(self, tally: Tally) -> None:
+        if self._clip_grad_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self._task.state.model.parameters(), self._clip_grad_norm)
+        self._task.state.finish_step(tally.loss)
+        self._has_stepped = True
+        self._seed(Purpose.BETWEEN, self.steps)
+        self._host.finish_step(tally)
+
+    def _seed(self, purpose: Purpose, *place: int) -> None:
+        seed_streams(self._host.device, self._host.seed, purpose, *place)
+
     def finish(self) -> None:
         """Training is over, also for a script that left its loop early. Once; `epochs` does it at its end."""
         if not self._is_finished:
             self._is_finished = True
             self._host.finish()
+
+
+def _mean(loss: torch.Tensor) -> torch.Tensor:
+    if not isinstance(loss, torch.Tensor):
+        raise LoopError(
+            f"run.step() was given a {type(loss).__qualname__}; give it the loss as a tensor, the mean over "
+            "the samples of this batch"
+        )
+    if loss.numel() != 1:
+        raise LoopError(
+            f"run.step() was given a loss of shape {tuple(loss.shape)}; give it the mean, one number"
+        )
+    return loss.detach().reshape(())

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from swell.train.alone import save_if_due, steps_of_script
 from swell.train.broadcast import share_state
 from swell.train.checkpoint import Checkpoints
-from swell.train.course import Share, mix
+from swell.train.course import Course, Share
 from swell.train.gradients import Tally
 from swell.train.group import Group, backend_of
 from swell.train.host import Task
@@ -19,9 +19,16 @@ class Torchrun:
 
     edition = 0
 
-    def __init__(self, device: torch.device, seed: int, checkpoints: Checkpoints | None) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        seed: int,
+        max_local_batch: int | None,
+        checkpoints: Checkpoints | None,
+    ) -> None:
         self.device = device
         self.seed = seed
+        self.max_local_batch = max_local_batch
         self._checkpoints = checkpoints
         self._group = Group(device)
 
@@ -36,6 +43,9 @@ class Torchrun:
     def global_batch(self, own: int) -> int:
         return own
 
+    def adapt(self, course: Course) -> Course:
+        return course
+
     def total_steps(self, own: int | None) -> int:
         return steps_of_script(own)
 
@@ -47,16 +57,15 @@ class Torchrun:
         if self.rank == 0 and self._checkpoints is not None:
             self._checkpoints.load_newest(task.state)
         share_state(self._group, task.state, source=0)
-        torch.manual_seed(mix(self.seed, task.state.steps, self.rank))
 
     def reach_boundary(self) -> None:
         """Nothing changes here."""
 
     def share(self, step: int) -> Share:
-        return self._task.course.share(step, self.rank, self.num_workers)
+        return self._task.course.share(step, self.rank, self.num_workers, self.max_local_batch)
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally:
-        return self._task.gradients.reduce(share, loss, False, stop, self._group.sum_all)
+        return self._task.gradients.reduce(share, loss, False, stop, self._group)
 
     def finish_step(self, tally: Tally) -> None:
         if self.rank == 0:

@@ -61,5 +61,5 @@ match sys.argv[1]:
 
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         model = nn.Linear(1, 1)
-        loader = DataLoader(TensorDataset(dist.torch.zeros(4, 1)), batch_size=2)
+        loader = DataLoader(TensorDataset(dist.torch.zeros(8, 1)), batch_size=2)
         train.elastic(model, optim.SGD(model.parameters(), 0.1), loader, epochs=1)

@@ -1,0 +1,129 @@
+"""A model's gradients as one flat buffer: what can be summed in a single piece."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from swell.train.norms import Statistics
+
+
+class Words(NamedTuple):
+    """What stands behind the gradients in a buffer."""
+
+    loss: torch.Tensor  #: (), weighted
+    has_gradient: bool
+    num_votes: int  #: workers that have an order waiting
+    num_stops: int  #: workers that saw the end condition met
+
+
+class Flat:
+    """Gradients, statistics and words, one after the other.
+
+    Words: the weighted loss; for each gradient and each statistic the number of passes that had one; votes
+    and stops.
+    """
+
+    def __init__(self, tensors: list[torch.Tensor], dtype: torch.dtype, padding: int = 0) -> None:
+        sizes = [tensor.numel() for tensor in tensors]
+        size = sum(sizes) + 1 + len(tensors) + 2
+        self.padded = torch.empty(size + padding, dtype=dtype, device=tensors[0].device)
+        self.numbers = self.padded[:size]  #: all but the padding
+        *parts, self.words = self.numbers.split([*sizes, 3 + len(tensors)])
+        self.parts = [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+        self.loss, self.votes = self.words[0], self.words[-2:]
+
+
+class Packing:
+    """Between a model and flat buffers: `write` or `add`, sum, `read`."""
+
+    def __init__(self, model: nn.Module, statistics: Statistics) -> None:
+        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self._statistics = statistics
+        self._tensors: list[torch.Tensor] = [*self._parameters, *statistics.tensors]
+        is_wide = any(parameter.dtype == torch.float64 for parameter in self._parameters)
+        self._dtype = torch.float64 if is_wide else torch.float32
+
+    @property
+    def num_numbers(self) -> int:
+        """Numbers in a flat buffer."""
+        return sum(tensor.numel() for tensor in self._tensors) + 3 + len(self._tensors)
+
+    @property
+    def num_bytes(self) -> int:
+        return self.num_numbers * self._dtype.itemsize
+
+    def new(self, padding: int = 0) -> Flat:
+        """A buffer, not yet written to."""
+        return Flat(self._tensors, self._dtype, padding)
+
+    @torch.no_grad()
+    def write(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
+        """Put the model's gradients there, times `weight`; where there is none, zeros. No votes."""
+        targets, sources = self._present(flat)
+        if len(targets) < len(flat.parts):
+            flat.numbers.zero_()
+        torch._foreach_copy_(targets, sources)
+        flat.numbers.mul_(weight)
+        self._count(flat, weight, loss)
+
+    @torch.no_grad()
+    def add(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
+        """Add the model's gradients, times `weight`."""
+        targets, sources = self._present(flat)
+        torch._foreach_add_(targets, sources, alpha=weight)
+        before = flat.words.clone()
+        self._count(flat, weight, loss)
+        flat.words += before
+
+    @torch.no_grad()
+    def read(self, flat: Flat) -> Words:
+        """Put what is there into the model. A gradient that no pass had stays away: its optimizer rests."""
+        _, *counts, num_votes, num_stops = flat.words.tolist()  # the step's only wait for a GPU
+        targets: list[torch.Tensor] = []
+        sources: list[torch.Tensor] = []
+        for tensor, part, count in zip(self._tensors, flat.parts, counts, strict=True):
+            if count == 0:
+                continue
+            if isinstance(tensor, nn.Parameter):
+                if tensor.grad is None:
+                    tensor.grad = torch.empty_like(tensor)
+                tensor = tensor.grad
+            targets.append(tensor)
+            sources.append(part)
+        if targets:
+            torch._foreach_copy_(targets, sources)
+        has_gradient = any(counts[: len(self._parameters)])
+        return Words(flat.loss.clone(), has_gradient, round(num_votes), round(num_stops))
+
+    def has_gradient(self) -> bool:
+        return any(parameter.grad is not None for parameter in self._parameters)
+
+    def drop(self) -> None:
+        """Take the model's gradients away, so that the next pass does not add to them."""
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    def _present(self, flat: Flat) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """(part of the buffer, gradient or statistic) of all that there are."""
+        targets, sources = [], []
+        for tensor, part in zip(self._tensors, flat.parts, strict=True):
+            source = tensor.grad if isinstance(tensor, nn.Parameter) else tensor
+            if source is None:
+                continue
+            if source.layout != torch.strided:
+                raise TypeError(
+                    "a gradient is sparse; swell.train sums dense gradients only: "
+                    "build the embedding with sparse=False"
+                )
+            targets.append(part)
+            sources.append(source)
+        return targets, sources
+
+    def _count(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
+        had_gradient = (parameter.grad is not None for parameter in self._parameters)
+        counts = [float(count) for count in (*had_gradient, *self._statistics.moved())]
+        flat.words.copy_(torch.tensor([0.0, *counts, 0.0, 0.0], dtype=self._dtype))
+        torch.mul(loss.to(flat.words.device, self._dtype), weight, out=flat.loss)

@@ -1,0 +1,81 @@
+"""Sums of gradients that have the same bits at any number of workers: one tree over the shards of a step."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from swell.train.course import Pass, Share
+from swell.train.exchange import Members, chunk_size, sum_nodes
+from swell.train.gradients import Tally, tally_of
+from swell.train.norms import Bystanders, Statistics
+from swell.train.packing import Flat, Packing
+from swell.train.tree import Fold, Node
+
+
+class ShardedGradients:
+    """Each pass is a shard, and a leaf of the tree."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._statistics = Statistics(model)
+        self._packing = Packing(model, self._statistics)
+        self._bystanders: Bystanders | None = Bystanders(model)  # until a pass has shown that all is well
+        self._buffers: list[Flat] = []  # those in the fold are not spare
+        self._gathered: Flat | None = None
+
+    @property
+    def num_bytes(self) -> int:
+        return self._packing.num_bytes
+
+    def begin(self, share: Share) -> None:
+        self._statistics.begin()
+        self._packing.drop()  # a gradient that is set to zero, not taken away, would be added to: -0.0 + 0.0
+        self._spare = list(self._buffers)
+        self._fold = Fold[Flat](share.num_shards, self._merge)
+        self._shards = iter(share.shards)
+
+    def add(self, part: Pass, loss: torch.Tensor) -> None:
+        self._push(part, loss)
+        self._packing.drop()
+        self._statistics.rewind()
+
+    def reduce(self, share: Share, loss: torch.Tensor, vote: bool, stop: bool, members: Members) -> Tally:
+        self._push(share.passes[-1], loss)
+        votes = torch.tensor([float(vote), float(stop)])
+        if members.num_workers == 1:
+            total = self._fold.total()
+        else:
+            total = self._exchange(share, members)
+            votes = votes.to(total.words.device)
+            members.sum_all(votes)  # also of those that hold no shard
+        total.votes.copy_(votes)
+        return tally_of(self._packing.read(total))
+
+    def abandon(self) -> None:
+        self._statistics.rewind()
+
+    def _push(self, part: Pass, loss: torch.Tensor) -> None:
+        if self._bystanders is not None:
+            self._bystanders.check()
+            self._bystanders = None
+        if part.num_local == 0:
+            return  # borrowed: it is no leaf
+        if not self._spare:
+            self._spare.append(self._packing.new())
+            self._buffers += self._spare
+        flat = self._spare.pop()
+        self._packing.write(flat, part.weight_share, loss)
+        self._fold.push(Node(0, next(self._shards)), flat)
+
+    def _merge(self, left: Flat, right: Flat) -> Flat:
+        left.numbers.add_(right.numbers)
+        self._spare.append(right)
+        return left
+
+    def _exchange(self, share: Share, members: Members) -> Flat:
+        size = members.num_workers * chunk_size(self._packing.num_numbers, members.num_workers)
+        if self._gathered is None or len(self._gathered.padded) != size:
+            self._gathered = self._packing.new(size - self._packing.num_numbers)
+        own = [flat.numbers for flat in self._fold.values]
+        sum_nodes(members, share.num_shards, own, self._gathered.padded, self._packing.num_numbers)
+        return self._gathered

@@ -1,0 +1,97 @@
+"""Laws of the one order of summing."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.train.course import cut
+from swell.train.tree import Fold, Node, cover
+
+Term = str  #: who was added to whom, written out: equal terms are equal bits
+
+
+def reference(low: int, high: int, num_leaves: int) -> Term:
+    """The sum of a padded tree's leaves low..high-1, from the definition."""
+    if high - low == 1:
+        return str(low)
+    middle = (low + high) // 2
+    if middle >= num_leaves:
+        return reference(low, middle, num_leaves)
+    return f"({reference(low, middle, num_leaves)}+{reference(middle, high, num_leaves)})"
+
+
+def whole(num_leaves: int) -> Term:
+    return reference(0, 1 << (num_leaves - 1).bit_length(), num_leaves)
+
+
+def fold(num_leaves: int) -> Fold[Term]:
+    return Fold(num_leaves, lambda left, right: f"({left}+{right})")
+
+
+@given(st.integers(1, 70), st.lists(st.integers(0, 70), max_size=9))
+def test_any_parts_of_the_leaves_lead_to_the_same_sum(num_leaves: int, ends: list[int]) -> None:
+    marks = sorted({0, num_leaves, *(end for end in ends if end < num_leaves)})
+    total = fold(num_leaves)
+    for low, high in pairwise(marks):
+        part = fold(num_leaves)
+        for leaf in range(low, high):
+            part.push(Node(0, leaf), str(leaf))
+        assert part.nodes == cover(range(low, high), num_leaves)
+        for node, value in zip(part.nodes, part.values, strict=True):
+            total.push(node, value)
+    assert total.total() == whole(num_leaves)
+
+
+@given(st.integers(1, 70), st.integers(1, 90))
+def test_workers_that_share_the_leaves_out_hold_few_nodes(num_leaves: int, num_workers: int) -> None:
+    held = [cover(cut(num_leaves, num_workers, rank), num_leaves) for rank in range(num_workers)]
+    depth = (num_leaves - 1).bit_length()
+    assert max(map(len, held)) <= max(1, 2 * depth)
+    if num_leaves % num_workers == 0 and num_workers & (num_workers - 1) == 0:
+        ranges = num_leaves // num_workers
+        if ranges & (ranges - 1) == 0:
+            assert {len(nodes) for nodes in held} == {1}
+
+
+@given(st.integers(1, 64), st.integers(0, 63))
+def test_no_level_is_held_twice_from_the_first_leaf_on(num_leaves: int, num_pushed: int) -> None:
+    part = fold(num_leaves)
+    for leaf in range(min(num_pushed, num_leaves)):
+        part.push(Node(0, leaf), str(leaf))
+        levels = [node.level for node in part.nodes]
+        assert levels == sorted(set(levels), reverse=True)
+
+
+def test_bits_depend_on_the_order_and_the_tree_has_one() -> None:
+    """The law above is about bits: these sums differ from those in a row, and not from each other."""
+    numbers = torch.randn(13, 1000, generator=torch.Generator().manual_seed(1))
+
+    def tree_sum(parts: list[range]) -> torch.Tensor:
+        total = Fold[torch.Tensor](13, torch.add)
+        for part in parts:
+            some = Fold[torch.Tensor](13, torch.add)
+            for leaf in part:
+                some.push(Node(0, leaf), numbers[leaf])
+            for node, value in zip(some.nodes, some.values, strict=True):
+                total.push(node, value)
+        return total.total()
+
+    sums = [tree_sum([cut(13, size, rank) for rank in range(size)]) for size in range(1, 16)]
+    assert all(torch.equal(each, sums[0]) for each in sums)
+    in_a_row = numbers[0].clone()
+    for leaf in range(1, 13):
+        in_a_row += numbers[leaf]
+    assert not torch.equal(in_a_row, sums[0])
+
+
+def test_a_part_is_not_the_sum() -> None:
+    part = fold(4)
+    part.push(Node(0, 0), "0")
+    part.push(Node(0, 1), "1")
+    with pytest.raises(ValueError, match="not the sum of all"):
+        part.total()
