@@ -1,18 +1,16 @@
-"""What is in a trace, in numbers; gathered while the file is read, in little memory."""
+"""What is in a trace, in numbers; gathered while the file is read, in about ten bytes a job."""
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from swell.sim.traces.entry import Skipped, TraceJob
+from swell.sim.traces.quantiles import Quantiles
 from swell.sim.traces.read import Scan
 
-QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 #: Skipped lines that are shown of each reason.
 NUM_EXAMPLES = 3
 #: Models, tenants and users beyond so many are counted as one.
@@ -62,8 +60,8 @@ class Tally:
         self.jobs = self.with_deadline = self.with_steps = self.best_effort = self.soft = 0
         self.device_seconds = 0.0
         self.first_s, self.last_s = float("inf"), float("-inf")
-        self.durations_s = array("d")
-        self.deadline_shares = array("d")
+        self.durations_s = Quantiles()
+        self.deadline_shares = Quantiles()
         self.devices: Counter[int] = Counter()
         self.models: Counter[str] = Counter()
         self.status: Counter[str] = Counter()
@@ -90,7 +88,7 @@ class Tally:
         if job.num_devices is not None:
             self.devices[job.num_devices] += 1
         if job.duration_s is not None:
-            self.durations_s.append(job.duration_s)
+            self.durations_s.add(job.duration_s)
             self.device_seconds += job.duration_s * (job.num_devices or 1)
 
     def _add_deadline(self, job: TraceJob) -> None:
@@ -100,7 +98,7 @@ class Tally:
             return
         self.with_deadline += 1
         if job.duration_s is not None:
-            self.deadline_shares.append((job.deadline_s - job.submit_s) / job.duration_s)
+            self.deadline_shares.add((job.deadline_s - job.submit_s) / job.duration_s)
 
     def skip(self, entry: Skipped) -> None:
         if entry.rule not in self.skipped:
@@ -133,10 +131,10 @@ def survey(path: Path, format_name: str | None = None, is_strict: bool = False) 
         device_seconds=tally.device_seconds,
         mean_devices=tally.device_seconds / span_s if span_s else None,
         devices=dict(sorted(tally.devices.items())),
-        duration_s=quantiles(tally.durations_s),
+        duration_s=tally.durations_s.found(),
         models=dict(tally.models.most_common()),
         with_deadline=tally.with_deadline,
-        deadline_share=quantiles(tally.deadline_shares),
+        deadline_share=tally.deadline_shares.found(),
         with_steps=tally.with_steps,
         best_effort=tally.best_effort,
         soft=tally.soft,
@@ -146,12 +144,3 @@ def survey(path: Path, format_name: str | None = None, is_strict: bool = False) 
         skipped=sorted(tally.skipped.values(), key=lambda lines: -lines.count),
         notes=scan.notes(),
     )
-
-
-def quantiles(values: array[float]) -> dict[str, float]:
-    """Exact ones, each a value that occurs; sorts in place, for a copy could be large."""
-    if not values:
-        return {}
-    ordered = np.frombuffer(values)
-    ordered.sort()
-    return {name: float(ordered[round(share * (len(ordered) - 1))]) for name, share in QUANTILES.items()}

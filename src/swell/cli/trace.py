@@ -1,0 +1,218 @@
+"""`swell trace`: look at a log of jobs, convert it, make one up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from swell.api.durations import parse_duration
+from swell.cli import fill_options as fill
+from swell.cli.options import Json
+from swell.cli.output import print_json, print_table
+from swell.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from swell.sim.traces.arrivals import Arrivals
+    from swell.sim.traces.entry import Trace
+    from swell.sim.traces.generate import Demand
+    from swell.sim.traces.rules import Rules
+
+HOUR_S = 3600.0
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A trace; .gz is seen through.")]
+Out = Annotated[Path, typer.Argument(metavar="OUT", help="File to write; packed if it ends in .gz.")]
+To = Annotated[str, typer.Option("--to", metavar="FORMAT", help="plain or elasticflow.")]
+Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="How many.")]
+Kind = Annotated[
+    str,
+    typer.Option("--arrivals", metavar="LAW", help="poisson, bursty, mmpp (bursty, random phases), diurnal."),
+]
+PerHour = Annotated[
+    float,
+    typer.Option("--per-hour", metavar="JOBS", help="Arrivals: the mean, of bursty ones the high rate."),
+]
+LowPerHour = Annotated[
+    float | None,
+    typer.Option(
+        "--low-per-hour", metavar="JOBS", help="Of bursty arrivals. Default: a quarter.", show_default=False
+    ),
+]
+Phase = Annotated[
+    str, typer.Option("--phase", metavar="DURATION", help="Of bursty arrivals: high, then low.")
+]
+Swing = Annotated[
+    float, typer.Option("--swing", metavar="SHARE", help="Of diurnal arrivals, around the mean.")
+]
+Devices = Annotated[
+    str | None,
+    typer.Option(
+        "--devices",
+        metavar="N:WEIGHT,...",
+        help="Devices that jobs ask for. Default: 1:70,2:10,4:8,8:8,16:4.",
+        show_default=False,
+    ),
+]
+Median = Annotated[str, typer.Option("--median", metavar="DURATION", help="Of the jobs' durations.")]
+Spread = Annotated[
+    float, typer.Option("--spread", metavar="S", help="Standard deviation of log(duration); 0: all alike.")
+]
+
+app = typer.Typer(
+    name="trace",
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback(invoke_without_command=True)
+def begin(context: typer.Context) -> None:
+    """Look at a log of jobs, convert it, or make one up."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+def info(file: File, format: fill.Format = None, strict: fill.Strict = False, json: Json = False) -> None:
+    """Say what is in a trace: its format, jobs, sizes, durations, deadlines, and what was skipped.
+
+    Reads it once and keeps about ten bytes a job, so that no file is too long.
+    """
+    from swell.sim.traces.survey import survey
+
+    found = survey(file, format, strict)
+    if json:
+        print_json(found)
+        return
+    from swell.cli.trace_table import rows, skipped_rows
+
+    print_table(("", ""), rows(found))
+    if found.skipped:
+        print()
+        print_table(("SKIPPED", "WHY", "FOR EXAMPLE"), skipped_rows(found))
+
+
+@app.command()
+def convert(
+    file: File,
+    out: Out,
+    to: To = "plain",
+    profiles: fill.Profiles = None,
+    seed: fill.FillSeed = 0,
+    deadlines: fill.Deadlines = "missing",
+    tightness: fill.Tightness = "0.5:1.5",
+    best_effort: fill.BestEffort = 0.0,
+    soft: fill.Soft = 0.0,
+    unknown: fill.Unknown = "refuse",
+    format: fill.Format = None,
+    strict: fill.Strict = False,
+) -> None:
+    """Write a trace in another format, as it is, or (--profiles) with what it lacks filled in.
+
+    Says by which rules what was filled. Jobs that cannot be filled are left out, and named.
+    """
+    from swell.sim.traces.read import read
+
+    rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, unknown)
+    writer = _writer(to)
+    trace = read(file, format, strict)
+    print(f"{file}: {trace.format}, {len(trace.jobs):,} jobs, {len(trace.skipped):,} lines skipped")
+    complete = trace if profiles is None else _filled(trace, profiles, rules)
+    writer(out, complete)
+    print(f"{out}: {to}, {len(complete.jobs):,} jobs")
+
+
+@app.command()
+def generate(
+    out: Out,
+    jobs: Jobs = 1000,
+    arrivals: Kind = "poisson",
+    per_hour: PerHour = 60.0,
+    low_per_hour: LowPerHour = None,
+    phase: Phase = "1h",
+    swing: Swing = 0.8,
+    devices: Devices = None,
+    median: Median = "1h",
+    spread: Spread = 1.5,
+    to: To = "plain",
+    profiles: fill.Profiles = None,
+    seed: fill.FillSeed = 0,
+    deadlines: fill.Deadlines = "missing",
+    tightness: fill.Tightness = "0.5:1.5",
+    best_effort: fill.BestEffort = 0.0,
+    soft: fill.Soft = 0.0,
+) -> None:
+    """Make up a trace: Poisson, bursty or diurnal arrivals, devices by weight, log-normal durations.
+
+    With --profiles it gets models, steps and deadlines as well. The same options write the same file.
+    """
+    from swell.sim.traces.generate import generate as make
+
+    rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, "refuse")
+    writer = _writer(to)
+    law = _arrivals(arrivals, per_hour, low_per_hour, phase, swing)
+    trace = make(law, jobs, _demand(devices, median, spread), seed)
+    complete = trace if profiles is None else _filled(trace, profiles, rules)
+    writer(out, complete)
+    print(f"{out}: {to}, {len(complete.jobs):,} jobs")
+
+
+def _filled(trace: Trace, profiles: str, rules: Rules) -> Trace:
+    from swell.sim.profiles.load import load
+    from swell.sim.traces.fill import fill as fill_trace
+
+    workload = fill_trace(trace, load(profiles), rules)
+    for line in workload.filled:
+        print(f"  {line}")
+    for line in workload.left_out():
+        print(f"  left out: {line}")
+    return workload.as_trace()
+
+
+def _writer(to: str) -> Callable[[Path, Trace], None]:
+    from swell.sim.traces.write import write_elasticflow, write_plain
+
+    writers = {"plain": write_plain, "elasticflow": write_elasticflow}
+    if to not in writers:
+        raise InvalidInput(f"--to is {to!r}; choose one of {', '.join(writers)}")
+    return writers[to]
+
+
+def _arrivals(law: str, per_hour: float, low_per_hour: float | None, phase: str, swing: float) -> Arrivals:
+    from swell.sim.traces.arrivals import Bursty, Diurnal, Poisson
+
+    per_s = per_hour / HOUR_S
+    low_per_s = per_s / 4 if low_per_hour is None else low_per_hour / HOUR_S
+    if law == "poisson":
+        return Poisson(per_s)
+    if law in ("bursty", "mmpp"):
+        return Bursty(
+            high_per_s=per_s, low_per_s=low_per_s, phase_s=_seconds("phase", phase), is_random=law == "mmpp"
+        )
+    if law == "diurnal":
+        return Diurnal(mean_per_s=per_s, swing_share=swing)
+    raise InvalidInput(f"--arrivals is {law!r}; choose one of poisson, bursty, mmpp, diurnal")
+
+
+def _demand(devices: str | None, median: str, spread: float) -> Demand:
+    from swell.sim.traces.generate import DEVICE_WEIGHTS, Demand
+
+    weights = DEVICE_WEIGHTS if devices is None else _weights(devices)
+    return Demand(device_weights=weights, median_s=_seconds("median", median), spread=spread)
+
+
+def _weights(text: str) -> dict[int, float]:
+    pairs = [part.partition(":") for part in text.split(",")]
+    try:
+        return {int(number): float(weight or 1.0) for number, _, weight in pairs}
+    except ValueError:
+        raise InvalidInput(f"--devices is {text!r}; write NUMBER:WEIGHT,..., as 1:70,2:20,8:10") from None
+
+
+def _seconds(option: str, text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise InvalidInput(f"--{option}: {error}") from None

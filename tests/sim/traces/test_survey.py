@@ -1,0 +1,76 @@
+"""The numbers of a trace."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.model.coding import encode
+from swell.sim.traces import quantiles
+from swell.sim.traces.errors import TraceError
+from swell.sim.traces.quantiles import QUANTILES, Quantiles
+from swell.sim.traces.survey import survey
+
+Write = Callable[..., Path]
+
+TEXT = """\
+# epoch_s=1500000000
+submit_s,id,num_devices,duration_s,model,deadline_s,is_best_effort,is_soft,user,status
+0,a,1,100,x,50,,,u1,completed
+10,b,4,300,x,460,,1,u2,failed
+20,c,8,,y,,1,,u1,
+oops,d,1,1,,,,,,
+30,e,0,1,,,,,,
+40,f,0,1,,,,,,
+"""
+
+
+def test_a_survey_adds_up(write: Write) -> None:
+    found = survey(write(TEXT))
+    assert (found.jobs, found.span_s, found.epoch_s) == (3, 20.0, 1.5e9)
+    assert found.device_seconds == 1300.0
+    assert found.mean_devices == 65.0
+    assert found.devices == {1: 1, 4: 1, 8: 1}
+    assert found.duration_s["max"] == 300.0
+    assert found.models == {"x": 2, "y": 1}
+    assert (found.with_deadline, found.soft, found.best_effort) == (2, 1, 1)
+    assert found.deadline_share["p10"] == 0.5
+    assert found.deadline_share["max"] == 1.5
+    assert found.status == {"completed": 1, "failed": 1}
+    assert (found.users, found.tenants) == (2, 0)
+    assert [(lines.why, lines.count, lines.is_malformed) for lines in found.skipped] == [
+        ("asks for no device", 2, False),
+        ("submit_s is not a number", 1, True),
+    ]
+    assert [entry.line for entry in found.skipped[0].examples] == [7, 8]
+
+
+def test_a_survey_is_json_and_knows_an_empty_trace(write: Write) -> None:
+    found = json.loads(encode(survey(write("submit_s,id\n"))))
+    assert (found["jobs"], found["span_s"], found["duration_s"]) == (0, None, {})
+
+
+def test_a_strict_survey_refuses(write: Write) -> None:
+    with pytest.raises(TraceError, match="line 6: submit_s is not a number: 'oops'"):
+        survey(write(TEXT), is_strict=True)
+
+
+@given(values=st.lists(st.floats(0, 1e9, allow_subnormal=False), min_size=1, max_size=60))
+def test_quantiles_are_values_that_occur_or_as_good_as(values: list[float]) -> None:
+    ordered = sorted(values)
+    exact = {name: ordered[round(share * (len(values) - 1))] for name, share in QUANTILES.items()}
+    few, many = Quantiles(), Quantiles()
+    with pytest.MonkeyPatch.context() as patch:
+        for value in values:
+            few.add(value)
+        patch.setattr(quantiles, "NUM_EXACT", 7)
+        for value in values:
+            many.add(value)
+        assert few.found() == exact
+        assert many.found() == pytest.approx(exact, rel=1e-3)
+    assert Quantiles().found() == {}
