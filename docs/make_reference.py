@@ -45,7 +45,10 @@ def cli_page() -> str:
         "Exit status: 0 done, 1 it could not be done (one line on stderr says why), 2 wrong usage, "
         "3 a job was refused.\n",
     ]
-    parts += [_command(name, command) for name, command in commands.items()]
+    for name, command in commands.items():
+        inner = getattr(command, "commands", {})
+        parts += [_command(f"{name} {inner_name}", found) for inner_name, found in inner.items()]
+        parts += [] if inner else [_command(name, command)]
     return "\n".join(parts)
 
 
