@@ -62,7 +62,7 @@ def test_json_has_an_object_a_policy_and_comes_out_again_to_the_byte(swell: Run)
 
 def test_what_became_of_each_job_and_pictures(swell: Run) -> None:
     assert swell(*TWO_ON_ONE_NODE, "--jobs", "jobs.csv", "--plot", "out").returncode == 0
-    rows = {row["id"]: row for row in csv.DictReader(Path("jobs.csv").open())}
+    rows = {row["id"]: row for row in csv.DictReader(Path("jobs.csv").read_text().splitlines())}
     phases = [rows[name]["phase"] for name in ("early", "hopeless", "late")]
     assert phases == ["succeeded", "rejected", "succeeded"]
     assert float(rows["hopeless"]["counter_offer_s"]) > 700
@@ -83,7 +83,7 @@ def test_a_job_that_is_too_large_for_the_cluster_is_refused_and_counted(swell: R
     words = ("log.csv", "--cluster", "1x8", "--profiles", "tables", "--deadlines", "none")
     found = json.loads(swell(*words, "--jobs", "jobs.csv", "--json", "-").stdout)
     assert found[0]["metrics"]["rejected"] == 1
-    (row,) = csv.DictReader(Path("jobs.csv").open())
+    (row,) = csv.DictReader(Path("jobs.csv").read_text().splitlines())
     assert row["why"] == "needs 16 devices or more, and the cluster has 8"
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from swell.settings import Settings
+    from swell.sim.metrics import Timing
     from swell.sim.outcome import Outcome
     from swell.sim.report import Result
     from swell.sim.simulate import Scenario
@@ -44,7 +45,7 @@ HEADINGS = (
     "USED",
     "RESIZES",
 )
-TIMING_HEADINGS = ("P50 MS", "P99 MS", "CPU S")
+TIMING_HEADINGS = ("POLICY", "DECISION P50 MS", "P99 MS", "CPU S OF THE RUN")
 
 
 def simulate(
@@ -245,12 +246,15 @@ def _print(results: list[Result], conditions: Conditions, timing: bool) -> None:
     for line in truth.filled:
         print(f"  filled: {line}")
     print()
-    print_table(HEADINGS + (TIMING_HEADINGS if timing else ()), map(_row, results))
+    print_table(HEADINGS, map(_row, results))
+    if timing:
+        print()
+        print_table(TIMING_HEADINGS, [_timing_row(result.policy, result.timing) for result in results])
 
 
 def _row(result: Result) -> tuple[str, ...]:
-    metrics, timing = result.metrics, result.timing
-    figures = (
+    metrics = result.metrics
+    return (
         result.policy,
         _share(metrics.deadline_satisfaction),
         f"{metrics.admitted:,}",
@@ -265,14 +269,12 @@ def _row(result: Result) -> tuple[str, ...]:
         _share(metrics.device_utilization),
         f"{metrics.resizes:,}",
     )
+
+
+def _timing_row(policy: str, timing: Timing | None) -> tuple[str, ...]:
     if timing is None:
-        return figures
-    return (
-        *figures,
-        f"{timing.decision_p50_ms:.2f}",
-        f"{timing.decision_p99_ms:.2f}",
-        f"{timing.wall_s:.1f}",
-    )
+        return (policy, "-", "-", "-")
+    return (policy, f"{timing.decision_p50_ms:.2f}", f"{timing.decision_p99_ms:.2f}", f"{timing.wall_s:.1f}")
 
 
 def _share(value: float | None) -> str:
