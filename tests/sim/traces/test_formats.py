@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from swell.sim.profiles.law import PowerLaw
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.errors import TraceError
+from swell.sim.traces.fill import fill
 from swell.sim.traces.formats.registry import BY_NAME, FORMATS
 from swell.sim.traces.read import read
 
@@ -407,3 +411,56 @@ def test_philly_job_is_as_others_count_it(data: Callable[[str], Path]) -> None:
     """Pollux's table of Philly has this job as 193,256 s on 8 GPUs."""
     (found,) = read(data("formats/philly_cluster_job_log.readme.sample.json")).jobs
     assert (found.duration_s, found.num_devices) == (193256.0, 8)
+
+
+JUNK = [
+    "",
+    "-1",
+    "0",
+    "nan",
+    "inf",
+    "1e308",
+    '"',
+    ",",
+    "\t",
+    "\n",
+    "|",
+    "{",
+    "]",
+    "null",
+    "\\",
+    "\x00",
+    "é",
+    "9" * 400,
+]
+JUNK += [
+    "2017-13-45 99:99:99",
+    "0001-01-01 00:00:00",
+    "9999-12-31 23:59:59",
+    " ",
+    "#",
+    ";",
+    "5-5:5:5",
+    "1e-320",
+]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@given(drawn=st.data())
+def test_no_damage_to_a_file_of_any_format_is_a_crash(
+    drawn: st.DataObject, write: Callable[..., Path]
+) -> None:
+    name, text, *_ = SAMPLES[drawn.draw(st.sampled_from(sorted(SAMPLES)))]
+    for _ in range(drawn.draw(st.integers(1, 4))):
+        start = drawn.draw(st.integers(0, len(text)))
+        end = min(len(text), start + drawn.draw(st.sampled_from([0, 1, 2, 5, 10, 20])))
+        text = text[:start] + drawn.draw(st.sampled_from(JUNK)) + text[end:]
+    path = write(text)
+    for format_name in (None, name):
+        try:
+            trace = read(path, format_name)
+        except TraceError as error:
+            assert str(path) in str(error)
+        else:
+            workload = fill(trace, PowerLaw())
+            assert len(workload.jobs) + len(workload.dropped) == len(trace.jobs)

@@ -42,7 +42,7 @@ class Skipped(msgspec.Struct, frozen=True, gc=False):
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole log in memory, about 400 bytes a job."""
+    """A whole log in memory, 400 to 700 bytes a job."""
 
     jobs: tuple[TraceJob, ...]  #: by `submit_s`, then shorter ids first, then by id: 9 before 10
     format: str

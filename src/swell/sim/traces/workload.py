@@ -24,7 +24,7 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     num_steps: int  #: >= 1
     deadline_s: float | None  #: None exactly for best-effort jobs
     job_class: JobClass
-    requested_devices: int  #: a size its curve has, which a scheduler without elasticity gives it
+    requested_devices: int  #: from the least to the most of its curve; what it has without elasticity
     duration_s: float  #: at the size it asked for
     tenant: str | None = None
     is_elastic: bool = True  #: False: it runs on what it asked for or not at all
