@@ -50,6 +50,14 @@ def test_two_gangs_that_want_each_others_devices_do_not_wait_for_ever() -> None:
     assert converge([a, b], a=("d2", "d3"), b=("d0", "d1")) == [], "it is on its way already"
 
 
+def test_a_gang_that_is_promised_something_does_not_step_aside_for_one_that_is_not() -> None:
+    promised, larger = running("a", "d0"), running("b", "d2", "d3", "d4", "d5")
+    promised.is_promised = True
+    assert converge([promised, larger], a=("d2", "d3"), b=("d0",)) == [SuspendGang(job_id="b", generation=2)]
+    larger.is_promised, larger.phase = True, Phase.RUNNING
+    assert converge([promised, larger], a=("d2", "d3"), b=("d0",)) == [SuspendGang(job_id="a", generation=2)]
+
+
 def test_a_ring_of_three_is_broken_too() -> None:
     ring = [running("a", "d0"), running("b", "d1", "d2"), running("c", "d3", "d4")]
     commands = converge(ring, a=("d1", "d2"), b=("d3", "d4"), c=("d0", "d5"))

@@ -129,10 +129,13 @@ class Converger:
         return is_free
 
     def _break_deadlock(self) -> None:
-        """Gangs that wait for each other's devices, and nobody else about to move: suspend the smallest."""
+        """Gangs that wait for each other's devices, and nobody else about to move: one steps aside.
+
+        The smallest to which nothing is promised, if there is one: a promise may have no time to spare.
+        """
         is_anything_under_way = self.commands or any(record.is_pinned for record in self._records.values())
         if self._waiting and not is_anything_under_way:
-            self._suspend(min(self._waiting, key=lambda record: (len(record.gang), record.id)))
+            self._suspend(min(self._waiting, key=lambda gang: (gang.is_promised, len(gang.gang), gang.id)))
 
 
 def _must_stop(record: JobRecord) -> bool:
