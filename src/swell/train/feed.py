@@ -56,7 +56,7 @@ class Feed:
 
     def __init__(self, loader: DataLoader[Any], device: torch.device, seed: int) -> None:
         self._loader = loader
-        self._samples = Samples(loader.dataset, seed)
+        self._samples = Samples(loader, seed)
         self._device = device
         self._seed = seed
         self._batches: Iterator[Any] = iter(())

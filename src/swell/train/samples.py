@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch.utils.data import Dataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate, get_worker_info
 
 from swell.train.course import Pass, mix
 from swell.train.streams import STREAMS, Purpose, seed_streams
@@ -29,20 +29,27 @@ class Samples(Dataset[Any]):
     it is found to draw from one more is loaded again.
     """
 
-    def __init__(self, dataset: Any, seed: int) -> None:
-        self.dataset = dataset
+    def __init__(self, loader: DataLoader[Any], seed: int) -> None:
+        self.dataset: Any = loader.dataset
         self._seed = seed
         self._drawn: list[int] = []  # streams that the dataset is known to draw from
         self._is_probed = False
+        self._is_plain = type(loader.dataset) is TensorDataset  # draws nothing
+        self._collates_plainly = loader.collate_fn is default_collate  # nor does this
 
     def __getitems__(self, part: Pass) -> list[Any]:
+        samples = self._read(part.indices) if self._is_plain else self._read_alike(part)
+        if not self._collates_plainly:
+            seed_streams(_CPU, self._seed, Purpose.COLLATE, part.step, part.first)
+        return samples
+
+    def _read_alike(self, part: Pass) -> list[Any]:
         if not self._is_probed:  # one sample is soon loaded twice, and of most datasets it tells all
             self._load(part, part.indices[:1])
             self._is_probed = True
         samples = None
         while samples is None:
             samples = self._load(part, part.indices)
-        seed_streams(_CPU, self._seed, Purpose.COLLATE, part.step, part.first)
         return samples
 
     def _load(self, part: Pass, indices: list[int]) -> list[Any] | None:

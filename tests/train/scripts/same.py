@@ -1,0 +1,90 @@
+"""Learns pictures with all that draws random numbers, and writes down what it computed and what it got.
+
+Arguments: a folder, the number of epochs, further words: `deterministic`; `norm` (batch norm); `noise` (dropout,
+and random numbers in the loop); `load` (load in two processes).
+"""
+
+import hashlib
+import json
+import os
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset
+
+from swell import train
+
+NUM_SAMPLES, BATCH = 45, 12
+
+
+class Pictures(Dataset):
+    """Each is turned, shifted and blurred at random: one draw from each generator that a process has."""
+
+    def __init__(self) -> None:
+        self.x = torch.randn(NUM_SAMPLES, 1, 6, 6)
+
+    def __len__(self) -> int:
+        return NUM_SAMPLES
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int, int]:
+        x = self.x[index]
+        if random.random() < 0.5:
+            x = x.flip(-1)
+        x = x.roll(int(np.random.randint(3)), 1) + 0.1 * torch.randn(x.shape)
+        return x, index % 5, index
+
+
+def build(words: list[str]) -> nn.Module:
+    layers: list[nn.Module] = [nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 5)]
+    if "norm" in words:
+        layers.insert(1, nn.BatchNorm2d(4))
+    if "noise" in words:
+        layers.insert(-1, nn.Dropout(0.3))
+    return nn.Sequential(*layers)
+
+
+def write(file: int, **line: object) -> None:
+    """In one piece, so that what a killed worker did is there or not."""
+    os.write(file, json.dumps(line).encode() + b"\n")
+
+
+folder, epochs, *words = sys.argv[1:]
+torch.manual_seed(7)
+pictures, model = Pictures(), build(words)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+run = train.elastic(
+    model,
+    optimizer,
+    DataLoader(pictures, batch_size=BATCH, shuffle=True, num_workers=2 * ("load" in words)),
+    epochs=int(epochs),
+    scheduler=torch.optim.lr_scheduler.StepLR(optimizer, 20, 0.8),
+    clip_grad_norm=1.0,
+    deterministic="deterministic" in words,
+)
+diary = os.open(Path(folder) / f"diary-{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+for _ in run.epochs():
+    for x, y, ids in run.batches():
+        generation, step = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")), run.steps
+        write(diary, computed=step, generation=generation, ids=ids.tolist())
+        if "noise" in words:
+            x = x + 0.1 * torch.randn(x.shape) * random.random() * float(np.random.random_sample())
+        optimizer.zero_grad(set_to_none=step % 2 == 0)
+        loss = functional.cross_entropy(model(x), y)
+        loss.backward()
+        mean = run.step(loss)
+        if run.has_stepped:
+            between = [random.random(), float(np.random.random_sample()), float(torch.rand(()))]
+            write(diary, finished=step, generation=generation, loss=float(mean), between=between)
+
+if run.is_leader:
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode() + tensor.numpy().tobytes())
+    for slots in optimizer.state_dict()["state"].values():
+        digest.update(b"".join(slots[name].numpy().tobytes() for name in sorted(slots)))
+    (Path(folder) / "result.json").write_text(json.dumps({"steps": run.steps, "digest": digest.hexdigest()}))

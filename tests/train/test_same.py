@@ -1,0 +1,108 @@
+"""What a job learns does not depend on the sizes it went through, nor on who died."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fake_agent import FakeAgent
+from wild import BATCH, NUM_SAMPLES, SAME, STEPS_PER_EPOCH, Story, read_story, ride, run_alone
+
+EPOCHS = 24
+PACE_PER_S = 1500.0  #: 12 samples on one worker: 8 ms a step
+ALL = ("deterministic", "norm", "noise")
+SOAK_REPEATS = int(os.environ.get("SOAK_REPEATS", "50"))
+
+
+@pytest.fixture(scope="session")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Story]:
+    """What one process makes of it, computed once for the same words."""
+    known: dict[tuple[str, ...], Story] = {}
+
+    def run(*words: str) -> Story:
+        if words not in known:
+            known[words] = run_alone(tmp_path_factory.mktemp("alone") / "run", EPOCHS, *words)
+        return known[words]
+
+    return run
+
+
+@pytest.fixture
+def agent(start_agent: Callable[..., FakeAgent]) -> FakeAgent:
+    return start_agent(
+        total_steps=EPOCHS * STEPS_PER_EPOCH,
+        global_batch=BATCH,
+        pace_per_s=PACE_PER_S,
+        checkpoint_interval_s=1e9,
+    )
+
+
+def assert_each_sample_once(story: Story) -> None:
+    assert story.steps == EPOCHS * STEPS_PER_EPOCH
+    assert story.epochs() == [list(range(NUM_SAMPLES))] * EPOCHS
+
+
+def check_bits(agent: FakeAgent, alone: Callable[..., Story], folder: Path, seed: int, *more: str) -> None:
+    story, sizes = ride(agent, folder / "run", EPOCHS, (*ALL, *more), (1, 2, 4), seed)
+    expected = alone(*ALL)
+    assert len(set(sizes)) > 1
+    assert_each_sample_once(story)
+    assert story.losses == expected.losses, sizes
+    assert story.between == expected.between, sizes
+    assert story.digest == expected.digest, sizes
+
+
+def check_default(agent: FakeAgent, alone: Callable[..., Story], folder: Path, seed: int) -> None:
+    story, sizes = ride(agent, folder / "run", EPOCHS, (), (1, 2, 3, 4, 5), seed)
+    expected = alone()
+    assert_each_sample_once(story)
+    assert {step: sorted(ids) for step, ids in story.ids.items()} == {
+        step: sorted(ids) for step, ids in expected.ids.items()
+    }
+    assert story.losses == pytest.approx(expected.losses, rel=1e-3), sizes
+    assert story.between == expected.between
+
+
+def test_parameters_are_bitwise_equal_through_sizes_and_deaths(
+    agent: FakeAgent, alone: Callable[..., Story], tmp_path: Path
+) -> None:
+    check_bits(agent, alone, tmp_path, 3, "load")
+
+
+def test_losses_agree_and_each_sample_comes_once_in_the_default_mode(
+    agent: FakeAgent, alone: Callable[..., Story], tmp_path: Path
+) -> None:
+    check_default(agent, alone, tmp_path, 5)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(SOAK_REPEATS))
+def test_parameters_are_bitwise_equal_every_time(
+    agent: FakeAgent, alone: Callable[..., Story], tmp_path: Path, seed: int
+) -> None:
+    check_bits(agent, alone, tmp_path, seed, *(["load"] if seed % 2 else []))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(SOAK_REPEATS))
+def test_each_sample_comes_once_every_time(
+    agent: FakeAgent, alone: Callable[..., Story], tmp_path: Path, seed: int
+) -> None:
+    check_default(agent, alone, tmp_path, seed)
+
+
+def test_plain_python_and_torchrun_compute_the_same_bits(alone: Callable[..., Story], tmp_path: Path) -> None:
+    """With as many threads as the machine has cores before `elastic` is called, and three workers."""
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]
+    for name, launcher in (("python", []), ("torchrun", torchrun)):
+        folder = tmp_path / name
+        folder.mkdir()
+        names = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
+        command = [sys.executable, *launcher, str(SAME), str(folder), str(EPOCHS), *ALL]
+        subprocess.run(command, check=True, timeout=90, env=names, capture_output=True)
+        story = read_story(folder)
+        assert (story.digest, story.losses) == (alone(*ALL).digest, alone(*ALL).losses)

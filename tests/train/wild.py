@@ -1,0 +1,156 @@
+"""Lead a gang of real workers through sizes and deaths, and read what they did from their diaries.
+
+Everything is decided by a seeded generator and waits for what workers have done, not for a time.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fake_agent import FakeAgent, fork_script, until
+
+from swell.wire import messages
+
+SAME = Path(__file__).parent / "scripts" / "same.py"
+NUM_SAMPLES, BATCH, STEPS_PER_EPOCH = 45, 12, 4
+
+
+@dataclass
+class Story:
+    """What a run did, from the diaries of all its workers."""
+
+    steps: int
+    digest: str
+    losses: dict[int, float]
+    between: dict[int, list[float]]  #: by step: the numbers drawn after it
+    ids: dict[int, list[int]]  #: by step: what was computed for it
+
+    def epochs(self) -> list[list[int]]:
+        """Ids of each whole epoch, sorted."""
+        starts = range(0, self.steps - STEPS_PER_EPOCH + 1, STEPS_PER_EPOCH)
+        return [
+            sorted(sum((self.ids[step] for step in range(start, start + STEPS_PER_EPOCH)), []))
+            for start in starts
+        ]
+
+
+def read_story(folder: Path) -> Story:
+    """The generation that finished a step last is the one whose work is in the model: earlier ones were lost."""
+    lines: list[dict[str, Any]] = []
+    for diary in folder.glob("diary-*"):
+        lines += map(json.loads, diary.read_text().splitlines())
+    finished = [line for line in lines if "finished" in line]
+    last: dict[int, int] = defaultdict(int)
+    for line in finished:
+        last[line["finished"]] = max(last[line["finished"]], line["generation"])
+    ids: dict[int, list[int]] = {step: [] for step in last}
+    for line in lines:
+        if "computed" in line and last.get(line["computed"]) == line["generation"]:
+            ids[line["computed"]] += line["ids"]
+    told: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for line in finished:
+        if last[line["finished"]] == line["generation"]:
+            told[line["finished"]].append(line)
+    for same in told.values():
+        assert len({(line["loss"], *line["between"]) for line in same}) == 1  # all workers say the same
+    result = json.loads((folder / "result.json").read_text())
+    losses = {step: same[0]["loss"] for step, same in told.items()}
+    between = {step: same[0]["between"] for step, same in told.items()}
+    return Story(result["steps"], result["digest"], losses, between, ids)
+
+
+def run_alone(folder: Path, epochs: int, *words: str) -> Story:
+    """The script by itself, in one process."""
+    folder.mkdir()
+    process = fork_script(SAME, (str(folder), str(epochs), *words), folder / "log", {})
+    process.join(60)
+    assert process.exitcode == 0, (folder / "log").read_text()
+    return read_story(folder)
+
+
+@dataclass
+class Ride:
+    """A gang under way."""
+
+    agent: FakeAgent
+    folder: Path
+    args: tuple[str, ...]
+    members: list[int] = field(default_factory=list)
+    generation: int = 0
+    num_started: int = 0
+    sizes: list[int] = field(default_factory=list)
+
+    def resize(self, num_workers: int, rng: random.Random) -> None:
+        """Keep some of the members, in a new order, and start what is missing."""
+        stayers = rng.sample(self.members, min(num_workers, len(self.members)))
+        if self.members and not stayers:
+            raise ValueError("somebody must stay")
+        joiners = list(range(self.num_started, self.num_started + num_workers - len(stayers)))
+        self.num_started += len(joiners)
+        self.agent.start_ready(joiners, SAME, *self.args)
+        source = rng.choice(stayers) if stayers else None
+        members = [*stayers, *joiners]
+        rng.shuffle(members)
+        self._join(members, source, has_news=bool(joiners))
+
+    def kill(self, rng: random.Random) -> None:
+        """One dies, and the others go on without it."""
+        victim = rng.choice(self.members)
+        self.agent.kill(victim)
+        survivors = [member for member in self.members if member != victim]
+        steps = {
+            member: self.agent.wait(
+                member, messages.Broken, lambda told: told.generation == self.generation
+            ).steps
+            for member in survivors
+        }
+        self._join(survivors, max(survivors, key=steps.__getitem__), has_news=False)
+
+    def go_on(self, num_steps: int) -> None:
+        """Wait until so many more steps have begun."""
+        goal = self._newest_step() + num_steps
+        until(lambda: self._newest_step() >= goal)
+
+    def finish(self) -> Story:
+        for member in self.members:
+            self.agent.wait(member, messages.Finished)
+            assert self.agent.exit_status(member) == 0, self.agent.logs()
+        return read_story(self.folder)
+
+    def _join(self, members: list[int], source: int | None, has_news: bool) -> None:
+        self.agent.join(members, source, has_news)
+        self.generation += 1
+        self.members = members
+        self.sizes.append(len(members))
+
+    def _newest_step(self) -> int:
+        lines = [diary.read_text().splitlines()[-1:] for diary in self.folder.glob("diary-*")]
+        told = [json.loads(line) for each in lines for line in each]
+        return max((line.get("computed", line.get("finished")) for line in told), default=0)
+
+
+def ride(
+    agent: FakeAgent, folder: Path, epochs: int, words: Sequence[str], sizes: Sequence[int], seed: int
+) -> tuple[Story, list[int]]:
+    """Through seven random sizes, of `sizes`, and two deaths. Returns the story and the sizes that there were."""
+    rng = random.Random(seed)
+    folder.mkdir()
+    gang = Ride(agent, folder, (str(folder), str(epochs), *words))
+    gang.resize(rng.choice(sizes), rng)
+    deaths = set(rng.sample(range(6), 2))
+    for number in range(6):
+        gang.go_on(rng.randrange(1, 5))
+        if number in deaths:
+            if len(gang.members) == 1:
+                gang.resize(max(sizes), rng)
+                gang.go_on(rng.randrange(3))
+            gang.kill(rng)
+        else:
+            gang.resize(rng.choice([size for size in sizes if size != len(gang.members)]), rng)
+    return gang.finish(), gang.sizes
