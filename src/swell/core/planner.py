@@ -106,7 +106,7 @@ def _reason(
     if workers == want:
         return allocation.reasons[row]
     if workers == 0:
-        return Reason("waiting", f"waits for devices that others keep for now; is to have {want} of its own")
+        return Reason("waiting", f"waits for devices that cannot be had yet; is to have {_workers(want)}")
     if workers == held and want > held:
         return Reason(
             "held", f"keeps {_workers(held)}: {_why_not_grown(snapshot, allocation, row, steadied)}"
