@@ -82,6 +82,10 @@ def test_it_starts_without_what_it_does_not_need() -> None:
             "`swell submit --script a.py --steps 3 --class soft --global-batch SAMPLES`",
         ),
         (
+            ("submit", "a.py", "--steps", "3", "--stop-on-nan"),
+            "`swell submit --script a.py --steps 3 --stop-on-nan --global-batch SAMPLES`",
+        ),
+        (
             ("submit", "a.py", "--elasticity", "restart", "--", "--lr", "1"),
             "`swell submit --script a.py --elasticity restart -- --lr 1`",
         ),
@@ -332,6 +336,17 @@ def test_show_tells_live_processes_from_former_ones(here: Run, control: FakeCont
         assert re.search(rf"^pids +{shown}$", here("show", "old-1").stdout, re.MULTILINE)
     control.put(job_view(id="old-1", pids=()))
     assert "pids" not in here("show", "old-1").stdout
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf"), float("-inf")])
+def test_a_loss_that_is_no_number_is_shown_as_it_is(here: Run, control: FakeControl, loss: float) -> None:
+    control.put(job_view(id="lost-1", loss=loss, metrics={"accuracy": float("nan"), "f1": 0.5}))
+    assert re.search(rf"^lost-1 .* running, {loss} ", here("jobs").stdout, re.MULTILINE)
+    assert re.search(
+        rf"^last +loss {loss}, accuracy nan, f1 0\.5$", here("show", "lost-1").stdout, re.MULTILINE
+    )
+    told = json.loads(here("show", "lost-1", "--json").stdout)
+    assert (told["loss"], told["metrics"]) == (str(loss), {"accuracy": "nan", "f1": 0.5})
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from swell.executors.local.allreduce import allreduce_s, sizes_to_measure
 from swell.executors.local.effects import Send, Spawn
 from swell.executors.local.ledger import Ledger
 from swell.executors.local.lines import LineLink
+from swell.executors.local.link import _decode
 from swell.executors.local.logs import LEADERS, TRIAL, WORKER, next_number
 from swell.executors.local.outbox import Outbox
 from swell.executors.local.protocol import Inventory, LiveGang, Perform, Told
@@ -22,6 +24,32 @@ from swell.executors.local.run import Run
 from swell.model.command import LaunchGang, ProfileJob, ResizeGang
 from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, StepsReported
 from swell.wire.messages import Regroup
+
+
+class Written(asyncio.Transport):
+    """Keeps what was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.content = b""
+
+    def write(self, data: object) -> None:
+        self.content += data  # type: ignore[operator]
+
+    def is_closing(self) -> bool:
+        return False
+
+
+@given(st.none() | st.floats(), st.dictionaries(st.text(), st.floats()))
+def test_every_number_of_a_report_reaches_the_daemon(loss: float | None, metrics: dict[str, float]) -> None:
+    transport, link = Written(), LineLink(lambda link, line: None)
+    link.connection_made(transport)
+    event = StepsReported(
+        at_s=1.5, job_id="a", generation=1, steps=3, num_workers=1, loss=loss, metrics=metrics
+    )
+    link.send(Told(number=1, event=event))
+    told = _decode(transport.content.rstrip())
+    assert repr(told) == repr(Told(number=1, event=event))
 
 
 class Pipe(LineLink):

@@ -332,6 +332,40 @@ def test_a_periodic_checkpoint_that_fails_is_a_warning() -> None:
     assert not made.gang.is_over
 
 
+def progress(
+    made: PuppetWorld, steps: int, loss: m.Number, odd_since: int | None, **metrics: m.Number
+) -> None:
+    said = m.Progress(
+        generation=1, steps=steps, num_workers=1, loss=loss, odd_since=odd_since, metrics=metrics
+    )
+    made._apply(made.gang.said(0, said, made.now_s))
+    made.tick(1.0)
+
+
+def test_what_is_no_number_is_told_as_it_is_and_warned_of_once() -> None:
+    made = running(1)
+    made.events.clear()
+    progress(made, 10, 0.5, None, accuracy=0.9)
+    progress(made, 20, "nan", 13, accuracy=0.9)
+    progress(made, 30, "inf", 13, accuracy="-inf")
+    progress(made, 40, 0.5, None, accuracy=0.9)
+    progress(made, 50, "nan", 45, accuracy="nan")
+    warned = [event.message for event in made.events if isinstance(event, JobWarned)]
+    assert len(warned) == 2
+    assert warned[0].startswith("the loss is nan since step 13: lower the learning rate")
+    assert warned[1] == "the script reports accuracy as -inf after step 30"
+    reports = [event for event in made.events if isinstance(event, StepsReported)]
+    assert [str(report.loss) for report in reports] == ["0.5", "nan", "inf", "0.5", "nan"]
+    assert [str(report.metrics["accuracy"]) for report in reports] == ["0.9", "0.9", "-inf", "0.9", "nan"]
+
+
+def test_of_a_job_that_stops_at_such_a_loss_its_failure_tells() -> None:
+    made = running(1, stop_on_nan=True)
+    made.events.clear()
+    progress(made, 20, "nan", 21)
+    assert not [event for event in made.events if isinstance(event, JobWarned)]
+
+
 def test_the_last_loss_is_told_before_the_end() -> None:
     made = world(2, total_steps=7)
     while not made.gang.is_over:

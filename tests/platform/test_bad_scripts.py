@@ -69,6 +69,37 @@ def test_a_script_that_ends_early_succeeds_and_says_so(swell: Program, tmp_path:
     assert read_weights(tmp_path)["steps"] == 5
 
 
+def test_a_loss_that_is_no_number_is_told_and_ends_a_job_that_asks_for_it(
+    swell: Program, tmp_path: Path
+) -> None:
+    dirs = {name: tmp_path / name for name in ("goes-on", "stops")}
+    for path in dirs.values():
+        path.mkdir()
+        (path / "diverges").touch()
+    options = ("--steps", 40, "--workers", 2)
+    goes_on = swell.submit(dirs["goes-on"], *options)
+    stops = swell.submit(dirs["stops"], *options, "--stop-on-nan")
+    failed = swell.await_end(stops, "failed")
+    assert failed.steps == 5
+    folder = swell.state / "jobs" / stops / "checkpoints"
+    assert failed.message.splitlines()[-1].startswith(
+        "swell.train.not_finite.LossNotFinite: the loss is nan in step 6, whose update was not applied; the "
+        f"state after step 5 is saved in {folder}. Lower the learning rate"
+    )
+    assert [path.name[:17] for path in folder.iterdir()] == ["step-000000000005"]
+    ended = swell.await_end(goes_on)
+    assert ended.steps == 40
+    told = "the loss is nan since step 6: lower the learning rate"
+    assert told in ended.message
+    assert [
+        story["text"][: len(told)] for story in swell.json("explain", goes_on) if story["code"] == "warned"
+    ] == [told]
+    assert "nan" in swell.ok("jobs").split(goes_on)[1].splitlines()[0]
+    for job in (goes_on, stops):
+        shown = swell.ok("show", job)
+        assert "loss nan" in shown, shown
+
+
 def test_jobs_are_called_off_in_every_state(swell: Program, tmp_path: Path) -> None:
     script = tmp_path / "slow.py"
     script.write_text("import time\nprint('asleep')\ntime.sleep(300)\n")

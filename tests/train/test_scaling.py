@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
+from pathlib import Path
 
 import pytest
 import torch
+from fake_agent import fork_script
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn, optim
 
 from swell.train.scaling import Moments, Noise, ScaledRate, gain_ratio, linear, moments, square_root
 
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "change-the-batch.md"
 SCALES = st.floats(1 / 64, 64)
 NORMS = st.floats(0, 1e12)
 
@@ -255,3 +259,18 @@ def test_adascale_learns_the_same_in_fewer_steps() -> None:
     assert num_small == 600
     assert num_large < num_small / 4
     assert large == pytest.approx(small, rel=0.25)
+
+
+# ---------------------------------------------------------------- as the page shows it
+def test_the_programs_of_the_page_run(tmp_path: Path) -> None:
+    printed = []
+    for number, block in enumerate(PAGE.read_text().split("```python\n")[1:]):
+        script = tmp_path / f"{number}.py"
+        script.write_text(block.split("```")[0])
+        process = fork_script(script, (), tmp_path / f"{number}.log", {})
+        process.join(60)
+        printed.append((tmp_path / f"{number}.log").read_text())
+        assert process.exitcode == 0, printed[-1]
+    assert printed[0] == "80 steps at 2 times 0.01\n"
+    num_steps, effective_steps = map(int, re.findall(r"\d+", printed[1])[:2])
+    assert effective_steps in (400, 401, 402) and num_steps < 300

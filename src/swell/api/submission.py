@@ -86,6 +86,13 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ),
     ] = None
     seed: Annotated[int, Meta(description="Order of the samples.")] = 0
+    stop_on_nan: Annotated[
+        bool,
+        Meta(
+            description="`true`: the job fails at the first loss that is NaN or infinite. The update of that "
+            "step is not applied, and the state before it is saved. Default: it is only warned of."
+        ),
+    ] = False
 
     def anchored(self, base_dir: Path) -> Submission:
         """The same with absolute paths: relative ones start at `base_dir`."""
@@ -124,6 +131,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             elasticity=self.elasticity,
             estimate_s=self._estimate_s(deadline_s),
             seed=fields.bounded("seed", self.seed, 0, 2**63 - 1),
+            stop_on_nan=self._stop_on_nan(),
         )
 
     def _global_batch(self, min_workers: int) -> int:
@@ -164,6 +172,13 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             samples=self.samples,
             target=fields.target(self.until),
         )
+
+    def _stop_on_nan(self) -> bool:
+        if self.stop_on_nan and self.elasticity is Elasticity.RESTART:
+            raise InvalidField(
+                "stop_on_nan", "a restart job tells nobody its loss; remove it, and stop in the script"
+            )
+        return self.stop_on_nan
 
     def _estimate_s(self, deadline_s: float | None) -> float | None:
         if self.elasticity is Elasticity.LIVE:

@@ -47,4 +47,8 @@ Workdir = Annotated[
     str | None, typer.Option(metavar="FOLDER", help="Folder the script runs in. Default: this one.")
 ]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Order of the samples.")]
+StopOnNan = Annotated[
+    bool | None,
+    typer.Option("--stop-on-nan", help="Fail at the first loss that is NaN, before it spoils the model."),
+]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait for the trial run and the verdict.")]

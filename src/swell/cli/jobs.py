@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -36,12 +37,18 @@ def _row(view: JobView, now_s: float) -> tuple[str, ...]:
     return (
         view.id,
         view.job_class,
-        view.phase,
+        _phase(view),
         str(view.workers) if view.workers else "-",
         done(view),
         "-" if view.deadline_s is None else clock(view.deadline_s, now_s),
         _finish(view, now_s),
     )
+
+
+def _phase(view: JobView) -> str:
+    """With the loss, where that is no number: nothing good comes of such a job."""
+    is_odd = view.loss is not None and not math.isfinite(view.loss)
+    return f"{view.phase}, {view.loss}" if is_odd else view.phase
 
 
 def done(view: JobView) -> str:

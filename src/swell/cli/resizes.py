@@ -16,7 +16,7 @@ HEADINGS = ("AT", "SIZE", "WAIT", "COST", "HELD", "GAIN", "HOPED", "VERDICT", "W
 def totals(view: JobView) -> str:
     """`3, took 0.21 s from training; growing saved 14 s`."""
     took = f"{view.resizes}, took {view.resize_pause_s:.2f} s from training"
-    if not view.resize_history:
+    if not view.resize_saved_s:
         return took
     saved_s = view.resize_saved_s
     return f"{took}; growing {'saved' if saved_s >= 0 else 'cost'} {seconds(abs(saved_s))}"

@@ -45,6 +45,7 @@ def submit(
     estimate: job.Estimate = None,
     workdir: job.Workdir = None,
     seed: job.Seed = None,
+    stop_on_nan: job.StopOnNan = None,
     no_wait: job.NoWait = False,
     state: State = None,
     json: Json = False,
@@ -97,7 +98,10 @@ def _as_script(words: list[str], fields: dict[str, Any]) -> str:
     """How to submit a script that stands where a job file is expected."""
     script, *arguments = words
     ends = fields.keys() & {"steps", "epochs", "samples"}
-    options = [f"--{_option(name)} {shlex.quote(str(value))}" for name, value in fields.items()]
+    options = [
+        f"--{_option(name)}" if value is True else f"--{_option(name)} {shlex.quote(str(value))}"
+        for name, value in fields.items()
+    ]
     if fields.get("elasticity") != "restart":
         options += [] if "global_batch" in fields else ["--global-batch SAMPLES"]
         options += [] if ends else ["--epochs N"]

@@ -105,6 +105,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     elasticity: Elasticity = Elasticity.LIVE
     estimate_s: float | None = None  #: restart jobs: the user's guess of the run time on one worker
     seed: int = 0  #: order of samples
+    stop_on_nan: bool = False  #: end as failed at the first loss that is no number, before its update
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import torch
 
@@ -11,6 +12,7 @@ from swell.train.course import Course, Share
 from swell.train.gradients import Tally
 from swell.train.group import Group
 from swell.train.host import Task
+from swell.train.not_finite import LossNotFinite, keep, not_finite
 
 
 class Alone:
@@ -42,6 +44,9 @@ class Alone:
     def total_steps(self, own: int | None) -> int:
         return steps_of_script(own)
 
+    def stops_on_nan(self, own: bool) -> bool:
+        return own
+
     def enter(self, task: Task) -> None:
         self._task = task
         if self._checkpoints is not None:
@@ -59,6 +64,10 @@ class Alone:
     def finish_step(self, tally: Tally) -> None:
         save_if_due(self._checkpoints, self._task)
 
+    def give_up(self, loss: torch.Tensor) -> LossNotFinite:
+        folder, kept_steps = keep_if_asked(self._checkpoints, self._task)
+        return not_finite(float(loss), self._task.state, folder, kept_steps)
+
     def report(self, metrics: dict[str, float]) -> bool:
         return False
 
@@ -72,6 +81,11 @@ def steps_of_script(own: int | None) -> int:
             "elastic() needs epochs=..., the number of passes over the data, outside of a Swell job"
         )
     return own
+
+
+def keep_if_asked(checkpoints: Checkpoints | None, task: Task) -> tuple[Path | None, int | None]:
+    """The folder and the steps of the newest checkpoint, after an attempt to write one."""
+    return (None, None) if checkpoints is None else (checkpoints.folder, keep(checkpoints, task.state))
 
 
 def save_if_due(checkpoints: Checkpoints | None, task: Task) -> None:

@@ -59,6 +59,9 @@ class Checkpoints:
     def save(self, state: TrainState) -> Path:
         """Write the state. It is safe on disk, or not there, when this returns.
 
+        A state with a parameter that is no number is not written as long as there is another to go on from:
+        that one is returned. So it cannot push the last good one out.
+
         Raises:
             SaveError: the disk is full, the folder cannot be written, or an object cannot be saved.
         """
@@ -66,7 +69,7 @@ class Checkpoints:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._remove_left_drafts()
-            path = self._write(state)
+            path = self._kept_instead_of(state) or self._write(state)
         except (OSError, RuntimeError, EncodeError) as error:  # torch.save says RuntimeError of a full disk
             reason = _reason(error)
             raise SaveError(f"no checkpoint at step {state.steps} in {self.folder}: {reason}") from error
@@ -76,6 +79,10 @@ class Checkpoints:
         for _, old in self._found()[self.num_kept :]:
             old.unlink(missing_ok=True)
         return path
+
+    def _kept_instead_of(self, state: TrainState) -> Path | None:
+        found = self._found()
+        return found[0][1] if found and not state.is_finite() else None
 
     def load_newest(self, state: TrainState) -> bool:
         """Take over the newest valid checkpoint; False if there is none. A damaged one is warned of."""
@@ -137,6 +144,13 @@ def _reason(error: Exception) -> str:
     if isinstance(met, OSError) and met.errno in NO_ROOM:
         return f"{met.strerror}; make room there"
     return str(error)
+
+
+def steps_in(path: Path) -> int:
+    """After how many steps the state of this checkpoint was."""
+    match = _NAME.fullmatch(path.name)
+    assert match is not None  # noqa: S101 - whoever asks has it from `save`
+    return int(match[1])
 
 
 def _is_other_process(pid: int) -> bool:

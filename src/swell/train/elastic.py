@@ -43,6 +43,7 @@ def elastic(
     deterministic: bool = False,
     shards: int | None = None,
     max_local_batch: int | None = None,
+    stop_on_nan: bool = False,
     checkpoint_dir: str | Path | None = None,
     checkpoint_interval_s: float = 30.0,
     keep_checkpoints: int = 2,
@@ -69,6 +70,9 @@ def elastic(
             the batch is smaller. Workers beyond that idle; each pass must fit on a device.
         max_local_batch: samples that go through the model together at most; a larger share of a step is
             computed in several passes, the loop's body running once for each.
+        stop_on_nan: raise LossNotFinite at the first loss that is NaN or infinite, before its update, with
+            the state saved if there are checkpoints. A Swell job may ask for it as well. On a GPU, a single
+            worker then waits for the loss of each step.
         checkpoint_dir: continue from the newest checkpoint there, and write one every
             `checkpoint_interval_s`, less often where that would take more than a tenth of the time; the
             first one after 5 s at the latest. A Swell job's own takes its place.
@@ -104,7 +108,8 @@ def elastic(
     else:
         gradients = FusedGradients(model)
     task = Task(TrainState(model, optimizer, scheduler, state or {}), gradients, course, total_steps)
-    run = Run(host, task, Feed(loader, host.device, host.seed), clip_grad_norm)
+    feed = Feed(loader, host.device, host.seed)
+    run = Run(host, task, feed, clip_grad_norm, host.stops_on_nan(stop_on_nan))
     started.append(run)
     return run
 

@@ -99,6 +99,11 @@ class Group:
         self.sum_all(numbers)
         return [int(each) for each in numbers.tolist()]
 
+    def tell_all(self, number: int | None) -> int | None:
+        """Rank 0's number, >= 0, on every worker; all have come here when it returns. Raises GroupBroken."""
+        told = self.gather(0 if number is None or self.rank != 0 else number + 1)[0]
+        return told - 1 if told else None
+
     def outlast_training(self) -> None:
         """From here on, wait for a slow peer."""
         distributed_c10d._set_pg_timeout(timedelta(seconds=TRAIN_TIMEOUT_S))

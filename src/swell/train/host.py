@@ -9,6 +9,7 @@ import torch
 
 from swell.train.course import Course, Share
 from swell.train.gradients import Gradients, Tally
+from swell.train.not_finite import LossNotFinite
 from swell.train.state import TrainState
 
 
@@ -52,6 +53,9 @@ class Host(Protocol):
     def total_steps(self, own: int | None) -> int:
         """Steps until the end; `own` is what the script's number of epochs comes to."""
 
+    def stops_on_nan(self, own: bool) -> bool:
+        """Whether to end at a loss that is no number; `own` is what the script says."""
+
     def enter(self, task: Task) -> None:
         """Return when this worker is in a group and has the state to go on with."""
 
@@ -66,6 +70,9 @@ class Host(Protocol):
 
     def finish_step(self, tally: Tally) -> None:
         """The step's update is applied."""
+
+    def give_up(self, loss: torch.Tensor) -> LossNotFinite:
+        """All workers agree that the run ends before this step's update. Returns when the state is kept."""
 
     def report(self, metrics: dict[str, float]) -> bool:
         """Note what the script measured; True if it meets the end condition."""

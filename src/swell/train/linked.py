@@ -17,14 +17,16 @@ import torch
 import torch.distributed as dist
 
 from swell.train.broadcast import share_state
-from swell.train.checkpoint import Checkpoints, SaveError
+from swell.train.checkpoint import Checkpoints, SaveError, steps_in
 from swell.train.course import Course, Share
 from swell.train.gradients import Tally
 from swell.train.group import FormFailed, Group, GroupBroken
 from swell.train.host import Task
 from swell.train.link import Link, Superseded, exit_now
 from swell.train.meter import Meter
+from swell.train.not_finite import LossNotFinite, not_finite
 from swell.wire import environ, messages
+from swell.wire.numbers import Number, spelled
 
 PROGRESS_INTERVAL_S = 0.5
 
@@ -46,7 +48,7 @@ class Linked:
         self._generation = -1
         self._is_agreed = False
         self._meter = Meter(welcome.pace_per_s)
-        self._metrics: dict[str, float] = {}
+        self._metrics: dict[str, Number] = {}
         self._reported_s = -math.inf
 
     @property
@@ -70,6 +72,9 @@ class Linked:
                 "this job has no end: give it steps, epochs or samples, or epochs=... to elastic()"
             )
         return total_steps
+
+    def stops_on_nan(self, own: bool) -> bool:
+        return own or self._welcome.stop_on_nan
 
     def enter(self, task: Task) -> None:
         if dist.is_initialized():
@@ -122,19 +127,39 @@ class Linked:
         if self._checkpoints.is_due():
             self._save()
 
+    def give_up(self, loss: torch.Tensor) -> LossNotFinite:
+        """The agent ends all workers as soon as one has failed: rank 0 needs the time to write."""
+        state, kept_steps = self._task.state, self._save() if self.rank == 0 else None
+        try:
+            kept_steps = self._group.tell_all(kept_steps)
+        except GroupBroken:  # a peer died just now: the run ends all the same
+            self._group.close()
+        error = not_finite(float(loss), state, self._checkpoints.folder, kept_steps)
+        state.losses.add(state.steps + 1, loss)
+        if self.rank == 0:
+            self._say_progress(None)
+        return error
+
     def report(self, metrics: dict[str, float]) -> bool:
-        self._metrics |= metrics
+        self._metrics |= {name: spelled(value) for name, value in metrics.items()}
         target = self._welcome.target
         if self.rank != 0 or target is None or target.name not in metrics:
             return False
         value = metrics[target.name]
+        if not math.isfinite(value):
+            return False
         return value >= target.value if target.at_least else value <= target.value
 
     def finish(self) -> None:
         state = self._task.state
         self._group.close()
         self._link.send(
-            messages.Finished(steps=state.steps, loss=_finite(state.loss_value()), metrics=self._metrics)
+            messages.Finished(
+                steps=state.steps,
+                loss=self._loss(),
+                odd_since=state.losses.odd_since,
+                metrics=self._metrics,
+            )
         )
 
     # ------------------------------------------------------------------ orders
@@ -206,7 +231,8 @@ class Linked:
         if not self._is_member or suspend.generation != self._generation:
             return self._is_member  # its group is no more: it comes again when there is another
         try:
-            is_safe = sum(self._group.gather(int(self.rank != 0 or self._save()))) == self.num_workers
+            is_kept = self.rank != 0 or self._save() is not None
+            is_safe = sum(self._group.gather(int(is_kept))) == self.num_workers
         except GroupBroken as broken:
             self._break_off(broken)
             return False
@@ -219,15 +245,20 @@ class Linked:
         exit_now(environ.EXIT_STOPPED)
 
     # ------------------------------------------------------------------ reports
-    def _save(self) -> bool:
+    def _save(self) -> int | None:
+        """The steps of the newest checkpoint now; None if none could be written."""
         steps = self._task.state.steps
         try:
             path = self._checkpoints.save(self._task.state)
         except SaveError as error:
             self._link.send(messages.SaveFailed(steps=steps, message=str(error)))
-            return False
-        self._link.send(messages.Saved(steps=steps, path=str(path)))
-        return True
+            return None
+        self._link.send(messages.Saved(steps=steps_in(path), path=str(path)))
+        return steps_in(path)
+
+    def _loss(self) -> Number | None:
+        loss = self._task.state.losses.value
+        return None if loss is None else spelled(loss)
 
     def _say_progress(self, pause_s: float | None) -> None:
         self._reported_s = time.monotonic()
@@ -237,13 +268,9 @@ class Linked:
                 steps=self._task.state.steps,
                 num_workers=self.num_workers,
                 step_s=self._meter.take_mean_step_s(),
-                loss=_finite(self._task.state.loss_value()),
+                loss=self._loss(),
+                odd_since=self._task.state.losses.odd_since,
                 metrics=self._metrics,
                 pause_s=pause_s,
             )
         )
-
-
-def _finite(value: float | None) -> float | None:
-    """JSON has no nan: a loss that is none is not sent."""
-    return value if value is None or math.isfinite(value) else None

@@ -14,6 +14,7 @@ from swell.train.group import Group
 from swell.train.host import Task
 from swell.train.link import Link, exit_now
 from swell.train.meter import Meter
+from swell.train.not_finite import LossNotFinite, not_finite
 from swell.wire import messages
 
 NUM_WARM_UPS = 2
@@ -50,6 +51,9 @@ class Profiling:
 
     def total_steps(self, own: int | None) -> int:
         return 2**31
+
+    def stops_on_nan(self, own: bool) -> bool:
+        return False  # how fast it is can be measured all the same
 
     def enter(self, task: Task) -> None:
         self._task = task
@@ -103,6 +107,9 @@ class Profiling:
         if self.edition + 1 == len(self._sizes):
             self._finish_trial()
         self.edition += 1
+
+    def give_up(self, loss: torch.Tensor) -> LossNotFinite:
+        return not_finite(float(loss), self._task.state, None, None)
 
     def report(self, metrics: dict[str, float]) -> bool:
         return False

@@ -29,11 +29,14 @@ class Run:
     A batch that was drawn when a worker was lost comes again. To end early, leave both loops.
     """
 
-    def __init__(self, host: Host, task: Task, feed: Feed, clip_grad_norm: float | None) -> None:
+    def __init__(
+        self, host: Host, task: Task, feed: Feed, clip_grad_norm: float | None, stops_on_nan: bool
+    ) -> None:
         self._host = host
         self._task = task
         self._feed = feed
         self._clip_grad_norm = clip_grad_norm
+        self._stops_on_nan = stops_on_nan
         self._out: tuple[Share, Pass] | None = None  # the pass that is out, until `step`
         self._has_stepped = False
         self._is_target_met = False  # as this worker sees it
@@ -54,6 +57,11 @@ class Run:
     def is_leader(self) -> bool:
         """Rank 0: the one that prints, and writes the final model."""
         return self.rank == 0
+
+    @property
+    def global_batch(self) -> int:
+        """Samples of one optimizer step, on all workers together."""
+        return self._task.course.global_batch
 
     @property
     def device(self) -> torch.device:
@@ -121,6 +129,7 @@ class Run:
 
         Raises:
             LoopError: it was not called once after the backward pass of each batch, or not with a loss.
+            LossNotFinite: the loss is no number, and the script or the job says to stop then.
         """
         if self._out is None:
             raise LoopError("run.step(loss) without a batch; call it once for each batch of run.batches()")
@@ -134,6 +143,8 @@ class Run:
             return own_loss
         if tally.is_stop:  # the model that met the target stays as it is: this step's update is dropped
             self._is_stopped = True
+        elif self._stops_on_nan and not math.isfinite(tally.loss):
+            raise self._host.give_up(tally.loss)  # on all workers: they have the same loss
         else:
             self._update(tally)
         return tally.loss
@@ -146,7 +157,6 @@ class Run:
         if self._is_stopped:
             return
         values = {name: float(value) for name, value in metrics.items()}
-        values = {name: value for name, value in values.items() if math.isfinite(value)}
         self._is_target_met = self._host.report(values) or self._is_target_met
 
     def _passes(self) -> Iterator[Any]:

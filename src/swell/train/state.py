@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
@@ -9,9 +10,7 @@ import torch
 from torch import nn
 
 from swell.train import codec
-
-#: Weight of the newest step in the running mean of the loss.
-LOSS_GAIN_SHARE = 0.1
+from swell.train.loss import LossLog
 
 
 @runtime_checkable
@@ -49,7 +48,8 @@ class TrainState:
         self.scheduler = scheduler
         self.objects = dict(objects)
         self.steps = 0  #: finished optimizer steps since the job began
-        self.loss: torch.Tensor | None = None  #: running mean of the global loss, () on the model's device
+        is_on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
+        self.losses = LossLog(is_lazy=not is_on_cpu)  #: of all workers' samples
 
     def finish_step(self, loss: torch.Tensor) -> None:
         """Apply the gradients that are there and count the step."""
@@ -57,16 +57,18 @@ class TrainState:
         if self.scheduler is not None:
             self.scheduler.step()  # type: ignore[attr-defined]  # every scheduler of torch has it
         self.steps += 1
-        self.loss = loss if self.loss is None else self.loss + LOSS_GAIN_SHARE * (loss - self.loss)
+        self.losses.add(self.steps, loss)
 
-    def loss_value(self) -> float | None:
-        return None if self.loss is None else float(self.loss)
+    def is_finite(self) -> bool:
+        """Whether it is worth going on from: a parameter that is no number never becomes one again."""
+        trained = [p.detach() for p in self.model.parameters() if p.requires_grad and p.numel() > 0]
+        return all(math.isfinite(norm) for norm in torch._foreach_norm(trained, math.inf))
 
     def encode(self) -> tuple[str, list[torch.Tensor]]:
         """The whole state as a skeleton and tensors (not copied). Raises `codec.EncodeError`."""
         tree: dict[str, codec.Tree] = {
             "steps": self.steps,
-            "loss": self.loss_value(),
+            "loss": self.losses.state(),
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
@@ -96,8 +98,7 @@ class TrainState:
         for name, thing in self.objects.items():
             thing.load_state_dict(tree["objects"][name])
         self.steps = tree["steps"]
-        device = next(self.model.parameters()).device
-        self.loss = None if tree["loss"] is None else torch.tensor(tree["loss"], device=device)
+        self.losses.restore(tree["loss"])
 
     def num_bytes(self) -> int:
         """Bytes that a broadcast of this state moves."""

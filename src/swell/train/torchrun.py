@@ -5,13 +5,14 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
-from swell.train.alone import save_if_due, steps_of_script
+from swell.train.alone import keep_if_asked, save_if_due, steps_of_script
 from swell.train.broadcast import share_state
 from swell.train.checkpoint import Checkpoints
 from swell.train.course import Course, Share
 from swell.train.gradients import Tally
 from swell.train.group import Group, backend_of
 from swell.train.host import Task
+from swell.train.not_finite import LossNotFinite, not_finite
 
 
 class Torchrun:
@@ -49,6 +50,9 @@ class Torchrun:
     def total_steps(self, own: int | None) -> int:
         return steps_of_script(own)
 
+    def stops_on_nan(self, own: bool) -> bool:
+        return own
+
     def enter(self, task: Task) -> None:
         self._task = task
         if not dist.is_initialized():
@@ -70,6 +74,14 @@ class Torchrun:
     def finish_step(self, tally: Tally) -> None:
         if self.rank == 0:
             save_if_due(self._checkpoints, self._task)
+
+    def give_up(self, loss: torch.Tensor) -> LossNotFinite:
+        """Torchrun ends all workers as soon as one has failed: rank 0 needs the time to write."""
+        checkpoints = self._checkpoints if self.rank == 0 else None
+        _, kept_steps = keep_if_asked(checkpoints, self._task)
+        kept_steps = self._group.tell_all(kept_steps)
+        folder = None if self._checkpoints is None else self._checkpoints.folder
+        return not_finite(float(loss), self._task.state, folder, kept_steps)
 
     def report(self, metrics: dict[str, float]) -> bool:
         return False

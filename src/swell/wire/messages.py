@@ -31,6 +31,8 @@ from typing import Literal
 
 import msgspec
 
+from swell.wire.numbers import Number
+
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     pass
@@ -74,14 +76,18 @@ class JoinFailed(Message, frozen=True, kw_only=True):
 
 
 class Progress(Message, frozen=True, kw_only=True):
-    """From rank 0, about twice a second, and at once after the first step of a generation."""
+    """From rank 0, about twice a second, and at once after the first step of a generation.
+
+    `odd_since` is the step since which the loss is no number; None while it is one.
+    """
 
     generation: int
     steps: int
     num_workers: int
     step_s: float | None = None
-    loss: float | None = None
-    metrics: dict[str, float] = {}
+    loss: Number | None = None
+    odd_since: int | None = None
+    metrics: dict[str, Number] = {}
     pause_s: float | None = None
 
 
@@ -118,8 +124,9 @@ class Finished(Message, frozen=True, kw_only=True):
     """The end condition is met after `steps` steps; the script goes on to its last lines and exits."""
 
     steps: int
-    loss: float | None = None
-    metrics: dict[str, float] = {}
+    loss: Number | None = None
+    odd_since: int | None = None
+    metrics: dict[str, Number] = {}
 
 
 class Failed(Message, frozen=True, kw_only=True):
@@ -202,6 +209,7 @@ class Welcome(Message, frozen=True, kw_only=True):
     checkpoint_interval_s: float = 30.0
     keep_checkpoints: int = 2
     heartbeat_s: float = 0.5
+    stop_on_nan: bool = False  #: end before the update of a step whose loss is no number
     local_batches: tuple[int, ...] = ()  #: mode `profile`: measure these
 
 

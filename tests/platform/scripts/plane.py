@@ -1,7 +1,8 @@
 """Learns in float64 which side of a plane a point is on. Keeps a diary, a line a step, in the current folder.
 
 Argument: epochs outside of Swell, default 1. Files in the current folder change its ways (arguments would ask
-for a trial run of their own): `dies`: raise after 5 steps; `leaves`: end the loop after 5 steps.
+for a trial run of their own): `dies`: raise after 5 steps; `leaves`: end the loop after 5 steps; `diverges`:
+the loss is NaN from step 6 on.
 """
 
 import json
@@ -25,12 +26,14 @@ loader = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True)
 run = train.elastic(model, optimizer, loader, epochs=int(sys.argv[1]) if sys.argv[1:] else 1)
 print("in the loop", flush=True)
 Path("token").write_text(os.environ.get("SWELL_TOKEN", ""))
-dies, leaves = Path("dies").exists(), Path("leaves").exists()
+dies, leaves, diverges = (Path(way).exists() for way in ("dies", "leaves", "diverges"))
 with open("diary", "a") as diary:
     for _ in run.epochs():
         for a, b in run.batches():
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(a), b)
+            if diverges and run.steps >= 5:
+                loss = loss * float("nan")
             loss.backward()
             before = run.steps
             run.step(loss)

@@ -18,6 +18,7 @@ from functools import singledispatchmethod
 
 import msgspec
 
+from swell.executors.local.divergence import Divergence
 from swell.executors.local.effects import Effect, Facts, GangCommand, Kill, Report, Send, Spawn
 from swell.executors.local.ending import Ending, early_end, left_behind, waiting
 from swell.executors.local.member import Member, Roster, Slot, State, best_source, by_rank, cut_slots, flatten
@@ -40,6 +41,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.wire import messages
+from swell.wire.numbers import value_of
 
 
 @dataclass(slots=True)
@@ -73,6 +75,7 @@ class Gang:
         self._effects: list[Effect] = []
         self._now_s = 0.0
         self._pacer = Pacer()
+        self._divergence = Divergence(stage.spec.stop_on_nan)
 
         self._asked: tuple[type[GangCommand], int] | None = None
         self._answer: AnyEvent | None = None
@@ -498,6 +501,10 @@ class Gang:
             self.steps = message.steps
 
     def _note_progress(self, said: messages.Progress) -> None:
+        loss = None if said.loss is None else value_of(said.loss)
+        metrics = {name: value_of(value) for name, value in said.metrics.items()}
+        for message in self._divergence.note(said.steps, loss, said.odd_since, metrics):
+            self._report(JobWarned(job_id=self.job_id, at_s=self._now_s, message=message))
         report = StepsReported(
             job_id=self.job_id,
             at_s=self._now_s,
@@ -505,8 +512,8 @@ class Gang:
             steps=said.steps,
             num_workers=said.num_workers,
             step_s=said.step_s,
-            loss=said.loss,
-            metrics=said.metrics,
+            loss=loss,
+            metrics=metrics,
             pause_s=said.pause_s,
         )
         self._effects += map(Report, self._pacer.add(report, self._now_s))
@@ -538,6 +545,7 @@ class Gang:
                     steps=final.steps,
                     num_workers=num_workers,
                     loss=final.loss,
+                    odd_since=final.odd_since,
                     metrics=final.metrics,
                 )
             )

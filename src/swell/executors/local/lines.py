@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from swell.model.coding import encode
+
 #: Longer lines are nobody's honest message.
 MAX_LINE_BYTES = 4 * 2**20
 
@@ -30,7 +32,7 @@ class LineLink(asyncio.Protocol):
     def send(self, message: msgspec.Struct) -> None:
         """Lost if the connection is: its end is reported, and what must not get lost is said again."""
         if self._transport is not None and self.is_open:
-            self._transport.write(msgspec.json.encode(message) + b"\n")
+            self._transport.write(encode(message) + b"\n")
 
     def close(self) -> None:
         if self._transport is not None:

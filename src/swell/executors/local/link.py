@@ -38,6 +38,7 @@ from swell.executors.local.protocol import (
     ShutDown,
     Told,
 )
+from swell.model.coding import decoder
 from swell.model.command import AnyCommand, WakeAt
 from swell.model.event import AnyEvent
 
@@ -49,7 +50,7 @@ RETRY_S = 0.05
 FIND_S = 20.0
 LOOPBACK = "127.0.0.1"
 
-_decode = msgspec.json.Decoder(FromAgent).decode
+_decode: Callable[[bytes], FromAgent] = decoder(FromAgent).decode
 
 
 class LocalExecutor:

@@ -42,6 +42,7 @@ class Stage:
             global_batch=self.spec.global_batch,
             total_steps=self.total_steps,
             seed=self.spec.seed,
+            stop_on_nan=self.spec.stop_on_nan,
             checkpoint_dir=self.checkpoint_dir,
             target=None if target is None else Target(**msgspec.structs.asdict(target)),
             pace_per_s=sum(paces) if paces else None,

@@ -1,0 +1,244 @@
+"""A loss that is no number is told as it is, spoils no checkpoint, and ends the run where asked to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from fake_agent import FakeAgent
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn, optim
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+from swell.train import checkpoint
+from swell.train.checkpoint import Checkpoints, steps_in
+from swell.train.loss import MAX_UNREAD, LossLog
+from swell.train.state import TrainState
+from swell.wire import messages
+from swell.wire.numbers import spelled, value_of
+
+DIVERGES = Path(__file__).parent / "scripts" / "diverges.py"
+
+
+# ---------------------------------------------------------------- what is known of the loss
+@given(st.floats())
+def test_every_float_comes_back_from_its_spelling(value: float) -> None:
+    back = value_of(spelled(value))
+    assert back == value or (math.isnan(back) and math.isnan(value))
+
+
+@given(st.lists(st.floats(width=32), max_size=40), st.lists(st.integers(0, 40), max_size=5))
+def test_reading_late_tells_the_same(losses: list[float], asked_at: list[int]) -> None:
+    now, late = LossLog(is_lazy=False), LossLog(is_lazy=True)
+    for step, loss in enumerate(losses, start=1):
+        tensor = torch.tensor(loss)
+        now.add(step, tensor)
+        late.add(step, tensor)
+        tensor.fill_(0.0)  # the memory of a loss is used again
+        if step in asked_at:
+            assert (now.state() == late.state()) or _is_odd(losses[:step])
+    assert now.odd_since == late.odd_since
+    if losses and not math.isfinite(losses[-1]):
+        odd_since = (
+            len(losses)
+            - next((i for i, loss in enumerate(reversed(losses)) if math.isfinite(loss)), len(losses))
+            + 1
+        )
+        assert now.odd_since == odd_since and str(now.value) == str(losses[-1]) == str(late.value)
+    else:
+        assert now.odd_since is None and now.value == late.value
+        finite = [loss for loss in losses if math.isfinite(loss)]
+        assert now.value is None if not finite else min(finite) <= now.value <= max(finite)  # type: ignore[operator]
+
+
+def _is_odd(losses: list[float]) -> bool:
+    """NaN is not equal to itself."""
+    return math.isnan(losses[-1])
+
+
+def test_losses_nobody_asks_for_are_read_now_and_then() -> None:
+    log = LossLog(is_lazy=True)
+    for step in range(1, 3 * MAX_UNREAD):
+        log.add(step, torch.tensor(float(step)))
+        assert len(log._unread) < MAX_UNREAD
+
+
+@pytest.mark.parametrize("odd", [None, math.inf, -math.inf, math.nan])
+def test_what_is_known_travels_and_an_older_state_has_a_mean_only(odd: float | None) -> None:
+    log, other = LossLog(is_lazy=False), LossLog(is_lazy=False)
+    log.add(1, torch.tensor(2.0))
+    if odd is not None:
+        log.add(2, torch.tensor(odd))
+    other.restore(log.state())
+    assert str(other.value) == str(log.value) and other.odd_since == log.odd_since
+    other.restore(0.25)
+    assert (other.value, other.odd_since) == (0.25, None)
+    other.restore(None)
+    assert other.value is None
+
+
+# ---------------------------------------------------------------- checkpoints
+def make_state(value: float, steps: int) -> TrainState:
+    model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    nn.init.constant_(model[0].weight, value)  # type: ignore[arg-type]
+    state = TrainState(model, optim.SGD(model.parameters(), 0.1), None, {})
+    state.steps = steps
+    return state
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_state_without_numbers_never_pushes_the_last_good_one_out(tmp_path: Path, value: float) -> None:
+    checkpoints = Checkpoints(tmp_path, 2, 30.0)
+    good = [checkpoints.save(make_state(1.0, steps)) for steps in (10, 20)]
+    for steps in (30, 40, 50):
+        assert checkpoints.save(make_state(value, steps)) == good[-1]
+    assert set(tmp_path.iterdir()) == set(good)
+    state = make_state(0.0, steps=0)
+    assert checkpoints.load_newest(state) and state.steps == steps_in(good[-1]) == 20
+
+
+def test_if_there_is_no_other_it_is_written(tmp_path: Path) -> None:
+    path = Checkpoints(tmp_path, 2, 30.0).save(make_state(math.nan, steps=3))
+    assert steps_in(path) == 3 and path.exists()
+
+
+def test_what_is_not_trained_may_hold_infinities(tmp_path: Path) -> None:
+    state = make_state(1.0, steps=5)
+    state.model.register_buffer("mask", torch.full((2, 2), -math.inf))
+    state.model.register_parameter("fixed", nn.Parameter(torch.tensor([math.inf]), requires_grad=False))
+    state.model.register_parameter("empty", nn.Parameter(torch.zeros(0)))
+    assert state.is_finite()
+    assert not make_state(math.nan, steps=5).is_finite()
+
+
+# ---------------------------------------------------------------- a script by itself
+def train_alone(odd_from: int, spoils: bool = True, **options: object) -> train.Run:
+    torch.manual_seed(0)
+    model = nn.Linear(1, 1)
+    optimizer = optim.SGD(model.parameters(), 0.01)
+    loader = DataLoader(TensorDataset(torch.ones(60, 1)), batch_size=6)
+    run = train.elastic(model, optimizer, loader, epochs=2, **options)  # type: ignore[arg-type]
+    for _ in run.epochs():
+        for (x,) in run.batches():
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            if run.steps + 1 >= odd_from:
+                odd = loss * math.nan
+                loss = odd if spoils else loss + (odd - loss).detach()
+            loss.backward()
+            run.step(loss)
+    return run
+
+
+def test_a_run_that_was_not_told_to_stop_goes_on() -> None:
+    run = train_alone(odd_from=6)
+    assert run.steps == 20
+    assert run._task.state.losses.odd_since == 6
+
+
+def test_a_run_that_was_told_to_stops_before_the_update_with_its_state_saved(
+    tmp_path: Path,
+) -> None:
+    told = rf"is nan in step 6, whose update was not applied; the state after step 5 is saved in {tmp_path}\."
+    with pytest.raises(train.LossNotFinite, match=told):
+        train_alone(6, stop_on_nan=True, checkpoint_dir=tmp_path)
+    state = TrainState(nn.Linear(1, 1), optim.SGD(nn.Linear(1, 1).parameters(), 0.01), None, {})
+    assert Checkpoints(tmp_path, 2, 30.0).load_newest(state)
+    assert state.steps == 5 and state.is_finite()
+    run = train_alone(99, checkpoint_dir=tmp_path)
+    assert run.steps == 20, "from there it goes on"
+
+
+def test_without_a_folder_it_says_that_nothing_is_saved() -> None:
+    with pytest.raises(
+        train.LossNotFinite, match=r"no state is saved, for elastic\(\) was given no checkpoint_dir"
+    ):
+        train_alone(6, stop_on_nan=True)
+
+
+def test_parameters_that_were_spoiled_by_the_step_before_are_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gradient may be NaN where the loss is not: then the next loss tells, one update too late."""
+    monkeypatch.setattr(checkpoint, "REST_PER_SAVE", 0.0)
+
+    class Spoiling(optim.SGD):
+        num_steps = 0
+
+        def step(self, closure: None = None) -> None:  # type: ignore[override]
+            super().step()
+            Spoiling.num_steps += 1
+            if Spoiling.num_steps == 7:
+                for group in self.param_groups:
+                    for parameter in group["params"]:
+                        parameter.data.fill_(math.nan)
+
+    monkeypatch.setattr(optim, "SGD", Spoiling)
+    with pytest.raises(train.LossNotFinite, match="the last good state is that of step 6 in"):
+        train_alone(99, stop_on_nan=True, checkpoint_dir=tmp_path, checkpoint_interval_s=0.0)
+
+
+# ---------------------------------------------------------------- workers of an agent
+def test_workers_tell_since_when_and_train_on(start_agent: Callable[..., FakeAgent]) -> None:
+    agent = start_agent(total_steps=40, global_batch=6)
+    agent.start_ready([0, 1], DIVERGES, "6", "nan", "spoil")
+    agent.join([0, 1], source=None)
+    finished = agent.wait(0, messages.Finished)
+    assert (finished.loss, finished.odd_since, finished.steps) == ("nan", 6, 40)
+    assert finished.metrics == {"accuracy": "nan"}
+    assert [agent.exit_status(worker) for worker in (0, 1)] == [0, 0]
+
+
+def test_a_loss_that_is_a_number_again_is_told_as_one(start_agent: Callable[..., FakeAgent]) -> None:
+    agent = start_agent(
+        total_steps=40, global_batch=6, target=messages.Target(name="accuracy", value=0.5, at_least=True)
+    )
+    agent.start_ready([0], DIVERGES, "6:9", "inf")
+    agent.join([0], source=None)
+    finished = agent.wait(0, messages.Finished)
+    assert isinstance(finished.loss, float) and finished.odd_since is None
+    assert finished.metrics == {"accuracy": "inf"}
+    assert finished.steps == 40, "an accuracy of infinity meets no target"
+
+
+@pytest.mark.parametrize(("workers", "way"), [([0], ""), ([0, 1, 2], ""), ([0, 1], "deterministic")])
+def test_all_workers_stop_in_the_same_step_once_the_state_is_safe(
+    start_agent: Callable[..., FakeAgent], workers: list[int], way: str
+) -> None:
+    agent = start_agent(total_steps=40, global_batch=6, stop_on_nan=True)
+    agent.start_ready(workers, DIVERGES, "6", "0.5", "spoil", way)
+    agent.join(workers, source=None)
+    for worker in workers:
+        told = agent.wait(worker, messages.Failed).message.splitlines()[-1]
+        assert told.startswith(
+            "swell.train.not_finite.LossNotFinite: the loss is nan in step 6, whose update was"
+        )
+        assert f"the state after step 5 is saved in {agent.checkpoint_dir}. Lower the learning rate" in told
+        assert agent.exit_status(worker) == 1
+    kinds = [type(said) for _, said in agent.said]
+    assert kinds.index(messages.Saved) < kinds.index(messages.Failed)
+    last = [said for _, said in agent.all_said(messages.Progress)][-1]
+    assert (last.steps, last.loss, last.odd_since) == (5, "nan", 6)
+    assert [steps_in(path) for path in agent.checkpoint_dir.iterdir()] == [5]
+
+
+def test_a_gang_without_numbers_is_suspended_with_its_last_good_state(
+    start_agent: Callable[..., FakeAgent],
+) -> None:
+    agent = start_agent(total_steps=10**6, global_batch=6, checkpoint_interval_s=0.0)
+    agent.start_ready([0, 1], DIVERGES, "2000", "0.5", "spoil")
+    agent.join([0, 1], source=None)
+    agent.wait(0, messages.Progress, lambda said: said.loss == "nan")
+    good = max(steps_in(path) for path in agent.checkpoint_dir.iterdir())
+    assert 0 < good < 2000
+    agent.suspend()
+    for worker in (0, 1):
+        agent.wait(worker, messages.Left)
+    saved = [said for _, said in agent.all_said(messages.Saved)]
+    assert saved[-1].steps == good == max(said.steps for said in saved)
+    assert max(steps_in(path) for path in agent.checkpoint_dir.iterdir()) == good
