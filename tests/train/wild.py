@@ -10,6 +10,7 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +36,13 @@ class Story:
         """Ids of each whole epoch, sorted."""
         starts = range(0, self.steps - STEPS_PER_EPOCH + 1, STEPS_PER_EPOCH)
         return [
-            sorted(sum((self.ids[step] for step in range(start, start + STEPS_PER_EPOCH)), []))
+            sorted(chain(*(self.ids[step] for step in range(start, start + STEPS_PER_EPOCH))))
             for start in starts
         ]
 
 
 def read_story(folder: Path) -> Story:
-    """The generation that finished a step last is the one whose work is in the model: earlier ones were lost."""
+    """Of the generations that finished a step the last one's work is in the model: the others' was lost."""
     lines: list[dict[str, Any]] = []
     for diary in folder.glob("diary-*"):
         lines += map(json.loads, diary.read_text().splitlines())
@@ -138,7 +139,7 @@ class Ride:
 def ride(
     agent: FakeAgent, folder: Path, epochs: int, words: Sequence[str], sizes: Sequence[int], seed: int
 ) -> tuple[Story, list[int]]:
-    """Through seven random sizes, of `sizes`, and two deaths. Returns the story and the sizes that there were."""
+    """Through random sizes and two deaths; returns the story and the sizes that there were."""
     rng = random.Random(seed)
     folder.mkdir()
     gang = Ride(agent, folder, (str(folder), str(epochs), *words))

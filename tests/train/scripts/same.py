@@ -1,7 +1,7 @@
 """Learns pictures with all that draws random numbers, and writes down what it computed and what it got.
 
-Arguments: a folder, the number of epochs, further words: `deterministic`; `norm` (batch norm); `noise` (dropout,
-and random numbers in the loop); `load` (load in two processes).
+Arguments: a folder, the number of epochs, further words: `deterministic`; `norm` (batch norm); `noise`
+(dropout, and random numbers in the loop); `load` (load in two processes).
 """
 
 import hashlib

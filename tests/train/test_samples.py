@@ -1,0 +1,154 @@
+"""What a dataset draws for a sample depends on the sample, not on who loads it with what."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, TensorDataset, get_worker_info
+
+from swell.train.course import Course
+from swell.train.feed import Feed
+
+CPU = torch.device("cpu")
+NUM_SAMPLES, BATCH = 40, 10
+
+DRAWS: dict[str, Callable[[int], float]] = {
+    "nothing": lambda index: 0.0,
+    "torch": lambda index: torch.rand(()).item(),
+    "random": lambda index: random.gauss(0, 1),
+    "numpy": lambda index: np.random.randn(),
+    "all": lambda index: torch.randn(()).item() + random.random() + float(np.random.rand()),
+    "seldom": lambda index: random.random() if index == 33 else 0.0,
+    "late": lambda index: torch.rand(()).item() + (np.random.rand() if index > 30 else 0.0),
+}
+
+
+class Drawing(Dataset[Any]):
+    def __init__(self, draws: str) -> None:
+        self.draws = draws
+        self.num_asked = 0
+
+    def __len__(self) -> int:
+        return NUM_SAMPLES
+
+    def __getitem__(self, index: int) -> tuple[int, float]:
+        self.num_asked += 1
+        return index, DRAWS[self.draws](index)
+
+
+def course(num_shards: int | None = None) -> Course:
+    return Course(NUM_SAMPLES, BATCH, True, False, 0, num_shards)
+
+
+def rows(samples: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """A collate_fn that leaves samples as they are."""
+    return samples
+
+
+def feeds(loader: DataLoader[Any], size: int, bound: int | None = None) -> Iterator[tuple[int, Any]]:
+    """(step, batch) of all passes of two epochs, worker after worker."""
+    laid = course()
+    for rank in range(size):
+        feed = Feed(loader, CPU, 5)
+        for step in range(2 * laid.steps_per_epoch):
+            for batch in feed.draw(step, lambda step, rank=rank: laid.share(step, rank, size, bound), 8, 0):
+                yield step, batch
+
+
+def drawn_by(draws: str, size: int, bound: int | None = None, **options: Any) -> dict[Any, float]:
+    """What was drawn, by epoch and sample."""
+    loader = DataLoader(Drawing(draws), batch_size=BATCH, collate_fn=rows, **options)
+    return {(step // 4, index): value for step, batch in feeds(loader, size, bound) for index, value in batch}
+
+
+@pytest.mark.parametrize("draws", DRAWS)
+def test_the_same_is_drawn_for_a_sample_at_any_size(draws: str) -> None:
+    alone = drawn_by(draws, 1)
+    assert len(alone) == 2 * NUM_SAMPLES
+    assert drawn_by(draws, 3) == alone
+    assert drawn_by(draws, 2, bound=2) == alone
+    if draws in ("torch", "random", "numpy", "all"):
+        assert len(set(alone.values())) == 2 * NUM_SAMPLES
+
+
+def test_the_same_is_drawn_in_a_loaders_processes() -> None:
+    assert drawn_by("late", 2, num_workers=2) == drawn_by("late", 1)
+
+
+@pytest.mark.parametrize(
+    ("draws", "num_asked"), [("nothing", 41), ("torch", 42), ("seldom", 51), ("late", 52)]
+)
+def test_a_sample_is_seldom_loaded_twice(draws: str, num_asked: int) -> None:
+    dataset = Drawing(draws)
+    feed = Feed(DataLoader(dataset, batch_size=BATCH, collate_fn=rows), CPU, 5)
+    laid = course()
+    for step in range(laid.steps_per_epoch):
+        list(feed.draw(step, lambda step: laid.share(step, 0, 1), 4, 0))
+    # one sample to probe; once more if that drew; and once more the pass that drew from another
+    assert dataset.num_asked <= num_asked
+
+
+def test_samples_are_fetched_together_where_the_dataset_can() -> None:
+    class Batched(Drawing):
+        asked: list[int] = []
+
+        def __getitems__(self, indices: list[int]) -> list[tuple[int, float]]:
+            self.asked.append(len(indices))
+            return [self[index] for index in indices]
+
+    alone = drawn_by("torch", 1)
+    laid = course()
+    for draws, sizes in (("nothing", [1, 10, 10, 10, 10]), ("torch", [1] + [1] * 40)):
+        Batched.asked = []
+        feed = Feed(DataLoader(Batched(draws), batch_size=BATCH, collate_fn=rows), CPU, 5)
+        seen = [
+            row
+            for step in range(4)
+            for batch in feed.draw(step, lambda step: laid.share(step, 0, 1), 4, 0)
+            for row in batch
+        ]
+        assert Batched.asked == sizes
+        assert all(value == (alone[0, index] if draws == "torch" else 0.0) for index, value in seen)
+
+
+def noisy(samples: list[Any]) -> float:
+    return random.random() + torch.rand(()).item() + float(np.random.rand())
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_collate_fn_draws_by_step_and_place(num_workers: int) -> None:
+    loader = DataLoader(Drawing("torch"), batch_size=BATCH, collate_fn=noisy, num_workers=num_workers)
+    first = [number for _, number in feeds(loader, 1)]
+    random.seed(3)
+    torch.manual_seed(3)
+    plain = DataLoader(TensorDataset(torch.zeros(NUM_SAMPLES)), batch_size=BATCH, collate_fn=noisy)
+    assert [number for _, number in feeds(plain, 1)] == first
+    assert len(set(first)) == len(first)
+
+
+class Told(Dataset[int]):
+    def __len__(self) -> int:
+        return NUM_SAMPLES
+
+    def __getitem__(self, index: int) -> int:
+        info = get_worker_info()
+        assert info is not None
+        return int(info.dataset is self and self.was_told)
+
+    was_told = False
+
+
+def tell(number: int) -> None:
+    info = get_worker_info()
+    assert info is not None
+    info.dataset.was_told = True  # type: ignore[attr-defined]
+
+
+def test_a_loaders_process_knows_the_scripts_own_dataset() -> None:
+    loader = DataLoader(Told(), batch_size=BATCH, num_workers=1, worker_init_fn=tell)
+    assert all(bool(batch.all()) for _, batch in feeds(loader, 1))
