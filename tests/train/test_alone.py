@@ -147,7 +147,49 @@ def test_a_loop_without_a_step_is_refused() -> None:
         list(run.batches())
     with pytest.raises(train.LoopError, match=r"for batch in run\.batches"):
         list(run.epochs())
+
+
+def test_a_step_that_is_no_step_is_refused() -> None:
+    model, optimizer, loader = make_loop()
     run = train.elastic(model, optimizer, loader, epochs=1)
-    next(run.batches())
+    batches = run.batches()
+    next(batches)
     with pytest.raises(train.LoopError, match="shape \\(2,\\)"):
         run.step(torch.zeros(2))
+    with pytest.raises(train.LoopError, match="given a float"):
+        run.step(0.5)  # type: ignore[arg-type]
+    with pytest.raises(train.LoopError, match=r"call loss\.backward\(\) before it"):
+        run.step(torch.tensor(0.5))
+    with pytest.raises(train.LoopError, match="without a batch"):
+        run.step(torch.tensor(0.5))
+    assert run.steps == 0
+
+
+def test_an_update_by_the_script_itself_is_refused_inside_the_loop() -> None:
+    model, optimizer, loader = make_loop()
+    run = train.elastic(model, optimizer, loader, epochs=1)
+    optimizer.step()
+    seen = train_on(run, model, optimizer)
+    next(seen)
+    with pytest.raises(train.LoopError, match="take the call out"):
+        optimizer.step()
+    next(seen)
+    seen.close()
+    optimizer.step()
+    assert run.steps == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"shards": 2}, "shards=2 without deterministic=True"),
+        ({"shards": 5, "deterministic": True}, "shards=1 to shards=4"),
+        ({"shards": 0, "deterministic": True}, "shards=0; it must be 1 or more"),
+        ({"max_local_batch": 0}, "max_local_batch=0; it must be 1 or more"),
+        ({"shards": 2, "deterministic": True, "max_local_batch": 1}, "shards=4 or more"),
+    ],
+)
+def test_passes_that_cannot_be_are_refused(options: dict[str, Any], named: str) -> None:
+    model, optimizer, loader = make_loop()
+    with pytest.raises(ValueError, match=named):
+        train.elastic(model, optimizer, loader, epochs=1, **options)

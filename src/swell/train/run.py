@@ -39,9 +39,12 @@ class Run:
         self._stops_on_nan = stops_on_nan
         self._out: tuple[Share, Pass] | None = None  # the pass that is out, until `step`
         self._has_stepped = False
+        self._is_within = False  # the loop over batches
+        self._is_updating = False
         self._is_target_met = False  # as this worker sees it
         self._is_stopped = False  # as all agreed
         self._is_finished = False
+        task.state.optimizer.register_step_pre_hook(self._check_stepper)
         host.enter(task)
         self._seed(Purpose.BETWEEN, self.steps)
 
@@ -163,6 +166,7 @@ class Run:
         """The batches of a step that are this worker's."""
         share, gradients = self._host.share(self.steps), self._task.gradients
         gradients.begin(share)
+        self._is_within = True
         try:
             batches = self._feed.draw(self.steps, self._host.share, self.total_steps, self._host.edition)
             for number, batch in enumerate(batches):
@@ -173,16 +177,26 @@ class Run:
                 if self._out is not None:
                     raise LoopError("a batch went by without run.step(loss); call it once for each batch")
         finally:
+            self._out, self._is_within = None, False  # also where the script leaves its loop
             if not self._has_stepped:
                 gradients.abandon()
 
     def _update(self, tally: Tally) -> None:
         if self._clip_grad_norm is not None:
             torch.nn.utils.clip_grad_norm_(self._task.state.model.parameters(), self._clip_grad_norm)
+        self._is_updating = True
         self._task.state.finish_step(tally.loss)
-        self._has_stepped = True
+        self._is_updating, self._has_stepped = False, True
         self._seed(Purpose.BETWEEN, self.steps)
         self._host.finish_step(tally)
+
+    def _check_stepper(self, *_: object) -> None:
+        """Before any update by the optimizer."""
+        if self._is_within and not self._is_updating:
+            raise LoopError(
+                "the script calls optimizer.step() in its loop over run.batches(); run.step(loss) does that, "
+                "with the average of all workers: take the call out"
+            )
 
     def _seed(self, purpose: Purpose, *place: int) -> None:
         seed_streams(self._host.device, self._host.seed, purpose, *place)
