@@ -14,7 +14,7 @@ from swell.core.planner import Planner
 from swell.core.ports import Belief, Placer, Policy
 from swell.model.cluster import Cluster, Node
 from swell.model.job import EndCondition, JobClass, JobSpec, Profile
-from swell.model.plan import Allocation, Placement, Reason, Refusal
+from swell.model.plan import Allocation, Placement, Reason, Refusal, Told
 from swell.model.snapshot import STRICT, FloatArray, IntArray, Snapshot
 
 #: What one worker does, and how it scales: the belief of `PowerBelief`.
@@ -118,14 +118,13 @@ def allocation_of(
 ) -> Allocation:
     """An allocation of these sizes with plain reasons and estimates."""
     rate = np.maximum(snapshot.rate_per_s.max(axis=1, initial=1e-9), 1e-9)
-    reasons = tuple(Reason("given" if size else "waiting", f"is given {size}") for size in workers)
+    reasons = [Reason("given" if size else "waiting", f"is given {size}") for size in workers]
     return Allocation(
         workers=workers,
         floor=np.zeros_like(workers) if floor is None else floor,
-        finish_s=snapshot.now_s + snapshot.remaining_steps / rate,
-        reasons=reasons,
         refusals=refusals or {},
         wake_s=wake_s,
+        account=Told(snapshot.now_s + snapshot.remaining_steps / rate, reasons),
     )
 
 

@@ -25,7 +25,7 @@ from swell.model.event import (
     StepsReported,
 )
 from swell.model.job import EndCondition, JobSpec, Profile
-from swell.model.plan import Allocation, Placement, Reason
+from swell.model.plan import Allocation, Placement, Reason, Told
 from swell.model.snapshot import FloatArray, IntArray, Snapshot
 from swell.store.journal import SqlJournal
 
@@ -64,10 +64,12 @@ class OneDeviceEach:
         return Allocation(
             workers=workers,
             floor=np.zeros_like(workers),
-            finish_s=np.full(snapshot.num_jobs, snapshot.now_s + 1.0),
-            reasons=tuple(Reason("one", "has one device") for _ in workers),
             refusals={},
             wake_s=math.inf,
+            account=Told(
+                finish_s=np.full(snapshot.num_jobs, snapshot.now_s + 1.0),
+                reasons=[Reason("one", "has one device") for _ in workers],
+            ),
         )
 
 

@@ -23,9 +23,9 @@ from tests.policies.snapshots import (
 )
 
 from swell.model.snapshot import STRICT, Snapshot
+from swell.policies.admission import admit
 from swell.policies.elasticflow import ElasticFlow
 from swell.policies.levels import useful_levels
-from swell.policies.promises import Reserve, admit
 
 FIGURE_3 = {1: 1.0, 2: 1.5}
 FIGURE_4 = {1: 1.0, 2: 1.5, 4: 2.0}
@@ -58,9 +58,9 @@ def test_figure_4_minimum_satisfactory_share_depends_on_what_others_leave() -> N
     view = snapshot([*others, strict("C", FIGURE_4, 3, 2)], 4)
     kept, refusals = admit(view, useful_levels(view))
     assert not refusals
-    plan = kept.fills[2]
-    assert plan is not None and plan.top == 3
-    assert plan.starts_s.tolist() == [0, 1, 2] and plan.levels.tolist() == [1, 3]
+    plans = kept.plans
+    assert (plans.top[2], plans.now[2]) == (3, 1)
+    assert (plans.change_s[2], plans.end_s[2]) == (1, 2)
     assert refused(snapshot([*others, strict("C", FIGURE_4, 3.1, 2)], 4)) == {"C"}
 
 
@@ -83,7 +83,7 @@ def test_theorem_1_linear_jobs_that_break_condition_1_are_not_all_promised(
         holds &= work <= num_devices * deadline
     view = snapshot(jobs, num_devices)
     kept, _ = admit(view, useful_levels(view))
-    assert holds or Reserve.LATE in kept.reserve.values()
+    assert holds or kept.is_any_late
 
 
 def test_powers_of_two_cost_linear_jobs_a_little_of_theorem_1() -> None:

@@ -44,11 +44,12 @@ class Planner:
         steadied = steady(snapshot, allocation, is_pinned)
         pinned = frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_pinned))
         placement = self._place(snapshot, allocation, steadied.workers, cluster, held, pinned)
+        finish_s = allocation.finish_s
         net_s = gain_s(snapshot, steadied.workers) - snapshot.resize_cost_s
         jobs = {
             job_id: JobPlan(
                 devices=placement.devices.get(job_id, ()),
-                finish_s=float(allocation.finish_s[row]),
+                finish_s=float(finish_s[row]),
                 reason=_reason(snapshot, allocation, row, steadied, placement),
                 refusal=allocation.refusals.get(row),
                 expected_gain_s=float(net_s[row]),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from swell.model.snapshot import FloatArray, IntArray
 
@@ -24,16 +25,57 @@ class Refusal:
     text: str
 
 
+class Account(Protocol):
+    """What a policy says about its answer. Most of it nobody reads: it is worked out for whoever asks.
+
+    It depends on the snapshot alone, so it is the same whenever that is.
+    """
+
+    @property
+    def codes(self) -> Sequence[str]:
+        """(J,) of the reasons; these are read at once."""
+
+    @property
+    def finish_s(self) -> FloatArray:
+        """(J,) estimated, with what the policy means to give; always finite."""
+
+    def reason(self, row: int) -> Reason: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An account that was written at once."""
+
+    finish_s: FloatArray
+    reasons: Sequence[Reason]
+
+    @property
+    def codes(self) -> Sequence[str]:
+        return [reason.code for reason in self.reasons]
+
+    def reason(self, row: int) -> Reason:
+        return self.reasons[row]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
     """A policy's answer: rows are those of the snapshot."""
 
     workers: IntArray  #: (J,) 0 or one of the snapshot's sizes
     floor: IntArray  #: (J,) the part of `workers` that a promise needs now; <= workers
-    finish_s: FloatArray  #: (J,) estimated, with what the policy means to give; always finite
-    reasons: tuple[Reason, ...]  #: (J,)
     refusals: Mapping[int, Refusal]  #: row of an undecided job -> why not; the others are promised
     wake_s: float  #: ask again then, if nothing happens before; inf: no need
+    account: Account  #: reasons and estimates
+
+    @property
+    def finish_s(self) -> FloatArray:
+        """(J,) see `Account`."""
+        return self.account.finish_s
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """(J,)"""
+        return tuple(self.account.reason(row) for row in range(len(self.workers)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from swell.model.snapshot import BoolArray, FloatArray, IntArray, Snapshot
+from swell.solvers.compiled import suited
+
+#: A rate that is not faster by this share is no faster: beliefs are not exact.
+NO_FASTER_SHARE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,20 +25,19 @@ class Levels:
 
     def workers_at(self, level: IntArray) -> IntArray:
         """(J,) workers at each job's level."""
-        return self._at(level, self.workers)
+        return self.workers[self._rows, level - 1] * (level > 0)
 
     def devices_at(self, level: IntArray) -> IntArray:
         """(J,) devices at each job's level."""
-        return self._at(level, self.devices)
+        return self.devices[self._rows, level - 1] * (level > 0)
 
     def rates_at(self, level: IntArray) -> FloatArray:
         """(J,) steps/s at each job's level; 0 at level 0."""
-        column = np.maximum(level - 1, 0)[:, None]
-        return np.where(level > 0, np.take_along_axis(self.rates, column, axis=1)[:, 0], 0.0)
+        return self.rates[self._rows, level - 1] * (level > 0)
 
-    def _at(self, level: IntArray, table: IntArray) -> IntArray:
-        column = np.maximum(level - 1, 0)[:, None]
-        return np.where(level > 0, np.take_along_axis(table, column, axis=1)[:, 0], 0)
+    @property
+    def _rows(self) -> IntArray:
+        return np.arange(len(self.num))
 
 
 def useful_levels(snapshot: Snapshot, is_allowed: BoolArray | None = None) -> Levels:
@@ -45,21 +48,58 @@ def useful_levels(snapshot: Snapshot, is_allowed: BoolArray | None = None) -> Le
     Args:
         is_allowed: (K,) sizes that the policy gives; all of the snapshot's if None.
     """
-    devices = snapshot.sizes[None, :] * snapshot.devices_per_worker[:, None]
-    fits = (devices <= snapshot.num_devices) & (snapshot.rate_per_s > 0)
-    if is_allowed is not None:
-        fits &= is_allowed[None, :]
-    rates = np.where(fits, snapshot.rate_per_s, 0.0)
-    best_below = np.zeros_like(rates)
-    best_below[:, 1:] = np.maximum.accumulate(rates, axis=1)[:, :-1]
-    is_useful = rates > best_below * (1.0 + 1e-9)
-    order = np.argsort(~is_useful, axis=1, kind="stable")  # useful sizes first, still ascending
-    workers = np.broadcast_to(snapshot.sizes, rates.shape)
-    is_within = is_useful & (workers <= snapshot.held_workers[:, None])
-    return Levels(
-        workers=np.take_along_axis(workers, order, axis=1),
-        devices=np.take_along_axis(devices, order, axis=1),
-        rates=np.take_along_axis(rates, order, axis=1),
-        num=is_useful.sum(axis=1),
-        held=is_within.sum(axis=1),
+    sizes = snapshot.sizes if is_allowed is None else np.where(is_allowed, snapshot.sizes, 0)
+    shape = snapshot.rate_per_s.shape
+    levels = Levels(
+        workers=np.zeros(shape, dtype=np.int64),
+        devices=np.zeros(shape, dtype=np.int64),
+        rates=np.zeros(shape),
+        num=np.zeros(shape[0], dtype=np.int64),
+        held=np.zeros(shape[0], dtype=np.int64),
     )
+    suited(_list_levels, shape[0])(
+        sizes,
+        snapshot.rate_per_s,
+        snapshot.devices_per_worker,
+        snapshot.held_workers,
+        snapshot.num_devices,
+        levels.workers,
+        levels.devices,
+        levels.rates,
+        levels.num,
+        levels.held,
+    )
+    return levels
+
+
+def _list_levels(
+    sizes: IntArray,
+    rate_per_s: FloatArray,
+    devices_per_worker: IntArray,
+    held_workers: IntArray,
+    num_devices: int,
+    workers: IntArray,
+    devices: IntArray,
+    rates: FloatArray,
+    num: IntArray,
+    held: IntArray,
+) -> None:
+    """Write the columns of `Levels`; a size of 0 is not allowed."""
+    for row in range(len(rate_per_s)):
+        best_below = 0.0
+        for column in range(len(sizes)):
+            size, rate = sizes[column], rate_per_s[row, column]
+            if size * devices_per_worker[row] > num_devices:
+                break
+            if size == 0 or rate <= best_below:
+                continue
+            is_useful = rate > best_below * (1.0 + NO_FASTER_SHARE)
+            best_below = rate
+            if not is_useful:
+                continue
+            workers[row, num[row]] = size
+            devices[row, num[row]] = size * devices_per_worker[row]
+            rates[row, num[row]] = rate
+            num[row] += 1
+            if size <= held_workers[row]:
+                held[row] = num[row]

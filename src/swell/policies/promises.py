@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
-from swell.model.plan import Refusal
 from swell.model.snapshot import FloatArray, IntArray, Snapshot
 from swell.policies.levels import Levels
-from swell.policies.order import by_arrival, by_deadline
-from swell.solvers.profile import Fill, FreeProfile
+from swell.solvers.filling import FreeProfile, no_plans
+from swell.solvers.profile import Plans, Takers
 
 #: No job is expected to be resized more often than this; a long one earns it back by being resized.
 MOST_RESIZES = 4
@@ -34,16 +31,30 @@ class Reserve(IntEnum):
     LATE = 3  #: does not fit
 
 
+#: What is tried for a promise, in this order: that its gang runs on and needs no time for a start; that it
+#: may have to start; that it would hold if the gang ran on; that it just fits. Else it is late.
+RESERVES = np.array([Reserve.FULL, Reserve.FULL, Reserve.RUNNING, Reserve.NONE, Reserve.LATE], dtype=np.int64)
+RUNS_ON = np.array([True, False, False, False])
+
+
 @dataclass(frozen=True, slots=True)
 class Promises:
     """Plans for a set of promised jobs."""
 
+    rows: IntArray  #: in order of deadline
+    plans: Plans  #: (J,) columns; `grade` is the reserve, -1 for all other jobs
     profile: FreeProfile  #: what they leave
-    reserve: dict[int, Reserve] = field(default_factory=dict)  #: row -> what its plan can stand
-    #: row -> its plan; None: no size fits on the devices there are
-    fills: dict[int, Fill | None] = field(default_factory=dict)
-    #: row of a gang that runs on -> it shrinks to this level at once, but no further for now
-    ease: dict[int, int] = field(default_factory=dict)
+    num_before: int  #: so many of `rows` ...
+    before: FreeProfile  #: ... leave this
+
+    @property
+    def reserve(self) -> IntArray:
+        """(J,) a `Reserve`, -1 for jobs without a promise."""
+        return self.plans.grade
+
+    @property
+    def is_any_late(self) -> bool:
+        return bool((self.reserve == Reserve.LATE).any())
 
 
 def hold_s(snapshot: Snapshot) -> float:
@@ -51,23 +62,46 @@ def hold_s(snapshot: Snapshot) -> float:
     return max(snapshot.min_hold_s, SHORTEST_STEP_S)
 
 
-def need_of(snapshot: Snapshot, row: int) -> float:
-    """Steps to plan for: what remains, and more by as much as rates have proved too high."""
-    return float(snapshot.remaining_steps[row] * (1.0 + snapshot.margin_share))
+def need_of(snapshot: Snapshot) -> FloatArray:
+    """(J,) steps to plan for: what remains, and more by as much as rates have proved too high."""
+    return snapshot.remaining_steps * (1.0 + snapshot.margin_share)
 
 
-def resize_reserve_s(snapshot: Snapshot, row: int, until_s: float) -> float:
-    """Time that resizes are expected to take from a job which has `until_s` to go.
+def resize_reserve_s(snapshot: Snapshot, until_s: FloatArray) -> FloatArray:
+    """(J,) time that resizes are expected to take from jobs which have `until_s` to go.
 
     A gang that changed keeps its size for the minimum hold, so there are at most `until_s` / hold of
     them, and no more than MOST_RESIZES are expected. This falls as the deadline comes near: a reserve
     that is not used turns into slack and never makes a promise look broken.
     """
-    resizes = min(MOST_RESIZES, max(until_s, 0.0) / hold_s(snapshot))
-    return float(resizes * snapshot.resize_cost_s[row])
+    resizes = np.minimum(MOST_RESIZES, np.maximum(until_s, 0.0) / hold_s(snapshot))
+    reserve_s: FloatArray = resizes * snapshot.resize_cost_s
+    return reserve_s
 
 
-def keep_promises(snapshot: Snapshot, levels: Levels, rows: Sequence[int]) -> Promises:
+def tries_of(snapshot: Snapshot, levels: Levels, until_s: FloatArray) -> Takers:
+    """What is tried for each job, if it were to end within `until_s` (J,); see RESERVES."""
+    running_s = until_s - resize_reserve_s(snapshot, until_s)
+    if_running_s = np.where(snapshot.held_workers > 0, running_s, -np.inf)
+    work, ends_s = np.empty((len(until_s), 4)), np.empty((len(until_s), 4))
+    work[:, :3], work[:, 3] = need_of(snapshot)[:, None], snapshot.remaining_steps
+    ends_s[:, 0], ends_s[:, 1] = if_running_s, running_s - snapshot.start_cost_s
+    ends_s[:, 2], ends_s[:, 3] = if_running_s, until_s
+    return Takers(
+        devices=levels.devices,
+        rates=levels.rates,
+        num_levels=levels.num,
+        work=work,
+        ends_s=ends_s,
+        grades=RESERVES,
+        is_at_once=RUNS_ON,
+        held=levels.held,
+        easy_s=running_s * (1.0 - EASE_SHARE) - hold_s(snapshot),
+        left=snapshot.remaining_steps,
+    )
+
+
+def keep_promises(snapshot: Snapshot, tries: Takers, rows: IntArray, num_before: int = 0) -> Promises:
     """Plan `rows`, earliest deadline first, each with the most reserve that fits.
 
     A job that does not fit any more (a belief changed, a node was lost) takes, as early as it can, as
@@ -76,171 +110,42 @@ def keep_promises(snapshot: Snapshot, levels: Levels, rows: Sequence[int]) -> Pr
 
     Args:
         rows: in order of deadline.
+        num_before: keep what the first so many leave, to begin there when another one comes.
 
     References: ElasticFlow, section 4.1, Algorithm 1, lines 3-7.
     """
-    in_turn = Promises(FreeProfile(snapshot.num_devices, len(rows)))
-    for row in rows:
-        _keep(snapshot, levels, row, in_turn)
-        if in_turn.reserve[row] is Reserve.LATE:
-            _serve(snapshot, levels, row, in_turn)
-    if Reserve.LATE not in in_turn.reserve.values():
+    in_turn = _fill(snapshot, tries, rows, num_before, is_late_served=True)
+    if not in_turn.is_any_late:
         return in_turn
-    behind = Promises(FreeProfile(snapshot.num_devices, len(rows)))
-    for row in rows:
-        _keep(snapshot, levels, row, behind)
-    for row in rows:
-        if behind.reserve[row] is Reserve.LATE:
-            _serve(snapshot, levels, row, behind)
-    is_hurt = any(in_turn.reserve[row] > behind.reserve[row] for row in rows)
+    behind = _fill(snapshot, tries, rows, num_before, is_late_served=False)
+    late = rows[behind.reserve[rows] == Reserve.LATE]
+    no_tries = tries._replace(ends_s=np.full_like(tries.ends_s, -np.inf))
+    behind.profile.fill(no_tries, behind.plans, late, hold_s(snapshot), is_late_served=True)
+    is_hurt = (in_turn.reserve[rows] > behind.reserve[rows]).any()
     return behind if is_hurt else in_turn
 
 
-def _keep(snapshot: Snapshot, levels: Levels, row: int, promises: Promises) -> None:
-    """Take what the promise needs, with the most reserve that fits."""
-    until_s = float(snapshot.deadline_s[row] - snapshot.now_s)
-    running_s = until_s - resize_reserve_s(snapshot, row, until_s)
-    need, left = need_of(snapshot, row), float(snapshot.remaining_steps[row])
-    is_running = bool(snapshot.held_workers[row] > 0)
-    if is_running and _run_on(snapshot, levels, row, running_s, promises):
-        return
-    tries = {Reserve.FULL: (need, running_s - float(snapshot.start_cost_s[row]))}
-    if is_running:
-        tries[Reserve.RUNNING] = (need, running_s)
-    tries[Reserve.NONE] = (left, until_s)
-    for reserve, (work, end_s) in tries.items():
-        fill = promises.profile.fill(work, end_s, *_curve(levels, row), hold_s(snapshot))
-        if fill is not None:
-            promises.reserve[row], promises.fills[row] = reserve, fill
-            return
-    promises.reserve[row] = Reserve.LATE
+def _fill(
+    snapshot: Snapshot, tries: Takers, rows: IntArray, num_before: int, is_late_served: bool
+) -> Promises:
+    plans, profile = no_plans(snapshot.num_jobs), all_free(snapshot)
+    profile.fill(tries, plans, rows[:num_before], hold_s(snapshot), is_late_served)
+    before = profile.copy()
+    profile.fill(tries, plans, rows[num_before:], hold_s(snapshot), is_late_served)
+    return Promises(rows, plans, profile, num_before, before)
 
 
-def _run_on(snapshot: Snapshot, levels: Levels, row: int, end_s: float, promises: Promises) -> bool:
-    """Take a plan that lets the gang run on, which needs no time for a start; False if there is none."""
-    need = need_of(snapshot, row)
-    trial, eased = promises.profile.copy(), promises.profile.copy()
-    plan = trial.fill(need, end_s, *_curve(levels, row), hold_s(snapshot))
-    if plan is None or plan.now == 0:
-        return False
-    spare_s = hold_s(snapshot) + EASE_SHARE * end_s
-    easy = eased.fill(need, end_s - spare_s, *_curve(levels, row), hold_s(snapshot))
-    promises.profile.take_over(trial)
-    promises.reserve[row], promises.fills[row] = Reserve.FULL, plan
-    promises.ease[row] = easy.top if easy is not None else int(levels.num[row])
-    return True
+def all_free(snapshot: Snapshot) -> FreeProfile:
+    """All devices, with room for the plans of all jobs."""
+    return FreeProfile(snapshot.num_devices, snapshot.num_jobs)
 
 
-def _serve(snapshot: Snapshot, levels: Levels, row: int, promises: Promises) -> None:
-    """Take, from now on, as much as is useful of what there is."""
-    left = float(snapshot.remaining_steps[row])
-    promises.fills[row] = promises.profile.serve(left, *_curve(levels, row))
-
-
-def _curve(levels: Levels, row: int) -> tuple[IntArray, FloatArray]:
-    """(devices, steps/s) at each of the job's levels."""
-    return levels.devices[row, : levels.num[row]], levels.rates[row, : levels.num[row]]
-
-
-def safe_level(snapshot: Snapshot, levels: Levels, row: int) -> int:
-    """The lowest level that keeps the promise with its reserve from now to the end; else the highest."""
-    until_s = float(snapshot.deadline_s[row] - snapshot.now_s)
-    running_s = until_s - resize_reserve_s(snapshot, row, until_s)
-    _, rates = _curve(levels, row)
-    is_enough = rates * max(running_s, 0.0) >= need_of(snapshot, row)
-    return int(np.argmax(is_enough)) + 1 if is_enough.any() else len(rates)
-
-
-def admit(snapshot: Snapshot, levels: Levels) -> tuple[Promises, dict[int, Refusal]]:
-    """Promise or refuse each undecided job, the first to arrive first; each promise counts for the next.
-
-    References: ElasticFlow, section 4.1, Algorithm 1.
-    """
-    promised = [int(row) for row in np.flatnonzero(snapshot.is_promised)]
-    kept = keep_promises(snapshot, levels, by_deadline(snapshot, promised))
-    refusals: dict[int, Refusal] = {}
-    undecided = np.flatnonzero(snapshot.is_undecided).tolist()
-    for row in by_arrival(snapshot, undecided):
-        order = by_deadline(snapshot, [*promised, row])  # lines 2-3
-        trial = keep_promises(snapshot, levels, order)
-        if _harms_nobody(trial, kept, row):
-            promised, kept = order, trial  # line 9
-        else:
-            refusals[row] = _refuse(snapshot, levels, promised, kept, row)  # line 7
-    return kept, refusals
-
-
-def _harms_nobody(trial: Promises, kept: Promises, newcomer: int) -> bool:
-    """Lines 4-7: the newcomer fits with full reserve, and every promise stands as firmly as before.
-
-    One that is broken already cannot forbid new ones for ever, but none may make it later still.
-    """
-    if trial.reserve[newcomer] is not Reserve.FULL:
-        return False
-    for row, fill in kept.fills.items():
-        if trial.reserve[row] > kept.reserve[row]:
-            return False
-        later = trial.fills[row]
-        if kept.reserve[row] is Reserve.LATE and fill and later and later.end_s > fill.end_s + 1e-6:
-            return False
-    return True
-
-
-def _refuse(snapshot: Snapshot, levels: Levels, promised: list[int], kept: Promises, row: int) -> Refusal:
-    until_s = snapshot.deadline_s[row] - snapshot.now_s
-    offer_s = earliest_offer_s(snapshot, levels, promised, kept, row)
-    if offer_s is None:
-        return Refusal(
-            earliest_deadline_s=None,
-            text=f"no size it may have fits on the {snapshot.num_devices} devices that are there; "
-            "allow fewer workers or add nodes",
-        )
-    asked = f"its deadline in {until_s:.0f} s cannot be kept" if until_s > 0 else "its deadline has passed"
-    beside = {0: "", 1: " beside the promise made before"}.get(
-        len(promised), f" beside the {len(promised)} promises made before"
-    )
-    return Refusal(
-        earliest_deadline_s=snapshot.now_s + offer_s,
-        text=f"{asked}{beside if until_s > 0 else ''}; the earliest that can be promised is in {offer_s} s",
-    )
-
-
-def earliest_offer_s(
-    snapshot: Snapshot, levels: Levels, promised: list[int], kept: Promises, row: int
-) -> int | None:
-    """The fewest whole seconds from now for which a deadline would be promised at this instant.
-
-    Found by bisection, and each candidate, so the answer too, is tried by the admission itself. (Progressive
-    filling is not quite monotone in the deadline: a still earlier one that fits by luck may be missed.)
-
-    Returns None if the job has no size that fits on the cluster.
-    """
-    if levels.num[row] == 0:
-        return None
-
-    def is_accepted(offer_s: int) -> bool:
-        # Resubmitted now, it stands behind older jobs of the same deadline.
-        deadline_s, submitted_s = snapshot.deadline_s.copy(), snapshot.submitted_s.copy()
-        deadline_s[row], submitted_s[row] = snapshot.now_s + offer_s, snapshot.now_s
-        resubmitted = replace(snapshot, deadline_s=deadline_s, submitted_s=submitted_s)
-        order = by_deadline(resubmitted, [*promised, row])
-        return _harms_nobody(keep_promises(resubmitted, levels, order), kept, row)
-
-    refused_s, accepted_s = 0, _last_resort_s(snapshot, levels, kept, row)
-    while not is_accepted(accepted_s):
-        refused_s, accepted_s = accepted_s, 2 * accepted_s + 1
-    while accepted_s - refused_s > 1:
-        middle_s = (accepted_s + refused_s) // 2
-        if is_accepted(middle_s):
-            accepted_s = middle_s
-        else:
-            refused_s = middle_s
-    return accepted_s
-
-
-def _last_resort_s(snapshot: Snapshot, levels: Levels, kept: Promises, row: int) -> int:
-    """Enough for the job alone at its peak after every plan has ended."""
-    ends_s = [fill.end_s for fill in kept.fills.values() if fill is not None]
-    alone_s = need_of(snapshot, row) / levels.rates[row, levels.num[row] - 1]
-    pauses_s = snapshot.start_cost_s[row] + MOST_RESIZES * snapshot.resize_cost_s[row]
-    return math.ceil(float(max(ends_s, default=0.0) + alone_s + pauses_s + hold_s(snapshot))) + 1
+def safe_level(snapshot: Snapshot, levels: Levels, rows: IntArray) -> IntArray:
+    """(n,) the lowest levels that keep promises with their reserve from now to the end; else the highest."""
+    until_s = snapshot.deadline_s - snapshot.now_s
+    running_s = np.maximum(until_s - resize_reserve_s(snapshot, until_s), 0.0)
+    is_level = np.arange(levels.rates.shape[1]) < levels.num[rows, None]
+    rates = np.where(is_level, levels.rates[rows], -1.0)
+    is_enough = rates * running_s[rows, None] >= need_of(snapshot)[rows, None]
+    lowest: IntArray = np.where(is_enough.any(axis=1), np.argmax(is_enough, axis=1) + 1, levels.num[rows])
+    return lowest

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from swell.model.plan import Allocation, Reason
-from swell.model.snapshot import IntArray, Snapshot
+from swell.model.snapshot import FloatArray, IntArray, Snapshot
 from swell.policies import wording
 from swell.policies.levels import Levels
-from swell.policies.outlook import look_ahead
+from swell.policies.outlook import Outlook, look_ahead
 
 
 def without_promises(
     snapshot: Snapshot,
     levels: Levels,
     level: IntArray,
-    order: Sequence[int],
+    order: Sequence[int] | IntArray,
     why_has: Callable[[int], str],
     why_waits: str,
 ) -> Allocation:
@@ -27,21 +29,43 @@ def without_promises(
     Every undecided job is let in. What the head then calls promised is only not refused: there are no
     floors, and deadlines play no part.
     """
-    outlook = look_ahead(snapshot, levels, level, [row for row in order if level[row] == 0])
-    workers = levels.workers_at(level)
-
-    def reason(row: int) -> Reason:
-        if levels.num[row] == 0:
-            return wording.fits_nowhere(snapshot.num_devices)
-        if level[row] == 0:
-            return wording.waits(why_waits, float(outlook.start_s[row]))
-        return wording.gets(int(workers[row]), why_has(row), float(outlook.end_s[row]))
-
     return Allocation(
-        workers=workers,
-        floor=np.zeros_like(workers),
-        finish_s=snapshot.now_s + outlook.end_s,
-        reasons=tuple(reason(row) for row in range(snapshot.num_jobs)),
+        workers=levels.workers_at(level),
+        floor=np.zeros_like(level),
         refusals={},
         wake_s=math.inf,
+        account=_Account(snapshot, levels, level, order, why_has, why_waits),
     )
+
+
+@dataclass(frozen=True)
+class _Account:
+    """Worked out for whoever asks; see `model.plan.Account`."""
+
+    snapshot: Snapshot
+    levels: Levels
+    level: IntArray
+    order: Sequence[int] | IntArray
+    why_has: Callable[[int], str]
+    why_waits: str
+
+    @property
+    def codes(self) -> Sequence[str]:
+        return ["sharing" if level > 0 else "waiting" for level in self.level.tolist()]
+
+    @property
+    def finish_s(self) -> FloatArray:
+        return self.snapshot.now_s + self._outlook.end_s
+
+    def reason(self, row: int) -> Reason:
+        if self.levels.num[row] == 0:
+            return wording.fits_nowhere(self.snapshot.num_devices)
+        if self.level[row] == 0:
+            return wording.waits(self.why_waits, float(self._outlook.start_s[row]))
+        workers = int(self.levels.workers[row, self.level[row] - 1])
+        return wording.gets(workers, self.why_has(row), float(self._outlook.end_s[row]))
+
+    @cached_property
+    def _outlook(self) -> Outlook:
+        waiting = [row for row in self.order if self.level[row] == 0]
+        return look_ahead(self.snapshot, self.levels, self.level, waiting)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
@@ -12,18 +13,49 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 #: seconds more on the first use on a machine; then the machine code is read from a cache on disk).
 NUM_ROWS_WORTH_IT = 64
 
+_parts: set[Callable[..., Any]] = set()
+_always = False
+
+
+def part(kernel: Kernel) -> Kernel:
+    """A loop that kernels of the same file may call, and that is compiled with them."""
+    _parts.add(kernel)
+    return kernel
+
 
 def suited(kernel: Kernel, num_rows: int) -> Kernel:
     """`kernel` itself, or the same compiled if there are many rows. Both give the same results."""
-    return compiled(kernel) if num_rows >= NUM_ROWS_WORTH_IT else kernel
+    return compiled(kernel) if _always or num_rows >= NUM_ROWS_WORTH_IT else kernel
+
+
+def compile_always() -> None:
+    """From now on few rows are worth it too: for whoever is about to make very many calls."""
+    global _always
+    _always = True
 
 
 @cache
 def compiled(kernel: Kernel) -> Kernel:
-    """`kernel` as machine code; it may use numbers, numpy arrays and loops, and call nothing of ours."""
+    """`kernel` as machine code.
+
+    It may use numbers, numpy arrays, named tuples of them and loops, and of our functions those of its own
+    file that are a `part`: the machine code on disk is made anew when that file changes.
+    """
     from numba import njit
 
+    linked = _link(cast(FunctionType, kernel))
     try:
-        return cast(Kernel, njit(cache=True)(kernel))
+        return cast(Kernel, njit(cache=True)(linked))
     except RuntimeError:  # numba found no folder that it may keep machine code in
-        return cast(Kernel, njit(kernel))
+        return cast(Kernel, njit(linked))
+
+
+def _link(kernel: FunctionType) -> FunctionType:
+    """The same function, but the parts that it calls are compiled ones."""
+    called = {name: kernel.__globals__.get(name) for name in kernel.__code__.co_names}
+    parts = {
+        name: compiled(one) for name, one in called.items() if isinstance(one, FunctionType) and one in _parts
+    }
+    twin = FunctionType(kernel.__code__, {**kernel.__globals__, **parts}, kernel.__name__)
+    twin.__module__, twin.__qualname__ = kernel.__module__, kernel.__qualname__
+    return twin

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 
 from swell.solvers.arrays import FloatArray, IntArray
+from swell.solvers.compiled import part, suited
 
 #: Returns closer than this are a tie, which `rank` and `held` break: rounding must not move devices.
-NUM_DIGITS = 9
+SAME_RETURN = 1e-9
 
 
 def boost(
@@ -42,41 +43,81 @@ def boost(
         fill again) in closed form: the extra work done now times its price.
     """
     level = level.copy()
-
-    def entry(row: int) -> tuple[float, bool, int, int, int]:
-        step = int(devices[row, level[row]]) - _devices_of(row, level, devices)
-        faster = rates[row, level[row]] - (rates[row, level[row] - 1] if level[row] else 0.0)
-        gain = (faster * price[row] - step) / step  # line 9: sum a_i - sum x_i, per device
-        return -round(float(gain), NUM_DIGITS), level[row] >= held[row], int(rank[row]), row, step
-
-    queue = [entry(row) for row in range(len(level)) if level[row] < num_levels[row]]
-    heapq.heapify(queue)
-    while left > 0 and queue:  # line 12
-        *_, row, step = heapq.heappop(queue)  # line 14
-        if step > left:
-            continue
-        level[row] += 1  # lines 16-17
-        left -= step  # line 18
-        if level[row] < num_levels[row]:  # line 23: a higher level always ends sooner
-            heapq.heappush(queue, entry(row))  # lines 19-24
-    return level, left
+    run = suited(_boost, len(level))
+    return level, int(run(level, devices, rates, num_levels, price, held, rank, left))
 
 
-def raise_in_order(
-    level: IntArray, devices: IntArray, num_levels: IntArray, rows: Iterable[int], most: int, left: int
+def _boost(
+    level: IntArray,
+    devices: IntArray,
+    rates: FloatArray,
+    num_levels: IntArray,
+    price: FloatArray,
+    held: IntArray,
+    rank: IntArray,
+    left: int,
 ) -> int:
-    """Raise `rows`, in this order, as far as `left` allows and to level `most` at the highest.
-
-    Changes `level` (J,) in place; returns what is left.
-    """
-    for row in rows:
-        current = _devices_of(row, level, devices)
-        fits = np.flatnonzero(devices[row, : min(most, int(num_levels[row]))] <= left + current)
-        if len(fits) and fits[-1] + 1 > level[row]:
-            level[row] = fits[-1] + 1
-            left -= int(devices[row, fits[-1]]) - current
+    queue = [
+        (_return(row, level, devices, rates, price), level[row] >= held[row], rank[row], row)
+        for row in range(len(level))
+        if level[row] < num_levels[row] and _step(row, level, devices) <= left
+    ]
+    heapq.heapify(queue)
+    while left > 0 and len(queue) > 0:  # line 12
+        row = heapq.heappop(queue)[3]  # line 14
+        if _step(row, level, devices) > left:
+            continue
+        left -= _step(row, level, devices)  # line 18
+        level[row] += 1  # lines 16-17
+        if level[row] < num_levels[row]:  # line 23: a higher level always ends sooner
+            again = (_return(row, level, devices, rates, price), level[row] >= held[row], rank[row], row)
+            heapq.heappush(queue, again)  # lines 19-24
     return left
 
 
-def _devices_of(row: int, level: IntArray, devices: IntArray) -> int:
-    return int(devices[row, level[row] - 1]) if level[row] else 0
+@part
+def _step(row: int, level: IntArray, devices: IntArray) -> int:
+    """Devices that the next level takes in addition."""
+    below = devices[row, level[row] - 1] if level[row] > 0 else 0
+    return devices[row, level[row]] - below  # type: ignore[no-any-return]
+
+
+@part
+def _return(row: int, level: IntArray, devices: IntArray, rates: FloatArray, price: FloatArray) -> float:
+    """Line 9: sum a_i - sum x_i, per device; rounded, and negative so that the largest comes first."""
+    faster = rates[row, level[row]] - (rates[row, level[row] - 1] if level[row] > 0 else 0.0)
+    step = _step(row, level, devices)
+    gain = (faster * price[row] - step) / step
+    return -float(np.floor(gain / SAME_RETURN + 0.5))
+
+
+def raise_in_order(
+    level: IntArray,
+    devices: IntArray,
+    num_levels: IntArray,
+    rows: Sequence[int] | IntArray,
+    most: int | IntArray,
+    left: int,
+) -> int:
+    """Raise `rows`, in this order, as far as `left` allows and to level `most` at the highest.
+
+    Args:
+        most: one for all, or (n,) one for each of `rows`.
+
+    Changes `level` (J,) in place; returns what is left.
+    """
+    rows = np.asarray(rows, dtype=np.int64)
+    limits = np.minimum(num_levels[rows], most)
+    return int(suited(_raise, len(rows))(level, devices, rows, limits, left))
+
+
+def _raise(level: IntArray, devices: IntArray, rows: IntArray, limits: IntArray, left: int) -> int:
+    for position in range(len(rows)):
+        row = rows[position]
+        current = devices[row, level[row] - 1] if level[row] > 0 else 0
+        for higher in range(limits[position], level[row], -1):
+            if devices[row, higher - 1] <= left + current:
+                level[row] = higher
+                left -= devices[row, higher - 1] - current
+                break
+    return left

@@ -3,182 +3,301 @@
 Time runs from 0 (now). A *level* is one of a taker's sizes, numbered from 1 in ascending order;
 level 0 is nothing. Sizes come as two arrays: `devices` (L,) ascending and `rates` (L,) of work per
 second, strictly ascending.
+
+All of this is one kernel (`compiled`) and its parts: numbers, arrays and loops. `filling` calls it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple
 
 import numpy as np
 
-from swell.solvers.arrays import FloatArray, IntArray
-from swell.solvers.compiled import suited
+from swell.solvers.arrays import BoolArray, FloatArray, IntArray
+from swell.solvers.compiled import part
 
 #: Work smaller than this share of the whole counts as done: sums of segments are not exact.
 TOLERANCE_SHARE = 1e-9
+WIDTH = 32  #: segments a block has at most
 
 
-@dataclass(frozen=True, slots=True)
-class Fill:
-    """What was taken: segment `q` lasts from `starts_s[q]` to `starts_s[q + 1]` at `levels[q]`."""
+class Profile(NamedTuple):
+    """Free devices over [0, inf), piecewise constant: segments in order of time, in blocks of up to WIDTH.
 
-    top: int  #: the level that sufficed
-    starts_s: FloatArray  #: (Q + 1,) from 0 to the end
-    levels: IntArray  #: (Q,)
-
-    @property
-    def now(self) -> int:
-        """Level in the first segment."""
-        return int(self.levels[0]) if len(self.levels) else 0
-
-    @property
-    def first_change_s(self) -> float:
-        """When the level first differs from that of now."""
-        changes = np.flatnonzero(self.levels != self.now)
-        return float(self.starts_s[changes[0] if len(changes) else len(self.levels)])
-
-    @property
-    def end_s(self) -> float:
-        """When the last of the taken capacity is given back."""
-        used = np.flatnonzero(self.levels)
-        return float(self.starts_s[used[-1] + 1]) if len(used) else 0.0
-
-
-class FreeProfile:
-    """Free devices over [0, inf), piecewise constant.
-
-    Complexity: a fill visits each segment once a level; n fills leave at most 2n + 1 segments.
-    References: ElasticFlow, section 4.1, Algorithm 1.
+    A segment ends where the next one begins, the last one never. A block knows the least and the most
+    that is free in it: so a search passes over most blocks, and a taker takes from most of them, without
+    regard to their segments.
     """
 
-    def __init__(self, num_devices: int, num_takers: int) -> None:
-        """`num_takers` is a hint: with many, the inner loops are compiled."""
-        self.num_takers = num_takers
-        self.count = 1  #: segments in use; the last one has no end
-        self.starts_s: FloatArray = np.full(2 * num_takers + 8, np.inf)
-        self.starts_s[0] = 0.0
-        self.free: IntArray = np.full(2 * num_takers + 8, num_devices, dtype=np.int64)
-
-    def copy(self) -> Self:
-        """The same capacity, to try something on."""
-        twin = type(self)(0, 0)
-        twin.num_takers, twin.count = self.num_takers, self.count
-        twin.starts_s, twin.free = self.starts_s.copy(), self.free.copy()
-        return twin
-
-    def take_over(self, twin: Self) -> None:
-        """Make what was tried on a copy true."""
-        self.count, self.starts_s, self.free = twin.count, twin.starts_s, twin.free
-
-    def fill(
-        self, need: float, end_s: float, devices: IntArray, rates: FloatArray, hold_s: float = 0.0
-    ) -> Fill | None:
-        """Take the lowest level, and as late as it can be, that does `need` work before `end_s`.
-
-        Progressive filling (Algorithm 1, lines 11-22) in continuous time. A step up within the next
-        `hold_s` happens now instead: the taker could not change its size so soon after.
-
-        Returns None, and takes nothing, if no level suffices.
-        """
-        if end_s <= 0.0:
-            return None
-        end = self._split(end_s)
-        find = suited(_find_level, self.num_takers)
-        top, cut_s = find(self.starts_s, self.free, end, devices, rates, need)
-        if top == 0:
-            return None
-        num_segments = self.count
-        cut = self._split(0.0 if cut_s < hold_s else cut_s)
-        end += self.count - num_segments
-        levels = np.zeros(end, dtype=np.int64)
-        suited(_take, self.num_takers)(self.free, cut, top, devices, levels)
-        return Fill(int(top), self.starts_s[: end + 1].copy(), levels)
-
-    def serve(self, need: float, devices: IntArray, rates: FloatArray) -> Fill | None:
-        """Take from now on the highest level that fits, whatever it is, until `need` is done.
-
-        Returns None, and takes nothing, if that never happens.
-        """
-        levels = np.zeros(self.count, dtype=np.int64)
-        run = suited(_run_early, self.num_takers)
-        end_s = run(self.starts_s, self.free, self.count, need, devices, rates, levels)
-        if not np.isfinite(end_s):
-            return None
-        end = self._split(end_s)
-        levels = levels[:end]
-        taken = np.where(levels > 0, devices[levels - 1], 0)
-        self.free[:end] -= taken
-        return Fill(int(levels.max(initial=0)), self.starts_s[: end + 1].copy(), levels)
-
-    def _split(self, at_s: float) -> int:
-        """Index of the segment that begins at `at_s`, which is made if need be."""
-        if self.count + 1 >= len(self.starts_s):
-            self.starts_s = np.concatenate([self.starts_s, np.full_like(self.starts_s, np.inf)])
-            self.free = np.concatenate([self.free, np.zeros_like(self.free)])
-        index = int(np.searchsorted(self.starts_s[: self.count], at_s))
-        if index < self.count and self.starts_s[index] == at_s:
-            return index
-        self.starts_s[index + 1 : self.count + 1] = self.starts_s[index : self.count]
-        self.free[index + 1 : self.count + 1] = self.free[index : self.count]
-        self.starts_s[index] = at_s
-        self.free[index] = self.free[index - 1]
-        self.count += 1
-        return index
+    starts_s: FloatArray  #: (B, WIDTH)
+    free: IntArray  #: (B, WIDTH)
+    used: IntArray  #: (B,) segments of the block
+    least: IntArray  #: (B,)
+    most: IntArray  #: (B,)
+    order: IntArray  #: (B,) blocks by time
+    num_blocks: IntArray  #: (1,) that are in use
 
 
+class Takers(NamedTuple):
+    """J takers, each with T tries: amounts of work and when they must be done, the best one first."""
+
+    devices: IntArray  #: (J, L)
+    rates: FloatArray  #: (J, L)
+    num_levels: IntArray  #: (J,) the first so many of a row count
+    work: FloatArray  #: (J, T)
+    ends_s: FloatArray  #: (J, T) not above 0 where there is no such try
+    grades: IntArray  #: (T + 1,) how good a try is, 0 is best; the last one is that of those whom none fits
+    is_at_once: BoolArray  #: (T,) tries that count only if the taker has devices from now on
+    held: IntArray  #: (J,) level that a taker has
+    easy_s: FloatArray  #: (J,) when it would be done with ease
+    left: FloatArray  #: (J,) work to be done by those whom no try fits
+
+
+class Plans(NamedTuple):
+    """What takers took. A level is lower for a while where less was free."""
+
+    grade: IntArray  #: (J,) of the try that was taken; -1 for those that had no turn
+    top: IntArray  #: (J,) the highest level; 0: there is no plan
+    now: IntArray  #: (J,) level at time 0
+    keep: IntArray  #: (J,) what one with devices from now on keeps of its level if it is to be done with ease
+    change_s: FloatArray  #: (J,) when the level first differs from that of now; the end if it never does
+    end_s: FloatArray  #: (J,) when the last of the taken capacity is given back
+
+
+def fill_in_order(
+    profile: Profile,
+    takers: Takers,
+    plans: Plans,
+    rows: IntArray,
+    hold_s: float,
+    worst: IntArray,
+    is_late_served: bool,
+) -> int:
+    """Each taker in order takes the first of its tries that fits; writes its plan.
+
+    Args:
+        rows: takers in order.
+        hold_s: a step up sooner than this happens now instead: no size can change so soon after.
+        worst: (J,) stop before a taker whose grade is worse than this.
+        is_late_served: one whom no try fits takes, from now on, what there is; else nothing.
+
+    Returns: how many of `rows` were served.
+
+    References: ElasticFlow, section 4.1, Algorithm 1.
+    """
+    for position in range(len(rows)):
+        row = rows[position]
+        num = takers.num_levels[row]
+        devices, rates = takers.devices[row, :num], takers.rates[row, :num]
+        chosen, level, cut_s = _first_that_fits(profile, takers, row, devices, rates, hold_s)
+        plans.grade[row] = takers.grades[chosen]
+        if plans.grade[row] > worst[row]:
+            return position
+        plans.top[row], plans.now[row], plans.keep[row] = 0, 0, 0
+        plans.change_s[row], plans.end_s[row] = np.inf, 0.0
+        if chosen < len(takers.is_at_once):
+            end_s = takers.ends_s[row, chosen]
+            if takers.is_at_once[chosen]:
+                need, held = takers.work[row, chosen], takers.held[row]
+                easy, _ = _find_level(profile, need, takers.easy_s[row], devices, rates)
+                plans.keep[row] = min(held, easy) if easy > 0 else held
+            _take(profile, plans, row, end_s, cut_s, level, devices)
+            plans.top[row] = level
+        elif is_late_served:
+            end_s = _end_if_early(profile, takers.left[row], devices, rates)
+            _take(profile, plans, row, end_s, 0.0, num, devices)
+    return len(rows)
+
+
+@part
+def _first_that_fits(
+    profile: Profile, takers: Takers, row: int, devices: IntArray, rates: FloatArray, hold_s: float
+) -> tuple[int, int, float]:
+    """(number of the try, level, time from which on it is needed); one level less will do before that."""
+    for attempt in range(len(takers.is_at_once)):
+        need, end_s = takers.work[row, attempt], takers.ends_s[row, attempt]
+        level, cut_s = _find_level(profile, need, end_s, devices, rates)
+        if level == 0:
+            continue
+        if cut_s < hold_s:
+            cut_s = 0.0
+        first = profile.free[profile.order[0], 0]
+        level_now = level if cut_s == 0.0 else level - 1
+        if not takers.is_at_once[attempt] or _fitting(level_now, first, devices) > 0:
+            return attempt, level, cut_s
+    return len(takers.is_at_once), 0, 0.0
+
+
+@part
 def _find_level(
-    starts_s: FloatArray, free: IntArray, end: int, devices: IntArray, rates: FloatArray, need: float
+    profile: Profile, need: float, end_s: float, devices: IntArray, rates: FloatArray
 ) -> tuple[int, float]:
-    """(level, time from which on it is needed), or (0, 0.0) if the highest level does not suffice."""
+    """(lowest level that does `need` work before `end_s`, latest time from which on it is needed).
+
+    (0, 0.0) if the highest level does not suffice. Before that time the level is one less.
+
+    References: ElasticFlow, section 4.1, Algorithm 1, lines 11-22, in continuous time.
+    """
+    if not end_s > 0.0:
+        return 0, 0.0
+    starts_s, free, used, least, most, order, _ = profile
     enough = need * (1.0 - TOLERANCE_SHARE)
-    rate_below = 0.0
-    done = 0.0
+    last, _ = _locate(profile, end_s)
+    rate_below, done = 0.0, 0.0
     for level in range(1, len(devices) + 1):  # Algorithm 1, line 13: j from 1 to G
-        slope = rates[level - 1] - rate_below
-        for segment in range(end - 1, -1, -1):  # line 14: t from D_i down to startTime
-            if free[segment] < devices[level - 1]:  # line 15: what is left is floored to a lower level
-                continue
-            gain = slope * (starts_s[segment + 1] - starts_s[segment])
-            if done + gain >= enough:  # lines 17-19
-                needed_s = max(need - done, 0.0) / slope
-                return level, max(starts_s[segment], starts_s[segment + 1] - needed_s)
-            done += gain
+        slope, until_s = rates[level - 1] - rate_below, end_s
+        for position in range(last, -1, -1):  # line 14: t from D_i down to startTime
+            block = order[position]
+            is_whole = least[block] >= devices[level - 1]
+            is_none = most[block] < devices[level - 1]
+            for segment in range(0 if is_whole or is_none else used[block] - 1, -1, -1):
+                start_s = starts_s[block, segment]
+                if start_s >= until_s:
+                    continue
+                # line 15: what is left is floored to a lower level
+                if is_whole or free[block, segment] >= devices[level - 1]:
+                    gain = slope * (until_s - start_s)
+                    if done + gain >= enough:  # lines 17-19
+                        return level, max(start_s, until_s - max(need - done, 0.0) / slope)
+                    done += gain
+                until_s = start_s
         rate_below = rates[level - 1]
     return 0, 0.0
 
 
-def _take(free: IntArray, cut: int, top: int, devices: IntArray, levels: IntArray) -> None:
-    """Write the levels taken, `top` from segment `cut` on and one less before, floored to what is free."""
-    for segment in range(len(levels)):
-        level = top if segment >= cut else top - 1
-        while level > 0 and devices[level - 1] > free[segment]:
-            level -= 1
-        levels[segment] = level
-        if level > 0:
-            free[segment] -= devices[level - 1]
+@part
+def _end_if_early(profile: Profile, need: float, devices: IntArray, rates: FloatArray) -> float:
+    """When `need` is done with the highest level that fits, whatever it is, from now on; inf if never."""
+    done, start_s, rate = 0.0, 0.0, 0.0
+    for position in range(profile.num_blocks[0]):
+        block = profile.order[position]
+        for segment in range(profile.used[block]):
+            gain = rate * (profile.starts_s[block, segment] - start_s)
+            if done + gain >= need:
+                return start_s + max(need - done, 0.0) / rate
+            done, start_s = done + gain, profile.starts_s[block, segment]
+            level = _fitting(len(devices), profile.free[block, segment], devices)
+            rate = rates[level - 1] if level > 0 else 0.0
+    return start_s + max(need - done, 0.0) / rate if rate > 0.0 else np.inf
 
 
-def _run_early(
-    starts_s: FloatArray,
-    free: IntArray,
-    count: int,
-    need: float,
-    devices: IntArray,
-    rates: FloatArray,
-    levels: IntArray,
-) -> float:
-    """Write the highest level that fits into each segment; returns when `need` is done, or inf."""
-    done = 0.0
-    for segment in range(count):
-        level = len(devices)
-        while level > 0 and devices[level - 1] > free[segment]:
-            level -= 1
-        levels[segment] = level
-        if level == 0:
-            continue
-        rate = rates[level - 1]
-        if segment + 1 == count or done + rate * (starts_s[segment + 1] - starts_s[segment]) >= need:
-            return float(starts_s[segment] + max(need - done, 0.0) / rate)
-        done += rate * (starts_s[segment + 1] - starts_s[segment])
-    return np.inf
+@part
+def _take(
+    profile: Profile, plans: Plans, row: int, end_s: float, cut_s: float, level: int, devices: IntArray
+) -> None:
+    """Take `level` from `cut_s` to `end_s` and one less before, floored to what is free; write the plan.
+
+    Nothing is needed for what may end at infinity.
+    """
+    if end_s == np.inf:
+        return
+    _split(profile, end_s)
+    _split(profile, cut_s)
+    starts_s, free, used, least, most, order, num_blocks = profile
+    now, top, change_s, last_s = 0, 0, end_s, 0.0
+    is_on = False
+    for position in range(0 if level > 1 else _locate(profile, cut_s)[0], num_blocks[0]):
+        block = order[position]
+        start_s = starts_s[block, 0]
+        if start_s >= end_s:
+            break
+        stop_s = np.inf if position + 1 == num_blocks[0] else starts_s[order[position + 1], 0]
+        is_whole = stop_s <= end_s and (start_s >= cut_s or stop_s <= cut_s)
+        given = level if start_s >= cut_s else level - 1
+        is_whole = is_whole and _fitting(given, least[block], devices) == given
+        for segment in range(1 if is_whole else used[block]):
+            start_s = starts_s[block, segment]
+            if start_s >= end_s:
+                break
+            if not is_whole:
+                given = _fitting(level if start_s >= cut_s else level - 1, free[block, segment], devices)
+                free[block, segment] -= devices[given - 1] if given > 0 else 0
+            if start_s == 0.0:
+                now = given
+            elif given != now and change_s == end_s:
+                change_s = start_s
+            if is_on and given == 0:
+                last_s = start_s
+            is_on = given > 0
+            top = max(top, given)
+        if is_whole and given > 0:
+            for segment in range(used[block]):
+                free[block, segment] -= devices[given - 1]
+            least[block] -= devices[given - 1]
+            most[block] -= devices[given - 1]
+        elif not is_whole:
+            _sum_up(free[block, : used[block]], least, most, block)
+    plans.now[row], plans.top[row], plans.change_s[row] = now, top, change_s
+    plans.end_s[row] = end_s if is_on else last_s
+
+
+# Blocks
+
+
+@part
+def _fitting(level: int, free: int, devices: IntArray) -> int:
+    """The highest level up to `level` that so many devices are enough for."""
+    while level > 0 and devices[level - 1] > free:
+        level -= 1
+    return level
+
+
+@part
+def _locate(profile: Profile, at_s: float) -> tuple[int, int]:
+    """(position of the block, segment in it) that `at_s` lies in."""
+    low, high = 0, profile.num_blocks[0] - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if profile.starts_s[profile.order[middle], 0] <= at_s:
+            low = middle
+        else:
+            high = middle - 1
+    block = profile.order[low]
+    segment = profile.used[block] - 1
+    while profile.starts_s[block, segment] > at_s:
+        segment -= 1
+    return low, segment
+
+
+@part
+def _split(profile: Profile, at_s: float) -> None:
+    """See that a segment begins at `at_s`."""
+    position, segment = _locate(profile, at_s)
+    block = profile.order[position]
+    if profile.starts_s[block, segment] == at_s:
+        return
+    if profile.used[block] == WIDTH:
+        _halve(profile, position)
+        position, segment = _locate(profile, at_s)
+        block = profile.order[position]
+    for index in range(profile.used[block], segment + 1, -1):
+        profile.starts_s[block, index] = profile.starts_s[block, index - 1]
+        profile.free[block, index] = profile.free[block, index - 1]
+    profile.starts_s[block, segment + 1] = at_s
+    profile.free[block, segment + 1] = profile.free[block, segment]
+    profile.used[block] += 1
+
+
+@part
+def _halve(profile: Profile, position: int) -> None:
+    """Make two blocks of a full one."""
+    block, new, half = profile.order[position], profile.num_blocks[0], WIDTH // 2
+    for index in range(new, position + 1, -1):
+        profile.order[index] = profile.order[index - 1]
+    profile.order[position + 1] = new
+    profile.num_blocks[0] += 1
+    for index in range(half):
+        profile.starts_s[new, index] = profile.starts_s[block, half + index]
+        profile.free[new, index] = profile.free[block, half + index]
+    profile.used[block] = profile.used[new] = half
+    _sum_up(profile.free[block, :half], profile.least, profile.most, block)
+    _sum_up(profile.free[new, :half], profile.least, profile.most, new)
+
+
+@part
+def _sum_up(free: IntArray, least: IntArray, most: IntArray, block: int) -> None:
+    """Count anew what is free in a block."""
+    least[block] = most[block] = free[0]
+    for segment in range(1, len(free)):
+        least[block] = min(least[block], free[segment])
+        most[block] = max(most[block], free[segment])

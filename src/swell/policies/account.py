@@ -1,0 +1,96 @@
+"""What ElasticFlow says about its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from swell.model.plan import Reason, Refusal
+from swell.model.snapshot import FloatArray, IntArray, Snapshot
+from swell.policies import wording
+from swell.policies.levels import Levels
+from swell.policies.outlook import Outlook, look_ahead
+from swell.policies.promises import Promises, Reserve
+from swell.policies.shares import Queue, Shares
+
+
+@dataclass(frozen=True)
+class ElasticFlowAccount:
+    """Reasons and estimates, worked out for whoever asks; see `model.plan.Account`."""
+
+    snapshot: Snapshot
+    levels: Levels
+    promises: Promises
+    refusals: Mapping[int, Refusal]
+    queue: Queue
+    shares: Shares
+
+    @cached_property
+    def codes(self) -> Sequence[str]:
+        level, floor, reserve = self.shares.level, self.shares.floor, self.promises.reserve
+        is_promised, has = reserve >= 0, level > 0
+        codes = np.full(len(level), "waiting", dtype=object)
+        codes[has] = "boosted"
+        codes[has & ~is_promised & (level == 1)] = "sharing"
+        codes[has & is_promised & ((level == floor) | (reserve == Reserve.NONE))] = "promised"
+        codes[reserve == Reserve.LATE] = "at_risk"
+        codes[list(self.refusals)] = "refused"
+        return codes.tolist()
+
+    @property
+    def finish_s(self) -> FloatArray:
+        return self.snapshot.now_s + self._outlook.end_s
+
+    def reason(self, row: int) -> Reason:
+        """Agrees with `codes`."""
+        if row in self.refusals:
+            return wording.refused(self.refusals[row])
+        if self.promises.reserve[row] >= 0:
+            return self._of_promise(row)
+        if self.levels.num[row] == 0:
+            return wording.fits_nowhere(self.snapshot.num_devices)
+        if self.shares.level[row] == 0:
+            start_s = float(self._outlook.start_s[row])
+            return wording.waits("promises and jobs that end sooner come first", start_s)
+        has, smallest = int(self._workers[row]), int(self.levels.workers[row, 0])
+        return wording.shares(has, smallest, self._saved_s(row), float(self._outlook.end_s[row]))
+
+    def _of_promise(self, row: int) -> Reason:
+        has, until_s = int(self._workers[row]), float(self.snapshot.deadline_s[row] - self.snapshot.now_s)
+        if self.promises.reserve[row] == Reserve.LATE:
+            return wording.at_risk(has, until_s, float(self._outlook.end_s[row]))
+        if has == 0:
+            return wording.promise_can_wait(until_s, float(self._outlook.start_s[row]))
+        if self.promises.reserve[row] == Reserve.NONE:
+            return wording.barely_keeps_promise(has, until_s)
+        return wording.keeps_promise(has, int(self._floor[row]), until_s, self._saved_s(row))
+
+    @cached_property
+    def _workers(self) -> IntArray:
+        return self.levels.workers_at(self.shares.level)
+
+    @cached_property
+    def _floor(self) -> IntArray:
+        return self.levels.workers_at(self.shares.floor)
+
+    def _saved_s(self, row: int) -> float:
+        """Time that running at its level saves over running at its floor, or at its smallest size."""
+        level, floor = self.shares.level[row], self.shares.floor[row]
+        slow, fast = self.levels.rates[row, max(floor, 1) - 1], self.levels.rates[row, level - 1]
+        return float(self.snapshot.remaining_steps[row] * (1.0 / slow - 1.0 / fast))
+
+    @cached_property
+    def _outlook(self) -> Outlook:
+        """A promise ends by its plan, even if what the job gets now would take it longer."""
+        waiting = [row for row in self.queue.in_order.tolist() if self.shares.level[row] == 0]
+        outlook = look_ahead(self.snapshot, self.levels, self.shares.level, [*waiting, *self.refusals])
+        plans, reserve = self.promises.plans, self.promises.reserve
+        is_late = (reserve == Reserve.LATE) & (self.shares.level > 0)
+        is_planned = (reserve >= 0) & (plans.top > 0) & ~is_late
+        return Outlook(
+            start_s=np.where(is_planned, np.minimum(outlook.start_s, plans.change_s), outlook.start_s),
+            end_s=np.where(is_planned, np.minimum(outlook.end_s, plans.end_s), outlook.end_s),
+        )

@@ -1,0 +1,70 @@
+"""Progressive filling: takers, one after the other, take what they need of the free capacity over time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from swell.solvers.arrays import IntArray
+from swell.solvers.compiled import suited
+from swell.solvers.profile import WIDTH, Plans, Profile, Takers, fill_in_order
+
+
+class FreeProfile:
+    """Free devices over [0, inf), and whoever takes of them.
+
+    Complexity: a taker's search visits each block of segments once a level, and n takers leave at most
+    2n + 1 segments.
+    References: ElasticFlow, section 4.1, Algorithm 1.
+    """
+
+    def __init__(self, num_devices: int, num_takers: int) -> None:
+        """`num_takers`: how many there will be at most; with many, the loops are compiled."""
+        self._num_takers = num_takers
+        num_blocks = 2 + (2 * num_takers) // (WIDTH // 2)
+        self.columns = Profile(
+            starts_s=np.zeros((num_blocks, WIDTH)),
+            free=np.full((num_blocks, WIDTH), num_devices, dtype=np.int64),
+            used=np.ones(num_blocks, dtype=np.int64),
+            least=np.full(num_blocks, num_devices, dtype=np.int64),
+            most=np.full(num_blocks, num_devices, dtype=np.int64),
+            order=np.zeros(num_blocks, dtype=np.int64),
+            num_blocks=np.ones(1, dtype=np.int64),
+        )
+
+    def copy(self) -> FreeProfile:
+        """The same capacity, to try something on."""
+        twin = object.__new__(FreeProfile)
+        twin._num_takers = self._num_takers
+        twin.columns = Profile._make(column.copy() for column in self.columns)
+        return twin
+
+    def fill(
+        self,
+        takers: Takers,
+        plans: Plans,
+        rows: IntArray,
+        hold_s: float = 0.0,
+        is_late_served: bool = False,
+        worst: IntArray | None = None,
+    ) -> int:
+        """Each taker in order takes the first of its tries that fits; see `profile.fill_in_order`.
+
+        Args:
+            worst: (J,) grades; None: none is too bad.
+        """
+        if worst is None:
+            worst = np.full(len(plans.grade), takers.grades.max())
+        run = suited(fill_in_order, self._num_takers)
+        return int(run(self.columns, takers, plans, rows, hold_s, worst, is_late_served))
+
+
+def no_plans(num_takers: int) -> Plans:
+    """Columns for plans that are yet to be made."""
+    return Plans(
+        grade=np.full(num_takers, -1, dtype=np.int64),
+        top=np.zeros(num_takers, dtype=np.int64),
+        now=np.zeros(num_takers, dtype=np.int64),
+        keep=np.zeros(num_takers, dtype=np.int64),
+        change_s=np.full(num_takers, np.inf),
+        end_s=np.zeros(num_takers),
+    )

@@ -1,0 +1,103 @@
+"""Promises in columns and kernels against promises planned job by job in plain Python."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.policies import plain_promises as plain
+from tests.policies.snapshots import CURVES, Job, best_effort, promised, snapshot, snapshots, soft, strict
+
+from swell.model.snapshot import Snapshot
+from swell.policies.admission import admit
+from swell.policies.levels import useful_levels
+from swell.policies.promises import Reserve, safe_level
+
+
+def check_against_plain(view: Snapshot) -> None:
+    levels = useful_levels(view)
+    kept, refusals = admit(view, levels)
+    twin, others = plain.admit(view, levels)
+    assert refusals.keys() == others.keys()
+    assert dict(zip(kept.rows.tolist(), kept.reserve[kept.rows].tolist(), strict=True)) == twin.reserve
+    for row, fill in twin.fills.items():
+        assert (kept.plans.top[row] > 0) == (fill is not None)
+        if fill is None:
+            continue
+        assert (kept.plans.top[row], kept.plans.now[row]) == (fill.top, fill.now)
+        assert kept.plans.change_s[row] == pytest.approx(fill.first_change_s)
+        assert kept.plans.end_s[row] == pytest.approx(fill.end_s)
+        held, ease = int(levels.held[row]), twin.ease.get(row, 0)
+        assert max(kept.plans.keep[row], fill.now) == max(min(held, ease), fill.now)
+    for row, refusal in refusals.items():
+        check_offer(view, row, refusal.earliest_deadline_s, others[row].earliest_deadline_s)
+
+
+def check_offer(view: Snapshot, row: int, offer_s: float | None, plain_offer_s: float | None) -> None:
+    """It would be accepted, alone of all that were refused; and who finds none is right."""
+    assert (offer_s is None) == (plain_offer_s is None)
+    if offer_s is None:
+        return
+    is_undecided = np.zeros(view.num_jobs, dtype=bool)
+    is_undecided[row] = True
+    deadline_s, submitted_s = view.deadline_s.copy(), view.submitted_s.copy()
+    deadline_s[row], submitted_s[row] = offer_s, view.now_s
+    again = replace(view, deadline_s=deadline_s, submitted_s=submitted_s, is_undecided=is_undecided)
+    if not np.delete(view.is_undecided, row).any():  # others may have been promised before it
+        assert plain.admit(again, useful_levels(again))[1] == {}
+
+
+@given(view=snapshots())
+def test_the_same_promises_plans_and_offers(view: Snapshot) -> None:
+    check_against_plain(view)
+
+
+def crowd(seed: int, num_jobs: int, num_devices: int, slack: float) -> Snapshot:
+    """Jobs of all classes with deadlines of some slack; one is undecided."""
+    random = np.random.default_rng(seed)
+
+    def job(number: int) -> Job:
+        curve = CURVES[random.integers(len(CURVES))]
+        steps = random.uniform(20, 400)
+        deadline = steps / max(curve.values()) * random.uniform(1.0, slack)
+        facts = {
+            "submitted": -float(random.integers(0, 50)),
+            "held": int(random.choice([0, *curve])),
+            "resize_cost": 0.2,
+            "start_cost": 1.0,
+        }
+        make = (promised, promised, soft, best_effort)[random.integers(4)]
+        return make(f"j{number}", curve, steps, *([] if make is best_effort else [deadline]), **facts)
+
+    newcomer = strict("new", CURVES[0], 100.0, 60.0, submitted=0.0, start_cost=1.0)
+    jobs = [*(job(number) for number in range(num_jobs)), newcomer]
+    return snapshot(jobs, num_devices, margin_share=0.05, min_hold_s=2.0)
+
+
+@pytest.mark.parametrize("slack", [2.0, 8.0, 40.0])
+@pytest.mark.parametrize("num_jobs", [30, 150])
+def test_a_crowd_on_a_small_and_a_large_cluster(num_jobs: int, slack: float) -> None:
+    """Few jobs in plain Python, many in machine code; short of devices, and with plenty."""
+    for seed, num_devices in enumerate((16, 64, 300)):
+        check_against_plain(crowd(seed, num_jobs, num_devices, slack))
+
+
+@given(view=snapshots())
+def test_the_safe_level_is_the_lowest_that_does(view: Snapshot) -> None:
+    levels = useful_levels(view)
+    rows = np.arange(view.num_jobs)
+    assert safe_level(view, levels, rows).tolist() == [
+        plain.safe_level(view, levels, row) for row in rows.tolist()
+    ]
+
+
+@given(num_late=st.integers(1, 3), num_kept=st.integers(1, 5))
+def test_late_promises_are_planned_too(num_late: int, num_kept: int) -> None:
+    lost = [promised(f"lost-{number}", CURVES[1], 900.0, 5.0 + number) for number in range(num_late)]
+    kept = [promised(f"kept-{number}", CURVES[1], 8.0, 9.0, held=1) for number in range(num_kept)]
+    view = snapshot([*lost, *kept, strict("new", CURVES[0], 9.0, 3.0)], 4, min_hold_s=2.0)
+    check_against_plain(view)
+    assert (admit(view, useful_levels(view))[0].reserve[:num_late] == Reserve.LATE).all()
