@@ -67,6 +67,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     leave_s: Annotated[
         float, _seconds(0.1, HOUR_S, "For the exit of a worker that has left its job, as it was told to.")
     ] = _PATIENCE.leave_s
+    step_end_s: Annotated[
+        float,
+        _seconds(0, HOUR_S, "SIGTERM waits so long for a step to end, for a job with elasticity `restart`."),
+    ] = _PATIENCE.step_end_s
     restart_s: Annotated[
         float, _seconds(0.1, HOUR_S, "From SIGTERM to SIGKILL for a job with elasticity `restart`.")
     ] = _PATIENCE.restart_s

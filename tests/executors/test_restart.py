@@ -16,8 +16,19 @@ from swell.executors.local.effects import Kill, Report, Spawn
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.restart import RestartGang
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
-from swell.model.event import AnyEvent, GangEnded, GangResized, GangStarted, GangSuspended, Outcome
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangResized,
+    GangStarted,
+    GangSuspended,
+    JobWarned,
+    Outcome,
+    StepsReported,
+)
 from swell.model.job import Elasticity, EndCondition
+from swell.wire.environ import STOP_AT_STEP
+from swell.wire.messages import Stepped
 
 SPEC = make_spec(elasticity=Elasticity.RESTART, end=EndCondition())
 
@@ -51,6 +62,13 @@ class Processes:
                 if isinstance(effect.event, GangEnded | GangSuspended):
                     assert not self.alive
 
+    def tick(self, now_s: float) -> None:
+        self.now_s = now_s
+        self.do(self.gang.tick(now_s))
+
+    def say(self, worker: int, message: Stepped) -> None:
+        self.do(self.gang.said(worker, message, self.now_s))
+
     def end(self, worker: int, status: int) -> None:
         del self.alive[worker]
         self.do(self.gang.exited(worker, status, "last words", self.now_s))
@@ -70,6 +88,7 @@ def test_workers_get_what_torchrun_would_give_them() -> None:
         "MASTER_PORT": "4711",
         "TORCHELASTIC_RESTART_COUNT": "0",
         "TORCHELASTIC_RUN_ID": "job-1",
+        "SWELL_BALLOT": "/checkpoints/leaving-0",
     }
     assert isinstance(processes.events[0], GangStarted)
 
@@ -78,7 +97,7 @@ def test_a_resize_stops_all_and_starts_all_even_if_they_exit_with_0() -> None:
     processes = Processes()
     processes.command(launch(0, 1))
     processes.command(ResizeGang(job_id=JOB, generation=2, devices=devices(0, 1, 2)))
-    assert processes.signals == [(0, signal.SIGTERM), (1, signal.SIGTERM)]
+    assert processes.signals == [(0, STOP_AT_STEP), (1, STOP_AT_STEP)]
     processes.end(0, 143)
     processes.end(1, 0)
     assert sorted(processes.alive) == [2, 3, 4]
@@ -88,17 +107,76 @@ def test_a_resize_stops_all_and_starts_all_even_if_they_exit_with_0() -> None:
     assert processes.alive[2]["TORCHELASTIC_RESTART_COUNT"] == "1"
 
 
-def test_a_worker_that_ignores_sigterm_is_killed() -> None:
+def test_a_worker_that_makes_no_step_gets_sigterm_and_one_that_ignores_that_is_killed() -> None:
     processes = Processes()
     processes.command(launch(0))
     processes.command(SuspendGang(job_id=JOB, generation=1))
-    processes.now_s = 9.0
-    processes.do(processes.gang.tick(9.0))
-    assert processes.signals == [(0, signal.SIGTERM)]
-    processes.do(processes.gang.tick(10.5))
-    assert processes.signals[-1] == (0, signal.SIGKILL)
+    expected = [(0, STOP_AT_STEP)]
+    for now_s, signals in (
+        (4.9, []),
+        (5.0, [signal.SIGTERM]),
+        (14.9, []),
+        (15.0, [signal.SIGKILL]),
+        (30.0, []),
+    ):
+        processes.tick(now_s)
+        expected += [(0, number) for number in signals]
+        assert processes.signals == expected
     processes.end(0, -signal.SIGKILL)
     assert isinstance(processes.events[-1], GangSuspended)
+
+
+def test_who_has_sigterm_already_gets_no_second_one_while_it_saves() -> None:
+    processes = Processes()
+    processes.command(launch(0))
+    processes.command(ResizeGang(job_id=JOB, generation=2, devices=devices(0, 1)))
+    processes.now_s = 3.0
+    processes.say(0, Stepped(num_workers=1, steps=7, own_steps=7, is_last=True))
+    processes.tick(12.9)
+    assert processes.signals == [(0, STOP_AT_STEP)]
+    processes.tick(13.0)
+    assert processes.signals[1:] == [(0, signal.SIGKILL)]
+
+
+def test_a_stop_asks_for_no_step() -> None:
+    processes = Processes()
+    processes.command(launch(0))
+    processes.say(0, Stepped(num_workers=1, steps=7, own_steps=7))
+    processes.command(StopGang(job_id=JOB, generation=1))
+    processes.say(0, Stepped(num_workers=1, steps=8, own_steps=8))  # too late to tell of
+    processes.end(0, -signal.SIGTERM)
+    assert processes.signals == [(0, signal.SIGTERM)]
+    ended = processes.events[-1]
+    assert isinstance(ended, GangEnded)
+    assert (ended.outcome, ended.steps) == (Outcome.STOPPED, 7)
+
+
+def test_steps_are_reported_under_the_generation_that_made_them() -> None:
+    processes = Processes()
+    processes.command(launch(0))
+    processes.say(0, Stepped(num_workers=1, steps=1, own_steps=1))
+    processes.command(ResizeGang(job_id=JOB, generation=2, devices=devices(0, 1)))
+    processes.say(0, Stepped(num_workers=1, steps=30, own_steps=30, step_s=0.1, is_last=True))
+    processes.end(0, 143)
+    processes.now_s = 2.0
+    processes.say(1, Stepped(num_workers=2, steps=1, own_steps=31))
+    reports = [event for event in processes.events if isinstance(event, StepsReported)]
+    told = [(report.generation, report.num_workers, report.steps, report.pause_s) for report in reports]
+    assert told == [(1, 1, 1, None), (1, 1, 30, None), (2, 2, 31, 1.9)]
+    resized = next(event for event in processes.events if isinstance(event, GangResized))
+    assert resized.steps == 30
+    assert not any(isinstance(event, JobWarned) for event in processes.events)
+
+
+def test_a_script_that_begins_anew_is_told_of() -> None:
+    processes = Processes()
+    processes.command(launch(0))
+    processes.say(0, Stepped(num_workers=1, steps=30, own_steps=30, step_s=0.1))
+    processes.command(ResizeGang(job_id=JOB, generation=2, devices=devices(0, 1)))
+    processes.end(0, 143)
+    processes.say(1, Stepped(num_workers=2, steps=1, own_steps=1))
+    (warning,) = [event for event in processes.events if isinstance(event, JobWarned)]
+    assert "was stopped after step 30 and began anew" in warning.message
 
 
 @given(st.lists(st.sampled_from([0, 1, 3, -9, -11, 143]), min_size=1, max_size=4))

@@ -187,7 +187,8 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.note_size(event.at_s, record.num_workers)
     state.costs.learn_start(record, event.at_s - record.launched_s)
     state.set_rate(record, record.num_workers)
-    state.tell(record, "started", f"trains with {_workers(record.num_workers)} from step {event.steps}")
+    text = f"trains with {_workers(record.num_workers)}{_step(record, 'from', event.steps)}"
+    state.tell(record, "started", text)
 
 
 @_apply_to.register
@@ -202,9 +203,8 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     record.note_pids(event.pids)
     record.note_size(event.at_s, record.num_workers)
     state.set_rate(record, record.num_workers)
-    state.tell(
-        record, "resized", f"went from {before} to {_workers(record.num_workers)} at step {event.steps}"
-    )
+    text = f"went from {before} to {_workers(record.num_workers)}{_step(record, 'at', event.steps)}"
+    state.tell(record, "resized", text)
 
 
 @_apply_to.register
@@ -268,7 +268,9 @@ def _(event: GangSuspended, state: HeadState, record: JobRecord) -> None:
     if not state.is_draining:
         record.tenure.take()
     record.move(Phase.QUEUED)
-    state.explain(record, "suspended", f"waits with its checkpoint of step {event.steps}")
+    is_live = record.spec.elasticity is Elasticity.LIVE
+    text = f"with its checkpoint of step {event.steps}" if is_live else "to go on from its own checkpoint"
+    state.explain(record, "suspended", f"waits {text}")
 
 
 @_apply_to.register
@@ -337,6 +339,12 @@ def _endless(record: JobRecord) -> str:
 def _truth(record: JobRecord, steps: int) -> float:
     """Reported steps; a restart job reports none, and its progress stays what it was believed to be."""
     return float(steps) if record.spec.elasticity is Elasticity.LIVE else record.done_steps
+
+
+def _step(record: JobRecord, preposition: str, steps: int) -> str:
+    """What a restart job says of its steps may be nothing."""
+    is_known = steps > 0 or record.spec.elasticity is Elasticity.LIVE
+    return f" {preposition} step {steps}" if is_known else ""
 
 
 def _workers(num: int) -> str:

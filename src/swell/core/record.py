@@ -224,4 +224,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
         return self.phase is Phase.SUCCEEDED and self.finished_s <= self.spec.deadline_s
 
     def _shown_steps(self) -> int:
-        return int(self.done_steps) if self.spec.elasticity is Elasticity.LIVE else 0
+        """A restart job's work is counted in seconds; its script's steps are only for people."""
+        if self.spec.elasticity is Elasticity.LIVE:
+            return int(self.done_steps)
+        return 0 if self.reported is None else self.reported.steps

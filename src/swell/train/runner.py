@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import NoReturn
 
+from swell.train import foreign
 from swell.train.elastic import started
 from swell.train.link import Link, LinkError, exit_now, open_link
 from swell.wire import environ, messages
@@ -31,12 +32,14 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
     """Run a script (a path) or a function (`package.module:function`), then end this process.
 
     Under an agent the line to it is opened first, so that a script that dies while it is imported can
-    be told of; without one, as in a job whose elasticity is `restart`, the script just runs. One that ends
-    well is given the time that its own threads need.
+    be told of; without one, as in a job whose elasticity is `restart`, the script just runs, and its steps
+    are counted. One that ends well is given the time that its own threads need.
     Exit status: 0; 1 if the script raised; 143 if it was told to stop; its own if it called `sys.exit`.
     """
     signal.signal(signal.SIGTERM, _leave)
     link = _open_link()
+    if environ.OBSERVER in os.environ:
+        foreign.watch()
     status = 0
     try:
         _run(entry, args)

@@ -91,6 +91,16 @@ class Progress(Message, frozen=True, kw_only=True):
     pause_s: float | None = None
 
 
+class Stepped(Message, frozen=True, kw_only=True):
+    """From rank 0 of a script that knows nothing of Swell: what its optimizer did. About twice a second."""
+
+    num_workers: int
+    steps: int  #: since its process began
+    own_steps: int | None  #: in all its lives, which checkpoints carry on; None if it does not count (SGD)
+    step_s: float | None = None
+    is_last: bool = False  #: it was asked to stop, and after this step all its workers get SIGTERM
+
+
 class Broken(Message, frozen=True, kw_only=True):
     """A collective failed in this generation. This worker has finished `steps` steps, and waits."""
 
@@ -173,6 +183,7 @@ FromWorker = (
     | Joined
     | JoinFailed
     | Progress
+    | Stepped
     | Broken
     | Saved
     | SaveFailed

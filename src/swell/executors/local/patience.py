@@ -21,6 +21,7 @@ class Patience:
     stop_s: float = 3.0  #: from SIGTERM to SIGKILL
     finish_s: float = 600.0  #: for the last lines of a script: evaluating, writing the final model
     leave_s: float = 10.0  #: from Left to the exit
+    step_end_s: float = 5.0  #: until SIGTERM where no step of a script ends; the first word is STOP_AT_STEP
     restart_s: float = 10.0  #: from SIGTERM to SIGKILL where the script writes its own checkpoint
 
 
@@ -93,6 +94,12 @@ def describe_exit(member: Member, status: int, log_tail: str) -> str:
     if member.failure:
         return member.failure
     if status < 0:
-        return f"worker {member.number} was killed by {signal.Signals(-status).name}"
+        return f"worker {member.number} was killed by {_name_of(-status)}"
     text = f"worker {member.number} exited with status {status}"
     return f"{text}; its log ends:\n{log_tail}" if log_tail else text
+
+
+def _name_of(number: int) -> str:
+    """Real-time signals have no names but the first and the last."""
+    known = {known.value: known.name for known in signal.Signals}
+    return known.get(number, f"signal {number}")

@@ -1,7 +1,8 @@
 """The choreography of a gang whose script knows nothing of Swell: stop all, start all, as torchrun would.
 
-Its workers get torchrun's environment and no line to the agent. What a script does not save when it gets
-SIGTERM, or before, is lost with a change.
+Its workers get torchrun's environment and no orders. What a script does not save when it gets SIGTERM, or
+before, is lost with a change. Rank 0 tells how many steps its optimizer has made (`swell.train.foreign`);
+a script without an optimizer of torch's tells nothing.
 """
 
 from __future__ import annotations
@@ -16,10 +17,20 @@ from swell.executors.local.effects import Effect, Facts, GangCommand, Kill, Repo
 from swell.executors.local.member import Member, Slot, State, cut_slots, flatten
 from swell.executors.local.patience import Patience, describe_exit, is_fault_of_script
 from swell.executors.local.stage import Stage
+from swell.executors.local.tally import Tally
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
-from swell.model.event import AnyEvent, GangEnded, GangResized, GangStarted, GangSuspended, Outcome
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangResized,
+    GangStarted,
+    GangSuspended,
+    JobWarned,
+    Outcome,
+    StepsReported,
+)
 from swell.wire import environ
-from swell.wire.messages import FromWorker
+from swell.wire.messages import FromWorker, Stepped
 
 LOOPBACK = "127.0.0.1"
 
@@ -37,17 +48,17 @@ class RestartGang:
     `find_port` names a free port for each start: rank 0 of the script's own process group listens there.
     """
 
-    steps = 0  #: the script does not say
-
     def __init__(
         self, stage: Stage, first_worker: int, find_port: Callable[[], int], patience: Patience | None = None
     ) -> None:
         self.generation = 0
+        self._tally = Tally()
         self._stage = stage
         self._patience = patience or Patience()
         self._find_port = find_port
         self._next_worker = first_worker
         self._num_starts = 0
+        self._running = 0  # generation of the processes that run
         self._members: dict[int, Member] = {}  # in rank order: spawned so
         self._effects: list[Effect] = []
         self._now_s = 0.0
@@ -55,6 +66,7 @@ class RestartGang:
         self._answer: AnyEvent | None = None
         self._target: tuple[Slot, ...] = ()
         self._aim = Aim.RUN
+        self._terminate_at_s = float("inf")
         self._kill_at_s = float("inf")
         self._outcome = Outcome.SUCCEEDED
         self._message = ""
@@ -67,6 +79,10 @@ class RestartGang:
     @property
     def pids(self) -> tuple[int, ...]:
         return tuple(member.pid for member in self._members.values() if member.pid is not None)
+
+    @property
+    def steps(self) -> int:
+        return self._tally.steps
 
     @property
     def is_over(self) -> bool:
@@ -97,8 +113,10 @@ class RestartGang:
         return self._drain()
 
     def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]:
-        """A script that uses `swell.train` after all is told nothing, and what it says changes nothing."""
-        return []
+        self._now_s = now_s
+        if isinstance(message, Stepped) and worker in self._members and self._aim is not Aim.END:
+            self._note_steps(message)
+        return self._drain()
 
     def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
         self._now_s = now_s
@@ -114,10 +132,30 @@ class RestartGang:
 
     def tick(self, now_s: float) -> Sequence[Effect]:
         self._now_s = now_s
+        if now_s >= self._terminate_at_s:
+            self._terminate(self._patience.restart_s)
         if now_s >= self._kill_at_s:
             self._kill_at_s = float("inf")
             self._effects += [Kill(number, signal.SIGKILL) for number in self._members]
         return self._drain()
+
+    def _note_steps(self, message: Stepped) -> None:
+        pause_s, warning = self._tally.note(message, self._now_s)
+        self._report(
+            StepsReported(
+                job_id=self._stage.job_id,
+                generation=self._running,
+                at_s=self._now_s,
+                steps=self.steps,
+                num_workers=message.num_workers,
+                step_s=message.step_s,
+                pause_s=pause_s,
+            )
+        )
+        if message.is_last and self._terminate_at_s < float("inf"):
+            self._await_exits(self._patience.restart_s)
+        if warning:
+            self._report(JobWarned(job_id=self._stage.job_id, at_s=self._now_s, message=warning))
 
     # ------------------------------------------------------------ what follows
     def _obey(self, command: GangCommand) -> None:
@@ -125,7 +163,7 @@ class RestartGang:
             self._end_all(Outcome.STOPPED, "")
         elif isinstance(command, SuspendGang):
             self._aim = Aim.SUSPEND
-            self._terminate(self._patience.restart_s)
+            self._stop_at_step()
         else:
             self._aim_at(command)
         if not self._members:
@@ -142,31 +180,33 @@ class RestartGang:
             return
         self._target = target
         self._aim = Aim.RESTART
-        self._terminate(self._patience.restart_s)
+        self._stop_at_step()
 
     def _go_on(self) -> None:
         """Every process is gone. An exit with 0 after our SIGTERM is a stop: the script may not be done."""
-        self._kill_at_s = float("inf")
+        self._terminate_at_s = self._kill_at_s = float("inf")
         if self._aim is Aim.RESTART:
             self._start()
         elif self._aim is Aim.SUSPEND:
-            self._close(GangSuspended(**self._facts(), steps=0))
+            self._close(GangSuspended(**self._facts(), steps=self.steps))
         else:
             facts = self._facts()
-            self._close(GangEnded(**facts, outcome=self._outcome, steps=0, message=self._message))
+            self._close(GangEnded(**facts, outcome=self._outcome, steps=self.steps, message=self._message))
 
     def _start(self) -> None:
-        self._aim = Aim.RUN
+        self._aim, self._running = Aim.RUN, self.generation
+        self._tally.restart()
+        ballot = f"{self._stage.checkpoint_dir}/leaving-{self._next_worker}"
         port = self._find_port()
         for rank, slot in enumerate(self._target):
             member = Member(self._next_worker, slot, since_s=self._now_s)
             self._next_worker += 1
             self._members[member.number] = member
-            environment = self._environment(rank, port)
+            environment = self._environment(rank, port, ballot)
             self._effects.append(Spawn(member.number, flatten(self._target), environment))
         self._num_starts += 1
 
-    def _environment(self, rank: int, port: int) -> dict[str, str]:
+    def _environment(self, rank: int, port: int, ballot: str) -> dict[str, str]:
         size = str(len(self._target))
         return {
             environ.RANK: str(rank),
@@ -178,20 +218,30 @@ class RestartGang:
             environ.MASTER_PORT: str(port),
             environ.RESTART_COUNT: str(self._num_starts),
             environ.RUN_ID: self._stage.job_id,
+            environ.BALLOT: ballot,
         }
 
     def _tell_started(self) -> None:
         if self._answer is None and all(m.pid is not None for m in self._members.values()):
             kind = GangResized if self._asked and self._asked[0] is ResizeGang else GangStarted
-            self._reply(kind(**self._facts(), steps=0, pids=self.pids))
+            self._reply(kind(**self._facts(), steps=self.steps, pids=self.pids))
 
     def _end_all(self, outcome: Outcome, message: str) -> None:
         self._aim, self._outcome, self._message = Aim.END, outcome, message
         self._terminate(self._patience.stop_s)
 
+    def _stop_at_step(self) -> None:
+        """So that SIGTERM comes in the same step of all, and not while the script writes its checkpoint."""
+        self._terminate_at_s = self._now_s + self._patience.step_end_s
+        self._effects += [Kill(number, environ.STOP_AT_STEP) for number in self._members]
+
     def _terminate(self, grace_s: float) -> None:
-        self._kill_at_s = self._now_s + grace_s
+        self._await_exits(grace_s)
         self._effects += [Kill(number, signal.SIGTERM) for number in self._members]
+
+    def _await_exits(self, grace_s: float) -> None:
+        """They have SIGTERM. A second one could come while they save."""
+        self._terminate_at_s, self._kill_at_s = float("inf"), self._now_s + grace_s
 
     # ------------------------------------------------------------ saying
     def _close(self, event: GangEnded | GangSuspended) -> None:

@@ -89,9 +89,15 @@ class Run:
         )
 
     def _environ(self, worker: int, address: str, devices: tuple[str, ...]) -> dict[str, str]:
-        variables = {environ.JOB_ID: self.job_id, environ.RUN_ID: self.job_id, environ.GROUP_RANK: "0"}
-        if self.spec.elasticity is Elasticity.LIVE:
-            variables |= {environ.AGENT: address, environ.TOKEN: self.token, environ.WORKER: str(worker)}
+        is_live = self.spec.elasticity is Elasticity.LIVE
+        variables = {
+            environ.JOB_ID: self.job_id,
+            environ.RUN_ID: self.job_id,
+            environ.GROUP_RANK: "0",
+            environ.AGENT if is_live else environ.OBSERVER: address,
+            environ.TOKEN: self.token,
+            environ.WORKER: str(worker),
+        }
         gpus = [name for device in devices if (name := self.bindings[device].cuda) is not None]
         if gpus:
             variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)

@@ -1,0 +1,57 @@
+"""How far a script is that knows nothing of Swell, and what its restarts cost it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from swell.wire.messages import Stepped
+
+
+@dataclass(slots=True)
+class Tally:
+    """Steps of a gang through its restarts, by what rank 0's optimizer did.
+
+    An optimizer that counts its own steps (Adam and its kin) finds its count in the script's checkpoint. Of
+    another one only the steps since the start are known: those that are done again count twice.
+    """
+
+    steps: int = 0
+    _heard_s: float | None = None
+    _step_s: float = 0.0
+    _begun_with: int = 0  #: what `steps` was when the gang of now began
+    _is_new: bool = True  #: the gang of now has not made a step
+
+    def restart(self) -> None:
+        """A new gang starts."""
+        self._is_new = True
+
+    def note(self, message: Stepped, now_s: float) -> tuple[float | None, str]:
+        """What a gang's first step tells of the change before it: seconds taken from training, and a warning.
+
+        The seconds are the time from the old gang's last step to this one, less a step, and the time of the
+        steps that have to be done again. None and '' for any later step, and for the very first gang.
+        """
+        pause_s, warning = None, ""
+        if self._is_new and self._heard_s is not None:
+            again = 0 if message.own_steps is None else max(0, self.steps - _found(message))
+            pause_s = max(0.0, now_s - self._heard_s - self._step_s) + again * self._step_s
+            if message.own_steps is not None and _found(message) == 0:
+                warning = _began_anew(self.steps)
+        if self._is_new:
+            self._begun_with, self._is_new = self.steps, False
+        self.steps = self._begun_with + message.steps if message.own_steps is None else message.own_steps
+        self._heard_s = now_s
+        self._step_s = message.step_s or self._step_s
+        return pause_s, warning
+
+
+def _found(message: Stepped) -> int:
+    """Steps that were in the checkpoint from which the script went on."""
+    return (message.own_steps or 0) - message.steps
+
+
+def _began_anew(steps: int) -> str:
+    return (
+        f"the script was stopped after step {steps} and began anew: it found no checkpoint; let it save more "
+        "often, and continue from its newest checkpoint when it starts"
+    )

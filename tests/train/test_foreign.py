@@ -1,0 +1,173 @@
+"""Scripts that know nothing of Swell are counted, and stopped in the same step on all workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from fake_agent import TOKEN, FakeAgent, fork_script, until
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.train.foreign import Ballot, own_count
+from swell.wire import environ, messages
+
+FOREIGN = Path(__file__).parent / "scripts" / "foreign.py"
+FOR_EVER = "100000000"
+
+
+def start(agent: FakeAgent, num_workers: int, *args: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    for rank in range(num_workers):
+        names = {
+            environ.RANK: str(rank),
+            environ.WORLD_SIZE: str(num_workers),
+            environ.MASTER_ADDR: "127.0.0.1",
+            environ.MASTER_PORT: str(port),
+            environ.OBSERVER: agent.address,
+            environ.TOKEN: TOKEN,
+            environ.WORKER: str(rank),
+            environ.BALLOT: str(agent.folder / "leaving"),
+        }
+        agent.processes[rank] = fork_script(FOREIGN, args, agent.log(rank), names)
+
+
+def pid_of(agent: FakeAgent, rank: int) -> int:
+    pid = agent.processes[rank].pid
+    assert pid is not None
+    return pid
+
+
+def await_training(agent: FakeAgent) -> messages.Stepped:
+    """All have made a step: whoever has not would leave at once."""
+    return agent.wait(0, messages.Stepped, lambda message: message.steps > 2)
+
+
+def ask_to_stop(agent: FakeAgent) -> None:
+    for rank in agent.processes:
+        os.kill(pid_of(agent, rank), environ.STOP_AT_STEP)
+
+
+def last_lines(agent: FakeAgent) -> set[str]:
+    return {agent.log(rank).read_text().splitlines()[-1] for rank in agent.processes}
+
+
+def test_its_steps_are_told_as_its_optimizer_counts_them(start_agent: Callable[..., FakeAgent]) -> None:
+    agent = start_agent()
+    start(agent, 2, "adam", "40", FOR_EVER)
+    told = await_training(agent)
+    assert told.num_workers == 2
+    assert told.own_steps == told.steps + 40
+    assert told.step_s is not None and 0 < told.step_s < 30
+    assert not [worker for worker, _ in agent.all_said(messages.Stepped) if worker != 0]
+
+
+def test_all_stop_after_the_same_step(start_agent: Callable[..., FakeAgent]) -> None:
+    agent = start_agent()
+    start(agent, 3, "sgd", "0", FOR_EVER)
+    assert await_training(agent).own_steps is None
+    ask_to_stop(agent)
+    assert [agent.exit_status(rank) for rank in range(3)] == [143, 143, 143], agent.logs()
+    assert len(last_lines(agent)) == 1
+    last = agent.wait(0, messages.Stepped, lambda message: message.is_last)
+    assert last_lines(agent) == {str(last.steps)}
+
+
+def test_a_handler_of_the_scripts_own_may_use_the_group(start_agent: Callable[..., FakeAgent]) -> None:
+    agent = start_agent()
+    start(agent, 3, "adam", "0", FOR_EVER, "handle")
+    await_training(agent)
+    ask_to_stop(agent)
+    assert [agent.exit_status(rank) for rank in range(3)] == [0, 0, 0], agent.logs()
+    for rank in range(3):
+        *_, saved, step = agent.log(rank).read_text().splitlines()
+        assert saved == f"saved after {step}"
+    assert len(last_lines(agent)) == 1
+
+
+def test_one_that_has_made_no_step_does_not_wait_for_one(start_agent: Callable[..., FakeAgent]) -> None:
+    agent = start_agent()
+    start(agent, 2, "adam", "0", FOR_EVER)
+    agent.wait(0, messages.Stepped)
+    os.kill(pid_of(agent, 1), signal.SIGKILL)  # so that nobody makes a step any more
+    assert agent.exit_status(0) == 1
+    start(agent, 1, "adam", "0", "0")
+    assert agent.exit_status(0) == 0
+    lonely = fork_script("signal:pause", (), agent.log(9), {**ENDLESS, environ.OBSERVER: agent.address})
+    until(lambda: not is_default(lonely.pid))
+    assert lonely.pid is not None
+    os.kill(lonely.pid, environ.STOP_AT_STEP)
+    lonely.join(30)
+    assert lonely.exitcode == 143
+
+
+ENDLESS = {
+    environ.RANK: "0",
+    environ.WORLD_SIZE: "2",
+    environ.BALLOT: "/nowhere",
+    environ.TOKEN: TOKEN,
+    environ.WORKER: "9",
+}
+
+
+def is_default(pid: int | None) -> bool:
+    """Whether the signal would end the process by itself."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = int(next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt")), 16)
+    return not caught >> (environ.STOP_AT_STEP - 1) & 1
+
+
+def test_its_loaders_processes_end_by_sigterm_as_ever(start_agent: Callable[..., FakeAgent]) -> None:
+    agent = start_agent()
+    start(agent, 1, "sgd", "0", FOR_EVER, "load")
+    agent.wait(0, messages.Stepped)
+    loaders = psutil.Process(pid_of(agent, 0)).children()
+    assert len(loaders) == 2
+    loaders[0].terminate()
+    gone, _ = psutil.wait_procs(loaders[:1], timeout=10)
+    assert gone
+    assert agent.exit_status(0) == 1, "its loader is broken"
+
+
+@given(st.data())
+def test_workers_in_step_agree_however_their_signals_come(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """A worker can end its step only when all others have ended the one before."""
+    num = data.draw(st.integers(1, 4))
+    path = tmp_path_factory.mktemp("ballot") / "file"
+    ballots = [Ballot(path, rank, num) for rank in range(num)]
+    counts, stopped = [1] * num, [0] * num
+    unasked = set(range(num))
+    for patience in range(60, -1000, -1):
+        able = [rank for rank in range(num) if not stopped[rank] and counts[rank] <= min(counts)]
+        if not able:
+            break
+        if unasked and (patience < 0 or data.draw(st.booleans())):
+            asked = data.draw(st.sampled_from(sorted(unasked)))
+            unasked.discard(asked)
+            ballots[asked].cast(counts[asked])
+            continue
+        rank = data.draw(st.sampled_from(able))
+        counts[rank] += 1
+        if ballots[rank].is_due(counts[rank]):
+            stopped[rank] = counts[rank]
+    assert not unasked
+    assert min(stopped) == max(stopped) > 0, "none is left behind"
+
+
+def test_what_an_optimizer_knows_of_its_past() -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    weight.grad = torch.ones(2)
+    for kind, expected in ((torch.optim.AdamW, 3), (torch.optim.RMSprop, 3), (torch.optim.SGD, 0)):
+        optimizer = kind([weight])
+        for _ in range(3):
+            optimizer.step()
+        assert own_count(optimizer) == expected
