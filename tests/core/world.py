@@ -304,10 +304,16 @@ class FakeWorld:
 
     def _suspension(self, gang: Gang) -> Callable[[], None]:
         if self._goes_wrong(self.faults.suspend_failed):
-            return lambda: self._say(SuspendFailed(**self._facts(gang), message="disk full"))
+            return lambda: self._suspend_failed(gang)
         if self._goes_wrong(self.faults.worker_lost_in_suspend):
             return lambda: self._lose(gang, gang.newest)
         return lambda: self._suspended(gang)
+
+    def _suspend_failed(self, gang: Gang) -> None:
+        """It trains on, also one that had lost workers: whoever is left has met once more, to be saved."""
+        self._say(SuspendFailed(**self._facts(gang), message="disk full"))
+        if gang.is_waiting:
+            self._train(gang)
 
     def _suspended(self, gang: Gang) -> None:
         self._progress(gang)
