@@ -102,9 +102,10 @@ def simulate(
         bool, typer.Option("--timing", help="Also what deciding cost; differs from run to run.")
     ] = False,
 ) -> None:
-    """Try policies on a log of jobs: the head that decides is the one that runs live.
+    """Try policies on a log of jobs.
 
-    Two runs with the same options, files and version print the same.
+    The head that decides is the one that runs live. Two runs with the same options, files and version print
+    the same.
     """
     settings = _settings(set_ or [])
     rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, unknown)
