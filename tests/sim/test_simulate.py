@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -150,3 +152,11 @@ def _check_counts(outcome: Outcome) -> None:
     ended = metrics.completed + metrics.failed + metrics.cancelled + metrics.rejected
     assert ended + metrics.unfinished == metrics.jobs == len(outcome.jobs)
     assert 0.0 <= metrics.device_utilization <= 1.0 + 1e-9
+
+
+def test_a_job_gets_no_more_workers_than_its_script_has_shards() -> None:
+    whole = job("a", steps=300)
+    cut = dataclasses.replace(whole, profile=msgspec.structs.replace(whole.profile, num_shards=2))
+    (only,) = run([cut]).jobs
+    assert only.phase is Phase.SUCCEEDED
+    assert max(size for _, size in only.sizes) == 2

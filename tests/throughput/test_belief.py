@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -232,3 +233,48 @@ def test_forget_drops_the_curve_and_keeps_the_margin() -> None:
     belief.forget("j")
     assert belief.margin_share == margin > PRIOR_MARGIN
     assert belief.rates_per_s("j", SIZES) == pytest.approx(SIZES**0.8)
+
+
+@given(
+    st.dictionaries(st.integers(1, 64), st.floats(0.01, 2.0), min_size=1, max_size=6),
+    st.integers(1, 100),
+    st.integers(1, 5),
+)
+def test_what_does_not_fit_takes_passes_of_what_does(
+    compute_s: dict[int, float], room: int, num_passes: int
+) -> None:
+    def step_s(batch: int, bound: int | None, measured: dict[int, float]) -> float:
+        known = msgspec.structs.replace(profile(measured, {}), max_local_batch=bound)
+        belief = FittedBelief()
+        belief.learn_profile("j", spec(batch), known)
+        return float(1 / belief.rates_per_s("j", np.array([1]))[0])
+
+    room = max(room, min(compute_s))
+    fitting = {batch: time_s for batch, time_s in compute_s.items() if batch <= room}
+    for batch in range(1, room + 1):
+        assert step_s(batch, room, fitting) == step_s(batch, None, fitting)
+    for one_pass in {room, max(1, room - 1)}:
+        batch = num_passes * one_pass
+        if -(-batch // room) == num_passes:
+            expected_s = num_passes * step_s(one_pass, None, fitting)
+            assert step_s(batch, room, fitting) == pytest.approx(expected_s)
+    batch = (num_passes + 1) * room
+    assert step_s(batch, room, {**fitting, batch: 7.0}) == pytest.approx(7.0), "it was measured"
+    assert step_s(2 * batch, room, {batch: 7.0}) == pytest.approx(14.0), "nothing that fits was"
+
+
+def test_a_batch_in_shards_bounds_the_workers() -> None:
+    belief = FittedBelief()
+    known = msgspec.structs.replace(profile({64: 1.0}, {}), num_shards=2)
+    belief.learn_profile("j", spec(), known)
+    assert (belief.rates_per_s("j", SIZES) > 0).tolist() == [True, True, False, False, False]
+    again = FittedBelief()
+    again.restore(json.loads(json.dumps(belief.state())))
+    assert again.rates_per_s("j", SIZES).tolist() == belief.rates_per_s("j", SIZES).tolist()
+
+
+def test_a_profile_of_before_there_were_such_bounds_is_read() -> None:
+    old = msgspec.to_builtins(profile({64: 1.0}, {}))
+    del old["max_local_batch"], old["num_shards"]
+    read = msgspec.convert(old, Profile, strict=False)
+    assert (read.max_local_batch, read.num_shards) == (None, None)

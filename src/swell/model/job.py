@@ -118,3 +118,5 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     state_bytes: int
     samples_per_epoch: int
     start_s: float  #: from the fork of a worker to its being ready to join
+    max_local_batch: int | None = None  #: samples that fit on a device at once; None: no limit was met
+    num_shards: int | None = None  #: parts of a batch that no two workers can share; None: its samples

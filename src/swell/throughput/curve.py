@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import numpy as np
 
@@ -15,7 +17,8 @@ SHORTEST_STEP_S = 1e-6
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
     """What is believed of a job before it runs.
 
-    `step_s(w) = compute_s(ceil(global_batch / w)) + allreduce_s(w)`
+    `step_s(w) = compute_s(ceil(global_batch / w)) + allreduce_s(w)`, where a local batch that does not fit on
+    a device is computed in passes.
     """
 
     global_batch: int
@@ -23,6 +26,8 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     max_workers: int | None
     compute_s: dict[int, float]  #: samples in a worker's batch -> seconds
     allreduce_s: dict[int, float]  #: workers -> seconds
+    max_local_batch: int | None = None  #: samples of a pass at most
+    num_shards: int | None = None  #: parts of a batch that no two workers can share
 
     @classmethod
     def of(cls, spec: JobSpec, profile: Profile) -> Curve:
@@ -37,28 +42,56 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
             max_workers=spec.max_workers,
             compute_s=profile.compute_s,
             allreduce_s=profile.allreduce_s,
+            max_local_batch=profile.max_local_batch,
+            num_shards=profile.num_shards,
         )
 
     def allows(self, workers: IntArray) -> BoolArray:
-        """Sizes the job may have: within its bounds, and at least one sample for each worker."""
-        largest = self.global_batch if self.max_workers is None else min(self.max_workers, self.global_batch)
+        """Sizes the job may have: within its bounds, and at least one sample or shard for each worker."""
+        bounds = (self.global_batch, self.max_workers, self.num_shards)
+        largest = min(bound for bound in bounds if bound is not None)
         return (workers >= self.min_workers) & (workers <= largest)
 
     def step_s(self, workers: IntArray) -> FloatArray:
         """Seconds a step for each number of workers (any shape, > 0)."""
         local_batch = -(-self.global_batch // workers)
-        compute_s = _compute_s(local_batch.astype(np.float64), self.compute_s)
+        compute_s = _in_passes_s(local_batch.astype(np.float64), self.compute_s, self.max_local_batch)
         return np.maximum(compute_s + _allreduce_s(workers, self.allreduce_s), SHORTEST_STEP_S)
 
 
-def _compute_s(local_batch: FloatArray, measured: dict[int, float]) -> FloatArray:
+def _in_passes_s(
+    local_batch: FloatArray, measured: dict[int, float], max_local_batch: int | None
+) -> FloatArray:
+    """What was measured; between and beyond that, k equal passes of a size that fits, k as small as can be.
+
+    A step of k passes is believed to take k steps of one: its one update is counted k times, so this errs
+    on the slow side.
+    """
+    points = {float(batch): time_s for batch, time_s in measured.items()}
+    if max_local_batch is None:
+        return _compute_s(local_batch, points)
+    num_passes = np.ceil(local_batch / max_local_batch)
+    fitting = {batch: time_s for batch, time_s in points.items() if batch <= max_local_batch}
+    time_s = num_passes * _compute_s(local_batch / num_passes, fitting or _per_pass(points, max_local_batch))
+    for batch, measured_s in points.items():
+        time_s = np.where(local_batch == batch, measured_s, time_s)
+    return time_s
+
+
+def _per_pass(measured: dict[float, float], max_local_batch: int) -> dict[float, float]:
+    """What each measured step takes for one of its passes."""
+    num_passes = {batch: math.ceil(batch / max_local_batch) for batch in measured}
+    return {batch / num_passes[batch]: time_s / num_passes[batch] for batch, time_s in measured.items()}
+
+
+def _compute_s(local_batch: FloatArray, measured: dict[float, float]) -> FloatArray:
     """Piecewise linear between measured batches, linear beyond them with an intercept >= 0.
 
     The intercept is what a step costs however small the batch. Noise can make it negative, and then
     small batches would come out as free: it is cut at 0, that is, time proportional to the batch.
     """
     batches = np.array(sorted(measured), dtype=np.float64)
-    times_s = np.array([measured[int(batch)] for batch in batches])
+    times_s = np.array([measured[batch] for batch in batches.tolist()])
     below_slope = _slope(batches[:2], times_s[:2], times_s[0] / batches[0])
     above_slope = _slope(batches[-2:], times_s[-2:], times_s[-1] / batches[-1])
     between_s = np.interp(local_batch, batches, times_s)
