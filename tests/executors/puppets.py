@@ -116,6 +116,12 @@ class PuppetWorld:
         self.puppets[number].outbox.append(m.Failed(message="ZeroDivisionError: of the script"))
         self.kill(number, status=1)
 
+    def run_out(self, number: int, num_samples: int = 32) -> None:
+        """Its memory does not do for the step under way."""
+        puppet = self.puppets[number]
+        puppet.outbox.append(m.OutOfMemory(num_samples=num_samples, steps=puppet.steps, message="no room"))
+        self.kill(number, status=143)
+
     def hear(self, number: int) -> None:
         """The agent gets the worker's next word, or learns of its end after the last."""
         puppet = self.puppets[number]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import signal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage
 
 from swell.executors.local.effects import Kill, Report, Send
 from swell.executors.local.gang import Gang
 from swell.executors.local.member import cut_slots
 from swell.executors.local.patience import Patience
+from swell.executors.local.room import half
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
 from swell.model.event import (
     Event,
@@ -534,3 +537,46 @@ def test_slots_that_stay_are_kept_whole() -> None:
     assert cut_slots(("a", "b"), 1, [("z",)]) == (("a",), ("b",))
     with pytest.raises(ValueError, match="3 devices"):
         cut_slots(("a", "b", "c"), 2, [])
+
+
+@pytest.mark.parametrize(
+    ("samples", "bounds"), [((32, 32), [16]), ((32, 9), [16, 4]), ((9, 32), [4]), ((2,), [1])]
+)
+def test_memory_that_runs_out_makes_passes_smaller_for_all_and_is_told(
+    samples: tuple[int, ...], bounds: list[int]
+) -> None:
+    made = running(3)
+    for number, num_samples in enumerate(samples):
+        made.run_out(number, num_samples)
+    made.settle()
+    lost = last(made)
+    assert isinstance(lost, WorkersLost)
+    assert lost.devices == devices(*range(len(samples)))
+    warnings = [event.message for event in made.events if isinstance(event, JobWarned)]
+    assert all(f"at most {bound} go" in told for bound, told in zip(bounds, warnings, strict=True))
+    made.command(resize(2, 0, 1, 2))
+    made.settle()
+    assert isinstance(last(made), GangResized)
+    assert {p.regroup.max_local_batch for p in made.puppets.values() if p.regroup} == {bounds[-1]}
+
+
+def test_a_gang_of_which_nobody_had_room_is_lost_and_not_failed() -> None:
+    made = running(2)
+    made.gang.saved_steps = 7
+    for number in (0, 1):
+        made.run_out(number)
+    made.settle()
+    ended = last(made)
+    assert isinstance(ended, GangEnded)
+    assert (ended.outcome, ended.steps) == (Outcome.LOST, 7)
+    assert "ran out of memory with 32 samples at once (no room)" in ended.message
+
+
+@given(st.lists(st.integers(2, 500), min_size=1), st.none() | st.integers(1, 500))
+def test_a_bound_on_passes_only_ever_falls_and_never_to_nothing(
+    samples: list[int], bound: int | None
+) -> None:
+    for num_samples in samples:
+        before, bound = bound, half(num_samples, bound)
+        assert 1 <= bound <= num_samples // 2
+        assert before is None or bound <= before

@@ -90,6 +90,8 @@ def moves(story: Story, number: int) -> Callable[[], None]:
         return lambda: world.kill(someone)
     if kind == 10 and rest % 3 == 0:
         return lambda: world.raise_in(someone)
+    if kind == 10 and rest % 3 == 1 and world.puppets[someone].phase == "training":
+        return lambda: world.run_out(someone)
     return (lambda: world.hear(someone)) if kind % 2 else (lambda: world.advance(someone))
 
 

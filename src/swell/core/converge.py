@@ -81,6 +81,7 @@ class Converger:
                 devices=devices,
                 spec=record.spec,
                 total_steps=record.known_total,
+                max_local_batch=record.max_local_batch,
             )
         )
 

@@ -285,6 +285,7 @@ class Core:
                 devices=record.target,
                 spec=record.spec,
                 total_steps=record.known_total,
+                max_local_batch=record.max_local_batch,
             )
         if record.phase is Phase.RUNNING and record.is_changing:
             return ResizeGang(job_id=job_id, generation=generation, devices=record.target)

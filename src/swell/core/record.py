@@ -124,6 +124,11 @@ class JobRecord(msgspec.Struct, kw_only=True):
         return int(self.total_steps) if is_counted and self.total_steps is not None else None
 
     @property
+    def max_local_batch(self) -> int | None:
+        """Samples that fit on a device at once; None if no limit is known."""
+        return self.profile.max_local_batch if self.profile else None
+
+    @property
     def is_plannable(self) -> bool:
         """Known well enough for a policy to decide about, and still of interest to one."""
         return not self.phase.is_end and not self.is_cancelled and self.total_steps is not None

@@ -29,6 +29,7 @@ class LaunchGang(Command, frozen=True, kw_only=True):
     devices: tuple[str, ...]
     spec: JobSpec
     total_steps: int | None  #: None: the script ends by itself
+    max_local_batch: int | None = None  #: samples that fit on a device at once, as far as is known
 
 
 class ResizeGang(Command, frozen=True, kw_only=True):

@@ -148,6 +148,11 @@ def slices(places: range, max_size: int | None) -> list[range]:
     return [range(places.start + part.start, places.start + part.stop) for part in parts]
 
 
+def tighter(*bounds: int | None) -> int | None:
+    """The smallest of some bounds, of which None is no bound."""
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
 @lru_cache(maxsize=2)  # prefetching looks one epoch ahead
 def _shuffled(num_samples: int, seed: int, epoch: int) -> list[int]:
     generator = torch.Generator().manual_seed(mix(seed, epoch))

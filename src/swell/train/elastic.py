@@ -98,7 +98,7 @@ def elastic(
     course = Course(
         len(loader.dataset), global_batch, is_shuffled(loader), loader.drop_last, host.seed, num_shards
     )
-    course.check_passes(max_local_batch)
+    course.check_passes(host.max_local_batch)
     course = host.adapt(course)
     total_steps = host.total_steps(None if epochs is None else epochs * course.steps_per_epoch)
     gradients: Gradients

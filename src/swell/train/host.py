@@ -74,6 +74,9 @@ class Host(Protocol):
     def give_up(self, loss: torch.Tensor) -> LossNotFinite:
         """All workers agree that the run ends before this step's update. Returns when the state is kept."""
 
+    def keep(self) -> None:
+        """This process is about to end, and to be started anew: save the state, if it is the one to."""
+
     def report(self, metrics: dict[str, float]) -> bool:
         """Note what the script measured; True if it meets the end condition."""
 

@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from swell.train.broadcast import share_state
 from swell.train.checkpoint import Checkpoints, SaveError, steps_in
-from swell.train.course import Course, Share
+from swell.train.course import Course, Share, tighter
 from swell.train.gradients import Tally
 from swell.train.group import FormFailed, Group, GroupBroken
 from swell.train.host import Task
@@ -38,7 +38,7 @@ class Linked:
         welcome = link.welcome
         self.device = torch.device(welcome.device)
         self.seed = welcome.seed
-        self.max_local_batch = max_local_batch
+        self.max_local_batch = tighter(max_local_batch, welcome.max_local_batch)
         self.edition = 0
         self._link = link
         self._welcome = welcome
@@ -140,6 +140,10 @@ class Linked:
             self._say_progress(None)
         return error
 
+    def keep(self) -> None:
+        if self._is_member and self.rank == 0:
+            self._save()
+
     def report(self, metrics: dict[str, float]) -> bool:
         self._metrics |= {name: spelled(value) for name, value in metrics.items()}
         target = self._welcome.target
@@ -199,6 +203,7 @@ class Linked:
         self._group.outlast_training()
         self._is_member, self._generation = True, regroup.generation
         self.edition = regroup.generation
+        self.max_local_batch = tighter(self.max_local_batch, regroup.max_local_batch)
         self._meter.begin_generation()
         self._link.pulse.note_steps(state.steps)
         self._link.send(messages.Joined(generation=regroup.generation, steps=state.steps))

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import torch
 
-from swell.train.course import Course, Pass, Share, cut, slices
+from swell.train.course import Course, Pass, Share, cut, slices, tighter
 from swell.train.gradients import Tally
 from swell.train.group import Group
 from swell.train.host import Task
@@ -32,7 +32,7 @@ class Profiling:
     def __init__(self, link: Link, max_local_batch: int | None) -> None:
         self.device = torch.device(link.welcome.device)
         self.seed = link.welcome.seed
-        self.max_local_batch = max_local_batch
+        self.max_local_batch = tighter(max_local_batch, link.welcome.max_local_batch)
         self._group = Group(self.device)  # of one, never formed
         self.edition = 0  #: index of the batch size that is being measured
         self._link = link
@@ -111,6 +111,9 @@ class Profiling:
     def give_up(self, loss: torch.Tensor) -> LossNotFinite:
         return not_finite(float(loss), self._task.state, None, None)
 
+    def keep(self) -> None:
+        """There is nothing worth it."""
+
     def report(self, metrics: dict[str, float]) -> bool:
         return False
 
@@ -140,6 +143,7 @@ class Profiling:
                 grad_bytes=task.gradients.num_bytes,
                 state_bytes=task.state.num_bytes(),
                 samples_per_epoch=self._true_course.samples_per_epoch,
+                num_shards=self._true_course.num_shards,
             )
         )
         exit_now(0)

@@ -37,6 +37,7 @@ class Run:
         self._feed = feed
         self._clip_grad_norm = clip_grad_norm
         self._stops_on_nan = stops_on_nan
+        self._share: Share | None = None  # of the step under way; outlives the loop, if an error ends that
         self._out: tuple[Share, Pass] | None = None  # the pass that is out, until `step`
         self._has_stepped = False
         self._is_within = False  # the loop over batches
@@ -92,6 +93,11 @@ class Run:
         """
         return self._has_stepped
 
+    @property
+    def share(self) -> Share | None:
+        """What this worker computes in the step under way; None between two steps."""
+        return self._share
+
     def should_stop(self) -> bool:
         """True once the end condition is met."""
         return self._is_stopped or self.steps >= self.total_steps
@@ -145,7 +151,7 @@ class Run:
         if tally is None:
             return own_loss
         if tally.is_stop:  # the model that met the target stays as it is: this step's update is dropped
-            self._is_stopped = True
+            self._is_stopped, self._share = True, None
         elif self._stops_on_nan and not math.isfinite(tally.loss):
             raise self._host.give_up(tally.loss)  # on all workers: they have the same loss
         else:
@@ -164,7 +170,8 @@ class Run:
 
     def _passes(self) -> Iterator[Any]:
         """The batches of a step that are this worker's."""
-        share, gradients = self._host.share(self.steps), self._task.gradients
+        self._share = share = self._host.share(self.steps)
+        gradients = self._task.gradients
         gradients.begin(share)
         self._is_within = True
         try:
@@ -186,7 +193,7 @@ class Run:
             torch.nn.utils.clip_grad_norm_(self._task.state.model.parameters(), self._clip_grad_norm)
         self._is_updating = True
         self._task.state.finish_step(tally.loss)
-        self._is_updating, self._has_stepped = False, True
+        self._is_updating, self._has_stepped, self._share = False, True, None
         self._seed(Purpose.BETWEEN, self.steps)
         self._host.finish_step(tally)
 
@@ -200,6 +207,11 @@ class Run:
 
     def _seed(self, purpose: Purpose, *place: int) -> None:
         seed_streams(self._host.device, self._host.seed, purpose, *place)
+
+    def keep(self) -> None:
+        """This process ends in the middle of a step: save the state before it, if that is still whole."""
+        if not self._is_updating:
+            self._host.keep()
 
     def finish(self) -> None:
         """Training is over, also for a script that left its loop early. Once; `epochs` does it at its end."""

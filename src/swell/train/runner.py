@@ -18,6 +18,8 @@ from typing import NoReturn
 from swell.train import foreign
 from swell.train.elastic import started
 from swell.train.link import Link, LinkError, exit_now, open_link
+from swell.train.memory import is_out_of_memory, largest_pass, why_hopeless
+from swell.train.run import Run
 from swell.wire import environ, messages
 
 #: The last part of a traceback, where the error itself stands.
@@ -34,7 +36,8 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
     Under an agent the line to it is opened first, so that a script that dies while it is imported can
     be told of; without one, as in a job whose elasticity is `restart`, the script just runs, and its steps
     are counted. One that ends well is given the time that its own threads need.
-    Exit status: 0; 1 if the script raised; 143 if it was told to stop; its own if it called `sys.exit`.
+    Exit status: 0; 1 if the script raised; 143 if it was told to stop, or if memory ran out and it may come
+    again with smaller passes; its own if it called `sys.exit`.
     """
     signal.signal(signal.SIGTERM, _leave)
     link = _open_link()
@@ -55,13 +58,41 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
         _ignore_stops()
         text = _traceback_of(error)
         sys.stderr.write(text)
-        if link is not None:
-            link.send(messages.Failed(message=text[-MAX_MESSAGE_CHARS:], steps=link.pulse.steps))
-        status = 1
+        status = 1 if link is None else _tell(link, error, text)
     if status == 0:
         status = _await_threads()
     atexit._run_exitfuncs()
     exit_now(status)
+
+
+def _tell(link: Link, error: BaseException, text: str) -> int:
+    """Why the script ended, with the traceback `text`; returns the exit status."""
+    share = started[-1].share if started and is_out_of_memory(error) else None
+    advice = None if share is None else why_hopeless(share)
+    if share is not None and advice is None:
+        _keep(started[-1], error)
+        link.send(
+            messages.OutOfMemory(
+                num_samples=largest_pass(share),
+                steps=link.pulse.steps,
+                message=text.rstrip().splitlines()[-1][-MAX_MESSAGE_CHARS:],
+            )
+        )
+        return environ.EXIT_STOPPED
+    text = text[-MAX_MESSAGE_CHARS:]
+    message = text if advice is None else f"{advice}\n{text}"
+    link.send(messages.Failed(message=message, steps=link.pulse.steps))
+    return 1
+
+
+def _keep(run: Run, error: BaseException) -> None:
+    """Another worker may need this one's state, and what the failed step allocated is of no more use."""
+    traceback.clear_frames(error.__traceback__)
+    try:
+        run.keep()
+    except (RuntimeError, MemoryError) as again:
+        if not is_out_of_memory(again):
+            raise
 
 
 def _await_threads() -> int:

@@ -83,6 +83,9 @@ class Torchrun:
         folder = None if self._checkpoints is None else self._checkpoints.folder
         return not_finite(float(loss), self._task.state, folder, kept_steps)
 
+    def keep(self) -> None:
+        """Nobody starts it anew."""
+
     def report(self, metrics: dict[str, float]) -> bool:
         return False
 

@@ -18,6 +18,8 @@ The life of a worker::
         one whose rank is None says Left and exits with status 143 ...
     Finished                      ->                            at the end condition; exits with 0
 
+When memory runs out in a step a worker says OutOfMemory and exits; the next Regroup says how many samples may
+go through the model together from then on.
 When a collective fails a worker says Broken and waits for the next Regroup, which then holds at once.
 Abort makes the collectives of a generation fail, also one that is under way and would wait for ever.
 A worker that is told to Suspend does so at the next step boundary on which all agree: rank 0 writes the
@@ -146,6 +148,18 @@ class Failed(Message, frozen=True, kw_only=True):
     steps: int = 0
 
 
+class OutOfMemory(Message, frozen=True, kw_only=True):
+    """Memory ran out after `steps` steps, with so many samples on their way through the model together.
+
+    Fewer may fit: `num_samples` is more than 1, and no shard. Exits with 143. Where fewer would not help, or
+    nothing was on its way, a worker says Failed.
+    """
+
+    num_samples: int
+    steps: int
+    message: str  #: the error's last line
+
+
 class Profiled(Message, frozen=True, kw_only=True):
     """Mode `profile`, after Ready: seconds a step by local batch. Exits with 0."""
 
@@ -153,6 +167,7 @@ class Profiled(Message, frozen=True, kw_only=True):
     grad_bytes: int
     state_bytes: int
     samples_per_epoch: int
+    num_shards: int | None = None  #: of a step, where the script cuts it so: more workers would idle
 
 
 class Calibrated(Message, frozen=True, kw_only=True):
@@ -190,6 +205,7 @@ FromWorker = (
     | Left
     | Finished
     | Failed
+    | OutOfMemory
     | Profiled
     | Calibrated
     | Alive
@@ -222,6 +238,7 @@ class Welcome(Message, frozen=True, kw_only=True):
     heartbeat_s: float = 0.5
     stop_on_nan: bool = False  #: end before the update of a step whose loss is no number
     local_batches: tuple[int, ...] = ()  #: mode `profile`: measure these
+    max_local_batch: int | None = None  #: samples that a pass may have at most; None: no limit is known
 
 
 class Regroup(Message, frozen=True, kw_only=True):
@@ -234,6 +251,7 @@ class Regroup(Message, frozen=True, kw_only=True):
     has_news: bool  #: somebody lacks the state: it is sent from `source`, or read from the checkpoint
     local_rank: int = 0
     local_world_size: int = 1
+    max_local_batch: int | None = None  #: as in Welcome, from this generation on
 
 
 class Address(Message, frozen=True, kw_only=True):

@@ -86,6 +86,7 @@ class Crew:
         self._gangs: dict[str, Choreography] = {}  # by job, ended ones too
         self._runs: dict[str, Run] = {}
         self._saved_steps: dict[str, int] = {}
+        self._max_local_batches: dict[str, int | None] = {}  # of jobs, as their gangs found out
         self._outbox = Outbox()
         self._daemon: LineLink | None = None
         self._session, self._num_performed = "", 0
@@ -250,7 +251,15 @@ class Crew:
         if command.spec.elasticity is Elasticity.RESTART:
             gang = RestartGang(stage, first, _find_port, conduct.patience)
         else:
-            gang = Gang(stage, first, is_stopped, self._saved_steps.get(command.job_id, 0), conduct.patience)
+            known = self._max_local_batches.get(command.job_id)
+            gang = Gang(
+                stage,
+                first,
+                is_stopped,
+                self._saved_steps.get(command.job_id, 0),
+                conduct.patience,
+                command.max_local_batch if known is None else known,
+            )
         self._gangs.pop(command.job_id, None)
         self._gangs[command.job_id] = gang
         run = Run(command.job_id, command.job_id, command.spec, gang, folder, self.bindings)
@@ -348,6 +357,7 @@ class Crew:
         del self._runs[run.key]
         if isinstance(run.director, Gang):
             self._saved_steps[run.job_id] = run.director.saved_steps
+            self._max_local_batches[run.job_id] = run.director.max_local_batch
         self._trials.ended(run)
         over = [job_id for job_id, gang in self._gangs.items() if gang.is_over]
         for job_id in over[:-NUM_REMEMBERED]:

@@ -24,6 +24,7 @@ from swell.executors.local.ending import Ending, early_end, left_behind, waiting
 from swell.executors.local.member import Member, Roster, Slot, State, best_source, by_rank, cut_slots, flatten
 from swell.executors.local.patience import Patience, describe_exit, ended_early, is_fault_of_script, overdue
 from swell.executors.local.progress import Pacer
+from swell.executors.local.room import half, told_of_lack
 from swell.executors.local.setback import MAX_FAILED_ROUNDS, Move, Setback
 from swell.executors.local.stage import Stage
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
@@ -63,10 +64,12 @@ class Gang:
         is_stopped: Callable[[int], bool],
         saved_steps: int = 0,
         patience: Patience | None = None,
+        max_local_batch: int | None = None,
     ):
         self.generation = 0
         self.steps = saved_steps
         self.saved_steps = saved_steps  #: of the newest checkpoint
+        self.max_local_batch = max_local_batch  #: samples of a pass, as far as is known now
         self._stage = stage
         self._patience = patience or Patience()
         self._is_stopped = is_stopped
@@ -222,7 +225,8 @@ class Gang:
     @_hear.register
     def _(self, message: messages.Hello, member: Member) -> None:
         member.pid = message.pid
-        self._effects.append(Send(member.number, self._stage.welcome(member.slot)))
+        welcome = self._stage.welcome(member.slot, max_local_batch=self.max_local_batch)
+        self._effects.append(Send(member.number, welcome))
 
     @_hear.register
     def _(self, message: messages.Ready, member: Member) -> None:
@@ -296,6 +300,16 @@ class Gang:
         is_joiner = bool(self._settled) and member.slot not in self._settled
         if self._ending is None and not is_joiner:
             self._end_all(Outcome.FAILED, message.message, spared=member)
+
+    @_hear.register
+    def _(self, message: messages.OutOfMemory, member: Member) -> None:
+        """No fault of the script's: it dies like one that was killed, and comes again with smaller passes."""
+        bound = half(message.num_samples, self.max_local_batch)
+        member.failure = told_of_lack(member.number, message.num_samples, bound, message.message)
+        member.left_s = self._now_s
+        if bound != self.max_local_batch:
+            self.max_local_batch = bound
+            self._report(JobWarned(job_id=self.job_id, at_s=self._now_s, message=member.failure))
 
     # ------------------------------------------------------------ time
     def tick(self, now_s: float) -> Sequence[Effect]:
@@ -389,6 +403,7 @@ class Gang:
                 has_news=has_news,
                 local_rank=0 if is_leaver else rank,
                 local_world_size=len(group),
+                max_local_batch=self.max_local_batch,
             )
             self._effects.append(Send(member.number, order))
         self._roster.group = [member.number for member in group]

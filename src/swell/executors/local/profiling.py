@@ -1,7 +1,8 @@
 """The choreography of a trial run: what a job's step takes alone, and what its all-reduce would take.
 
 First, once for each kind of device, groups of two, four and eight workers measure all-reduces by size.
-Then one worker runs the script through its own loop with every local batch that a gang size would give it.
+Then one worker runs the script through its own loop with every local batch that a gang size would give it;
+where memory runs out another one does, with passes half as large.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from swell.executors.local.allreduce import allreduce_s, sizes_to_measure
 from swell.executors.local.effects import Effect, Kill, Report, Send, Spawn
 from swell.executors.local.member import Member, State
 from swell.executors.local.patience import describe_exit, ended_early, never_called, unmeasured
+from swell.executors.local.room import half, too_few_shards
 from swell.executors.local.stage import Stage
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, ProfilingFailed
@@ -36,6 +38,7 @@ class Part:
     numbers: list[int] = field(default_factory=list)  #: by rank
     is_grouped: bool = False
     is_measured: bool = False
+    is_too_large: bool = False  #: memory ran out: to be done again, with smaller passes
     failure: str = ""
 
 
@@ -66,6 +69,7 @@ class Trial:
         self._effects: list[Effect] = []
         self._now_s = 0.0
         self._is_stopped = False
+        self._max_local_batch: int | None = None
         self._start_s: float | None = None
         self._measured: messages.Profiled | None = None
 
@@ -128,7 +132,7 @@ class Trial:
         spec = self._stage.spec
         batches = sorted({-(-spec.global_batch // size) for size in self._command.sizes}, reverse=True)
         if part.size is None:
-            welcome = self._stage.welcome(member.slot, "profile", tuple(batches))
+            welcome = self._stage.welcome(member.slot, "profile", tuple(batches), self._max_local_batch)
         else:
             welcome = self._stage.welcome(member.slot, "calibrate")
         self._effects.append(Send(member.number, welcome))
@@ -168,9 +172,20 @@ class Trial:
         if not _is_sound(message.compute_s):
             part.failure = unmeasured(self._stage.spec.entry)
             return
+        fewest = min(self._command.sizes)
+        if message.num_shards is not None and message.num_shards < fewest:
+            part.failure = too_few_shards(message.num_shards, fewest)
+            return
         self._measured, part.is_measured = message, True
         if self._start_s is None:
             self._start_s = self._now_s - member.since_s
+
+    @_hear.register
+    def _(self, message: messages.OutOfMemory, member: Member, part: Part) -> None:
+        bound = half(message.num_samples, self._max_local_batch)
+        if part.size is None and bound != self._max_local_batch:
+            self._max_local_batch, part.is_too_large = bound, True
+        part.failure = part.failure or message.message
 
     @_hear.register(messages.JoinFailed)
     @_hear.register(messages.Broken)
@@ -206,7 +221,7 @@ class Trial:
             else:
                 self._sizes.remove(part.size)
                 self._start_next_part()
-        elif part.size is not None and self._num_tries < MAX_TRIES:
+        elif part.is_too_large or (part.size is not None and self._num_tries < MAX_TRIES):
             self._start_next_part()
         else:
             self._fail(part.failure or never_called(self._stage.spec.entry, self._limit_s), part.size)
@@ -222,6 +237,8 @@ class Trial:
             state_bytes=measured.state_bytes,
             samples_per_epoch=measured.samples_per_epoch,
             start_s=self._start_s or 0.0,
+            max_local_batch=self._max_local_batch,
+            num_shards=measured.num_shards,
         )
         self.is_over = True
         event = JobProfiled(at_s=self._now_s, job_id=command.job_id, profile=self.profile)

@@ -30,6 +30,7 @@ class Stage:
         devices: tuple[str, ...],
         mode: Literal["train", "profile", "calibrate"] = "train",
         local_batches: tuple[int, ...] = (),
+        max_local_batch: int | None = None,
     ) -> Welcome:
         """For a worker on these devices. Paced devices of one worker add up."""
         bindings = [self.bindings[device] for device in devices]
@@ -47,5 +48,6 @@ class Stage:
             target=None if target is None else Target(**msgspec.structs.asdict(target)),
             pace_per_s=sum(paces) if paces else None,
             local_batches=local_batches,
+            max_local_batch=max_local_batch,
             **asdict(self.habits),
         )

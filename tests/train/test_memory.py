@@ -1,0 +1,34 @@
+"""Which errors say that memory ran out, and where smaller passes would help."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from swell.train.course import Course
+from swell.train.memory import is_out_of_memory, largest_pass, why_hopeless
+
+TOO_MUCH = 2**60
+
+
+def test_what_torch_and_numpy_raise_is_known() -> None:
+    with pytest.raises(RuntimeError) as of_torch:
+        torch.empty(TOO_MUCH, dtype=torch.uint8)
+    with pytest.raises(MemoryError) as of_numpy:
+        np.empty(TOO_MUCH, dtype=np.uint8)
+    for error in (of_torch.value, of_numpy.value, torch.OutOfMemoryError("CUDA out of memory. Tried to")):
+        assert is_out_of_memory(error)
+    for other in (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), ValueError("memory")):
+        assert not is_out_of_memory(other)
+
+
+def test_a_step_can_be_cut_unless_it_is_one_sample_or_in_shards() -> None:
+    plain = Course(64, 16, is_shuffled=False, drops_last=False)
+    cut = Course(64, 16, is_shuffled=False, drops_last=False, num_shards=4)
+    assert largest_pass(plain.share(0, 0, 3, None)) == 5
+    assert why_hopeless(plain.share(0, 0, 3, None)) is None
+    assert largest_pass(cut.share(0, 0, 2)) == 4
+    assert "shards=4, to 8" in (why_hopeless(cut.share(0, 0, 2)) or "")
+    assert "one sample does not fit" in (why_hopeless(plain.share(0, 0, 1, 1)) or "")
+    assert "one sample does not fit" in (why_hopeless(plain.share(0, 0, 32)) or ""), "a borrowed one"
