@@ -105,7 +105,7 @@ def _reason(
     if snapshot.job_ids[row] in placement.moved and want == held:
         return Reason("moved", "moves to other devices so that another job's block is whole")
     if workers == want:
-        return allocation.reasons[row]
+        return allocation.account.reason(row)
     if workers == 0:
         return Reason("waiting", f"waits for devices that cannot be had yet; is to have {_workers(want)}")
     if workers == held and want > held:
