@@ -213,18 +213,18 @@ def test_all_workers_stop_in_the_same_step_once_the_state_is_safe(
     agent = start_agent(total_steps=40, global_batch=6, stop_on_nan=True)
     agent.start_ready(workers, DIVERGES, "6", "0.5", "spoil", way)
     agent.join(workers, source=None)
-    for worker in workers:
+    for worker in reversed(workers):
         told = agent.wait(worker, messages.Failed).message.splitlines()[-1]
+        assert [steps_in(path) for path in agent.checkpoint_dir.iterdir()] == [5], "safe before anybody fails"
         assert told.startswith(
             "swell.train.not_finite.LossNotFinite: the loss is nan in step 6, whose update was"
         )
         assert f"the state after step 5 is saved in {agent.checkpoint_dir}. Lower the learning rate" in told
         assert agent.exit_status(worker) == 1
-    kinds = [type(said) for _, said in agent.said]
-    assert kinds.index(messages.Saved) < kinds.index(messages.Failed)
-    last = [said for _, said in agent.all_said(messages.Progress)][-1]
-    assert (last.steps, last.loss, last.odd_since) == (5, "nan", 6)
-    assert [steps_in(path) for path in agent.checkpoint_dir.iterdir()] == [5]
+    of_leader = [said for worker, said in agent.said if worker == 0 and not isinstance(said, messages.Alive)]
+    saved, last, _ = of_leader[-3:]
+    assert isinstance(saved, messages.Saved) and saved.steps == 5
+    assert isinstance(last, messages.Progress) and (last.steps, last.loss, last.odd_since) == (5, "nan", 6)
 
 
 def test_a_gang_without_numbers_is_suspended_with_its_last_good_state(

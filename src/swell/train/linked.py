@@ -128,17 +128,16 @@ class Linked:
             self._save()
 
     def give_up(self, loss: torch.Tensor) -> LossNotFinite:
-        """The agent ends all workers as soon as one has failed: rank 0 needs the time to write."""
+        """The agent ends all workers as soon as one has failed: rank 0 saves and tells before that."""
         state, kept_steps = self._task.state, self._save() if self.rank == 0 else None
+        state.losses.add(state.steps + 1, loss)  # now that it is in no checkpoint
+        if self.rank == 0:
+            self._say_progress(None)
         try:
             kept_steps = self._group.tell_all(kept_steps)
         except GroupBroken:  # a peer died just now: the run ends all the same
             self._group.close()
-        error = not_finite(float(loss), state, self._checkpoints.folder, kept_steps)
-        state.losses.add(state.steps + 1, loss)
-        if self.rank == 0:
-            self._say_progress(None)
-        return error
+        return not_finite(float(loss), state, self._checkpoints.folder, kept_steps)
 
     def keep(self) -> None:
         if self._is_member and self.rank == 0:
