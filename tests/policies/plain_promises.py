@@ -67,6 +67,10 @@ def resize_reserve_s(snapshot: Snapshot, row: int, until_s: float) -> float:
     return float(resizes * snapshot.resize_cost_s[row])
 
 
+def stop_s(snapshot: Snapshot, row: int) -> float:
+    return float(snapshot.start_cost_s[row]) if snapshot.held_workers[row] > 0 else 0.0
+
+
 def keep_promises(snapshot: Snapshot, levels: Levels, rows: Sequence[int]) -> Promises:
     """Plan `rows`, earliest deadline first, each with the most reserve that fits.
 
@@ -109,7 +113,9 @@ def _keep(snapshot: Snapshot, levels: Levels, row: int, promises: Promises) -> N
         tries[Reserve.RUNNING] = (need, running_s)
     tries[Reserve.NONE] = (left, until_s)
     for reserve, (work, end_s) in tries.items():
-        fill = promises.profile.fill(work, end_s, *_curve(levels, row), hold_s(snapshot))
+        fill = promises.profile.fill(
+            work, end_s, *_curve(levels, row), hold_s(snapshot), stop_s(snapshot, row)
+        )
         if fill is not None:
             promises.reserve[row], promises.fills[row] = reserve, fill
             return
@@ -120,7 +126,7 @@ def _run_on(snapshot: Snapshot, levels: Levels, row: int, end_s: float, promises
     """Take a plan that lets the gang run on, which needs no time for a start; False if there is none."""
     need = need_of(snapshot, row)
     trial, eased = promises.profile.copy(), promises.profile.copy()
-    plan = trial.fill(need, end_s, *_curve(levels, row), hold_s(snapshot))
+    plan = trial.fill(need, end_s, *_curve(levels, row), hold_s(snapshot), stop_s(snapshot, row))
     if plan is None or plan.now == 0:
         return False
     spare_s = hold_s(snapshot) + EASE_SHARE * end_s

@@ -268,6 +268,15 @@ def test_a_running_promise_is_not_suspended_for_a_waiting_best_effort_job() -> N
     assert ElasticFlow().decide(snapshot([idle, waiting], 1)).workers.tolist() == [0, 1]
 
 
+def test_a_running_promise_is_not_stopped_for_less_time_than_a_start_takes() -> None:
+    # It has 6 s of work and 10 s to go; with 3 s for a start it would be needed again in a second.
+    running = promised("running", {1: 1.0}, 6, 10, held=1, start_cost=3.0)
+    late = promised("late", {1: 1.0, 2: 2.0}, 100, 5, held=1)
+    assert ElasticFlow().decide(snapshot([running, late], 2)).floor.tolist() == [1, 1]
+    patient = replace(running, deadline=100.0)
+    assert ElasticFlow().decide(snapshot([patient, late], 2)).floor.tolist() == [0, 2]
+
+
 def test_best_effort_jobs_get_one_each_the_shortest_first_then_the_best_use() -> None:
     flat, steep = {1: 1.0, 2: 1.1}, {1: 1.0, 2: 1.9, 4: 3.5}
     jobs = [best_effort("long", steep, 90), best_effort("mid", flat, 60), best_effort("short", flat, 30)]

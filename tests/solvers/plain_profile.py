@@ -71,12 +71,19 @@ class FreeProfile:
         self.count, self.starts_s, self.free = twin.count, twin.starts_s, twin.free
 
     def fill(
-        self, need: float, end_s: float, devices: IntArray, rates: FloatArray, hold_s: float = 0.0
+        self,
+        need: float,
+        end_s: float,
+        devices: IntArray,
+        rates: FloatArray,
+        hold_s: float = 0.0,
+        stop_s: float = 0.0,
     ) -> Fill | None:
         """Take the lowest level, and as late as it can be, that does `need` work before `end_s`.
 
         Progressive filling (Algorithm 1, lines 11-22) in continuous time. A step up within the next
-        `hold_s` happens now instead: the taker could not change its size so soon after.
+        `hold_s` happens now instead: the taker could not change its size so soon after. So does one from
+        nothing within the next `stop_s`.
 
         Returns None, and takes nothing, if no level suffices.
         """
@@ -88,7 +95,7 @@ class FreeProfile:
         if top == 0:
             return None
         num_segments = self.count
-        cut = self._split(0.0 if cut_s < hold_s else cut_s)
+        cut = self._split(0.0 if cut_s < hold_s or (top == 1 and cut_s < stop_s) else cut_s)
         end += self.count - num_segments
         levels = np.zeros(end, dtype=np.int64)
         _take(self.free, cut, top, devices, levels)

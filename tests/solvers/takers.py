@@ -53,6 +53,7 @@ def columns(tasks: Sequence[Taker]) -> Takers:
         grades=np.array([0, 1]),
         is_at_once=np.array([False]),
         held=np.zeros(len(tasks), dtype=np.int64),
+        stop_s=np.zeros(len(tasks)),
         easy_s=ends_s,
         left=need,
     )

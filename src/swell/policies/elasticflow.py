@@ -12,7 +12,7 @@ from swell.policies.account import ElasticFlowAccount
 from swell.policies.admission import admit
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.order import by_arrival, by_deadline, by_key
-from swell.policies.promises import Promises, Reserve, hold_s, need_of, safe_level
+from swell.policies.promises import Promises, Reserve, hold_s, need_of, safe_level, stop_s
 from swell.policies.shares import Queue, Shares
 from swell.solvers.filling import no_plans
 from swell.solvers.marginal import boost, raise_in_order
@@ -104,6 +104,7 @@ def _soft_tries(snapshot: Snapshot, levels: Levels) -> Takers:
         grades=np.array([0, 1]),
         is_at_once=np.array([False]),
         held=levels.held,
+        stop_s=stop_s(snapshot),
         easy_s=until_s,
         left=snapshot.remaining_steps,
     )

@@ -96,9 +96,15 @@ def tries_of(snapshot: Snapshot, levels: Levels, until_s: FloatArray) -> Takers:
         grades=RESERVES,
         is_at_once=RUNS_ON,
         held=levels.held,
+        stop_s=stop_s(snapshot),
         easy_s=running_s * (1.0 - EASE_SHARE) - hold_s(snapshot),
         left=snapshot.remaining_steps,
     )
+
+
+def stop_s(snapshot: Snapshot) -> FloatArray:
+    """(J,) a gang that runs is not stopped for less time than its next start would take."""
+    return np.where(snapshot.held_workers > 0, snapshot.start_cost_s, 0.0)
 
 
 def keep_promises(snapshot: Snapshot, tries: Takers, rows: IntArray, num_before: int = 0) -> Promises:

@@ -49,6 +49,7 @@ class Takers(NamedTuple):
     grades: IntArray  #: (T + 1,) how good a try is, 0 is best; the last one is that of those whom none fits
     is_at_once: BoolArray  #: (T,) tries that count only if the taker has devices from now on
     held: IntArray  #: (J,) level that a taker has
+    stop_s: FloatArray  #: (J,) one that would have nothing for less time than this has its lowest level then
     easy_s: FloatArray  #: (J,) when it would be done with ease
     left: FloatArray  #: (J,) work to be done by those whom no try fits
 
@@ -119,7 +120,7 @@ def _first_that_fits(
         level, cut_s = _find_level(profile, need, end_s, devices, rates)
         if level == 0:
             continue
-        if cut_s < hold_s:
+        if cut_s < hold_s or (level == 1 and cut_s < takers.stop_s[row]):
             cut_s = 0.0
         first = profile.free[profile.order[0], 0]
         level_now = level if cut_s == 0.0 else level - 1
