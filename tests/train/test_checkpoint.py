@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import signal
+from collections import Counter, OrderedDict
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import torch
 from fake_agent import fork_script
 from torch import nn
 
-from swell.train.checkpoint import Checkpoints, SaveError
+from swell.train.checkpoint import Checkpoints, NoCheckpointError, SaveError, load_checkpoint
 from swell.train.state import TrainState
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -73,6 +75,77 @@ def test_a_damaged_one_is_passed_over_with_a_warning(tmp_path: Path, damage: str
     assert state.steps == 1
 
 
+def test_where_all_are_damaged_training_begins_anew_and_says_so(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, 2, 30.0)
+    for steps in (1, 2):
+        checkpoints.save(make_state(1.0, steps)).write_bytes(b"")
+    state = make_state(0.0, steps=0)
+    with pytest.warns(UserWarning, match="is damaged") as warned:
+        assert not checkpoints.load_newest(state)
+    assert [str(each.message).split("; ")[1] for each in warned] == [
+        "the one before it is used",
+        "training begins anew",
+    ]
+    with pytest.raises(NoCheckpointError, match="holds none but damaged checkpoints"):
+        load_checkpoint(tmp_path)
+
+
+def test_ordinary_torch_reads_it(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, 2, 30.0)
+    state = make_state(2.0, steps=7)
+    state.objects["words"] = Words()
+    path = checkpoints.save(state)
+    content = torch.load(path, weights_only=True)
+    assert set(content) == {"steps", "loss", "model", "optimizer", "scheduler", "scaler", "objects"}
+    assert content["objects"] == {"words": Words().state_dict()}
+    model = nn.Linear(3, 1)
+    model.load_state_dict(content["model"])
+    assert torch.equal(model.weight, state.model.weight)
+    optimizer = torch.optim.Adam(model.parameters())
+    optimizer.load_state_dict(content["optimizer"])
+    assert optimizer.param_groups[0]["lr"] == 0.1
+
+
+class Words:
+    """All that a state_dict may hold beside tensors."""
+
+    def state_dict(self) -> dict[str, object]:
+        return {
+            "counts": Counter(a=2),
+            "ordered": OrderedDict(b=[1, 2.5, None, True]),
+            "by_number": {1: ("x", math.inf)},
+        }
+
+    def load_state_dict(self, state: dict[str, object]) -> None:
+        assert state == self.state_dict()
+
+
+def test_the_newest_whole_one_of_a_folder_or_a_named_one_is_read(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, 3, 30.0)
+    paths = [checkpoints.save(make_state(float(steps), steps)) for steps in (1, 2, 3)]
+    assert load_checkpoint(tmp_path)["steps"] == 3
+    assert load_checkpoint(str(paths[0]))["steps"] == 1
+    paths[2].write_bytes(paths[2].read_bytes()[:-1])
+    assert load_checkpoint(tmp_path)["steps"] == 2
+    with pytest.raises(NoCheckpointError, match="holds none but damaged"):
+        load_checkpoint(paths[2])
+    with pytest.raises(NoCheckpointError, match="holds no checkpoint"):
+        load_checkpoint(tmp_path.parent)
+    with pytest.raises(NoCheckpointError, match=r"model\.pt is no checkpoint; give a file as step-"):
+        load_checkpoint(tmp_path / "model.pt")
+
+
+def test_a_compiled_model_is_saved_under_its_own_names(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, 2, 30.0)
+    state = make_state(2.0, steps=1)
+    compiled = TrainState(torch.compile(state.model), state.optimizer, None, {})
+    checkpoints.save(compiled)
+    assert set(load_checkpoint(tmp_path)["model"]) == {"weight", "bias"}
+    plain = make_state(0.0, steps=0)
+    assert checkpoints.load_newest(plain)
+    assert torch.equal(plain.model.weight, state.model.weight)
+
+
 def test_a_full_disk_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, 2, 30.0)
     first = checkpoints.save(make_state(1.0, steps=1))
@@ -81,7 +154,7 @@ def test_a_full_disk_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
         resource.RLIMIT_FSIZE, (20_000, limits[1])
     )  # a file that cannot grow: EFBIG for ENOSPC
     try:
-        with pytest.raises(SaveError, match="no checkpoint at step 2 in .*: File too large; make room"):
+        with pytest.raises(SaveError, match=r"no checkpoint at step 2 in .*: File too large; make room"):
             checkpoints.save(make_state(2.0, steps=2, num_features=100_000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -122,8 +195,13 @@ def test_a_state_of_another_script_is_refused(tmp_path: Path) -> None:
     checkpoints.save(make_state(1.0, steps=1))
     other = make_state(1.0, steps=0)
     other.objects["counter"] = Unsavable()
-    with pytest.raises(RuntimeError, match="registered \\['counter'\\]"):
+    with pytest.raises(RuntimeError, match=r"holds nothing beside model .* this script registered counter;"):
         checkpoints.load_newest(other)
+    scaled = make_state(1.0, steps=2)
+    scaled.scaler = torch.amp.GradScaler("cpu")
+    checkpoints.save(scaled)
+    with pytest.raises(RuntimeError, match=r"holds scaler beside .* registered nothing"):
+        checkpoints.load_newest(make_state(1.0, steps=0))
 
 
 class Clock:

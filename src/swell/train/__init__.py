@@ -7,10 +7,19 @@
 Importing it starts no thread and opens no socket.
 """
 
+from swell.train.checkpoint import NoCheckpointError, load_checkpoint
 from swell.train.elastic import elastic
 from swell.train.feed import LoaderError
 from swell.train.gradients import LoopError
 from swell.train.not_finite import LossNotFinite
 from swell.train.run import Run
 
-__all__ = ["LoaderError", "LoopError", "LossNotFinite", "Run", "elastic"]
+__all__ = [
+    "LoaderError",
+    "LoopError",
+    "LossNotFinite",
+    "NoCheckpointError",
+    "Run",
+    "elastic",
+    "load_checkpoint",
+]

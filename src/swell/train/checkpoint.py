@@ -1,7 +1,8 @@
 """The state on disk: complete or not there at all.
 
 A checkpoint's name carries the steps and the SHA-256 of its content, so that one rename makes it whole,
-and a damaged one is known before it is read.
+and a damaged one is known before it is read. Its content is a plain tree of state dicts, which
+`torch.load(path, weights_only=True)` reads, at whatever size it was written.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from swell.train import codec
 from swell.train.codec import EncodeError
 from swell.train.state import TrainState
 
@@ -35,6 +38,40 @@ _DRAFT = re.compile(r"\.draft-(\d+)-.*")  # the pid of who writes it
 
 class SaveError(OSError):
     """No checkpoint was written; the folder is as it was."""
+
+
+class NoCheckpointError(FileNotFoundError):
+    """There is no checkpoint, or none that is whole."""
+
+
+def load_checkpoint(path: str | Path) -> dict[str, Any]:
+    """Read what a job has saved, on any machine and for any purpose.
+
+    Args:
+        path: a checkpoint, or a folder of them, of which the newest whole one is read: `checkpoint_dir`, or
+            `jobs/ID/checkpoints` in a platform's state folder.
+
+    Returns:
+        The state dicts `model` and `optimizer`, `scheduler` and `scaler` (None where there was none), those
+        of the script's own objects by name under `objects`, and `steps`. Tensors are in host memory.
+
+    Raises:
+        NoCheckpointError: there is none, or none that is whole.
+    """
+    path = Path(path)
+    if path.is_dir():
+        found = _found_in(path)
+    else:
+        match = _NAME.fullmatch(path.name)
+        if not path.exists() or match is None:
+            raise NoCheckpointError(
+                f"{path} is no checkpoint; give a file as step-000000000100.HASH.pt, or a folder of them"
+            )
+        found = [(match[2], path)]
+    for digest, candidate in found:
+        if _is_whole(candidate, digest):
+            return _read(candidate)
+    raise NoCheckpointError(f"{path} holds {'none but damaged checkpoints' if found else 'no checkpoint'}")
 
 
 class Checkpoints:
@@ -67,7 +104,7 @@ class Checkpoints:
         """
         begun_s = self._clock()
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._make_folder()
             self._remove_left_drafts()
             path = self._kept_instead_of(state) or self._write(state)
         except (OSError, RuntimeError, EncodeError) as error:  # torch.save says RuntimeError of a full disk
@@ -86,24 +123,23 @@ class Checkpoints:
 
     def load_newest(self, state: TrainState) -> bool:
         """Take over the newest valid checkpoint; False if there is none. A damaged one is warned of."""
-        for digest, path in self._found():
-            with path.open("rb") as file:
-                is_whole = hashlib.file_digest(file, "sha256").hexdigest() == digest
-            if not is_whole:
-                warnings.warn(f"checkpoint {path} is damaged; the one before it is used", stacklevel=2)
-                continue
-            content = torch.load(path, map_location="cpu", weights_only=True)
-            state.load(content["skeleton"], content["tensors"])
-            return True
+        found = self._found()
+        for number, (digest, path) in enumerate(found):
+            if _is_whole(path, digest):
+                state.restore(_read(path))
+                return True
+            instead = "the one before it is used" if found[number + 1 :] else "training begins anew"
+            warnings.warn(f"checkpoint {path} is damaged; {instead}", stacklevel=2)
         return False
 
     def _found(self) -> list[tuple[str, Path]]:
-        """(digest, path) of what lies there, newest first."""
+        return _found_in(self.folder)
+
+    def _make_folder(self) -> None:
+        """A folder that is new must survive a power cut as the files in it do."""
         if not self.folder.is_dir():
-            return []
-        named = [(match, path) for path in self.folder.iterdir() if (match := _NAME.fullmatch(path.name))]
-        named.sort(key=lambda pair: int(pair[0][1]), reverse=True)
-        return [(match[2], path) for match, path in named]
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _sync_folder(self.folder.parent)
 
     def _remove_left_drafts(self) -> None:
         """Those of processes that were killed while they wrote."""
@@ -113,11 +149,11 @@ class Checkpoints:
                 path.unlink(missing_ok=True)
 
     def _write(self, state: TrainState) -> Path:
-        skeleton, tensors = state.encode()
+        tree = codec.decode(*state.encode())  # the same tree, of plain values only
         handle, draft = tempfile.mkstemp(prefix=f".draft-{os.getpid()}-", dir=self.folder)
         try:
             with os.fdopen(handle, "w+b") as file:
-                torch.save({"skeleton": skeleton, "tensors": tensors}, file)
+                torch.save(tree, file)
                 file.flush()
                 os.fsync(file.fileno())
                 file.seek(0)
@@ -127,15 +163,35 @@ class Checkpoints:
         except BaseException:
             os.unlink(draft)
             raise
-        self._sync_folder()
+        _sync_folder(self.folder)
         return path
 
-    def _sync_folder(self) -> None:
-        handle = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+
+def _found_in(folder: Path) -> list[tuple[str, Path]]:
+    """(digest, path) of the checkpoints there, newest first."""
+    if not folder.is_dir():
+        return []
+    named = [(match, path) for path in folder.iterdir() if (match := _NAME.fullmatch(path.name))]
+    named.sort(key=lambda pair: int(pair[0][1]), reverse=True)
+    return [(match[2], path) for match, path in named]
+
+
+def _is_whole(path: Path, digest: str) -> bool:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == digest
+
+
+def _read(path: Path) -> dict[str, Any]:
+    tree: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return tree
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _reason(error: Exception) -> str:

@@ -37,6 +37,7 @@ def elastic(
     *,
     epochs: int | None = None,
     scheduler: Stateful | None = None,
+    scaler: torch.amp.GradScaler | None = None,
     state: Mapping[str, Stateful] | None = None,
     clip_grad_norm: float | None = None,
     seed: int = 0,
@@ -59,6 +60,8 @@ def elastic(
             Its order of samples is replaced: shuffled by `seed` and epoch, or sequential.
         epochs: passes over the data. A Swell job's end condition takes its place.
         scheduler: stepped by `run.step`, once a step; do not step it yourself.
+        scaler: whose factor is on the gradients. `run.step` takes it off, leaves an update with infinite
+            gradients out on all workers alike, and updates the scaler; call `scaler.scale` and no more.
         state: further objects with `state_dict` and `load_state_dict` that a new worker must get.
         clip_grad_norm: largest norm of the averaged gradient. Clipping before `run.step` would clip
             each worker's own.
@@ -107,7 +110,7 @@ def elastic(
         gradients = ShardedGradients(model)
     else:
         gradients = FusedGradients(model)
-    task = Task(TrainState(model, optimizer, scheduler, state or {}), gradients, course, total_steps)
+    task = Task(TrainState(model, optimizer, scheduler, state or {}, scaler), gradients, course, total_steps)
     feed = Feed(loader, host.device, host.seed)
     run = Run(host, task, feed, clip_grad_norm, host.stops_on_nan(stop_on_nan))
     started.append(run)

@@ -130,7 +130,8 @@ class Run:
         A worker may get its part of a step's batch in several passes. Then the update comes with the last.
 
         Args:
-            loss: the mean over the samples of this pass, after `loss.backward()`.
+            loss: the mean over the samples of this pass, after `loss.backward()`; with a scaler after
+                `scaler.scale(loss).backward()`, and itself not scaled.
 
         Returns:
             The mean over all samples of the step, a tensor of shape (); that of this pass where nothing was
@@ -189,10 +190,8 @@ class Run:
                 gradients.abandon()
 
     def _update(self, tally: Tally) -> None:
-        if self._clip_grad_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self._task.state.model.parameters(), self._clip_grad_norm)
         self._is_updating = True
-        self._task.state.finish_step(tally.loss)
+        self._task.state.finish_step(tally.loss, self._clip_grad_norm)
         self._is_updating, self._has_stepped, self._share = False, True, None
         self._seed(Purpose.BETWEEN, self.steps)
         self._host.finish_step(tally)

@@ -31,6 +31,7 @@ class TrainState:
         optimizer: torch.optim.Optimizer,
         scheduler: Stateful | None,
         objects: Mapping[str, Stateful],
+        scaler: torch.amp.GradScaler | None = None,
     ) -> None:
         for name, thing in objects.items():
             if not isinstance(thing, Stateful):
@@ -43,17 +44,35 @@ class TrainState:
                 "ReduceLROnPlateau cannot be elastic()'s scheduler, for it steps on a metric and not once a "
                 "step; give state={'plateau': scheduler} and step it yourself, on all workers with one number"
             )
+        if scaler is not None and not isinstance(scaler, torch.amp.GradScaler):
+            raise TypeError(
+                f"elastic() was given a {type(scaler).__qualname__} as scaler; give it a torch.amp.GradScaler"
+            )
         self.model = model
+        self._plain_model: nn.Module = getattr(model, "_orig_mod", model)  # what torch.compile wraps
         self.optimizer = optimizer
         self.scheduler = scheduler
+        self.scaler = scaler
         self.objects = dict(objects)
         self.steps = 0  #: finished optimizer steps since the job began
         is_on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
         self.losses = LossLog(is_lazy=not is_on_cpu)  #: of all workers' samples
 
-    def finish_step(self, loss: torch.Tensor) -> None:
-        """Apply the gradients that are there and count the step."""
-        self.optimizer.step()
+    def finish_step(self, loss: torch.Tensor, clip_grad_norm: float | None = None) -> None:
+        """Apply the gradients that are there, the same on all workers, and count the step.
+
+        A scaler takes its factor off them first, and leaves the update out where one is inf or NaN: all
+        workers have the same gradients, so all find the same. Such a step counts, for its samples are gone.
+        """
+        if self.scaler is not None:
+            self.scaler.unscale_(self.optimizer)
+        if clip_grad_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip_grad_norm)
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
         if self.scheduler is not None:
             self.scheduler.step()  # type: ignore[attr-defined]  # every scheduler of torch has it
         self.steps += 1
@@ -64,42 +83,60 @@ class TrainState:
         trained = [p.detach() for p in self.model.parameters() if p.requires_grad and p.numel() > 0]
         return all(math.isfinite(norm) for norm in torch._foreach_norm(trained, math.inf))
 
-    def encode(self) -> tuple[str, list[torch.Tensor]]:
-        """The whole state as a skeleton and tensors (not copied). Raises `codec.EncodeError`."""
-        tree: dict[str, codec.Tree] = {
+    def tree(self) -> codec.Tree:
+        """The whole state, by part; tensors are not copied."""
+        return {
             "steps": self.steps,
             "loss": self.losses.state(),
-            "model": self.model.state_dict(),
+            "model": self._plain_model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            **{name: None if part is None else part.state_dict() for name, part in self._options().items()},
             "objects": {name: thing.state_dict() for name, thing in self.objects.items()},
         }
-        return codec.encode(tree)
+
+    def encode(self) -> tuple[str, list[torch.Tensor]]:
+        """The whole state as a skeleton and tensors (not copied). Raises `codec.EncodeError`."""
+        return codec.encode(self.tree())
 
     def load(self, skeleton: str, tensors: list[torch.Tensor]) -> None:
-        """Take over another worker's state, in place.
+        """Take over another worker's state, in place; see `restore`."""
+        self.restore(codec.decode(skeleton, tensors))
+
+    def restore(self, tree: codec.Tree) -> None:
+        """Take over what `tree` gave, in place.
 
         Raises:
-            RuntimeError: the state is of another model, or other objects were registered.
+            RuntimeError: the state is of another model, or of a script that registered something else.
         """
-        tree = codec.decode(skeleton, tensors)
-        if set(tree["objects"]) != set(self.objects) or (tree["scheduler"] is None) != (
-            self.scheduler is None
-        ):
-            raise RuntimeError(
-                f"the state holds the objects {sorted(tree['objects'])} and this script registered "
-                f"{sorted(self.objects)}, each with or without a scheduler; run the script that wrote "
-                "the state, or start the job anew"
-            )
-        self.model.load_state_dict(tree["model"])
+        self._check(tree)
+        self._plain_model.load_state_dict(tree["model"])
         self.optimizer.load_state_dict(tree["optimizer"])
-        if self.scheduler is not None:
-            self.scheduler.load_state_dict(tree["scheduler"])
+        for name, part in self._options().items():
+            if part is not None:
+                part.load_state_dict(tree[name])
         for name, thing in self.objects.items():
             thing.load_state_dict(tree["objects"][name])
         self.steps = tree["steps"]
         self.losses.restore(tree["loss"])
 
+    def _options(self) -> dict[str, Stateful | None]:
+        """What a script may have given to `elastic`, or not."""
+        return {"scheduler": self.scheduler, "scaler": self.scaler}
+
+    def _check(self, tree: codec.Tree) -> None:
+        """Raises RuntimeError where the script that wrote the state gave something else to `elastic`."""
+        held = {name for name in self._options() if tree.get(name) is not None} | set(tree["objects"])
+        wanted = {name for name, part in self._options().items() if part is not None} | set(self.objects)
+        if held != wanted:
+            raise RuntimeError(
+                f"the state holds {_listed(held)} beside model and optimizer, and this script registered "
+                f"{_listed(wanted)}; run the script that wrote the state, or start the job anew"
+            )
+
     def num_bytes(self) -> int:
         """Bytes that a broadcast of this state moves."""
         return sum(tensor.numel() * tensor.element_size() for tensor in self.encode()[1])
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names)) or "nothing"

@@ -1,0 +1,61 @@
+"""Learns in mixed precision, with infinite gradients of one sample in some steps.
+
+Arguments: file for the result, epochs, a checkpoint folder or `-`, and a word: `float16` (with a scaler) or
+`bfloat16` (without).
+"""
+
+import json
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+OVERFLOWS = (2, 3, 110, 111)  # two epochs: the sample is in one of their two steps
+VICTIM = 17  # a sample
+
+result, epochs, folder, precision = sys.argv[1:]
+torch.manual_seed(7)
+x = torch.randn(48, 5)
+y = torch.sin(x.sum(1, keepdim=True))
+model = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
+scaler = (
+    torch.amp.GradScaler("cpu", init_scale=4096.0, growth_interval=20) if precision == "float16" else None
+)
+run = train.elastic(
+    model,
+    optimizer,
+    DataLoader(TensorDataset(x, y, torch.arange(48)), batch_size=24, shuffle=True),
+    epochs=int(epochs),
+    scaler=scaler,
+    clip_grad_norm=0.5,
+    deterministic=True,
+    checkpoint_dir=None if folder == "-" else folder,
+    checkpoint_interval_s=0.0,
+)
+scales, losses = {}, {}
+for _ in run.epochs():
+    for a, b, ids in run.batches():
+        step = run.steps
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=getattr(torch, precision)):
+            loss = functional.mse_loss(model(a).float(), b)
+        if scaler is None:
+            loss.backward()
+        elif step in OVERFLOWS and VICTIM in ids:
+            scaler.scale(loss * 1e38).backward()  # the worker that has it sees inf, the others do not
+        else:
+            scaler.scale(loss).backward()
+        mean = run.step(loss)
+        if run.has_stepped:
+            losses[step] = float(mean)
+            scales[step] = 0.0 if scaler is None else scaler.get_scale()
+
+if run.is_leader:
+    weights = [value for parameter in model.parameters() for value in parameter.detach().flatten().tolist()]
+    with open(result, "w") as file:
+        json.dump({"steps": run.steps, "weights": weights, "scales": scales, "losses": losses}, file)

@@ -1,0 +1,79 @@
+"""Mixed precision learns the same through resizes, suspensions and overflows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fake_agent import FakeAgent
+from torch import nn
+
+from swell.train.state import TrainState
+from swell.wire import messages
+
+SCALED = Path(__file__).parent / "scripts" / "scaled.py"
+EPOCHS = 90
+STEPS = 2 * EPOCHS
+OVERFLOWS = ({2, 3}, {110, 111})  #: one step of each
+
+
+def read(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
+
+
+@pytest.mark.parametrize("precision", ["float16", "bfloat16"])
+def test_all_workers_agree_on_overflows_at_any_size(
+    start_agent: Callable[..., FakeAgent], run_plain: Callable[..., Path], tmp_path: Path, precision: str
+) -> None:
+    plain = read(run_plain("scaled.py", str(EPOCHS), "-", precision))
+    agent = start_agent(total_steps=STEPS, global_batch=24, pace_per_s=2400.0, checkpoint_interval_s=1e9)
+    args = (str(tmp_path / "result.json"), str(EPOCHS), "-", precision)
+    agent.start_ready([0, 1, 2, 3], SCALED, *args)
+    agent.join([0, 1], source=None)
+    agent.wait_steps(0, 1)
+    assert agent.join([1, 2, 3, 0], source=1) < min(OVERFLOWS[1])
+    agent.wait(1, messages.Progress, lambda message: message.steps > max(OVERFLOWS[1]))
+    agent.suspend()
+    for worker in range(4):
+        agent.wait(worker, messages.Left)
+    agent.start_ready([4], SCALED, *args)
+    assert agent.join([4], source=None) > max(OVERFLOWS[1])
+    assert agent.exit_status(4) == 0, agent.logs()
+    ours = read(tmp_path / "result.json")
+    assert ours["steps"] == plain["steps"] == STEPS
+    assert ours["weights"] == plain["weights"]
+    for step, scale in ours["scales"].items():
+        assert scale == plain["scales"][step]
+    if precision == "float16":
+        scales = [plain["scales"][str(step)] for step in range(STEPS)]
+        halved = [step for step in range(1, STEPS) if scales[step] < scales[step - 1]]
+        assert [len(pair.intersection(halved)) for pair in OVERFLOWS] == [1, 1] and len(halved) == 2
+        assert any(later > earlier for earlier, later in pairwise(scales)), "it grew"
+
+
+def test_a_script_goes_on_with_its_scale_from_a_checkpoint(
+    run_plain: Callable[..., Path], tmp_path: Path
+) -> None:
+    plain = read(run_plain("scaled.py", str(EPOCHS), "-", "float16"))
+    for epochs in (EPOCHS // 2, EPOCHS):
+        args = (str(tmp_path / "result.json"), str(epochs), str(tmp_path / "kept"), "float16")
+        subprocess.run([sys.executable, str(SCALED), *args], check=True, timeout=60)
+    ours = read(tmp_path / "result.json")
+    assert 0 < min(map(int, ours["scales"])) <= EPOCHS, "the second run went on where the first had saved"
+    assert ours["weights"] == plain["weights"]
+    assert all(scale == plain["scales"][step] for step, scale in ours["scales"].items())
+
+
+def test_what_is_no_scaler_is_refused() -> None:
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters())
+    with pytest.raises(TypeError, match="was given a float as scaler; give it"):
+        TrainState(model, optimizer, None, {}, 65536.0)  # type: ignore[arg-type]
