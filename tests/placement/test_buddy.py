@@ -44,7 +44,7 @@ def is_aligned(machines: Cluster, devices: tuple[str, ...]) -> bool:
     tree = tree_of(machines)
     positions = {tree.positions[device] for device in devices}
     size = min(len(devices), tree.largest_block)
-    inside = [block for block in tree.blocks[size] if positions.issuperset(block.span)]
+    inside = [block for block in tree.blocks[size].tolist() if positions.issuperset(tree.span(block))]
     return len(inside) * size == len(devices)
 
 
@@ -197,10 +197,8 @@ def test_no_power_of_two_stays_on_one_node_if_it_can() -> None:
 
 
 def test_blocks_do_not_reach_over_switches_that_carry_three() -> None:
-    sizes = {
-        size: [block.start for block in blocks]
-        for size, blocks in tree_of(cluster(6, switches=2)).blocks.items()
-    }
+    tree = tree_of(cluster(6, switches=2))
+    sizes = {size: tree.starts[blocks].tolist() for size, blocks in tree.blocks.items()}
     assert sizes == {2: [0, 3], 1: [0, 1, 2, 3, 4, 5]}
     assert sorted(tree_of(cluster(6)).blocks) == [1, 2, 4]
 

@@ -2,54 +2,71 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable
-from typing import Self
+from collections.abc import Mapping
 
-from swell.placement.tree import Subtree, Tree
+import numpy as np
+
+from swell.model.snapshot import IntArray
+from swell.placement.tree import Tree
+
+NOBODY = -1
 
 
 class Board:
-    """Complexity: giving or taking a device costs the depth of the tree, counting costs nothing."""
+    """Jobs are numbers here; what a job holds is an array of positions, which is replaced and never changed.
+
+    Complexity: giving or taking a device costs the depth of the tree; counting costs nothing.
+    """
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
-        self.owners: list[str | None] = [None] * len(tree.devices)
-        self.held: dict[str, set[int]] = {}  #: job -> positions
-        self.num_free_at = list(tree.sizes)  #: by number of subtree
+        self.owners: IntArray = np.full(len(tree.devices), NOBODY, dtype=np.int64)
+        self.held: dict[int, IntArray] = {}  #: job -> positions; no entry: none
+        self.num_free_at: IntArray = tree.stops - tree.starts  #: (N + 1,) by number of subtree
+        self.num_free_at[-1] = -1  # above the root: less than anywhere
 
-    def copy(self) -> Self:
+    def copy(self) -> Board:
         """The same holdings, to try something on."""
-        twin = type(self)(self.tree)
-        twin.owners = list(self.owners)
-        twin.held = {job: set(positions) for job, positions in self.held.items()}
-        twin.num_free_at = list(self.num_free_at)
+        twin = object.__new__(Board)
+        twin.tree, twin.held = self.tree, dict(self.held)
+        twin.owners, twin.num_free_at = self.owners.copy(), self.num_free_at.copy()
         return twin
 
     @property
     def num_free(self) -> int:
-        return self.num_free_at[0]
+        return int(self.num_free_at[0])
 
-    def num_free_in(self, subtree: Subtree) -> int:
-        return self.num_free_at[subtree.number]
+    def num_held(self, job: int) -> int:
+        return len(self.held.get(job, ()))
 
-    def is_free(self, position: int) -> bool:
-        return self.owners[position] is None
+    def give(self, job: int, positions: IntArray) -> None:
+        if len(positions) == 0:
+            return
+        self.owners[positions] = job
+        held = self.held.get(job)
+        self.held[job] = positions if held is None else np.concatenate([held, positions])
+        self._count(positions, -1)
 
-    def jobs_in(self, subtree: Subtree) -> Counter[str]:
-        """Devices that each job holds below this point."""
-        return Counter(job for position in subtree.span if (job := self.owners[position]) is not None)
+    def take_back(self, job: int, positions: IntArray | None = None) -> None:
+        """Some of what the job holds; all of it, if nothing is said."""
+        held = self.held.pop(job, None)
+        if held is None:
+            return
+        if positions is None or len(positions) == len(held):
+            positions = held
+        else:
+            self.held[job] = held[~np.isin(held, positions)]
+        self.owners[positions] = NOBODY
+        self._count(positions, 1)
 
-    def give(self, job: str, positions: Iterable[int]) -> None:
-        for position in positions:
-            self.owners[position] = job
-            self.held.setdefault(job, set()).add(position)
-            for number in self.tree.leaves[position].lineage:
-                self.num_free_at[number] -= 1
+    def _count(self, positions: IntArray, more: int) -> None:
+        np.add.at(self.num_free_at, self.tree.lineages[positions].ravel(), more)
+        self.num_free_at[-1] = -1
 
-    def take_back(self, job: str, positions: Collection[int]) -> None:
-        for position in positions:
-            self.owners[position] = None
-            for number in self.tree.leaves[position].lineage:
-                self.num_free_at[number] += 1
-        self.held[job] = self.held[job].difference(positions)
+    def free_blocks(self, size: int) -> IntArray:
+        """Numbers of the blocks of this size of which all is free, in order of position."""
+        blocks = self.tree.blocks.get(size)
+        if blocks is None:
+            return np.zeros(0, dtype=np.int64)
+        free: IntArray = blocks[self.num_free_at[blocks] == size]
+        return free

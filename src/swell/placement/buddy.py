@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from swell.model.cluster import Cluster
 from swell.model.plan import Placement
-from swell.placement.board import Board
-from swell.placement.tree import Subtree, Tree, powers_of_two, tree_of
+from swell.model.snapshot import IntArray
+from swell.placement.board import NOBODY
+from swell.placement.reality import Held, Reality
+from swell.placement.tree import Tree, powers_of_two
+
+NONE: IntArray = np.zeros(0, dtype=np.int64)
 
 
 class BuddyPlacer:
@@ -23,204 +29,247 @@ class BuddyPlacer:
       pinned (`tests/placement`).
     * If pinned jobs stand in the way even of that, the job gets scattered devices, near each other.
 
+    The answer depends on what is asked alone. What is remembered (`Reality`) only saves time.
+
     References: ElasticFlow, section 4.3 (best fit, buddy allocation with migration); Hwang et al.,
         "Elastic Resource Sharing for Distributed Deep Learning" (CoDDL), NSDI 2021.
     Deviates: the paper leaves open what to move; blocks end at nodes, beyond which whole nodes are equal.
     """
 
     def __init__(self) -> None:
-        self._cluster, self._tree = Cluster(), tree_of(Cluster())
+        self._reality = Reality(Cluster())
 
     def place(
-        self,
-        cluster: Cluster,
-        wanted: Mapping[str, int],
-        held: Mapping[str, tuple[str, ...]],
-        pinned: frozenset[str],
+        self, cluster: Cluster, wanted: Mapping[str, int], held: Held, pinned: frozenset[str]
     ) -> Placement:
         """See `core.ports.Placer.place`. Held devices that are no longer in the cluster are ignored."""
-        if cluster is not self._cluster:
-            self._cluster, self._tree = cluster, tree_of(cluster)
-        tree = self._tree
-        own = {
-            job: [tree.positions[device] for device in devices if device in tree.positions]
-            for job, devices in held.items()
-        }
-        placing = _Placing(Board(tree), own, pinned)
-        for job in sorted(pinned & own.keys()):
-            placing.board.give(job, own[job])
-        movable = {job: num for job, num in wanted.items() if num > 0 and job not in pinned}
-        for job, num_devices in movable.items():
-            if own.get(job):
-                placing.board.give(job, part_to_keep(tree, own[job], num_devices))
-        unplaced = {job for job, num_devices in movable.items() if not placing.complete(job, num_devices)}
-        return placing.outcome(unplaced)
+        if cluster is not self._reality.cluster:
+            self._reality = Reality(cluster)
+        self._reality.learn(held)
+        placing, damaged = _Placing(self._reality, pinned), self._reality.damaged
+        for job, devices in held.items():
+            if wanted.get(job, 0) < len(devices) and job not in pinned:
+                placing.keep(job, wanted.get(job, 0))
+        unplaced = set()
+        for job, num_devices in wanted.items():
+            is_as_it_is = num_devices == len(held.get(job, ())) and job not in damaged
+            if not is_as_it_is and job not in pinned and not placing.complete(job, num_devices):
+                unplaced.add(job)
+        return placing.outcome(held, unplaced)
 
 
-def part_to_keep(tree: Tree, own: Collection[int], num_devices: int) -> list[int]:
+def part_to_keep(tree: Tree, own: IntArray, num_devices: int) -> IntArray:
     """Which of its devices a job keeps that is to have `num_devices`: all, or the lowest aligned part."""
     if num_devices >= len(own):
-        return list(own)
-    rest, kept = set(own), []
+        return own
+    rest, kept = np.sort(own), []
     for size in powers_of_two(num_devices):
-        whole = (block for block in tree.blocks.get(size, []) if rest.issuperset(block.span))
-        block = next(whole, None)
-        part = list(block.span) if block else sorted(rest)[:size]
-        kept += part
-        rest.difference_update(part)
-    return kept
+        numbers, counts = np.unique(tree.lineages[rest], return_counts=True)
+        is_whole = tree.is_block[numbers] & (tree.stops[numbers] - tree.starts[numbers] == size)
+        whole = tree.starts[numbers[is_whole & (counts == size)]]
+        part = np.arange(size) + whole.min() if len(whole) else rest[:size]
+        kept.append(part)
+        rest = rest[~np.isin(rest, part)]
+    return np.concatenate([*kept, rest[:0]])
 
 
 class _Placing:
     """One placement under way."""
 
-    def __init__(self, board: Board, own: Mapping[str, list[int]], pinned: frozenset[str]) -> None:
-        self.board = board
-        self._own = own  #: job -> positions it holds in the real world, in rank order
-        self._owner = {position: job for job, positions in own.items() for position in positions}
+    def __init__(self, reality: Reality, pinned: frozenset[str]) -> None:
+        self._reality, self._tree = reality, reality.tree
+        self.board = reality.board.copy()
+        self._own = reality.board.held  #: job -> positions it holds in the real world, in rank order
+        self._num_taken_at = reality.num_taken_at
         self._pinned = pinned
-        self._evicted: set[str] = set()
+        self._touched: set[int] = set()
+        self._evicted: set[int] = set()
+
+    def keep(self, job: str, num_devices: int) -> None:
+        """The job gives up what it has beyond so many."""
+        number = self._reality.number(job)
+        own = self._own.get(number)
+        if own is not None and num_devices < len(own):
+            self._touched.add(number)
+            self.board.take_back(number)
+            self.board.give(number, part_to_keep(self._tree, own, num_devices))
 
     def complete(self, job: str, num_devices: int) -> bool:
         """See that the job has `num_devices`; False, and it has none, if there are not enough."""
-        if len(self.board.held.get(job, ())) == num_devices:
+        number = self._reality.number(job)
+        if self.board.num_held(number) == num_devices:
             return True
-        self.board.take_back(job, self.board.held.setdefault(job, set()))
+        self._touched.add(number)
+        self.board.take_back(number)
         if self.board.num_free < num_devices:
             return False
-        blocks = self._blocks_for(job, num_devices)
+        blocks = self._blocks_for(number, num_devices)
         if blocks is not None:
-            self.board.give(job, (position for block in blocks for position in block.span))
-        elif not self._make_room(job, num_devices):
-            self.board.give(job, self._scattered(num_devices))
+            for block in blocks:
+                self.board.give(number, self._positions(block))
+        elif not self._make_room(number, num_devices):
+            self.board.give(number, self._scattered(num_devices))
         return True
 
-    def outcome(self, unplaced: Collection[str]) -> Placement:
-        devices = {
-            job: tuple(self.board.tree.devices[position] for position in self._ranked(job, positions))
-            for job, positions in self.board.held.items()
-            if positions and job not in unplaced
-        }
-        moved = {job for job in self._evicted if job in devices and self._has_moved(job)}
+    def outcome(self, held: Held, unplaced: set[str]) -> Placement:
+        """Whoever has just what it had keeps the very same devices in the same order."""
+        names, damaged = self._reality.names, self._reality.damaged
+        devices = {job: devices for job, devices in held.items() if devices}
+        for number in self._touched | {self._reality.number(job) for job in damaged}:
+            job, positions = names[number], self.board.held.get(number)
+            if positions is None or job in unplaced:
+                devices.pop(job, None)
+            else:
+                devices[job] = tuple(self._tree.devices[one] for one in self._ranked(number, positions))
+        moved = {names[job] for job in self._evicted if names[job] in devices and self._has_moved(job)}
         return Placement(devices=devices, moved=frozenset(moved))
 
-    def _has_moved(self, job: str) -> bool:
+    def _has_moved(self, job: int) -> bool:
         """Whether a job that ran has left devices for others: more than growing or shrinking."""
-        own, has = set(self._own.get(job, ())), self.board.held[job]
+        own, has = set(self._real(job).tolist()), set(self.board.held[job].tolist())
         return not (own <= has or has <= own)
 
-    def _ranked(self, job: str, positions: set[int]) -> list[int]:
+    def _ranked(self, job: int, positions: IntArray) -> list[int]:
         """Survivors keep their order, and come first: the lowest of them has the state."""
-        stay = [position for position in self._own.get(job, ()) if position in positions]
-        return stay + sorted(positions.difference(stay))
+        has = set(positions.tolist())
+        stay = [position for position in self._real(job).tolist() if position in has]
+        return stay + sorted(has.difference(stay))
+
+    def _real(self, job: int) -> IntArray:
+        """Positions that the job holds in the real world, in rank order."""
+        return self._own.get(job, NONE)
 
     # Free blocks
 
-    def _blocks_for(self, job: str, num_devices: int) -> list[Subtree] | None:
+    def _blocks_for(self, job: int, num_devices: int) -> list[int] | None:
         """Free blocks that make up `num_devices`, in the innermost home that has room for all."""
-        sizes = _block_sizes(self.board.tree, num_devices)
+        sizes = _block_sizes(self._tree, num_devices)
         if len(sizes) == 1:
-            block = self._best_block(job, sizes[0], None)
+            block = self._best_block(job, sizes[0])
             return None if block is None else [block]
-        own = self._own.get(job, ())
-        homes = [home for home in self.board.tree.homes if self.board.num_free_in(home) >= num_devices]
-        homes.sort(
-            key=lambda home: (-home.depth, -_overlap(own, home), self.board.num_free_in(home), home.start)
-        )
-        for home in homes:
+        for home in self._homes_with(job, num_devices):
             blocks = self._blocks_in(home, job, sizes)
             if blocks is not None:
                 return blocks
         return None
 
-    def _blocks_in(self, home: Subtree, job: str, sizes: list[int]) -> list[Subtree] | None:
-        blocks: list[Subtree] = []
+    def _homes_with(self, job: int, num_devices: int) -> list[int]:
+        """Homes with so many free, innermost first, then those with most of the job's own devices."""
+        homes, free_at = self._tree.homes, self.board.num_free_at
+        homes = homes[free_at[homes] >= num_devices]
+        depths = self._tree.depths[homes]
+        order = np.lexsort((self._tree.starts[homes], free_at[homes], -self._overlap(job, homes), -depths))
+        fitting: list[int] = homes[order].tolist()
+        return fitting
+
+    def _blocks_in(self, home: int, job: int, sizes: Sequence[int]) -> list[int] | None:
+        blocks: list[int] = []
         for size in sizes:
             block = self._best_block(job, size, home)
             if block is None:
                 break
-            self.board.give(job, block.span)
+            self.board.give(job, self._positions(block))
             blocks.append(block)
-        for block in blocks:
-            self.board.take_back(job, block.span)
+        self.board.take_back(job)
         return blocks if len(blocks) == len(sizes) else None
 
-    def _best_block(self, job: str, size: int, home: Subtree | None) -> Subtree | None:
+    def _best_block(self, job: int, size: int, home: int | None = None) -> int | None:
         """The free block with most of the job's own devices, then with the fewest that others have yet
         to leave (two that wait for each other's would wait for ever), then in crowded surroundings."""
-        own, num_free_at = self._own.get(job, ()), self.board.num_free_at
-
-        def key(block: Subtree) -> tuple[int, int, list[int], int]:
-            num_waited_for = sum(self._owner.get(position, job) != job for position in block.span)
-            free_around = [num_free_at[number] for number in block.lineage]
-            return -_overlap(own, block), num_waited_for, free_around, block.start
-
-        free = (
-            block
-            for block in self.board.tree.blocks.get(size, [])
-            if num_free_at[block.lineage[0]] == size and (home is None or _is_in(block, home))
-        )
-        return min(free, key=key, default=None)
+        blocks, tree = self.board.free_blocks(size), self._tree
+        if home is not None:
+            is_in = (tree.starts[blocks] >= tree.starts[home]) & (tree.stops[blocks] <= tree.stops[home])
+            blocks = blocks[is_in]
+        if len(blocks) == 0:
+            return None
+        overlap = self._overlap(job, blocks)
+        blocks = _least(blocks, -overlap, self._num_taken_at[blocks] - overlap)
+        around = blocks
+        for _ in range(tree.lineages.shape[1]):
+            if len(blocks) == 1:
+                break
+            around = tree.parents[around]
+            is_crowded = self.board.num_free_at[around] == self.board.num_free_at[around].min()
+            blocks, around = blocks[is_crowded], around[is_crowded]
+        return int(blocks[0])
 
     # Room made by moving others
 
-    def _make_room(self, job: str, num_devices: int) -> bool:
+    def _make_room(self, job: int, num_devices: int) -> bool:
         """Move others until the job has whole blocks; False, and nothing has changed, if that fails."""
         board, evicted = self.board.copy(), set(self._evicted)
-        if all(self._clear(job, size) for size in _block_sizes(board.tree, num_devices)):
+        if all(self._clear(job, size) for size in _block_sizes(self._tree, num_devices)):
+            self._touched |= self._evicted
             return True
         self.board, self._evicted = board, evicted
         return False
 
-    def _clear(self, job: str, size: int) -> bool:
+    def _clear(self, job: int, size: int) -> bool:
         """Give the job one block of this size, whoever is there, and the evicted another place.
 
         Whoever is evicted holds less than `size` there and so needs smaller blocks: this ends. On
         aligned blocks of powers of two it succeeds too, for enough is free.
         """
-        target = self._best_block(job, size, None) or self._cheapest_target(job, size)
+        target = self._best_block(job, size)
+        if target is None:
+            target = self._cheapest_target(job, size)
         if target is None:
             return False
-        homeless = self.board.jobs_in(target)
-        for other in homeless:
-            inside = [position for position in target.span if self.board.owners[position] == other]
-            self.board.take_back(other, inside)
+        positions = self._positions(target)
+        owners = self.board.owners[positions]
+        others, counts = np.unique(owners[owners != NOBODY], return_counts=True)
+        for other in others.tolist():
+            self.board.take_back(other, positions[owners == other])
             self._evicted.add(other)
-        self.board.give(job, target.span)
-        by_size = sorted(homeless.items(), key=lambda entry: (-entry[1], entry[0]))
+        self.board.give(job, positions)
+        homeless = zip((-counts).tolist(), others.tolist(), strict=True)
+        by_size = sorted(homeless, key=lambda entry: (entry[0], self._reality.names[entry[1]]))
         return all(
             self._clear(other, part)
-            for other, num_devices in by_size
-            for part in _block_sizes(self.board.tree, num_devices)
+            for num_devices, other in by_size
+            for part in _block_sizes(self._tree, -num_devices)
         )
 
-    def _cheapest_target(self, job: str, size: int) -> Subtree | None:
-        """The block from which the fewest running jobs must go; of these, one where the job itself is."""
-        own = self._own.get(job, ())
+    def _cheapest_target(self, job: int, size: int) -> int | None:
+        """The block from which the fewest running jobs must go; of these, one where the job itself is.
 
-        def cost(block: Subtree) -> tuple[int, int, int, int]:
-            jobs = self.board.jobs_in(block)
-            num_running = sum(1 for other in jobs if self._own.get(other))
-            return num_running, -_overlap(own, block), sum(jobs.values()), block.start
-
-        return min(self._targets(job, size), key=cost, default=None)
-
-    def _targets(self, job: str, size: int) -> Iterator[Subtree]:
-        """Blocks of this size with some of it free (so that each part in it is smaller), nothing pinned."""
-        for block in self.board.tree.blocks.get(size, []):
-            if 0 < self.board.num_free_in(block) < size:
-                jobs = self.board.jobs_in(block)
-                if job not in jobs and not self._pinned.intersection(jobs):
-                    yield block
+        Some of it is free (so that each part in it is smaller), nothing in it is pinned or its own already.
+        """
+        blocks = self._tree.blocks.get(size, NONE)
+        num_free = self.board.num_free_at[blocks]
+        blocks = blocks[(num_free > 0) & (num_free < size)]
+        owners = np.sort(self.board.owners[self._tree.starts[blocks, None] + np.arange(size)], axis=1)
+        is_pinned = self._reality.flags(self._reality.number(other) for other in self._pinned)
+        is_possible = ~(is_pinned[owners] | (owners == job)).any(axis=1)
+        blocks, owners = blocks[is_possible], owners[is_possible]
+        if len(blocks) == 0:
+            return None
+        is_another = np.diff(owners, axis=1, prepend=NOBODY) != 0  # each job counts once
+        num_running = (self._reality.flags(self._own)[owners] & is_another).sum(axis=1)
+        num_taken = size - self.board.num_free_at[blocks]
+        return int(_least(blocks, num_running, -self._overlap(job, blocks), num_taken)[0])
 
     # Last resort
 
-    def _scattered(self, num_devices: int) -> list[int]:
+    def _scattered(self, num_devices: int) -> IntArray:
         """Free devices of the innermost, most crowded home that has enough."""
-        homes = [home for home in self.board.tree.homes if self.board.num_free_in(home) >= num_devices]
-        home = min(homes, key=lambda home: (-home.depth, self.board.num_free_in(home), home.start))
-        free = [position for position in home.span if self.board.is_free(position)]
+        homes, free_at = self._tree.homes, self.board.num_free_at
+        homes = homes[free_at[homes] >= num_devices]
+        home = _least(homes, -self._tree.depths[homes], free_at[homes])[0]
+        positions = self._positions(int(home))
+        free: IntArray = positions[self.board.owners[positions] == NOBODY]
         return free[:num_devices]
+
+    # Counting
+
+    def _positions(self, subtree: int) -> IntArray:
+        return np.arange(self._tree.starts[subtree], self._tree.stops[subtree])
+
+    def _overlap(self, job: int, subtrees: IntArray) -> IntArray:
+        """(n,) devices in each that the job really holds."""
+        own = np.sort(self._real(job))
+        overlap: IntArray = np.searchsorted(own, self._tree.stops[subtrees])
+        return overlap - np.searchsorted(own, self._tree.starts[subtrees])
 
 
 def _block_sizes(tree: Tree, num_devices: int) -> list[int]:
@@ -229,9 +278,9 @@ def _block_sizes(tree: Tree, num_devices: int) -> list[int]:
     return [tree.largest_block] * num_whole + list(powers_of_two(rest))
 
 
-def _overlap(own: Collection[int], subtree: Subtree) -> int:
-    return sum(subtree.start <= position < subtree.stop for position in own)
-
-
-def _is_in(block: Subtree, home: Subtree) -> bool:
-    return home.start <= block.start and block.stop <= home.stop
+def _least(candidates: IntArray, *keys: IntArray) -> IntArray:
+    """Those with the lowest keys, the first key first, in their order."""
+    is_least = np.ones(len(candidates), dtype=bool)
+    for key in keys:
+        is_least &= key == key[is_least].min()
+    return candidates[is_least]

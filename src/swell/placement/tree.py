@@ -14,109 +14,141 @@ block reaches over one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
 
 from swell.model.cluster import Cluster, Node
+from swell.model.snapshot import BoolArray, IntArray
 
 
-@dataclass(eq=False, slots=True)
-class Subtree:
-    """Devices `start` to `stop` of the cluster's order, all below one point of the tree."""
-
-    start: int
-    stop: int
-    lineage: tuple[int, ...]  #: numbers of itself, its parent, and so on up to the root
-
-    @property
-    def size(self) -> int:
-        return self.stop - self.start
-
-    @property
-    def span(self) -> range:
-        """Positions of its devices."""
-        return range(self.start, self.stop)
-
-    @property
-    def number(self) -> int:
-        """Counts the subtrees of a tree from 0, which is the root."""
-        return self.lineage[0]
-
-    @property
-    def depth(self) -> int:
-        """0 is the whole cluster."""
-        return len(self.lineage) - 1
-
-
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True)
 class Tree:
-    """Positions are indices into `devices`, numbers of subtrees into `sizes`."""
+    """Devices have positions, in the cluster's order; subtrees have numbers, the root's is 0.
 
-    devices: list[str] = field(default_factory=list)
-    positions: dict[str, int] = field(default_factory=dict)
-    sizes: list[int] = field(default_factory=list)  #: devices of each subtree
-    leaves: list[Subtree] = field(default_factory=list)  #: blocks of one, by position
-    blocks: dict[int, list[Subtree]] = field(default_factory=dict)  #: by size, in order of position
-    homes: list[Subtree] = field(default_factory=list)  #: all that is no block, innermost first
+    A subtree is the devices from `starts[number]` to `stops[number]`. The last number stands for what is
+    above the root: it is there so that each leaf can have an equally long line of ancestors.
+    """
+
+    devices: Sequence[str]  #: by position
+    starts: IntArray  #: (N + 1,)
+    stops: IntArray  #: (N + 1,)
+    parents: IntArray  #: (N + 1,) N for the root and for itself
+    lineages: IntArray  #: (D, M) of each device: its block of one, that one's parent, up to the root; then N
+    blocks: Mapping[int, IntArray]  #: size -> numbers of its blocks, in order of position
+    homes: IntArray  #: numbers of all that is no block, innermost first
+
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        return {device: position for position, device in enumerate(self.devices)}
+
+    @cached_property
+    def is_block(self) -> BoolArray:
+        """(N + 1,)"""
+        is_block = np.ones(len(self.starts), dtype=bool)
+        is_block[[*self.homes, -1]] = False
+        return is_block
+
+    @cached_property
+    def depths(self) -> IntArray:
+        """(N + 1,) 0 is the whole cluster."""
+        depths = np.zeros_like(self.parents)
+        for number, parent in enumerate(self.parents[1:-1].tolist(), start=1):
+            depths[number] = depths[parent] + 1
+        return depths
 
     @property
     def largest_block(self) -> int:
         """Devices of the largest block; 0 in an empty cluster."""
         return max(self.blocks, default=0)
 
+    def span(self, number: int) -> range:
+        """Positions of a subtree's devices."""
+        return range(int(self.starts[number]), int(self.stops[number]))
+
 
 def tree_of(cluster: Cluster) -> Tree:
-    devices = list(cluster.devices())
-    tree = Tree(devices, {device: position for position, device in enumerate(devices)})
-    root = _grow(tree, None, 0, len(devices))
+    growth = _Growth()
+    root = growth.add_home(-1, 0, cluster.num_devices)
     start = 0
     for rack in sorted({node.rack for node in cluster.nodes}):
         nodes = [node for node in cluster.nodes if node.rack == rack]
-        rack_tree = _grow(tree, root, start, start + sum(len(node.devices) for node in nodes))
+        rack_tree = growth.add_home(root, start, start + sum(len(node.devices) for node in nodes))
         for node in nodes:
-            _grow_node(tree, rack_tree, start, node)
+            growth.add_node(rack_tree, start, node)
             start += len(node.devices)
-    tree.homes.sort(key=lambda home: (-home.depth, home.start))
-    return tree
+    return growth.tree(tuple(cluster.devices()))
 
 
-def _grow(tree: Tree, parent: Subtree | None, start: int, stop: int) -> Subtree:
-    home = _add(tree, parent, start, stop)
-    tree.homes.append(home)
-    return home
+@dataclass
+class _Growth:
+    """A tree that is being made."""
 
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    leaves: list[int] = field(default_factory=list)
+    blocks: dict[int, list[int]] = field(default_factory=dict)
+    homes: list[tuple[int, int, int]] = field(default_factory=list)  #: (-depth, start, number)
 
-def _add(tree: Tree, parent: Subtree | None, start: int, stop: int) -> Subtree:
-    lineage = (len(tree.sizes), *(parent.lineage if parent is not None else ()))
-    tree.sizes.append(stop - start)
-    return Subtree(start, stop, lineage)
+    def add_home(self, parent: int, start: int, stop: int) -> int:
+        number = self._add(parent, start, stop)
+        self.homes.append((-len(self._lineage(number)), start, number))
+        return number
 
+    def add_node(self, rack: int, start: int, node: Node) -> None:
+        stop, per_switch = start + len(node.devices), len(node.devices) // node.num_switches
+        node_tree = self.add_home(rack, start, stop)
+        if per_switch & (per_switch - 1) == 0:
+            self._add_blocks(node_tree, start, stop)
+            return
+        for switch_start in range(start, stop, per_switch):
+            switch = self.add_home(node_tree, switch_start, switch_start + per_switch)
+            self._add_blocks(switch, switch_start, switch_start + per_switch)
 
-def _grow_node(tree: Tree, rack: Subtree, start: int, node: Node) -> None:
-    stop, per_switch = start + len(node.devices), len(node.devices) // node.num_switches
-    node_tree = _grow(tree, rack, start, stop)
-    if per_switch & (per_switch - 1) == 0:
-        _grow_blocks(tree, node_tree)
-        return
-    for switch_start in range(start, stop, per_switch):
-        _grow_blocks(tree, _grow(tree, node_tree, switch_start, switch_start + per_switch))
+    def _add_blocks(self, home: int, start: int, stop: int) -> None:
+        for size in powers_of_two(stop - start):
+            self._add_block(home, start, size)
+            start += size
 
+    def _add_block(self, parent: int, start: int, size: int) -> None:
+        block = self._add(parent, start, start + size)
+        self.blocks.setdefault(size, []).append(block)
+        if size == 1:
+            self.leaves.append(block)
+            return
+        self._add_block(block, start, size // 2)
+        self._add_block(block, start + size // 2, size // 2)
 
-def _grow_blocks(tree: Tree, home: Subtree) -> None:
-    start = home.start
-    for size in powers_of_two(home.size):
-        _grow_block(tree, home, start, size)
-        start += size
+    def _add(self, parent: int, start: int, stop: int) -> int:
+        self.spans.append((start, stop))
+        self.parents.append(parent)
+        return len(self.parents) - 1
 
+    def _lineage(self, number: int) -> list[int]:
+        lineage = []
+        while number >= 0:
+            lineage.append(number)
+            number = self.parents[number]
+        return lineage
 
-def _grow_block(tree: Tree, parent: Subtree, start: int, size: int) -> None:
-    block = _add(tree, parent, start, start + size)
-    tree.blocks.setdefault(size, []).append(block)
-    if size == 1:
-        tree.leaves.append(block)
-        return
-    _grow_block(tree, block, start, size // 2)
-    _grow_block(tree, block, start + size // 2, size // 2)
+    def tree(self, devices: Sequence[str]) -> Tree:
+        above = len(self.parents)
+        lineages = [self._lineage(leaf) for leaf in self.leaves]
+        longest = max(map(len, lineages), default=0)
+        spans = np.array([*self.spans, (0, 0)], dtype=np.int64)
+        return Tree(
+            devices=devices,
+            starts=spans[:, 0],
+            stops=spans[:, 1],
+            parents=np.array([above, *self.parents[1:], above], dtype=np.int64),
+            lineages=np.array(
+                [lineage + [above] * (longest - len(lineage)) for lineage in lineages], dtype=np.int64
+            ).reshape(len(lineages), longest),
+            blocks={size: np.array(numbers) for size, numbers in self.blocks.items()},
+            homes=np.array([number for _, _, number in sorted(self.homes)], dtype=np.int64),
+        )
 
 
 def powers_of_two(number: int) -> Sequence[int]:

@@ -1,0 +1,74 @@
+"""What jobs really hold, kept from one placement to the next: only what has changed is looked at again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from swell.model.cluster import Cluster
+from swell.model.snapshot import BoolArray, IntArray
+from swell.placement.board import Board
+from swell.placement.tree import tree_of
+
+Held = Mapping[str, tuple[str, ...]]
+
+
+class Reality:
+    """One cluster, and a board with a number for each job that holds something."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.tree = cluster, tree_of(cluster)
+        self.board = Board(self.tree)
+        self.names: dict[int, str] = {}
+        self.damaged: set[str] = set()  #: jobs some of whose devices are not in the cluster
+        self._numbers: dict[str, int] = {}
+        self._held: dict[str, tuple[str, ...]] = {}
+        self._num_numbers = 0
+        self._free_numbers: list[int] = []
+
+    def number(self, job: str) -> int:
+        """Of a job; a new one gets one."""
+        number = self._numbers.get(job)
+        if number is None:
+            if not self._free_numbers:
+                self._free_numbers.append(self._num_numbers)
+                self._num_numbers += 1
+            number = self._numbers[job] = self._free_numbers.pop()
+            self.names[number] = job
+        return number
+
+    def flags(self, numbers: Iterable[int]) -> BoolArray:
+        """By number of job: whether it is one of these; the last entry is of nobody."""
+        flags = np.zeros(self._num_numbers + 1, dtype=bool)
+        flags[list(numbers)] = True
+        return flags
+
+    @property
+    def num_taken_at(self) -> IntArray:
+        """(N + 1,) devices that are held below each point of the tree."""
+        taken: IntArray = self.tree.stops - self.tree.starts - self.board.num_free_at
+        return taken
+
+    def learn(self, held: Held) -> None:
+        """This is what jobs hold now. Devices that are not in the cluster are ignored."""
+        gone = [job for job in self._numbers if job not in held]
+        changed = [job for job, devices in held.items() if self._held.get(job) is not devices]
+        for job in [*gone, *changed]:
+            self.board.take_back(self.number(job))
+            self.damaged.discard(job)
+        for job in gone:
+            number = self._numbers.pop(job)
+            del self.names[number]
+            self._held.pop(job, None)
+            self._free_numbers.append(number)
+        for job in changed:
+            self._held[job] = held[job]
+            self._give(job, held[job])
+
+    def _give(self, job: str, devices: tuple[str, ...]) -> None:
+        positions = self.tree.positions
+        there = [positions[device] for device in devices if device in positions]
+        if len(there) < len(devices):
+            self.damaged.add(job)
+        self.board.give(self.number(job), np.array(there, dtype=np.int64))
