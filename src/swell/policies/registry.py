@@ -7,9 +7,13 @@ from typing import Protocol
 
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
+from swell.policies.edf import Edf, EdfLargest
+from swell.policies.edf_admission import EdfAdmission
+from swell.policies.edf_elastic import EdfElastic
 from swell.policies.elasticflow import ElasticFlow
 from swell.policies.equal_share import EqualShare
 from swell.policies.fifo import Fifo
+from swell.policies.srtf import Srtf
 
 
 class Decides(Protocol):
@@ -21,7 +25,17 @@ class Decides(Protocol):
 
 #: Name -> class; an instance is made without arguments.
 POLICIES: dict[str, Callable[[], Decides]] = {
-    policy.name: policy for policy in (ElasticFlow, EqualShare, Fifo)
+    policy.name: policy
+    for policy in (
+        ElasticFlow,
+        EqualShare,
+        Fifo,
+        Edf,
+        EdfLargest,
+        EdfAdmission,
+        EdfElastic,
+        Srtf,
+    )
 }
 
 

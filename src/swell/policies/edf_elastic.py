@@ -1,0 +1,75 @@
+"""Earliest deadline first with elastic sizes: ElasticFlow without its admission control."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from swell.model.plan import Allocation
+from swell.model.snapshot import FloatArray, Snapshot
+from swell.policies.levels import Levels, useful_levels
+from swell.policies.order import by_arrival, by_deadline
+from swell.policies.promises import all_free, hold_s, tries_of
+from swell.policies.unpromised import without_promises
+from swell.solvers.filling import no_plans
+from swell.solvers.marginal import boost, raise_in_order
+from swell.solvers.profile import Plans
+
+
+class EdfElastic:
+    """By deadline each job gets the least share that meets it; what is left goes where it helps most.
+
+    Nobody is refused. A job that cannot be on time any more takes, in its turn, as much as is useful: so
+    a hopeless one takes from later ones what they would need, which is what admission control is for.
+
+    References: Gu et al., ElasticFlow, ASPLOS 2023, section 6.4, Figure 9: "EDF + Elastic Scaling";
+        Algorithm 1 without lines 6-7, Algorithm 2.
+    Deviates: as `elasticflow` does for the two algorithms (continuous time, expected costs of changes).
+    """
+
+    name = "edf_elastic"
+    makes_promises = False
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        levels = useful_levels(snapshot, (snapshot.sizes & (snapshot.sizes - 1)) == 0)
+        order = by_deadline(snapshot, range(snapshot.num_jobs))
+        rows = order[np.isfinite(snapshot.deadline_s[order])]
+        plans = no_plans(snapshot.num_jobs)
+        tries = tries_of(snapshot, levels, snapshot.deadline_s - snapshot.now_s)
+        all_free(snapshot).fill(tries, plans, rows, hold_s(snapshot), is_late_served=True)  # Algorithm 1
+        level = plans.now.copy()
+        floor = levels.workers_at(level)
+        left = snapshot.num_devices - int(levels.devices_at(level).sum())
+        running = order[snapshot.held_workers[order] > 0]  # else they would stop only to start again
+        for group in (running, order):
+            left = raise_in_order(level, levels.devices, levels.num, group, 1, left)
+        level, _ = boost(  # Algorithm 2
+            level,
+            levels.devices,
+            levels.rates,
+            levels.num,
+            _prices(levels, plans),
+            levels.held,
+            np.argsort(by_arrival(snapshot, range(snapshot.num_jobs))),
+            left,
+        )
+        answer = without_promises(
+            snapshot,
+            levels,
+            level,
+            order,
+            lambda row: "the share that its deadline needs, and more where that helps most",
+            "jobs of earlier deadlines need all devices",
+        )
+        change_s = max(float(plans.change_s.min(initial=np.inf)), hold_s(snapshot))
+        return replace(answer, floor=floor, wake_s=snapshot.now_s + change_s)
+
+
+def _prices(levels: Levels, plans: Plans) -> FloatArray:
+    """(J,) device-seconds that a step costs at the level to which a job is filled, or at its lowest."""
+    top = np.minimum(np.maximum(plans.top, 1), levels.num)
+    below = np.maximum(top - 1, 0)
+    devices = levels.devices_at(top) - levels.devices_at(below)
+    prices: FloatArray = devices / np.where(top > 0, levels.rates_at(top) - levels.rates_at(below), 1.0)
+    return prices

@@ -1,0 +1,142 @@
+"""Earliest deadline first, and the two halves of ElasticFlow on top of it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from tests.policies.fluid import follow
+from tests.policies.snapshots import (
+    NOW_S,
+    Job,
+    best_effort,
+    promised,
+    snapshot,
+    soft,
+    some_jobs,
+    strict,
+)
+
+from swell.model.snapshot import STRICT
+from swell.policies.edf import Edf, EdfLargest
+from swell.policies.edf_admission import EdfAdmission
+from swell.policies.edf_elastic import EdfElastic
+from swell.policies.elasticflow import ElasticFlow
+
+LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
+CONCAVE = {1: 1.0, 2: 1.5, 4: 2.0}
+PEAK_AT_2 = {1: 1.0, 2: 1.8, 4: 1.5}
+
+
+def kept(policy: object, jobs: list[Job], num_devices: int) -> set[str]:
+    """Jobs that end in time if the policy is followed to the letter."""
+    run = follow(policy, jobs, num_devices, margin_share=0.0, min_hold_s=0.0)
+    return {job.id for job in jobs if run.finished.get(job.id, float("inf")) <= job.deadline + 1e-6}
+
+
+def test_the_earliest_deadline_takes_all_that_speeds_it_up() -> None:
+    jobs = [
+        strict("later", LINEAR, 8, 30),
+        soft("soon", PEAK_AT_2, 8, 10),
+        best_effort("whenever", LINEAR, 8, submitted=-99),
+        strict("soonest", CONCAVE, 8, 5),
+    ]
+    assert Edf().decide(snapshot(jobs, 8)).workers.tolist() == [2, 2, 0, 4]
+    assert Edf().decide(snapshot(jobs, 5)).workers.tolist() == [0, 1, 0, 4]
+
+
+def test_the_published_rule_gives_the_largest_size_even_if_it_is_slower() -> None:
+    jobs = [strict("a", PEAK_AT_2, 8, 10), strict("b", {1: 1.0, 4: 3.0}, 8, 20)]
+    assert EdfLargest().decide(snapshot(jobs, 8)).workers.tolist() == [4, 4]
+    assert EdfLargest().decide(snapshot(jobs, 3)).workers.tolist() == [2, 1]
+
+
+def test_an_earlier_deadline_takes_devices_from_whoever_runs() -> None:
+    jobs = [strict("runs", LINEAR, 80, 30, held=8), strict("comes", LINEAR, 8, 20)]
+    assert Edf().decide(snapshot(jobs, 8)).workers.tolist() == [0, 8]
+
+
+def test_with_one_device_and_a_feasible_set_nobody_is_late() -> None:
+    """The optimality of EDF on one machine, and what a hopeless job does to it."""
+    one = {1: 1.0}
+    jobs = [strict(name, one, work, end) for name, work, end in (("a", 3, 3), ("b", 4, 8), ("c", 5, 12))]
+    assert kept(Edf(), jobs, 1) == {"a", "b", "c"}
+    hopeless = strict("hopeless", one, 9, 1)
+    assert kept(Edf(), [*jobs, hopeless], 1) == set()
+    assert kept(EdfAdmission(), [*jobs, hopeless], 1) == {"a", "b", "c"}
+
+
+def test_sub_linear_jobs_waste_devices_at_their_peak_and_elastic_sizes_do_not() -> None:
+    """ElasticFlow, section 3.2, Figure 3: two jobs of which EDF at full size makes one late."""
+    jobs = [strict("a", CONCAVE, 6, 4), strict("b", CONCAVE, 6, 4.5)]
+    assert kept(Edf(), jobs, 4) == {"a"}
+    assert kept(EdfElastic(), jobs, 4) == {"a", "b"}
+
+
+def test_only_both_halves_together_serve_a_mix_with_a_hopeless_job() -> None:
+    """Section 6.4: adding only one of them to EDF performs worse than ElasticFlow."""
+    jobs = [
+        strict("hopeless", CONCAVE, 60, 1, submitted=0.25),
+        strict("a", CONCAVE, 6, 4.5, submitted=0.0),
+        strict("b", CONCAVE, 6, 4.5, submitted=0.0),
+    ]
+    assert kept(EdfAdmission(), jobs, 4) == {"a"}
+    assert len(kept(EdfElastic(), jobs, 4)) == 0
+    assert kept(ElasticFlow(), jobs, 4) == {"a", "b"}
+
+
+@given(jobs=some_jobs(6))
+def test_whom_edf_admits_it_serves_in_time(jobs: list[Job]) -> None:
+    """Without costs of changes, the order being fixed, what was foreseen at the gate comes true."""
+    fresh = [
+        Job(id=job.id, rates=job.rates, steps=job.steps, job_class=job.job_class, deadline=job.deadline)
+        for job in jobs
+    ]
+    run = follow(EdfAdmission(), fresh, 6, margin_share=0.0, min_hold_s=0.0)
+    for job in fresh:
+        if job.job_class == STRICT:
+            assert (job.id in run.refused) != (run.finished.get(job.id, 1e9) <= job.deadline + 1e-6)
+
+
+@given(jobs=some_jobs(6))
+def test_a_refusal_names_a_deadline_that_would_be_promised(jobs: list[Job]) -> None:
+    """Submitted again at once, with that deadline and behind the others."""
+    answer = EdfAdmission().decide(snapshot(jobs, 6))
+    told = [
+        promised(job.id, job.rates, job.steps, job.deadline, held=job.held, start_cost=job.start_cost,
+                 devices_per_worker=job.devices_per_worker)
+        for row, job in enumerate(jobs)
+        if job.job_class == STRICT and row not in answer.refusals
+    ]  # fmt: skip
+    for row, refusal in answer.refusals.items():
+        job = jobs[row]
+        if refusal.earliest_deadline_s is None:
+            assert all(size * job.devices_per_worker > 6 for size in job.rates)
+            continue
+        again = strict(job.id, job.rates, job.steps, refusal.earliest_deadline_s - NOW_S, submitted=0.0,
+                       start_cost=job.start_cost, held=job.held,
+                       devices_per_worker=job.devices_per_worker)  # fmt: skip
+        late = EdfAdmission().decide(snapshot([*told, again], 6))
+        assert late.refusals == {}
+
+
+def test_a_refused_job_gets_nothing_and_the_promised_ones_have_floors() -> None:
+    jobs = [
+        strict("fits", LINEAR, 16, 10),
+        strict("too much", LINEAR, 800, 10),
+        soft("soft", LINEAR, 800, 1),
+        best_effort("any", LINEAR, 8),
+    ]
+    answer = EdfAdmission().decide(snapshot(jobs, 12))
+    assert answer.workers.tolist() == [8, 0, 4, 0]
+    assert answer.floor.tolist() == [8, 0, 0, 0]
+    assert list(answer.refusals) == [1]
+    assert [reason.code for reason in answer.reasons] == ["sharing", "refused", "sharing", "waiting"]
+    # Behind the other it has 4 of 12 devices for 2 s, then 8 for 99.
+    assert answer.refusals[1].earliest_deadline_s == pytest.approx(NOW_S + 102)
+
+
+def test_elastic_scaling_alone_refuses_nobody_and_serves_the_late_in_their_turn() -> None:
+    jobs = [strict("late", LINEAR, 800, 10), strict("b", LINEAR, 16, 11)]
+    answer = EdfElastic().decide(snapshot(jobs, 8))
+    assert answer.refusals == {}
+    assert answer.workers.tolist() == [8, 0]
