@@ -44,6 +44,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     report_plan_s: Annotated[
         float, _seconds(0.1, HOUR_S, "Progress reports alone lead to a new plan at most so often.")
     ] = _CORE.report_plan_s
+    yield_s: Annotated[
+        float,
+        _seconds(
+            1, DAY_S, "A job that does not give up devices which a promise lacks is stopped after that."
+        ),
+    ] = _CORE.yield_s
 
     # ---- the agent: counts from its start on
     ready_s: Annotated[
@@ -56,8 +62,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float, _seconds(0.5, DAY_S, "The same for a worker whose process was stopped, as by SIGSTOP.")
     ] = _PATIENCE.standstill_s
     notice_s: Annotated[
-        float, _seconds(1, DAY_S, "For the workers of a job to notice that one of them is gone.")
+        float, _seconds(1, DAY_S, "For workers that wait for a dead one to notice that it is gone.")
     ] = _PATIENCE.notice_s
+    boundary_s: Annotated[
+        float,
+        _seconds(
+            1, DAY_S, "For a job that is to change to come to the end of its step; it is warned of then."
+        ),
+    ] = _PATIENCE.boundary_s
+    stuck_s: Annotated[
+        float, _seconds(1, DAY_S, "A worker for which the others of its job wait for so long is killed.")
+    ] = _PATIENCE.stuck_s
     stop_s: Annotated[float, _seconds(0.1, HOUR_S, "From SIGTERM to SIGKILL for a worker.")] = (
         _PATIENCE.stop_s
     )

@@ -11,7 +11,7 @@ from tests.core.fakes import core_of, profile, spec
 from swell.core.apply import MAX_SETBACKS
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang, WakeAt
 from swell.model.event import DrainRequested, JobProfiled, NodeLost, Opened, Outcome, StepsReported, Woke
-from swell.model.job import Elasticity, EndCondition, Phase
+from swell.model.job import Elasticity, EndCondition, JobClass, Phase
 
 
 # ---------------------------------------------------------------- cancel meets everything else
@@ -66,7 +66,8 @@ def test_what_is_under_way_for_a_cancelled_job_is_the_suspension_that_was_said()
     bench.run()
     [suspend] = bench.make_room()
     bench.cancel("a")
-    assert bench.core.under_way() == [suspend]
+    assert suspend in bench.core.under_way()
+    assert all(isinstance(command, WakeAt) or command == suspend for command in bench.core.under_way())
 
 
 def test_a_second_cancel_changes_nothing() -> None:
@@ -349,3 +350,64 @@ def test_a_report_that_is_told_again_counts_its_pause_once() -> None:
     bench.say(report)
     [view] = bench.core.views()
     assert view.resize_pause_s == 0.5
+
+
+# ---------------------------------------------------------------- those who do not leave
+def test_who_does_not_leave_for_a_promise_is_stopped_and_goes_on_from_its_checkpoint() -> None:
+    bench = Bench()
+    first = bench.run(workers=2)
+    bench.reported(first, 40)
+    [suspend] = bench.make_room()
+    [wake] = [command for command in bench.core.under_way() if isinstance(command, WakeAt)]
+    assert bench.say(Woke(at_s=wake.at_s - 1.0)) == []
+    [stop] = bench.say(Woke(at_s=wake.at_s))
+    assert stop == StopGang(job_id="a", generation=suspend.generation)
+    assert any("came to no end of its step within 60 s" in story.text for _, story in bench.core.stories())
+    assert bench.say(Woke(at_s=wake.at_s + 1.0)) == [], "once"
+    [launch] = bench.gone(stop.generation, Outcome.STOPPED, steps=30)
+    assert isinstance(launch, LaunchGang) and launch.job_id == "rival"
+    assert (bench.phase(), bench.job().steps) == (Phase.QUEUED, 30)
+
+
+def test_nobody_is_stopped_for_leaving_late_while_no_promise_lacks_devices() -> None:
+    bench = Bench()
+    bench.run(workers=2)
+    bench.policy.is_floor = False
+    [suspend] = bench.make_room()
+    assert isinstance(suspend, SuspendGang)
+    assert bench.say(Woke(at_s=bench.now_s + 1000.0)) == []
+
+
+def test_a_promised_job_is_not_stopped_for_another_promise() -> None:
+    bench = Bench()
+    promised = spec(1000, job_class=JobClass.STRICT, deadline_s=1e6)
+    bench.run(workers=2, job=promised)
+    [suspend] = bench.make_room()
+    assert isinstance(suspend, SuspendGang)
+    assert bench.say(Woke(at_s=bench.now_s + 1000.0)) == []
+
+
+def test_a_cancelled_job_that_does_not_end_its_step_is_stopped() -> None:
+    bench = Bench()
+    bench.run(workers=2)
+    bench.policy.is_floor = False
+    [suspend] = bench.make_room()
+    assert bench.cancel("a") == []
+    [wake] = [command for command in bench.core.under_way() if isinstance(command, WakeAt)]
+    [stop] = bench.say(Woke(at_s=wake.at_s))
+    assert stop == StopGang(job_id="a", generation=suspend.generation)
+
+
+def test_losses_in_a_row_are_all_heard_while_repairs_are_asked_for() -> None:
+    """The third is told under the number of a repair that was superseded before it was done."""
+    bench = Bench()
+    first = bench.run(workers=4)
+    one, two, three, four = bench.job().devices
+    [repair] = bench.lost(first, one)
+    [again] = bench.lost(repair.generation, two)
+    [last] = bench.lost(repair.generation, three)
+    assert isinstance(last, ResizeGang) and last.devices == (four,)
+    assert last.generation > again.generation > repair.generation
+    before = bench.core.num_stale
+    assert bench.lost(repair.generation, three) == []
+    assert bench.core.num_stale == before + 1

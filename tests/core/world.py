@@ -89,7 +89,6 @@ class Gang:
     joiners: tuple[str, ...] = ()  #: devices of workers that are being started
     formed: int = 0
     is_training: bool = False
-    is_waiting: bool = False  #: broken, until the head's next word
     is_over: bool = False
     as_of_s: float = 0.0
     num_reports: int = 0  #: invalidates scheduled reports
@@ -295,25 +294,16 @@ class FakeWorld:
         self._train(gang, PAUSE_S)
 
     def _resize_failed(self, gang: Gang) -> None:
-        if gang.is_waiting:  # it has no former size that could train on
-            self._end(gang, Outcome.LOST)
-            return
         gang.joiners = ()
         self._settle(gang)
         self._say(ResizeFailed(**self._facts(gang), message="a joiner died"))
 
     def _suspension(self, gang: Gang) -> Callable[[], None]:
         if self._goes_wrong(self.faults.suspend_failed):
-            return lambda: self._suspend_failed(gang)
+            return lambda: self._say(SuspendFailed(**self._facts(gang), message="disk full"))
         if self._goes_wrong(self.faults.worker_lost_in_suspend):
             return lambda: self._lose(gang, gang.newest)
         return lambda: self._suspended(gang)
-
-    def _suspend_failed(self, gang: Gang) -> None:
-        """It trains on, also one that had lost workers: whoever is left has met once more, to be saved."""
-        self._say(SuspendFailed(**self._facts(gang), message="disk full"))
-        if gang.is_waiting:
-            self._train(gang)
 
     def _suspended(self, gang: Gang) -> None:
         self._progress(gang)
@@ -326,7 +316,7 @@ class FakeWorld:
             self._lose(gang, devices)
 
     def _lose(self, gang: Gang, devices: frozenset[str]) -> None:
-        """Workers on these devices are gone; joiners go with them, whoever of the group is left waits."""
+        """Workers on these devices are gone; joiners go with them, whoever of the group is left trains on."""
         self._progress(gang)
         lost = tuple(device for slot in gang.slots if devices.intersection(slot) for device in slot)
         if gang.joiners and not gang.members:
@@ -340,10 +330,10 @@ class FakeWorld:
         elif not lost:  # only joiners: the group trains on
             self._say(ResizeFailed(**self._facts(gang), message="a joiner died"))
         elif not isinstance(gang.asked, StopGang):
-            gang.is_training, gang.is_waiting = False, True
             generation = self._random.choice((gang.formed, gang.generation))
             facts = {**self._facts(gang), "generation": generation}
             self._say(WorkersLost(**facts, devices=lost, message="exit status -9"))
+            self._train(gang)
         if not isinstance(gang.asked, StopGang):
             gang.asked = msgspec.structs.replace(gang.asked)  # nothing comes of it any more
 
@@ -361,7 +351,7 @@ class FakeWorld:
 
     # ------------------------------------------------------------ training
     def _train(self, gang: Gang, pause_s: float = 0.0) -> None:
-        gang.is_training, gang.is_waiting = True, False
+        gang.is_training = True
         gang.as_of_s = self.now_s + pause_s
         self._report_later(gang)
 

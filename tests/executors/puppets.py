@@ -42,9 +42,11 @@ def make_spec(**changes: object) -> JobSpec:
     return JobSpec(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def make_stage(total_steps: int | None = 1000, num_devices: int = 8, **changes: object) -> Stage:
+def make_stage(
+    total_steps: int | None = 1000, num_devices: int = 8, job_id: str = JOB, **changes: object
+) -> Stage:
     bindings = {f"node0/{i}": DeviceBinding(torch_device="cpu", kind="cpu") for i in range(num_devices)}
-    return Stage(JOB, make_spec(**changes), total_steps, "/checkpoints", bindings)
+    return Stage(job_id, make_spec(**changes), total_steps, "/checkpoints", bindings)
 
 
 def is_stopped(pid: int) -> bool:
@@ -70,10 +72,25 @@ class Puppet:
     addresses: set[int] = field(default_factory=set)
     steps: int = 0
     status: int | None = None  #: dead, and how it died
+    is_stuck: bool = False  #: its script comes to no collective; its line lives
+    awaits: m.Awaited = ""
+    since_s: float = 0.0  #: it has been in the script, or waiting, so long
+    taken_up: int = 0  #: the latest Regroup that it came to
 
     @property
     def has_news(self) -> bool:
-        return any(not isinstance(message, m.Progress) for message in self.outbox)
+        return any(not isinstance(message, m.Progress | m.Alive) for message in self.outbox)
+
+    def do(self, awaits: m.Awaited, now_s: float) -> None:
+        if awaits != self.awaits or not awaits:
+            self.awaits, self.since_s = awaits, now_s
+
+    def beat(self, now_s: float) -> m.Alive:
+        for_s = now_s - self.since_s
+        place = "" if self.awaits else "/scripts/train.py:57 in evaluate"
+        return m.Alive(
+            generation=self.taken_up, steps=self.steps, awaits=self.awaits, for_s=for_s, place=place
+        )
 
 
 class PuppetWorld:
@@ -102,8 +119,17 @@ class PuppetWorld:
         self.now_s += passed_s
         for puppet in list(self.puppets.values()):
             if puppet.status is None and puppet.phase != "booting":
-                self._apply(self.gang.said(puppet.number, m.Alive(), self.now_s))
+                self._beat(puppet)
         self._apply(self.gang.tick(self.now_s))
+
+    def _beat(self, puppet: Puppet) -> None:
+        """A line keeps the order of what is said: a sign of life does not overtake."""
+        if puppet.outbox and isinstance(puppet.outbox[-1], m.Alive):
+            puppet.outbox.pop()
+        if puppet.outbox:
+            puppet.outbox.append(puppet.beat(self.now_s))
+        else:
+            self._apply(self.gang.said(puppet.number, puppet.beat(self.now_s), self.now_s))
 
     def kill(self, number: int, status: int = -signal.SIGKILL) -> None:
         puppet = self.puppets[number]
@@ -122,6 +148,13 @@ class PuppetWorld:
         puppet.outbox.append(m.OutOfMemory(num_samples=num_samples, steps=puppet.steps, message="no room"))
         self.kill(number, status=143)
 
+    def stick(self, number: int) -> None:
+        """Its script hangs: it answers to nothing but a kill."""
+        puppet = self.puppets[number]
+        if puppet.phase == "training" and puppet.status is None and not puppet.is_stuck:
+            puppet.is_stuck = True
+            puppet.do("", self.now_s)
+
     def hear(self, number: int) -> None:
         """The agent gets the worker's next word, or learns of its end after the last."""
         puppet = self.puppets[number]
@@ -130,7 +163,7 @@ class PuppetWorld:
             self.is_clean &= not isinstance(message, m.Broken | m.JoinFailed)
             self._apply(self.gang.said(number, message, self.now_s))
         elif puppet.status is not None:
-            self.is_clean &= self.gang._roster.members[number].state is State.LEFT
+            self.is_clean &= self.gang._parts.roster.members[number].state is State.LEFT
             del self.puppets[number]
             self._apply(self.gang.exited(number, puppet.status, "last line", self.now_s))
 
@@ -141,8 +174,11 @@ class PuppetWorld:
             return
         if puppet.inbox:
             self._read(puppet, puppet.inbox.popleft())
+        elif puppet.is_stuck:
+            pass
         elif puppet.phase == "booting":
             puppet.phase = "ready"
+            puppet.do("agent", self.now_s)
             puppet.outbox.append(m.Hello(token="t", worker=number, pid=number + 1000))
             puppet.outbox.append(m.Ready(grad_bytes=4, state_bytes=8, samples_per_epoch=64))
         elif puppet.phase in ("ready", "broken") and puppet.order is not None:
@@ -171,28 +207,53 @@ class PuppetWorld:
         raise AssertionError(f"no end: {self.describe()}")
 
     def is_quiet(self) -> bool:
-        unfinished = ("booting",) if self.gang._setback.is_waiting else ("booting", "meeting")
         busy = any(
-            p.status is not None or p.has_news or p.inbox or p.order or p.phase in unfinished
+            p.status is not None
+            or p.has_news
+            or p.inbox
+            or (p.order and not p.is_stuck)
+            or p.phase in ("booting", "meeting", "broken")
+            or (p.phase == "training" and p.awaits)
             for p in self.puppets.values()
         )
-        return not busy and (self.gang.is_over or self.gang._answer is not None)
+        is_answered = self.gang.is_over or self.gang._parts.dialogue.is_answered
+        return not busy and (is_answered or self.waits_in_vain())
+
+    def waits_in_vain(self) -> bool:
+        """All that are left are stuck, and nobody but the head waits, to hear that they go on: they may."""
+        is_suspending = self.gang._parts.standing.is_suspending
+        return bool(self.puppets) and all(p.is_stuck for p in self.puppets.values()) and not is_suspending
 
     def describe(self) -> str:
-        inner = {name: value for name, value in vars(self.gang).items() if name != "_stage"}
+        inner = {name: value for name, value in vars(self.gang._parts).items() if name != "stage"}
         return f"{self.puppets} {self.events[-5:]} {inner}"
 
     # ------------------------------------------------------------ what workers do
     def _read(self, puppet: Puppet, message: m.FromAgent) -> None:
         if isinstance(message, m.Address):
             puppet.addresses.add(message.generation)
+        elif isinstance(message, m.Abort):
+            is_meant = puppet.regroup is not None and puppet.regroup.generation == message.generation
+            if is_meant and not puppet.is_stuck:  # else it would notice when it came to a collective
+                self._break(puppet)
         elif not isinstance(message, m.Welcome):
             puppet.order = message
+
+    def _break(self, puppet: Puppet) -> None:
+        assert puppet.regroup is not None
+        kind = {"training": m.Broken, "meeting": m.JoinFailed}.get(puppet.phase)
+        if kind is not None:
+            puppet.phase = "broken"
+            puppet.do("agent", self.now_s)
+            generation = puppet.regroup.generation
+            puppet.outbox.append(kind(generation=generation, steps=puppet.steps, message="peer gone"))
 
     def _obey(self, puppet: Puppet) -> None:
         order, puppet.order = puppet.order, None
         if isinstance(order, m.Suspend):
-            assert puppet.regroup is not None
+            if puppet.phase != "training":
+                return  # its group is no more
+            assert puppet.regroup is not None and puppet.regroup.generation == order.generation
             if puppet.regroup.rank == 0 and self.is_disk_full:
                 puppet.outbox.append(m.SaveFailed(steps=puppet.steps, message="disk full"))
                 return
@@ -205,7 +266,9 @@ class PuppetWorld:
         elif order is not None and order.rank is None:
             self._leave(puppet, order.generation)
         elif order is not None:
-            puppet.regroup, puppet.phase = order, "meeting"
+            puppet.regroup, puppet.phase, puppet.taken_up = order, "meeting", order.generation
+            puppet.do("", self.now_s)
+            puppet.do("peers", self.now_s)
             if order.rank == 0:
                 puppet.addresses.add(order.generation)
                 puppet.outbox.append(m.Bound(generation=order.generation, address="127.0.0.1:1"))
@@ -237,6 +300,7 @@ class PuppetWorld:
                 steps = next(p.steps for p in peers if p.regroup and p.regroup.rank == source)
             for peer in peers:
                 peer.phase, peer.steps = "training", steps
+                peer.do("", self.now_s)
                 peer.outbox.append(m.Joined(generation=generation, steps=steps))
 
     def _train(self, puppet: Puppet) -> None:
@@ -244,11 +308,14 @@ class PuppetWorld:
         generation = puppet.regroup.generation
         peers = self._peers(puppet)
         if len(peers) < puppet.regroup.num_workers or any(p.phase != "training" for p in peers):
-            puppet.phase = "broken"
-            puppet.outbox.append(m.Broken(generation=generation, steps=puppet.steps, message="peer gone"))
+            self._break(puppet)
+            return
+        if any(peer.is_stuck for peer in peers):
+            puppet.do("peers", self.now_s)
             return
         for peer in peers:
             peer.steps += 1
+            peer.do("", self.now_s)
         if puppet.steps >= self.total_steps:
             for peer in peers:
                 peer.outbox.append(m.Finished(steps=peer.steps, loss=0.5))

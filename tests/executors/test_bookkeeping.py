@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.executors.puppets import devices, make_spec, make_stage
+from tests.executors.puppets import devices, is_stopped, make_spec, make_stage
 
 from swell.executors.local.allreduce import allreduce_s, sizes_to_measure
 from swell.executors.local.effects import Send, Spawn
@@ -79,7 +79,7 @@ def started(job: str, generation: int) -> GangStarted:
 
 
 def new_run(folder: Path, kind: str = WORKER) -> Run:
-    choreography = RestartGang(make_stage(), 0, lambda: 1)
+    choreography = RestartGang(make_stage(), 0, lambda: 1, is_stopped)
     return Run("a", "a", make_spec(), choreography, folder, {}, kind)
 
 

@@ -11,54 +11,82 @@ from hypothesis import strategies as st
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage
 
 from swell.executors.local.gang import Gang
+from swell.executors.local.patience import Patience
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
-from swell.model.event import GangEnded, GangResized, GangSuspended, Outcome, SuspendFailed, WorkersLost
+from swell.model.event import (
+    GangEnded,
+    GangEvent,
+    GangResized,
+    GangStarted,
+    GangSuspended,
+    Outcome,
+    ResizeFailed,
+    SuspendFailed,
+    WorkersLost,
+)
 
 TOTAL_STEPS = 60
+PATIENCE = Patience(boundary_s=4.0, stuck_s=8.0)
 
 
 @dataclass
 class Story:
-    """A world, and a head that behaves as the real one does."""
+    """A world, and a head that behaves as the real one does, and worse: it changes its mind at any time."""
 
     world: PuppetWorld
     generation: int = 1
     is_stopping: bool = False
-    held: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()  #: the gang as the head believes it to be
+    target: tuple[str, ...] = ()  #: what it is to become
     seen: int = field(default=0)
 
     def head(self) -> None:
         """After each loss the head asks for what remains."""
         events, self.seen = self.world.events[self.seen :], len(self.world.events)
         for event in events:
-            if isinstance(event, GangResized):
-                self.held = self.world.targets[event.generation]
-            if isinstance(event, SuspendFailed):
-                self.is_stopping = False
-            if isinstance(event, WorkersLost) and event.generation == self.generation:
-                self.held = tuple(d for d in self.held if d not in event.devices)
-                if not self.is_stopping:
-                    self.resize(self.held)
+            if isinstance(event, GangEvent):
+                self.hear(event)
+        taken = {*self.held, *self.target}
+        assert taken.issuperset(self.world.gang.devices), (
+            "a process is on a device that the head takes for free"
+        )
+
+    def hear(self, event: GangEvent) -> None:
+        if isinstance(event, GangStarted | GangResized):
+            self.held = self.target = self.world.targets[event.generation]
+        if isinstance(event, ResizeFailed | SuspendFailed):
+            self.target = self.held
+            self.is_stopping = False
+        if isinstance(event, WorkersLost):
+            self.held = self.target = tuple(d for d in self.held if d not in event.devices)
+            if not self.held:
+                self.stop()
+            elif self.is_stopping:
+                self.suspend()
+            else:
+                self.resize(self.held)
 
     def resize(self, wanted: tuple[str, ...]) -> None:
         if wanted and not self.is_stopping:
             self.generation += 1
+            self.target = (*self.target, *wanted)
             self.world.command(ResizeGang(job_id=JOB, generation=self.generation, devices=wanted))
 
     def suspend(self) -> None:
-        self.world.command(SuspendGang(job_id=JOB, generation=self.generation))
+        self.generation += 1
         self.is_stopping = True
+        self.world.command(SuspendGang(job_id=JOB, generation=self.generation))
 
     def stop(self) -> None:
-        self.world.command(StopGang(job_id=JOB, generation=self.generation))
         self.is_stopping = True
+        self.world.command(StopGang(job_id=JOB, generation=self.generation))
 
 
 def begin(num_workers: int) -> Story:
-    world = PuppetWorld(Gang(make_stage(TOTAL_STEPS), 0, is_stopped), TOTAL_STEPS)
-    story = Story(world, held=devices(*range(num_workers)))
+    world = PuppetWorld(Gang(make_stage(TOTAL_STEPS), 0, is_stopped, patience=PATIENCE), TOTAL_STEPS)
+    story = Story(world, target=devices(*range(num_workers)))
     launch = LaunchGang(
-        job_id=JOB, generation=1, devices=story.held, spec=make_spec(), total_steps=TOTAL_STEPS
+        job_id=JOB, generation=1, devices=story.target, spec=make_spec(), total_steps=TOTAL_STEPS
     )
     world.command(launch)
     return story
@@ -92,6 +120,8 @@ def moves(story: Story, number: int) -> Callable[[], None]:
         return lambda: world.raise_in(someone)
     if kind == 10 and rest % 3 == 1 and world.puppets[someone].phase == "training":
         return lambda: world.run_out(someone)
+    if kind == 10:
+        return lambda: world.stick(someone)
     return (lambda: world.hear(someone)) if kind % 2 else (lambda: world.advance(someone))
 
 
@@ -129,7 +159,9 @@ def live_through(num_workers: int, numbers: list[int]) -> None:
         story.head()
         if story.seen == seen or world.is_quiet():
             break
-    answer = world.gang._answer
+    answer = world.gang._parts.dialogue._answer
+    if world.waits_in_vain():
+        return
     assert answer is not None
     if isinstance(answer, GangEnded | GangSuspended):
         assert not world.puppets
@@ -138,3 +170,4 @@ def live_through(num_workers: int, numbers: list[int]) -> None:
     else:
         assert {p.phase for p in world.puppets.values()} == {"training"}
         assert sorted(d for p in world.puppets.values() for d in p.slot) == sorted(world.gang.devices)
+        assert sorted(world.gang.devices) == sorted(story.held), "it is what the head believes it to be"

@@ -185,8 +185,10 @@ def test_others_go_on_where_one_ran_out_and_all_take_smaller_passes(
     assert lost.devices == devices(1)
     assert "with 32 samples at once" in lost.message
     assert platform.warnings() == [lost.message]
-    platform.resize("one-of-two", 2, 0, 1)
-    grown = platform.listener.wait(GangResized, 2)
+    platform.resize("one-of-two", 2, 0)
+    platform.listener.wait(GangResized, 2)
+    platform.resize("one-of-two", 3, 0, 1)
+    grown = platform.listener.wait(GangResized, 3)
     assert grown.pids[0] == first.pids[0]
     ended = platform.listener.wait(GangEnded)
     assert (ended.outcome, ended.steps) == (Outcome.SUCCEEDED, 200), ended.message
@@ -209,7 +211,7 @@ def test_in_training_too(platform: Platform, tmp_path: Path) -> None:
     set_room(tmp_path, 0)
     ended = platform.listener.wait(GangEnded)
     assert ended.outcome is Outcome.FAILED
-    assert ended.message.startswith("one sample does not fit into the device's memory")
+    assert "one sample does not fit into the device's memory" in ended.message
 
 
 def test_a_shard_is_never_cut(platform: Platform, tmp_path: Path) -> None:

@@ -41,7 +41,8 @@ class Processes:
     """Carries out what the gang says; a test decides when processes end."""
 
     def __init__(self) -> None:
-        self.gang = RestartGang(make_stage(None), first_worker=0, find_port=lambda: 4711)
+        self.stopped: set[int] = set()  #: pids
+        self.gang = RestartGang(make_stage(None), 0, lambda: 4711, self.stopped.__contains__)
         self.alive: dict[int, dict[str, str]] = {}
         self.signals: list[tuple[int, int]] = []
         self.events: list[AnyEvent] = []
@@ -177,6 +178,25 @@ def test_a_script_that_begins_anew_is_told_of() -> None:
     processes.say(1, Stepped(num_workers=2, steps=1, own_steps=1))
     (warning,) = [event for event in processes.events if isinstance(event, JobWarned)]
     assert "was stopped after step 30 and began anew" in warning.message
+
+
+def test_a_worker_that_was_stopped_is_killed_and_the_gang_goes_on_from_its_own_checkpoint() -> None:
+    processes = Processes()
+    processes.command(launch(0, 1))
+    processes.now_s = 10.0
+    processes.do(processes.gang.tick(10.0))
+    processes.stopped.add(processes.gang.pids[1])
+    processes.do(processes.gang.tick(12.9))
+    assert processes.signals == []
+    processes.do(processes.gang.tick(13.1))
+    assert processes.signals == [(1, signal.SIGKILL)]
+    processes.end(1, -signal.SIGKILL)
+    assert processes.signals[1:] == [(0, signal.SIGTERM)]
+    processes.end(0, 143)
+    ended = processes.events[-1]
+    assert isinstance(ended, GangEnded)
+    assert ended.outcome is Outcome.LOST
+    assert ended.message == "worker 1 was stopped by a signal, and was killed"
 
 
 @given(st.lists(st.sampled_from([0, 1, 3, -9, -11, 143]), min_size=1, max_size=4))

@@ -78,8 +78,12 @@ def _is_stale_report(record: JobRecord, event: GangEvent) -> bool:
         return not (is_answer and record.is_changing)
     if isinstance(event, SuspendFailed):
         return not (is_answer and record.is_saving)
-    if isinstance(event, WorkersLost) and not set(event.devices).intersection(record.held):
-        return True
+    if isinstance(
+        event, WorkersLost
+    ):  # losses in a row are told while repairs of earlier ones are on their way
+        is_of_now = record.formed <= event.generation <= record.generation
+        is_told_again = (event.generation, event.devices) in record.losses
+        return is_told_again or not (is_of_now and set(event.devices).intersection(record.held))
     if isinstance(event, StepsReported) and _is_told_again(record, event):
         return True
     return event.generation not in (record.formed, record.generation)
@@ -176,7 +180,7 @@ def _(event: CancelRequested, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
-    record.formed = event.generation
+    record.form(event.generation)
     record.settle(record.target)
     if record.phase is Phase.STARTING:
         record.move(Phase.RUNNING)
@@ -195,7 +199,7 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
 def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
     before = record.sizes[-1][1] if record.sizes else 0
-    record.formed = event.generation
+    record.form(event.generation)
     record.settle(record.target)
     record.done_steps = _truth(record, event.steps)
     record.num_resizes += 1
@@ -240,6 +244,7 @@ def _(event: JobWarned, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: WorkersLost, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
+    record.losses += ((event.generation, event.devices),)
     record.resizes.lose(event.at_s, record.num_workers)
     record.tenure.take()
     record.settle(tuple(device for device in record.gang if device not in event.devices))

@@ -6,6 +6,7 @@ the processes that held it are gone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from swell.core.record import JobRecord
@@ -17,7 +18,16 @@ from swell.model.plan import JobPlan
 class Converger:
     """One pass over the jobs; keeps count of free devices as it goes."""
 
-    def __init__(self, records: Iterable[JobRecord], devices: frozenset[str], now_s: float) -> None:
+    def __init__(
+        self,
+        records: Iterable[JobRecord],
+        devices: frozenset[str],
+        now_s: float,
+        yield_s: float = math.inf,
+    ) -> None:
+        """`yield_s`: see `CoreSettings`."""
+        self._yield_s = yield_s
+        self.stopped: list[JobRecord] = []  #: that had been asked to give up devices, and took too long
         self._records = {record.id: record for record in records if not record.phase.is_end}
         self._owner = {device: record.id for record in self._records.values() for device in record.held}
         self._devices = devices
@@ -28,6 +38,8 @@ class Converger:
     def run(self, plans: Mapping[str, JobPlan]) -> list[AnyCommand]:
         """Towards the plan."""
         self._repair()
+        if any(plan.is_short for plan in plans.values()):
+            self._clear_away()
         for job_id, plan in plans.items():
             if job_id in self._records:
                 self._move_towards(self._records[job_id], plan.devices)
@@ -44,9 +56,19 @@ class Converger:
                 self._suspend(record)
         return self.commands
 
+    def _clear_away(self) -> None:
+        """A promise lacks devices: who does not come to give up theirs goes on from the last checkpoint."""
+        for record in self._records.values():
+            if self._is_late(record) and not record.is_promised:
+                self._stop(record)
+                self.stopped.append(record)
+
+    def _is_late(self, record: JobRecord) -> bool:
+        return record.is_leaving and self._now_s >= record.asked_s + self._yield_s
+
     def _repair(self) -> None:
         for record in self._records.values():
-            if _must_stop(record):
+            if _must_stop(record) or (record.is_cancelled and self._is_late(record)):
                 self._stop(record)
             elif record.is_broken and not record.is_ending:
                 self._heal(record)
@@ -73,7 +95,7 @@ class Converger:
         record.gang = ()
         record.move(Phase.STARTING)
         record.is_changing = True
-        record.launched_s = record.changed_s = self._now_s
+        record.launched_s = record.changed_s = record.asked_s = self._now_s
         self.commands.append(
             LaunchGang(
                 job_id=record.id,
@@ -93,14 +115,14 @@ class Converger:
         record.target = devices
         record.is_changing = True
         record.is_broken = False
-        record.changed_s = self._now_s
+        record.changed_s = record.asked_s = self._now_s
         self.commands.append(ResizeGang(job_id=record.id, generation=record.generation, devices=devices))
 
     def _suspend(self, record: JobRecord) -> None:
         record.generation += 1
         record.move(Phase.STOPPING)
         record.is_saving = True
-        record.changed_s = self._now_s
+        record.changed_s = record.asked_s = self._now_s
         self.commands.append(SuspendGang(job_id=record.id, generation=record.generation))
 
     def _stop(self, record: JobRecord) -> None:

@@ -33,6 +33,7 @@ LEAST_WAIT_S = 0.05
 class CoreSettings:
     min_hold_s: float = 5.0  #: a gang keeps its size at least so long, promises apart
     report_plan_s: float = 2.0  #: progress reports alone lead to a new plan at most so often
+    yield_s: float = 60.0  #: a gang that does not give up devices which a promise lacks is stopped after that
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,24 @@ class Core:
         commands = self._profile_newcomers()
         plan = self._plan()
         self._decide(plan)
-        commands += self._note(self._converger().run(plan.jobs), plan.jobs)
+        converger = self._converger()
+        commands += self._note(converger.run(plan.jobs), plan.jobs)
+        for record in converger.stopped:
+            self._state.tell(
+                record, "stopped", f"gives up its devices: {self._late()}, and a promise lacks them"
+            )
         self._explain_waits(plan)
-        return commands + self._wake(plan.wake_s)
+        return commands + self._wake(min(plan.wake_s, self._next_late_s(plan)))
+
+    def _late(self) -> str:
+        return f"it came to no end of its step within {self._settings.yield_s:g} s"
+
+    def _next_late_s(self, plan: Plan) -> float:
+        """When the patience with the next one ends that is to give up devices, if it does."""
+        is_short = any(job_plan.is_short for job_plan in plan.jobs.values())
+        leaving = [r for r in self._state.records.values() if r.is_leaving and (is_short or r.is_cancelled)]
+        due_s = [record.asked_s + self._settings.yield_s for record in leaving]
+        return min((at_s for at_s in due_s if at_s > self._state.now_s), default=math.inf)
 
     def _explain_waits(self, plan: Plan) -> None:
         """A gang that is to be launched waits until the processes of others have left its devices."""
@@ -90,7 +106,8 @@ class Core:
 
     def _converger(self) -> Converger:
         state = self._state
-        return Converger(state.records.values(), frozenset(state.cluster.devices()), state.now_s)
+        devices = frozenset(state.cluster.devices())
+        return Converger(state.records.values(), devices, state.now_s, self._settings.yield_s)
 
     def _needs_plan(self, batch: Sequence[AnyEvent]) -> bool:
         """Anything but progress leads to a plan at once; progress alone does so now and then."""

@@ -52,6 +52,7 @@ class Planner:
                 finish_s=float(finish_s[row]),
                 reason=_reason(snapshot, allocation, row, steadied, placement),
                 refusal=allocation.refusals.get(row),
+                is_short=bool(allocation.floor[row] > snapshot.held_workers[row]),
                 expected_gain_s=float(net_s[row]),
                 expected_cost_s=float(snapshot.resize_cost_s[row]),
             )

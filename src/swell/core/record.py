@@ -51,11 +51,13 @@ class JobRecord(msgspec.Struct, kw_only=True):
     target: tuple[str, ...] = ()
     is_changing: bool = False
     is_broken: bool = False  #: workers were lost and the others wait for the next generation
+    losses: tuple[tuple[int, tuple[str, ...]], ...] = ()  #: (generation, devices) since `formed`
     is_saving: bool = False  #: STOPPING with a checkpoint; else it is only to end
     is_cancelled: bool = False
     first_step: int = 0  #: that the gang began to train with
     launched_s: float = 0.0
     changed_s: float | None = None
+    asked_s: float = 0.0  #: when the latest command about the gang was given
     held_back_until_s: float = 0.0  #: after a failure: no new change before
     num_setbacks: int = 0  #: failures in a row without a finished step
 
@@ -111,6 +113,14 @@ class JobRecord(msgspec.Struct, kw_only=True):
     def is_ending(self) -> bool:
         """It has been told to end its processes, and to save nothing."""
         return self.phase is Phase.STOPPING and not self.is_saving
+
+    @property
+    def is_leaving(self) -> bool:
+        """It was told to give up devices, or to say what is left of it, and has not answered."""
+        if self.phase is Phase.STOPPING:
+            return self.is_saving
+        is_growing = set(self.gang) < set(self.target)
+        return self.phase is Phase.RUNNING and self.is_changing and not is_growing
 
     @property
     def own_pause_s(self) -> float:
@@ -173,6 +183,10 @@ class JobRecord(msgspec.Struct, kw_only=True):
     def note_pause(self, pause_s: float) -> None:
         """A planned change took so long from training."""
         self.pauses = (*self.pauses, pause_s)[-NUM_MEASURED:]
+
+    def form(self, generation: int) -> None:
+        """Every worker of this generation is in its group."""
+        self.formed, self.losses = generation, ()
 
     def settle(self, gang: tuple[str, ...]) -> None:
         """The gang is these devices and nothing is under way."""

@@ -87,9 +87,10 @@ class JobWarned(JobEvent, frozen=True, kw_only=True):
 
 
 class WorkersLost(GangEvent, frozen=True, kw_only=True):
-    """Some workers are gone, the others wait; `devices` are those of the workers that are gone.
+    """Some workers are gone, the others go on by themselves; `devices` are those of the former.
 
-    A change under way is off: the processes of its joiners are gone too.
+    A change under way is off, a suspend apart: the processes of its joiners are gone too. Until a command
+    comes that leaves these devices out, one that has them in was given before this was heard, and fails.
     """
 
     devices: tuple[str, ...]

@@ -94,6 +94,7 @@ class JobPlan:
     finish_s: float
     reason: Reason
     refusal: Refusal | None = None
+    is_short: bool = False  #: its promise needs more workers now than it has
     expected_gain_s: float = 0.0  #: of the change to these devices while running, its cost taken off
     expected_cost_s: float = 0.0
 

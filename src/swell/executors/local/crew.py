@@ -217,7 +217,7 @@ class Crew:
             return
         if gang is None:
             self._trials.cancel(command.job_id)
-            self.report(_unknown(command))
+            self.report(unknown(command))
             return
         if isinstance(command, ResizeGang) and (stranger := self._stranger(command)):
             self.report(_not_resized(command, stranger))
@@ -249,7 +249,7 @@ class Crew:
         )
         gang: Choreography
         if command.spec.elasticity is Elasticity.RESTART:
-            gang = RestartGang(stage, first, _find_port, conduct.patience)
+            gang = RestartGang(stage, first, _find_port, is_stopped, conduct.patience)
         else:
             known = self._max_local_batches.get(command.job_id)
             gang = Gang(
@@ -373,7 +373,7 @@ class Crew:
         self._outbox.add(msgspec.structs.replace(event, at_s=time.time()))
 
 
-def _unknown(command: GangCommand) -> AnyEvent:
+def unknown(command: GangCommand) -> AnyEvent:
     """There is no such gang: a stop has what it wants, anything else has lost its gang."""
     outcome = Outcome.STOPPED if isinstance(command, StopGang) else Outcome.LOST
     return GangEnded(

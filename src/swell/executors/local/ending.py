@@ -47,6 +47,14 @@ class Ending:
         return late
 
 
+def failed_in_step(member: Member, group: list[int], said: messages.Failed) -> str:
+    """Who failed, and when; the worker itself knows only why."""
+    if member.number not in group:
+        return said.message
+    rank = f"rank {group.index(member.number)} of {len(group)}"
+    return f"worker {member.number} ({rank}) failed in step {said.steps + 1}:\n{said.message}"
+
+
 def waiting(roster: Roster) -> list[Member]:
     """Who waits, at the end of the job, for a group to which nobody comes any more.
 

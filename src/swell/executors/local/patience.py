@@ -16,8 +16,10 @@ class Patience:
 
     ready_s: float = 60.0  #: from the spawn of a worker to its Ready
     silence_s: float = 60.0  #: between two signs of life, once connected; a call into C may block them
-    standstill_s: float = 5.0  #: the same where the process was stopped, so that none will come
-    notice_s: float = 60.0  #: for the others to notice that one of the group is gone
+    standstill_s: float = 3.0  #: the same where the process was stopped, so that none will come
+    notice_s: float = 60.0  #: for those who wait in a step to notice that one of the group is gone
+    boundary_s: float = 120.0  #: from an order to the end of the step that is under way
+    stuck_s: float = 600.0  #: for one for whom others wait: rank 0 may evaluate for minutes
     stop_s: float = 3.0  #: from SIGTERM to SIGKILL
     finish_s: float = 600.0  #: for the last lines of a script: evaluating, writing the final model
     leave_s: float = 10.0  #: from Left to the exit
@@ -37,10 +39,10 @@ def overdue(
     member: Member, script: str, now_s: float, patience: Patience, is_stopped: Callable[[int], bool]
 ) -> Verdict | None:
     """Whether a worker's time is up."""
+    if stands_still(member, now_s, patience, is_stopped):
+        return Verdict(stopped(member), False)
     if member.state is State.STARTING and now_s - member.since_s > patience.ready_s:
         return Verdict(never_called(script, patience.ready_s), True)
-    if stands_still(member, now_s, patience, is_stopped):
-        return Verdict(f"worker {member.number} was stopped by a signal, and was killed", False)
     if member.heard_s is not None and now_s - member.heard_s > patience.silence_s:
         why = f"worker {member.number} gave no sign of life for {patience.silence_s:g} s and was killed"
         return Verdict(why, False)
@@ -53,9 +55,14 @@ def overdue(
 
 def stands_still(member: Member, now_s: float, patience: Patience, is_stopped: Callable[[int], bool]) -> bool:
     """Whether it has said nothing for a while, and will not before somebody wakes its process."""
-    if member.heard_s is None or member.pid is None or now_s - member.heard_s <= patience.standstill_s:
+    since_s = member.since_s if member.heard_s is None else member.heard_s
+    if member.pid is None or now_s - since_s <= patience.standstill_s:
         return False
     return is_stopped(member.pid)
+
+
+def stopped(member: Member) -> str:
+    return f"worker {member.number} was stopped by a signal, and was killed"
 
 
 def never_called(script: str, limit_s: float) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from swell.model.event import StepsReported
+from swell.wire.messages import Progress
+from swell.wire.numbers import value_of
 
 #: A gang reports no more often than this.
 INTERVAL_S = 0.5
@@ -60,3 +62,18 @@ class Pacer:
             return []
         self._sent_s = now_s
         return [held]
+
+
+def steps_report(job_id: str, generation: int, said: Progress, now_s: float) -> StepsReported:
+    """What the head is told of a leader's progress."""
+    return StepsReported(
+        job_id=job_id,
+        at_s=now_s,
+        generation=generation,
+        steps=said.steps,
+        num_workers=said.num_workers,
+        step_s=said.step_s,
+        loss=None if said.loss is None else value_of(said.loss),
+        metrics={name: value_of(value) for name, value in said.metrics.items()},
+        pause_s=said.pause_s,
+    )

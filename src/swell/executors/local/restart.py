@@ -11,24 +11,14 @@ import signal
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
-import msgspec
-
-from swell.executors.local.effects import Effect, Facts, GangCommand, Kill, Report, Spawn
+from swell.executors.local.dialogue import Dialogue
+from swell.executors.local.effects import Effect, GangCommand, Kill, Spawn
 from swell.executors.local.member import Member, Slot, State, cut_slots, flatten
-from swell.executors.local.patience import Patience, describe_exit, is_fault_of_script
+from swell.executors.local.patience import Patience, describe_exit, is_fault_of_script, stopped
 from swell.executors.local.stage import Stage
 from swell.executors.local.tally import Tally
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
-from swell.model.event import (
-    AnyEvent,
-    GangEnded,
-    GangResized,
-    GangStarted,
-    GangSuspended,
-    JobWarned,
-    Outcome,
-    StepsReported,
-)
+from swell.model.event import GangEnded, GangResized, GangStarted, GangSuspended, Outcome, StepsReported
 from swell.wire import environ
 from swell.wire.messages import FromWorker, Stepped
 
@@ -46,12 +36,20 @@ class RestartGang:
     """See `effects.Choreography`.
 
     `find_port` names a free port for each start: rank 0 of the script's own process group listens there.
+    `is_stopped` tells whether a process, by its pid, was stopped.
     """
 
     def __init__(
-        self, stage: Stage, first_worker: int, find_port: Callable[[], int], patience: Patience | None = None
+        self,
+        stage: Stage,
+        first_worker: int,
+        find_port: Callable[[], int],
+        is_stopped: Callable[[int], bool],
+        patience: Patience | None = None,
     ) -> None:
-        self.generation = 0
+        self._effects: list[Effect] = []
+        self._dialogue = Dialogue(stage.job_id, self._effects)
+        self._is_stopped = is_stopped
         self._tally = Tally()
         self._stage = stage
         self._patience = patience or Patience()
@@ -60,17 +58,16 @@ class RestartGang:
         self._num_starts = 0
         self._running = 0  # generation of the processes that run
         self._members: dict[int, Member] = {}  # in rank order: spawned so
-        self._effects: list[Effect] = []
-        self._now_s = 0.0
-        self._asked: tuple[type[GangCommand], int] | None = None
-        self._answer: AnyEvent | None = None
         self._target: tuple[Slot, ...] = ()
         self._aim = Aim.RUN
         self._terminate_at_s = float("inf")
         self._kill_at_s = float("inf")
         self._outcome = Outcome.SUCCEEDED
         self._message = ""
-        self._end: GangEnded | GangSuspended | None = None
+
+    @property
+    def generation(self) -> int:
+        return self._dialogue.generation
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -86,40 +83,31 @@ class RestartGang:
 
     @property
     def is_over(self) -> bool:
-        return self._end is not None
+        return self._dialogue.is_over
 
     # ------------------------------------------------------------ what happens
     def command(self, command: GangCommand, now_s: float) -> Sequence[Effect]:
-        self._now_s = now_s
-        if self._end is not None:
-            self._report(msgspec.structs.replace(self._end, generation=command.generation, at_s=now_s))
-        elif command.generation < self.generation:
-            pass  # superseded
-        elif self._asked == (type(command), command.generation):
-            if self._answer is not None:
-                self._report(msgspec.structs.replace(self._answer, at_s=now_s))
-        else:
-            self.generation = command.generation
-            self._asked, self._answer = (type(command), command.generation), None
-            if self._aim is not Aim.END:
-                self._obey(command)
+        self._dialogue.now_s = now_s
+        is_ending = self._aim is Aim.END
+        if self._dialogue.hear(command, is_ending) and not is_ending:
+            self._obey(command)
         return self._drain()
 
     def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]:
-        self._now_s = now_s
+        self._dialogue.now_s = now_s
         if (member := self._members.get(worker)) is not None:
             member.pid, member.state = pid, State.TRAINING
             self._tell_started()
         return self._drain()
 
     def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]:
-        self._now_s = now_s
+        self._dialogue.now_s = now_s
         if isinstance(message, Stepped) and worker in self._members and self._aim is not Aim.END:
             self._note_steps(message)
         return self._drain()
 
     def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
-        self._now_s = now_s
+        self._dialogue.now_s = now_s
         member = self._members.pop(worker, None)
         if member is not None and self._aim is Aim.RUN and status != 0:
             is_at_fault = is_fault_of_script(status)
@@ -131,7 +119,9 @@ class RestartGang:
         return self._drain()
 
     def tick(self, now_s: float) -> Sequence[Effect]:
-        self._now_s = now_s
+        self._dialogue.now_s = now_s
+        for member in self._members.values():
+            self._watch(member)
         if now_s >= self._terminate_at_s:
             self._terminate(self._patience.restart_s)
         if now_s >= self._kill_at_s:
@@ -139,13 +129,22 @@ class RestartGang:
             self._effects += [Kill(number, signal.SIGKILL) for number in self._members]
         return self._drain()
 
+    def _watch(self, member: Member) -> None:
+        """A process that was stopped cannot say so; its peers would wait until their group's timeout."""
+        now_s = self._dialogue.now_s
+        if member.pid is None or member.is_killed or not self._is_stopped(member.pid):
+            member.heard_s = now_s
+        elif now_s - (member.heard_s or member.since_s) > self._patience.standstill_s:
+            member.is_killed, member.failure = True, stopped(member)
+            self._effects.append(Kill(member.number, signal.SIGKILL))
+
     def _note_steps(self, message: Stepped) -> None:
-        pause_s, warning = self._tally.note(message, self._now_s)
-        self._report(
+        pause_s, warning = self._tally.note(message, self._dialogue.now_s)
+        self._dialogue.report(
             StepsReported(
                 job_id=self._stage.job_id,
                 generation=self._running,
-                at_s=self._now_s,
+                at_s=self._dialogue.now_s,
                 steps=self.steps,
                 num_workers=message.num_workers,
                 step_s=message.step_s,
@@ -155,7 +154,7 @@ class RestartGang:
         if message.is_last and self._terminate_at_s < float("inf"):
             self._await_exits(self._patience.restart_s)
         if warning:
-            self._report(JobWarned(job_id=self._stage.job_id, at_s=self._now_s, message=warning))
+            self._dialogue.warn(warning)
 
     # ------------------------------------------------------------ what follows
     def _obey(self, command: GangCommand) -> None:
@@ -188,10 +187,12 @@ class RestartGang:
         if self._aim is Aim.RESTART:
             self._start()
         elif self._aim is Aim.SUSPEND:
-            self._close(GangSuspended(**self._facts(), steps=self.steps))
+            self._dialogue.close(GangSuspended(**self._dialogue.facts(), steps=self.steps))
         else:
-            facts = self._facts()
-            self._close(GangEnded(**facts, outcome=self._outcome, steps=self.steps, message=self._message))
+            facts = self._dialogue.facts()
+            self._dialogue.close(
+                GangEnded(**facts, outcome=self._outcome, steps=self.steps, message=self._message)
+            )
 
     def _start(self) -> None:
         self._aim, self._running = Aim.RUN, self.generation
@@ -199,7 +200,7 @@ class RestartGang:
         ballot = f"{self._stage.checkpoint_dir}/leaving-{self._next_worker}"
         port = self._find_port()
         for rank, slot in enumerate(self._target):
-            member = Member(self._next_worker, slot, since_s=self._now_s)
+            member = Member(self._next_worker, slot, since_s=self._dialogue.now_s)
             self._next_worker += 1
             self._members[member.number] = member
             environment = self._environment(rank, port, ballot)
@@ -222,9 +223,9 @@ class RestartGang:
         }
 
     def _tell_started(self) -> None:
-        if self._answer is None and all(m.pid is not None for m in self._members.values()):
-            kind = GangResized if self._asked and self._asked[0] is ResizeGang else GangStarted
-            self._reply(kind(**self._facts(), steps=self.steps, pids=self.pids))
+        if not self._dialogue.is_answered and all(m.pid is not None for m in self._members.values()):
+            kind = GangResized if self._dialogue.is_asked(ResizeGang) else GangStarted
+            self._dialogue.reply(kind(**self._dialogue.facts(), steps=self.steps, pids=self.pids))
 
     def _end_all(self, outcome: Outcome, message: str) -> None:
         self._aim, self._outcome, self._message = Aim.END, outcome, message
@@ -232,7 +233,7 @@ class RestartGang:
 
     def _stop_at_step(self) -> None:
         """So that SIGTERM comes in the same step of all, and not while the script writes its checkpoint."""
-        self._terminate_at_s = self._now_s + self._patience.step_end_s
+        self._terminate_at_s = self._dialogue.now_s + self._patience.step_end_s
         self._effects += [Kill(number, environ.STOP_AT_STEP) for number in self._members]
 
     def _terminate(self, grace_s: float) -> None:
@@ -241,23 +242,9 @@ class RestartGang:
 
     def _await_exits(self, grace_s: float) -> None:
         """They have SIGTERM. A second one could come while they save."""
-        self._terminate_at_s, self._kill_at_s = float("inf"), self._now_s + grace_s
-
-    # ------------------------------------------------------------ saying
-    def _close(self, event: GangEnded | GangSuspended) -> None:
-        self._reply(event)
-        self._end = event
-
-    def _facts(self) -> Facts:
-        return {"job_id": self._stage.job_id, "generation": self.generation, "at_s": self._now_s}
-
-    def _reply(self, event: AnyEvent) -> None:
-        self._answer = event
-        self._report(event)
-
-    def _report(self, event: AnyEvent) -> None:
-        self._effects.append(Report(event))
+        self._terminate_at_s, self._kill_at_s = float("inf"), self._dialogue.now_s + grace_s
 
     def _drain(self) -> list[Effect]:
-        effects, self._effects = self._effects, []
+        effects = list(self._effects)
+        self._effects.clear()
         return effects

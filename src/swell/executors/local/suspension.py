@@ -1,0 +1,32 @@
+"""How far a suspend is: a gang saves and leaves together, or trains on together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Suspension:
+    round: int | None = None  #: the group that it was sent to; None: it is yet to be sent
+    is_void: bool = False  #: that group broke
+    is_saved: bool = False  #: since it was sent
+    has_left: bool = False  #: somebody, so all agreed that it is saved
+
+    @property
+    def is_out(self) -> bool:
+        """The order holds, and is being carried out."""
+        return self.round is not None and not self.is_void
+
+    @property
+    def is_safe(self) -> bool:
+        """As far as the state goes it is done: what is left to do is to be gone."""
+        return self.is_saved and self.has_left
+
+    def note_save(self) -> None:
+        self.is_saved |= self.round is not None
+
+    def note_leave(self, generation: int) -> bool:
+        """Whether somebody leaves because of it. Who does knows that all agreed, before the group broke."""
+        is_meant = generation == self.round
+        self.has_left |= is_meant
+        return is_meant
