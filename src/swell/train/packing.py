@@ -26,12 +26,10 @@ class Flat:
     and stops.
     """
 
-    def __init__(self, tensors: list[torch.Tensor], dtype: torch.dtype, padding: int = 0) -> None:
-        sizes = [tensor.numel() for tensor in tensors]
-        size = sum(sizes) + 1 + len(tensors) + 2
-        self.padded = torch.empty(size + padding, dtype=dtype, device=tensors[0].device)
-        self.numbers = self.padded[:size]  #: all but the padding
-        *parts, self.words = self.numbers.split([*sizes, 3 + len(tensors)])
+    def __init__(self, tensors: list[torch.Tensor], dtype: torch.dtype) -> None:
+        sizes = [*(tensor.numel() for tensor in tensors), 1 + len(tensors) + 2]
+        self.numbers = torch.empty(sum(sizes), dtype=dtype, device=tensors[0].device)
+        *parts, self.words = self.numbers.split(sizes)
         self.parts = [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
         self.loss, self.votes = self.words[0], self.words[-2:]
 
@@ -47,17 +45,14 @@ class Packing:
         self._dtype = torch.float64 if is_wide else torch.float32
 
     @property
-    def num_numbers(self) -> int:
-        """Numbers in a flat buffer."""
-        return sum(tensor.numel() for tensor in self._tensors) + 3 + len(self._tensors)
-
-    @property
     def num_bytes(self) -> int:
-        return self.num_numbers * self._dtype.itemsize
+        """Bytes of a flat buffer."""
+        num_numbers = sum(tensor.numel() for tensor in self._tensors) + 3 + len(self._tensors)
+        return num_numbers * self._dtype.itemsize
 
-    def new(self, padding: int = 0) -> Flat:
+    def new(self) -> Flat:
         """A buffer, not yet written to."""
-        return Flat(self._tensors, self._dtype, padding)
+        return Flat(self._tensors, self._dtype)
 
     @torch.no_grad()
     def write(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from swell.train.course import Pass, Share
-from swell.train.exchange import Members, chunk_size, sum_nodes
+from swell.train.exchange import Exchange, Members
 from swell.train.gradients import Tally, tally_of
 from swell.train.norms import Bystanders, Statistics
 from swell.train.packing import Flat, Packing
@@ -21,7 +21,7 @@ class ShardedGradients:
         self._packing = Packing(model, self._statistics)
         self._bystanders: Bystanders | None = Bystanders(model)  # until a pass has shown that all is well
         self._buffers: list[Flat] = []  # those in the fold are not spare
-        self._gathered: Flat | None = None
+        self._exchange = Exchange()
 
     @property
     def num_bytes(self) -> int:
@@ -45,7 +45,7 @@ class ShardedGradients:
         if members.num_workers == 1:
             total = self._fold.total()
         else:
-            total = self._exchange(share, members)
+            total = self._sum_over(members, share)
             votes = votes.to(total.words.device)
             members.sum_all(votes)  # also of those that hold no shard
         total.votes.copy_(votes)
@@ -60,10 +60,7 @@ class ShardedGradients:
             self._bystanders = None
         if part.num_local == 0:
             return  # borrowed: it is no leaf
-        if not self._spare:
-            self._spare.append(self._packing.new())
-            self._buffers += self._spare
-        flat = self._spare.pop()
+        flat = self._take()
         self._packing.write(flat, part.weight_share, loss)
         self._fold.push(Node(0, next(self._shards)), flat)
 
@@ -72,10 +69,14 @@ class ShardedGradients:
         self._spare.append(right)
         return left
 
-    def _exchange(self, share: Share, members: Members) -> Flat:
-        size = members.num_workers * chunk_size(self._packing.num_numbers, members.num_workers)
-        if self._gathered is None or len(self._gathered.padded) != size:
-            self._gathered = self._packing.new(size - self._packing.num_numbers)
-        own = [flat.numbers for flat in self._fold.values]
-        sum_nodes(members, share.num_shards, own, self._gathered.padded, self._packing.num_numbers)
-        return self._gathered
+    def _sum_over(self, members: Members, share: Share) -> Flat:
+        own = self._fold.values
+        total = own[0] if own else self._take()
+        self._exchange.sum_nodes(members, share.num_shards, [flat.numbers for flat in own], total.numbers)
+        return total
+
+    def _take(self) -> Flat:
+        if not self._spare:
+            self._spare.append(self._packing.new())
+            self._buffers += self._spare
+        return self._spare.pop()
