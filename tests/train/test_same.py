@@ -56,8 +56,10 @@ def check_bits(agent: FakeAgent, alone: Callable[..., Story], folder: Path, seed
     assert story.digest == expected.digest, sizes
 
 
-def check_default(agent: FakeAgent, alone: Callable[..., Story], folder: Path, seed: int) -> None:
-    story, sizes = ride(agent, folder / "run", EPOCHS, (), (1, 2, 3, 4, 5), seed)
+def check_default(
+    agent: FakeAgent, alone: Callable[..., Story], folder: Path, seed: int, *words: str
+) -> None:
+    story, sizes = ride(agent, folder / "run", EPOCHS, words, (1, 2, 3, 4, 5), seed)
     expected = alone()
     assert_each_sample_once(story)
     assert {step: sorted(ids) for step, ids in story.ids.items()} == {
@@ -76,7 +78,7 @@ def test_parameters_are_bitwise_equal_through_sizes_and_deaths(
 def test_losses_agree_and_each_sample_comes_once_in_the_default_mode(
     agent: FakeAgent, alone: Callable[..., Story], tmp_path: Path
 ) -> None:
-    check_default(agent, alone, tmp_path, 5)
+    check_default(agent, alone, tmp_path, 5, "load")
 
 
 @pytest.mark.soak
@@ -92,17 +94,23 @@ def test_parameters_are_bitwise_equal_every_time(
 def test_each_sample_comes_once_every_time(
     agent: FakeAgent, alone: Callable[..., Story], tmp_path: Path, seed: int
 ) -> None:
-    check_default(agent, alone, tmp_path, seed)
+    check_default(agent, alone, tmp_path, seed, *(["load"] if seed % 2 else []))
 
 
-def test_plain_python_and_torchrun_compute_the_same_bits(alone: Callable[..., Story], tmp_path: Path) -> None:
-    """With as many threads as the machine has cores before `elastic` is called, and three workers."""
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]
-    for name, launcher in (("python", []), ("torchrun", torchrun)):
-        folder = tmp_path / name
-        folder.mkdir()
-        names = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
-        command = [sys.executable, *launcher, str(SAME), str(folder), str(EPOCHS), *ALL]
-        subprocess.run(command, check=True, timeout=90, env=names, capture_output=True)
-        story = read_story(folder)
-        assert (story.digest, story.losses) == (alone(*ALL).digest, alone(*ALL).losses)
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3")
+
+
+@pytest.mark.parametrize(
+    "launcher", [(), pytest.param(TORCHRUN, marks=pytest.mark.soak)], ids=["python", "torchrun"]
+)
+def test_whoever_starts_the_script_the_bits_are_the_same(
+    alone: Callable[..., Story], tmp_path: Path, launcher: tuple[str, ...]
+) -> None:
+    """Before it calls `elastic`, torch has as many threads as the machine has cores."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    names = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
+    command = [sys.executable, *launcher, str(SAME), str(folder), str(EPOCHS), *ALL]
+    subprocess.run(command, check=True, timeout=90, env=names, capture_output=True)
+    story = read_story(folder)
+    assert (story.digest, story.losses) == (alone(*ALL).digest, alone(*ALL).losses)
