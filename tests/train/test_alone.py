@@ -105,7 +105,7 @@ class Stream(IterableDataset[int]):
 @pytest.mark.parametrize(
     ("loader", "named"),
     [
-        (DataLoader(Stream(), batch_size=2), "Stream, is an IterableDataset"),
+        (DataLoader(Stream(), batch_size=None), "give the loader batch_size"),
         (DataLoader(TensorDataset(torch.zeros(4)), batch_size=None), "give the loader batch_size"),
         (DataLoader([1, 2], batch_sampler=[[0], [1]]), "give the loader batch_size"),  # type: ignore[arg-type]
         (

@@ -96,7 +96,7 @@ def test_ordinary_torch_reads_it(tmp_path: Path) -> None:
     state.objects["words"] = Words()
     path = checkpoints.save(state)
     content = torch.load(path, weights_only=True)
-    assert set(content) == {"steps", "loss", "model", "optimizer", "scheduler", "scaler", "objects"}
+    assert {"steps", "loss", "model", "optimizer", "scheduler", "scaler", "objects"} <= set(content)
     assert content["objects"] == {"words": Words().state_dict()}
     model = nn.Linear(3, 1)
     model.load_state_dict(content["model"])

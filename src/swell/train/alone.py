@@ -8,11 +8,12 @@ from pathlib import Path
 import torch
 
 from swell.train.checkpoint import Checkpoints, SaveError
-from swell.train.course import Course, Share
+from swell.train.course import Share
 from swell.train.gradients import Tally
 from swell.train.group import Group
 from swell.train.host import Task
 from swell.train.not_finite import LossNotFinite, keep, not_finite
+from swell.train.stream import AnyCourse
 
 
 class Alone:
@@ -38,7 +39,7 @@ class Alone:
     def global_batch(self, own: int) -> int:
         return own
 
-    def adapt(self, course: Course) -> Course:
+    def adapt(self, course: AnyCourse) -> AnyCourse:
         return course
 
     def total_steps(self, own: int | None) -> int:
@@ -81,7 +82,7 @@ class Alone:
 def steps_of_script(own: int | None) -> int:
     if own is None:
         raise ValueError(
-            "elastic() needs epochs=..., the number of passes over the data, outside of a Swell job"
+            "elastic() needs epochs=..., passes over the data, or steps=..., outside of a Swell job"
         )
     return own
 

@@ -10,8 +10,8 @@ workers. Then what goes through the model together does not depend on the number
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import torch
@@ -24,7 +24,7 @@ class Pass:
     step: int
     epoch: int
     first: int  #: place of the first sample among those of the step
-    indices: list[int]  #: samples to compute, never empty: see `Course.share`
+    indices: list[int]  #: samples to compute, never empty: see `divide`. Of a stream: places in the step
     num_local: int  #: samples that count; 0 when the one in `indices` is borrowed
     num_global: int  #: samples of this step on all workers
 
@@ -41,11 +41,41 @@ class Share:
     passes: tuple[Pass, ...]
     shards: range = range(0)  #: those of the step that it holds, one a pass; empty without shards
     num_shards: int = 0  #: of the step, on all workers; 0 without shards
+    claim: Claim | None = None  #: of a stream; the share is as it is if the step has all it wants
 
     @property
     def num_local(self) -> int:
         """Samples that count."""
         return sum(part.num_local for part in self.passes)
+
+    @property
+    def num_global(self) -> int:
+        """Samples of the step on all workers."""
+        return self.passes[0].num_global
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a worker wants of a stream for one step. It is sent to the loader's processes."""
+
+    step: int
+    epoch: int
+    start: int  #: samples of the epoch before this step
+    num_wanted: int  #: that a step has
+    rank: int
+    num_workers: int
+    num_shards: int | None
+    max_local_batch: int | None
+
+    def share(self, num_global: int) -> Share:
+        """This worker's part, now that the step is known to have so many samples, at least one."""
+
+        def part(places: range) -> Pass:
+            indices = list(range(places.start, max(places.stop, places.start + 1)))
+            return Pass(self.step, self.epoch, places.start, indices, len(places), num_global)
+
+        share = divide(num_global, self.rank, self.num_workers, self.num_shards, self.max_local_batch, part)
+        return replace(share, claim=self)
 
 
 @dataclass(frozen=True)
@@ -66,11 +96,7 @@ class Course:
                 f"the dataset has {self.num_samples} samples and a batch takes {self.global_batch}, so "
                 "no step would ever have its batch; make the batch smaller, or give more data"
             )
-        if self.num_shards is not None and not 1 <= self.num_shards <= self.global_batch:
-            raise ValueError(
-                f"shards={self.num_shards} of a batch of {self.global_batch} samples cannot be; each shard "
-                f"needs a sample: give elastic() shards=1 to shards={self.global_batch}"
-            )
+        check_shards(self.global_batch, self.num_shards, None)
         whole, rest = divmod(self.num_samples, self.global_batch)
         object.__setattr__(self, "steps_per_epoch", whole if self.drops_last or not rest else whole + 1)
 
@@ -79,11 +105,12 @@ class Course:
         """Samples that are trained on in an epoch."""
         return min(self.num_samples, self.steps_per_epoch * self.global_batch)
 
-    def share(self, step: int, rank: int, num_workers: int, max_local_batch: int | None = None) -> Share:
-        """What worker `rank` of `num_workers` computes in step `step`, counted from 0.
+    def epoch_at(self, step: int) -> int:
+        """To which epoch a step belongs."""
+        return step // self.steps_per_epoch
 
-        Counts of the workers differ by at most one, or one shard. A worker with nothing to do computes one
-        borrowed sample that counts for nothing, so that its model runs and its all-reduce takes part.
+    def share(self, step: int, rank: int, num_workers: int, max_local_batch: int | None = None) -> Share:
+        """What worker `rank` of `num_workers` computes in step `step`, counted from 0; see `divide`.
 
         Args:
             max_local_batch: samples that a pass may have at most, if there is a bound.
@@ -95,38 +122,74 @@ class Course:
         start = step_of_epoch * self.global_batch
         num_global = min(self.global_batch, self.num_samples - start)
         order = self._order(epoch)
+        self.check_passes(max_local_batch)
 
         def part(places: range) -> Pass:
             first = start + places.start
             indices = list(order[first : max(start + places.stop, first + 1)])
             return Pass(step, epoch, places.start, indices, len(places), num_global)
 
-        if self.num_shards is None:
-            parts = slices(cut(num_global, num_workers, rank), max_local_batch)
-            return Share(tuple(map(part, parts)))
-        self.check_passes(max_local_batch)
-        num_shards = min(self.num_shards, num_global)
-        shards = cut(num_shards, num_workers, rank)
-        parts = [cut(num_global, num_shards, shard) for shard in shards]
-        if not parts:
-            borrowed = cut(num_global, num_shards, shards.start).start
-            parts = [range(borrowed, borrowed)]
-        return Share(tuple(map(part, parts)), shards, num_shards)
+        return divide(num_global, rank, num_workers, self.num_shards, max_local_batch, part)
+
+    def finish_step(self, share: Share) -> None:
+        """A step is done: where the next one begins is known without that."""
+
+    def end_epoch(self) -> None:
+        """Is known, too."""
 
     def check_passes(self, max_local_batch: int | None) -> None:
         """Raises ValueError if a shard has more samples than a pass may have."""
-        if self.num_shards is None or max_local_batch is None:
-            return
-        largest = -(-self.global_batch // self.num_shards)
-        if largest > max_local_batch:
-            raise ValueError(
-                f"a shard has {largest} samples and a device has room for {max_local_batch}; a shard is "
-                "never cut, for that would change the sums: give elastic() "
-                f"shards={-(-self.global_batch // max_local_batch)} or more"
-            )
+        check_shards(self.global_batch, self.num_shards, max_local_batch)
 
     def _order(self, epoch: int) -> Sequence[int]:
         return _shuffled(self.num_samples, self.seed, epoch) if self.is_shuffled else range(self.num_samples)
+
+
+def divide(
+    num_global: int,
+    rank: int,
+    num_workers: int,
+    num_shards: int | None,
+    max_local_batch: int | None,
+    part: Callable[[range], Pass],
+) -> Share:
+    """What worker `rank` of `num_workers` computes of a step of so many samples.
+
+    Counts of the workers differ by at most one, or one shard. A worker with nothing to do computes one
+    borrowed sample that counts for nothing, so that its model runs and its all-reduce takes part.
+
+    Args:
+        part: makes a pass of places among the step's samples; of none, one that borrows the sample at
+            their start.
+    """
+    if num_shards is None:
+        parts = slices(cut(num_global, num_workers, rank), max_local_batch)
+        return Share(tuple(map(part, parts)))
+    num_shards = min(num_shards, num_global)
+    shards = cut(num_shards, num_workers, rank)
+    parts = [cut(num_global, num_shards, shard) for shard in shards]
+    if not parts:
+        borrowed = cut(num_global, num_shards, shards.start).start
+        parts = [range(borrowed, borrowed)]
+    return Share(tuple(map(part, parts)), shards, num_shards)
+
+
+def check_shards(global_batch: int, num_shards: int | None, max_local_batch: int | None) -> None:
+    """Raises ValueError if a step cannot be cut into so many shards, or a shard has too many samples."""
+    if num_shards is None:
+        return
+    if not 1 <= num_shards <= global_batch:
+        raise ValueError(
+            f"shards={num_shards} of a batch of {global_batch} samples cannot be; each shard "
+            f"needs a sample: give elastic() shards=1 to shards={global_batch}"
+        )
+    largest = -(-global_batch // num_shards)
+    if max_local_batch is not None and largest > max_local_batch:
+        raise ValueError(
+            f"a shard has {largest} samples and a device has room for {max_local_batch}; a shard is "
+            "never cut, for that would change the sums: give elastic() "
+            f"shards={-(-global_batch // max_local_batch)} or more"
+        )
 
 
 def cut(num_things: int, num_parts: int, part: int) -> range:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
+from torch.utils.data import DataLoader
 
 from swell.train.alone import Alone
 from swell.train.checkpoint import Checkpoints
 from swell.train.course import Course, default_shards
 from swell.train.determinism import compute_alike
-from swell.train.feed import Feed, check_loader, is_shuffled
+from swell.train.feed import Feed, check_loader, is_shuffled, is_stream
 from swell.train.gradients import FusedGradients, Gradients
 from swell.train.host import Host, Task
 from swell.train.link import open_link
@@ -23,6 +24,8 @@ from swell.train.profiling import Profiling
 from swell.train.run import Run
 from swell.train.sharded import ShardedGradients
 from swell.train.state import Stateful, TrainState
+from swell.train.stream import UNBOUNDED, AnyCourse, StreamCourse
+from swell.train.stream_feed import StreamFeed
 from swell.train.torchrun import Torchrun
 from swell.wire import environ
 
@@ -36,6 +39,7 @@ def elastic(
     loader: Any,
     *,
     epochs: int | None = None,
+    steps: int | None = None,
     scheduler: Stateful | None = None,
     scaler: torch.amp.GradScaler | None = None,
     state: Mapping[str, Stateful] | None = None,
@@ -55,10 +59,12 @@ def elastic(
     part of a group and has the state to go on with: after that, no worker differs from another.
 
     Args:
-        loader: a DataLoader over a dataset with a length. Its `batch_size` is the global batch, the
-            samples of one optimizer step on all workers together; a Swell job's own takes its place.
-            Its order of samples is replaced: shuffled by `seed` and epoch, or sequential.
+        loader: a DataLoader. Its `batch_size` is the global batch, the samples of one optimizer step on all
+            workers together; a Swell job's own takes its place. Its order of samples is replaced: shuffled
+            by `seed` and epoch, or sequential. Of an IterableDataset every worker reads all, and `iter` must
+            give the same samples in the same order to each.
         epochs: passes over the data. A Swell job's end condition takes its place.
+        steps: optimizer steps, instead of epochs.
         scheduler: stepped by `run.step`, once a step; do not step it yourself.
         scaler: whose factor is on the gradients. `run.step` takes it off, leaves an update with infinite
             gradients out on all workers alike, and updates the scaler; call `scaler.scale` and no more.
@@ -98,23 +104,45 @@ def elastic(
     _use_device(model, host.device)
     global_batch = host.global_batch(loader.batch_size or 1)
     num_shards = (shards or default_shards(global_batch)) if deterministic else None
-    course = Course(
-        len(loader.dataset), global_batch, is_shuffled(loader), loader.drop_last, host.seed, num_shards
-    )
+    course = _lay_out(loader, global_batch, num_shards, host.seed)
     course.check_passes(host.max_local_batch)
     course = host.adapt(course)
-    total_steps = host.total_steps(None if epochs is None else epochs * course.steps_per_epoch)
+    total_steps = host.total_steps(_own_steps(steps, epochs, course))
     gradients: Gradients
     if deterministic:
         compute_alike(model, host.device)
         gradients = ShardedGradients(model)
     else:
         gradients = FusedGradients(model)
-    task = Task(TrainState(model, optimizer, scheduler, state or {}, scaler), gradients, course, total_steps)
-    feed = Feed(loader, host.device, host.seed)
+    feed: Feed | StreamFeed
+    if isinstance(course, StreamCourse):
+        train_state = TrainState(model, optimizer, scheduler, state or {}, scaler, course.place)
+        feed = StreamFeed(loader, host.device, host.seed, course)
+    else:
+        train_state = TrainState(model, optimizer, scheduler, state or {}, scaler)
+        feed = Feed(loader, host.device, host.seed)
+    end_epoch = epochs if total_steps == UNBOUNDED else None
+    task = Task(train_state, gradients, course, total_steps, end_epoch)
     run = Run(host, task, feed, clip_grad_norm, host.stops_on_nan(stop_on_nan))
     started.append(run)
     return run
+
+
+def _lay_out(loader: DataLoader[Any], global_batch: int, num_shards: int | None, seed: int) -> AnyCourse:
+    if is_stream(loader):
+        length = len(loader.dataset) if isinstance(loader.dataset, Sized) else None
+        return StreamCourse(global_batch, loader.drop_last, num_shards, length)
+    num_samples = len(cast(Sized, loader.dataset))
+    return Course(num_samples, global_batch, is_shuffled(loader), loader.drop_last, seed, num_shards)
+
+
+def _own_steps(steps: int | None, epochs: int | None, course: AnyCourse) -> int | None:
+    """Until the end that the script has in mind."""
+    if steps is not None and epochs is not None:
+        raise ValueError(f"elastic() got steps={steps} and epochs={epochs}; give one of them")
+    if epochs is None:
+        return steps
+    return UNBOUNDED if course.steps_per_epoch is None else epochs * course.steps_per_epoch
 
 
 def _find_host(

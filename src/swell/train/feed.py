@@ -23,22 +23,21 @@ def check_loader(loader: Any) -> DataLoader[Any]:
         raise LoaderError(
             f"elastic() was given a {type(loader).__qualname__} as loader; give it a torch DataLoader"
         )
-    if isinstance(loader.dataset, IterableDataset):
-        raise LoaderError(
-            f"the loader's dataset, a {type(loader.dataset).__qualname__}, is an IterableDataset, whose "
-            "samples have no numbers to share them out by; give a dataset with __len__ and __getitem__"
-        )
     if loader.batch_size is None or type(loader.batch_sampler) is not BatchSampler:
         raise LoaderError(
             "the loader has a batch_sampler of its own or none; elastic() decides who computes which "
             "samples: give the loader batch_size=..., the global batch"
         )
-    if not _is_plain(loader.sampler):
+    if not is_stream(loader) and not _is_plain(loader.sampler):
         raise LoaderError(
             f"the loader samples with a {type(loader.sampler).__qualname__}; elastic() decides who computes "
             "which samples: use shuffle=True or False (and no DistributedSampler, the split is done for you)"
         )
     return loader
+
+
+def is_stream(loader: DataLoader[Any]) -> bool:
+    return isinstance(loader.dataset, IterableDataset)
 
 
 def is_shuffled(loader: DataLoader[Any]) -> bool:
@@ -61,6 +60,15 @@ class Feed:
         self._seed = seed
         self._batches: Iterator[Any] = iter(())
         self._next: tuple[int, object] | None = None  # (step, edition) of the batches that come next
+
+    def open(
+        self, step: int, share_of: Callable[[int], Share], end: int, edition: object
+    ) -> tuple[Share, Iterator[Any]] | None:
+        """This worker's share of a step, and the batches of its passes; see `draw`."""
+        return share_of(step), self.draw(step, share_of, end, edition)
+
+    def close(self) -> None:
+        """Nothing is to be done."""
 
     def draw(self, step: int, share_of: Callable[[int], Share], end: int, edition: object) -> Iterator[Any]:
         """The batches of this worker's passes of a step, on the device.

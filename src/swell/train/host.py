@@ -7,10 +7,11 @@ from typing import Protocol
 
 import torch
 
-from swell.train.course import Course, Share
+from swell.train.course import Share
 from swell.train.gradients import Gradients, Tally
 from swell.train.not_finite import LossNotFinite
 from swell.train.state import TrainState
+from swell.train.stream import AnyCourse
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +20,9 @@ class Task:
 
     state: TrainState
     gradients: Gradients
-    course: Course
-    total_steps: int
+    course: AnyCourse
+    total_steps: int  #: `UNBOUNDED` where the run ends with an epoch
+    end_epoch: int | None = None  #: epochs to do, where that is not told in steps
 
 
 class Host(Protocol):
@@ -47,7 +49,7 @@ class Host(Protocol):
     def global_batch(self, own: int) -> int:
         """Samples a step on all workers; `own` is the loader's batch size."""
 
-    def adapt(self, course: Course) -> Course:
+    def adapt(self, course: AnyCourse) -> AnyCourse:
         """The course to follow, for the one that the script and the job lay out."""
 
     def total_steps(self, own: int | None) -> int:

@@ -18,13 +18,14 @@ import torch.distributed as dist
 
 from swell.train.broadcast import share_state
 from swell.train.checkpoint import Checkpoints, SaveError, steps_in
-from swell.train.course import Course, Share, tighter
+from swell.train.course import Share, tighter
 from swell.train.gradients import Tally
 from swell.train.group import FormFailed, Group, GroupBroken
 from swell.train.host import Task
 from swell.train.link import Link, Superseded, exit_now
 from swell.train.meter import Meter
 from swell.train.not_finite import LossNotFinite, not_finite
+from swell.train.stream import AnyCourse
 from swell.wire import environ, messages
 from swell.wire.numbers import Number, spelled
 
@@ -62,7 +63,7 @@ class Linked:
     def global_batch(self, own: int) -> int:
         return self._welcome.global_batch
 
-    def adapt(self, course: Course) -> Course:
+    def adapt(self, course: AnyCourse) -> AnyCourse:
         return course
 
     def total_steps(self, own: int | None) -> int:

@@ -8,13 +8,14 @@ from typing import NoReturn
 
 import torch
 
-from swell.train.course import Course, Pass, Share, cut, slices, tighter
+from swell.train.course import Pass, Share, cut, slices, tighter
 from swell.train.gradients import Tally
 from swell.train.group import Group
 from swell.train.host import Task
 from swell.train.link import Link, exit_now
 from swell.train.meter import Meter
 from swell.train.not_finite import LossNotFinite, not_finite
+from swell.train.stream import AnyCourse, StreamCourse
 from swell.wire import messages
 
 NUM_WARM_UPS = 2
@@ -44,9 +45,11 @@ class Profiling:
     def global_batch(self, own: int) -> int:
         return self._link.welcome.global_batch
 
-    def adapt(self, course: Course) -> Course:
+    def adapt(self, course: AnyCourse) -> AnyCourse:
         """`share` decides how many samples a step has: an epoch is as long as it can be."""
         self._true_course = course
+        if isinstance(course, StreamCourse):
+            return replace(course, drops_last=True)  # a short batch would be taken for a quick one
         return replace(course, global_batch=1, num_shards=None)
 
     def total_steps(self, own: int | None) -> int:
@@ -71,13 +74,16 @@ class Profiling:
         self._meter.begin_step()
 
     def share(self, step: int) -> Share:
-        size, num_samples = self._sizes[self.edition], self._true_course.num_samples
+        size, course = self._sizes[self.edition], self._true_course
+        num_shards = self._num_shards(size)
+        if isinstance(course, StreamCourse):
+            return course.trial_share(step, size, num_shards, self.max_local_batch)
+        num_samples = course.num_samples
 
         def part(places: range) -> Pass:
             indices = [(step * size + place) % num_samples for place in places]
             return Pass(step, 0, places.start, indices, len(places), size)
 
-        num_shards = self._num_shards(size)
         if num_shards == 0:
             return Share(tuple(map(part, slices(range(size), self.max_local_batch))))
         parts = tuple(part(cut(size, num_shards, shard)) for shard in range(num_shards))

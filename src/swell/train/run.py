@@ -12,6 +12,8 @@ from swell.train.course import Pass, Share
 from swell.train.feed import Feed
 from swell.train.gradients import LoopError, Tally
 from swell.train.host import Host, Task
+from swell.train.stream import UNBOUNDED
+from swell.train.stream_feed import StreamFeed
 from swell.train.streams import Purpose, seed_streams
 
 
@@ -30,7 +32,12 @@ class Run:
     """
 
     def __init__(
-        self, host: Host, task: Task, feed: Feed, clip_grad_norm: float | None, stops_on_nan: bool
+        self,
+        host: Host,
+        task: Task,
+        feed: Feed | StreamFeed,
+        clip_grad_norm: float | None,
+        stops_on_nan: bool,
     ) -> None:
         self._host = host
         self._task = task
@@ -77,12 +84,13 @@ class Run:
         return self._task.state.steps
 
     @property
-    def total_steps(self) -> int:
-        return self._task.total_steps
+    def total_steps(self) -> int | None:
+        """None if the run ends with an epoch of a stream that has not said how long it is."""
+        return None if self._task.total_steps == UNBOUNDED else self._task.total_steps
 
     @property
     def epoch(self) -> int:
-        return self.steps // self._task.course.steps_per_epoch
+        return self._task.course.epoch_at(self.steps)
 
     @property
     def has_stepped(self) -> bool:
@@ -100,14 +108,16 @@ class Run:
 
     def should_stop(self) -> bool:
         """True once the end condition is met."""
-        return self._is_stopped or self.steps >= self.total_steps
+        end_epoch = self._task.end_epoch
+        is_past = end_epoch is not None and self.epoch >= end_epoch
+        return self._is_stopped or self.steps >= self._task.total_steps or is_past
 
     def epochs(self) -> Iterator[int]:
         """The epochs that are still to do, from the one under way."""
         while not self.should_stop():
-            steps = self.steps
-            yield self.epoch
-            if self.steps == steps and not self._is_stopped:
+            steps, epoch = self.steps, self.epoch
+            yield epoch
+            if (self.steps, self.epoch) == (steps, epoch) and not self._is_stopped:
                 raise LoopError(
                     "an epoch went by without a step; inside `for epoch in run.epochs():` go through "
                     "`for batch in run.batches():` and call run.step(loss) for each batch"
@@ -170,13 +180,17 @@ class Run:
         self._is_target_met = self._host.report(values) or self._is_target_met
 
     def _passes(self) -> Iterator[Any]:
-        """The batches of a step that are this worker's."""
-        self._share = share = self._host.share(self.steps)
-        gradients = self._task.gradients
+        """The batches of a step that are this worker's; none if the epoch of a stream is over."""
+        task, host = self._task, self._host
+        opened = self._feed.open(self.steps, host.share, task.total_steps, host.edition)
+        if opened is None:
+            task.course.end_epoch()
+            return
+        (share, batches), gradients = opened, task.gradients
+        self._share = share
         gradients.begin(share)
         self._is_within = True
         try:
-            batches = self._feed.draw(self.steps, self._host.share, self.total_steps, self._host.edition)
             for number, batch in enumerate(batches):
                 part = share.passes[number]
                 self._out, self._has_stepped = (share, part), False
@@ -191,7 +205,9 @@ class Run:
 
     def _update(self, tally: Tally) -> None:
         self._is_updating = True
+        assert self._share is not None  # noqa: S101 - a step is under way
         self._task.state.finish_step(tally.loss, self._clip_grad_norm)
+        self._task.course.finish_step(self._share)
         self._is_updating, self._has_stepped, self._share = False, True, None
         self._seed(Purpose.BETWEEN, self.steps)
         self._host.finish_step(tally)
@@ -216,6 +232,7 @@ class Run:
         """Training is over, also for a script that left its loop early. Once; `epochs` does it at its end."""
         if not self._is_finished:
             self._is_finished = True
+            self._feed.close()
             self._host.finish()
 
 

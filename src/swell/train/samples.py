@@ -21,7 +21,14 @@ _CPU = torch.device("cpu")
 _CANARY = 20_260_105
 
 
-class Samples(Dataset[Any]):
+class Cover(Dataset[Any]):
+    """What a DataLoader is given in place of the script's dataset."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+
+class Samples(Cover):
     """What a DataLoader asks for the samples of a `Pass`.
 
     Setting three generators for each sample takes longer than a small dataset takes to find it. So those that
@@ -30,7 +37,7 @@ class Samples(Dataset[Any]):
     """
 
     def __init__(self, loader: DataLoader[Any], seed: int) -> None:
-        self.dataset: Any = loader.dataset
+        super().__init__(loader.dataset)
         self._seed = seed
         self._drawn: list[int] = []  # streams that the dataset is known to draw from
         self._is_probed = False
@@ -95,7 +102,7 @@ class Disguise:
 
     def __call__(self, number: int) -> None:
         info = get_worker_info()
-        if info is not None and isinstance(info.dataset, Samples):
+        if info is not None and isinstance(info.dataset, Cover):
             object.__setattr__(info, "dataset", info.dataset.dataset)  # its own way refuses changes
         if self._own is not None:
             self._own(number)

@@ -32,7 +32,9 @@ class TrainState:
         scheduler: Stateful | None,
         objects: Mapping[str, Stateful],
         scaler: torch.amp.GradScaler | None = None,
+        place: Stateful | None = None,
     ) -> None:
+        """`place`: in a stream."""
         for name, thing in objects.items():
             if not isinstance(thing, Stateful):
                 raise TypeError(
@@ -54,6 +56,7 @@ class TrainState:
         self.scheduler = scheduler
         self.scaler = scaler
         self.objects = dict(objects)
+        self.place = place
         self.steps = 0  #: finished optimizer steps since the job began
         is_on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
         self.losses = LossLog(is_lazy=not is_on_cpu)  #: of all workers' samples
@@ -121,7 +124,7 @@ class TrainState:
 
     def _options(self) -> dict[str, Stateful | None]:
         """What a script may have given to `elastic`, or not."""
-        return {"scheduler": self.scheduler, "scaler": self.scaler}
+        return {"scheduler": self.scheduler, "scaler": self.scaler, "stream": self.place}
 
     def _check(self, tree: codec.Tree) -> None:
         """Raises RuntimeError where the script that wrote the state gave something else to `elastic`."""

@@ -8,11 +8,12 @@ import torch.distributed as dist
 from swell.train.alone import keep_if_asked, save_if_due, steps_of_script
 from swell.train.broadcast import share_state
 from swell.train.checkpoint import Checkpoints
-from swell.train.course import Course, Share
+from swell.train.course import Share
 from swell.train.gradients import Tally
 from swell.train.group import Group, backend_of
 from swell.train.host import Task
 from swell.train.not_finite import LossNotFinite, not_finite
+from swell.train.stream import AnyCourse
 
 
 class Torchrun:
@@ -44,7 +45,7 @@ class Torchrun:
     def global_batch(self, own: int) -> int:
         return own
 
-    def adapt(self, course: Course) -> Course:
+    def adapt(self, course: AnyCourse) -> AnyCourse:
         return course
 
     def total_steps(self, own: int | None) -> int:

@@ -1,7 +1,8 @@
 """Learns pictures with all that draws random numbers, and writes down what it computed and what it got.
 
 Arguments: a folder, the number of epochs, further words: `deterministic`; `norm` (batch norm); `noise`
-(dropout, and random numbers in the loop); `load` (load in two processes).
+(dropout, and random numbers in the loop); `load` (load in two processes); `stream` (an iterable dataset);
+`place` (one that tells where it is, and goes on from there).
 """
 
 import hashlib
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from swell import train
 
@@ -39,6 +40,41 @@ class Pictures(Dataset):
         return x, index % 5, index
 
 
+class Stream(IterableDataset):
+    """All pictures in random order, cut up among the loader's processes as torch's own examples do."""
+
+    def __init__(self, pictures: Pictures) -> None:
+        self.pictures = pictures
+
+    def __iter__(self):
+        order = list(range(NUM_SAMPLES))
+        random.shuffle(order)
+        if (info := get_worker_info()) is not None:
+            order = order[info.id :: info.num_workers]
+        for index in order:
+            yield self.pictures[index]
+
+
+class Placed(Stream):
+    """Tells what is left, and does not look at what is before that."""
+
+    left: list[int] | None = None
+
+    def __iter__(self):
+        if self.left is None:
+            self.left = list(range(NUM_SAMPLES))
+            np.random.shuffle(self.left)
+        while self.left:
+            yield self.pictures[self.left.pop()]
+        self.left = None
+
+    def state_dict(self) -> dict[str, object]:
+        return {"left": list(self.left)}
+
+    def load_state_dict(self, state: dict[str, object]) -> None:
+        self.left = list(state["left"])
+
+
 def build(words: list[str]) -> nn.Module:
     layers: list[nn.Module] = [nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 5)]
     if "norm" in words:
@@ -56,11 +92,12 @@ def write(file: int, **line: object) -> None:
 folder, epochs, *words = sys.argv[1:]
 torch.manual_seed(7)
 pictures, model = Pictures(), build(words)
+stream = Placed(pictures) if "place" in words else Stream(pictures) if "stream" in words else None
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 run = train.elastic(
     model,
     optimizer,
-    DataLoader(pictures, batch_size=BATCH, shuffle=True, num_workers=2 * ("load" in words)),
+    DataLoader(stream or pictures, batch_size=BATCH, shuffle=not stream, num_workers=2 * ("load" in words)),
     epochs=int(epochs),
     scheduler=torch.optim.lr_scheduler.StepLR(optimizer, 20, 0.8),
     clip_grad_norm=1.0,
