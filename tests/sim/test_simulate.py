@@ -160,3 +160,9 @@ def test_a_job_gets_no_more_workers_than_its_script_has_shards() -> None:
     (only,) = run([cut]).jobs
     assert only.phase is Phase.SUCCEEDED
     assert max(size for _, size in only.sizes) == 2
+
+
+def test_a_job_that_fails_of_its_own_misses_its_deadline_and_breaks_no_promise() -> None:
+    outcome = run([job("buggy", steps=300, deadline_s=500.0, dies_at_step=30), job("fine", deadline_s=500.0)])
+    metrics = metrics_of(outcome)
+    assert (metrics.deadline_satisfaction, metrics.admitted, metrics.admitted_late) == (0.5, 2, 0)

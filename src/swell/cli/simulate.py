@@ -283,4 +283,4 @@ def _share(value: float | None) -> str:
 
 
 def _time(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds:,.0f}"
+    return "-" if seconds is None else f"{seconds:.0f}"

@@ -16,7 +16,9 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     deadline_satisfaction: float | None  #: ended at or before it / submitted with one (ElasticFlow 6.1)
     admitted: int  #: jobs with a deadline that were not refused
     rejected: int
-    admitted_late: int  #: admitted, and did not end by the deadline: for strict jobs a broken promise
+    #: Admitted, and not done by the deadline: for strict jobs a broken promise. Those that failed by a bug of
+    #: their own, or that their users gave up, are not counted.
+    admitted_late: int
     completed: int
     failed: int
     cancelled: int
@@ -60,7 +62,7 @@ def metrics_of(outcome: Outcome) -> Metrics:
         deadline_satisfaction=_ratio(sum(map(_is_kept, with_deadline)), len(with_deadline)),
         admitted=len(admitted),
         rejected=len(rejected),
-        admitted_late=sum(not _is_kept(job) for job in admitted),
+        admitted_late=sum(_is_late(job) for job in admitted),
         completed=len(completed),
         failed=sum(job.phase is Phase.FAILED for job in jobs),
         cancelled=sum(job.phase is Phase.CANCELLED for job in jobs),
@@ -89,6 +91,10 @@ def timing_of(outcome: Outcome) -> Timing:
 
 def _is_kept(job: JobOutcome) -> bool:
     return bool(job.is_kept)
+
+
+def _is_late(job: JobOutcome) -> bool:
+    return not job.is_kept and job.phase not in (Phase.FAILED, Phase.CANCELLED)
 
 
 def _ratio(part: float, whole: float) -> float | None:
