@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,3 +53,16 @@ def test_calibration_times_an_allreduce_by_bytes(start_agent: Callable[..., Fake
     assert 0 < seconds[1_000] < seconds[30_000_000]
     assert [agent.exit_status(worker) for worker in (0, 1)] == [0, 0]
     assert [worker for worker, _ in agent.all_said(messages.Calibrated)] == [0]
+
+
+def test_a_trial_of_a_deterministic_script_measures_as_many_shards_as_a_worker_would_hold(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    agent = start_agent(mode="profile", total_steps=None, global_batch=12, local_batches=(1, 3, 12))
+    agent.start(0, CURVE.with_name("same.py"), str(tmp_path), "3", "deterministic")
+    assert list(agent.wait(0, messages.Profiled).compute_s) == [1, 3, 12]
+    [diary] = tmp_path.glob("diary-*")
+    lines = [json.loads(line) for line in diary.read_text().splitlines()]
+    sizes = [len(line["ids"]) for line in lines if "computed" in line]
+    assert sizes[0] == 1
+    assert sizes[-8:] == [1, 2, 1, 2, 1, 2, 1, 2]  # eight shards of twelve samples
