@@ -22,7 +22,15 @@ PACE_PER_S = 1500.0  #: 12 samples on one worker: 8 ms a step
 ALL = ("deterministic", "norm", "noise")
 
 
-@pytest.mark.parametrize("words", [("stream", "load"), ("stream",), ("place", "load"), ("place",)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("stream", "load"),
+        ("place", "load"),
+        pytest.param(("stream",), marks=pytest.mark.soak),
+        pytest.param(("place",), marks=pytest.mark.soak),
+    ],
+)
 def test_the_same_bits_and_every_sample_once_through_sizes_and_deaths(
     start_agent: Callable[..., FakeAgent], tmp_path: Path, words: tuple[str, ...]
 ) -> None:

@@ -118,6 +118,8 @@ def elastic(
     if isinstance(course, StreamCourse):
         train_state = TrainState(model, optimizer, scheduler, state or {}, scaler, course.place)
         feed = StreamFeed(loader, host.device, host.seed, course)
+        if isinstance(host, Linked):
+            host.read_ahead(feed)
     else:
         train_state = TrainState(model, optimizer, scheduler, state or {}, scaler)
         feed = Feed(loader, host.device, host.seed)

@@ -25,11 +25,15 @@ from swell.train.host import Task
 from swell.train.link import Link, Superseded, exit_now
 from swell.train.meter import Meter
 from swell.train.not_finite import LossNotFinite, not_finite
-from swell.train.stream import AnyCourse
+from swell.train.stream import AnyCourse, StreamCourse
+from swell.train.stream_feed import StreamFeed
+from swell.train.whereabouts import Whereabouts
 from swell.wire import environ, messages
 from swell.wire.numbers import Number, spelled
 
 PROGRESS_INTERVAL_S = 0.5
+#: A joiner of a stream that has read for less than this is near enough to where the others are by now.
+NEAR_S = 1.0
 
 
 class Linked:
@@ -51,6 +55,7 @@ class Linked:
         self._meter = Meter(welcome.pace_per_s)
         self._metrics: dict[str, Number] = {}
         self._reported_s = -math.inf
+        self._whereabouts: Whereabouts | None = None
 
     @property
     def rank(self) -> int:
@@ -76,6 +81,16 @@ class Linked:
 
     def stops_on_nan(self, own: bool) -> bool:
         return own or self._welcome.stop_on_nan
+
+    def read_ahead(self, feed: StreamFeed) -> None:
+        """Read a stream up to where the others are, while they train."""
+        self._whereabouts = Whereabouts(Path(self._welcome.checkpoint_dir))
+        with self._link.pulse.waiting("data"):
+            while (place := self._whereabouts.read()) is not None:
+                begun_s = time.monotonic()
+                feed.warm_up(place)
+                if time.monotonic() - begun_s < NEAR_S:
+                    break
 
     def enter(self, task: Task) -> None:
         if dist.is_initialized():
@@ -259,14 +274,21 @@ class Linked:
             self._link.send(messages.SaveFailed(steps=steps, message=str(error)))
             return None
         self._link.send(messages.Saved(steps=steps_in(path), path=str(path)))
+        self._note_place(is_saved=True)
         return steps_in(path)
 
     def _loss(self) -> Number | None:
         loss = self._task.state.losses.value
         return None if loss is None else spelled(loss)
 
+    def _note_place(self, is_saved: bool = False) -> None:
+        course = self._task.course
+        if self._whereabouts is not None and isinstance(course, StreamCourse):
+            self._whereabouts.note(course.place, is_saved)
+
     def _say_progress(self, pause_s: float | None) -> None:
         self._reported_s = time.monotonic()
+        self._note_place()
         self._link.send(
             messages.Progress(
                 generation=self._generation,

@@ -18,6 +18,7 @@ from torch.utils.data._utils import worker as loader_worker
 
 from swell.train.course import Claim
 from swell.train.samples import Cover
+from swell.train.state import Stateful
 from swell.train.streams import Purpose, seed_streams
 
 _CPU = torch.device("cpu")
@@ -142,7 +143,7 @@ class Reader(Cover):
 def state_of(dataset: Any, samples: Iterator[Any]) -> dict[str, Any] | None:
     """As torchdata's StatefulDataLoader asks for it: of the iterator, else of the dataset."""
     for source in (samples, dataset):
-        if hasattr(source, "state_dict") and hasattr(source, "load_state_dict"):
+        if isinstance(source, Stateful):
             state: dict[str, Any] = source.state_dict()
             return state
     return None
@@ -151,7 +152,7 @@ def state_of(dataset: Any, samples: Iterator[Any]) -> dict[str, Any] | None:
 def resumed(dataset: Any, state: dict[str, Any]) -> Iterator[Any]:
     """The rest of the stream from where `state_of` was asked."""
     samples: Iterator[Any] = iter(dataset)
-    if hasattr(samples, "state_dict") and hasattr(samples, "load_state_dict"):
+    if isinstance(samples, Stateful):
         samples.load_state_dict(state)
     else:
         dataset.load_state_dict(state)

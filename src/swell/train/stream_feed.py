@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,7 +14,8 @@ from swell.train.feed import to_device
 from swell.train.leash import Leash
 from swell.train.reader import Reader, Serving, Ticket
 from swell.train.samples import Disguise
-from swell.train.stream import StreamCourse, StreamError
+from swell.train.state import Stateful
+from swell.train.stream import Place, StreamCourse, StreamError
 
 ShareOf = Callable[[int], Share]
 
@@ -71,10 +73,17 @@ class StreamFeed:
         self._next = (step + 1, edition, place.epoch)
         return claim.share(serving.num_found), (to_device(batch, self._device) for batch in serving.batches)
 
-    def warm_up(self, step: int, share_of: ShareOf) -> None:
-        """Have each process of the loader read up to the place of a step that this worker will not train."""
-        self._aim(step, share_of, step + 1 + self._loader.num_workers)
-        for _ in range(max(1, self._loader.num_workers)):
+    def warm_up(self, place: Place) -> None:
+        """Have each process of the loader read up to a place, before it is known whether it is needed there.
+
+        A stream that can go on from a place by itself need not be read up to it.
+        """
+        if isinstance(self._loader.dataset, Stateful):
+            return
+        course = replace(self._course, global_batch=1, num_shards=None, place=place)
+        num_processes = max(1, self._loader.num_workers)
+        self._aim(place.step, lambda step: course.share(step, 0, 1), place.step + num_processes)
+        for _ in range(num_processes):
             self._take()
         self._next = None
 

@@ -178,7 +178,8 @@ class Calibrated(Message, frozen=True, kw_only=True):
 
 #: Whom the main thread waits for: other workers, in a collective or until a group forms; the agent's order;
 #: nobody, for it is in the script, or saves or loads.
-Awaited = Literal["", "peers", "agent"]
+#: `data`: it reads a stream up to where the others are.
+Awaited = Literal["", "peers", "agent", "data"]
 
 
 class Alive(Message, frozen=True, kw_only=True):

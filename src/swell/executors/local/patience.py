@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from swell.executors.local.member import Member, State
 from swell.wire.environ import EXIT_STOPPED
 
+#: A joiner that reads a stream up to where the others are has so many times `ready_s`.
+READING_SHARE = 10.0
+
 
 @dataclass(frozen=True, slots=True)
 class Patience:
@@ -41,7 +44,7 @@ def overdue(
     """Whether a worker's time is up."""
     if stands_still(member, now_s, patience, is_stopped):
         return Verdict(stopped(member), False)
-    if member.state is State.STARTING and now_s - member.since_s > patience.ready_s:
+    if member.state is State.STARTING and now_s - member.since_s > _ready_s(member, patience):
         return Verdict(never_called(script, patience.ready_s), True)
     if member.heard_s is not None and now_s - member.heard_s > patience.silence_s:
         why = f"worker {member.number} gave no sign of life for {patience.silence_s:g} s and was killed"
@@ -51,6 +54,12 @@ def overdue(
             f"worker {member.number} did not exit within {patience.leave_s:g} s and was killed", False
         )
     return None
+
+
+def _ready_s(member: Member, patience: Patience) -> float:
+    """Whoever has called it, and reads a stream up to where the others are, is given more time."""
+    is_reading = member.pulse is not None and member.pulse.awaits == "data"
+    return patience.ready_s * (READING_SHARE if is_reading else 1.0)
 
 
 def stands_still(member: Member, now_s: float, patience: Patience, is_stopped: Callable[[int], bool]) -> bool:
