@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import islice
 
 from hypothesis import given
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.core.fakes import spec
 
 from swell.core.converge import Converger
+from swell.core.holdings import Holdings
 from swell.core.record import JobRecord
 from swell.model.command import AnyCommand, LaunchGang, ResizeGang, SuspendGang
 from swell.model.job import Phase
@@ -36,10 +37,13 @@ def waiting(job_id: str) -> JobRecord:
     return JobRecord(id=job_id, spec=spec(), submitted_s=0.0, total_steps=100.0)
 
 
-def converge(records: Iterable[JobRecord], **devices: tuple[str, ...]) -> list[AnyCommand]:
+def converge(records: Sequence[JobRecord], **devices: tuple[str, ...]) -> list[AnyCommand]:
     reason = Reason("given", "is given some")
-    plans = {job: JobPlan(devices=want, finish_s=9.0, reason=reason) for job, want in devices.items()}
-    return Converger(records, frozenset(DEVICES), now_s=10.0).run(plans)
+    plans = {job: JobPlan(devices=want, reason=reason) for job, want in devices.items()}
+    holdings = Holdings()
+    holdings.update(records)
+    by_id = {record.id: record for record in records}
+    return Converger(by_id, records, [], holdings.owner, frozenset(DEVICES), now_s=10.0).run(plans)
 
 
 def test_two_gangs_that_want_each_others_devices_do_not_wait_for_ever() -> None:

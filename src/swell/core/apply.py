@@ -158,7 +158,7 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
         record.message = _endless(record)
         state.end(record, Phase.FAILED, "failed", "failed: how long it is cannot be known; see its message")
         return
-    state.belief.learn_profile(record.id, record.spec, event.profile)
+    state.learn_profile(record, event.profile)
     state.explain(record, "profiled", f"has {record.total_steps:.0f} steps to do")
 
 

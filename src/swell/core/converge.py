@@ -7,7 +7,7 @@ the processes that held it are gone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from swell.core.record import JobRecord
 from swell.model.command import AnyCommand, LaunchGang, ResizeGang, StopGang, SuspendGang
@@ -16,33 +16,52 @@ from swell.model.plan import JobPlan
 
 
 class Converger:
-    """One pass over the jobs; keeps count of free devices as it goes."""
+    """One pass over the jobs to change; keeps count of free devices as it goes.
+
+    Args:
+        records: all jobs, by id.
+        ailing: those of them that may have to be stopped or healed.
+        leaving: those of them that have been told to give up devices.
+        owner: device -> the job that holds it.
+        devices: that are there.
+        yield_s: see `CoreSettings`.
+    """
 
     def __init__(
         self,
-        records: Iterable[JobRecord],
+        records: Mapping[str, JobRecord],
+        ailing: Sequence[JobRecord],
+        leaving: Sequence[JobRecord],
+        owner: Mapping[str, str],
         devices: frozenset[str],
         now_s: float,
         yield_s: float = math.inf,
     ) -> None:
-        """`yield_s`: see `CoreSettings`."""
+        self._records = records
         self._yield_s = yield_s
         self.stopped: list[JobRecord] = []  #: that had been asked to give up devices, and took too long
-        self._records = {record.id: record for record in records if not record.phase.is_end}
-        self._owner = {device: record.id for record in self._records.values() for device in record.held}
+        self._ailing, self._leaving = ailing, leaving
+        self._owner = owner
+        self._taken: dict[str, str] = {}  #: in this pass
         self._devices = devices
         self._now_s = now_s
-        self._waiting: list[JobRecord] = []
+        self.waiting: list[JobRecord] = []  #: for devices that others have yet to leave
         self.commands: list[AnyCommand] = []
 
-    def run(self, plans: Mapping[str, JobPlan]) -> list[AnyCommand]:
-        """Towards the plan."""
+    def run(self, plans: Mapping[str, JobPlan], is_short: bool = False) -> list[AnyCommand]:
+        """Towards the plan.
+
+        Args:
+            plans: for the jobs whose devices are to be others than they are, at least.
+            is_short: a promise needs more devices now than its job has.
+        """
         self._repair()
-        if any(plan.is_short for plan in plans.values()):
+        if is_short:
             self._clear_away()
         for job_id, plan in plans.items():
-            if job_id in self._records:
-                self._move_towards(self._records[job_id], plan.devices)
+            record = self._records.get(job_id)
+            if record is not None and not record.phase.is_end:
+                self._move_towards(record, plan.devices)
         self._break_deadlock()
         return self.commands
 
@@ -58,7 +77,7 @@ class Converger:
 
     def _clear_away(self) -> None:
         """A promise lacks devices: who does not come to give up theirs goes on from the last checkpoint."""
-        for record in self._records.values():
+        for record in self._leaving:
             if self._is_late(record) and not record.is_promised:
                 self._stop(record)
                 self.stopped.append(record)
@@ -67,7 +86,7 @@ class Converger:
         return record.is_leaving and self._now_s >= record.asked_s + self._yield_s
 
     def _repair(self) -> None:
-        for record in self._records.values():
+        for record in self._ailing:
             if _must_stop(record) or (record.is_cancelled and self._is_late(record)):
                 self._stop(record)
             elif record.is_broken and not record.is_ending:
@@ -89,6 +108,7 @@ class Converger:
 
     def _launch(self, record: JobRecord, devices: tuple[str, ...]) -> None:
         if not self._take(record, devices):
+            self.waiting.append(record)
             return
         record.generation += 1
         record.target = devices
@@ -109,7 +129,7 @@ class Converger:
 
     def _resize(self, record: JobRecord, devices: tuple[str, ...]) -> None:
         if not self._take(record, devices):
-            self._waiting.append(record)
+            self.waiting.append(record)
             return
         record.generation += 1
         record.target = devices
@@ -146,19 +166,23 @@ class Converger:
 
     def _take(self, record: JobRecord, devices: tuple[str, ...]) -> bool:
         """Make the devices this job's, if each is there and free or its own already."""
-        is_free = all(self._owner.get(d, record.id) == record.id and d in self._devices for d in devices)
+        is_free = all(self._owner_of(d, record.id) == record.id and d in self._devices for d in devices)
         if is_free:
-            self._owner.update(dict.fromkeys(devices, record.id))
+            self._taken.update(dict.fromkeys(devices, record.id))
         return is_free
+
+    def _owner_of(self, device: str, default: str) -> str:
+        return self._taken.get(device) or self._owner.get(device, default)
 
     def _break_deadlock(self) -> None:
         """Gangs that wait for each other's devices, and nobody else about to move: one steps aside.
 
         The smallest to which nothing is promised, if there is one: a promise may have no time to spare.
         """
-        is_anything_under_way = self.commands or any(record.is_pinned for record in self._records.values())
-        if self._waiting and not is_anything_under_way:
-            self._suspend(min(self._waiting, key=lambda gang: (gang.is_promised, len(gang.gang), gang.id)))
+        growing = [record for record in self.waiting if record.phase is Phase.RUNNING]
+        if not growing or self.commands or any(record.is_pinned for record in self._records.values()):
+            return
+        self._suspend(min(growing, key=lambda gang: (gang.is_promised, len(gang.gang), gang.id)))
 
 
 def _must_stop(record: JobRecord) -> bool:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
-import numpy as np
 
 from swell.core.apply import apply
 from swell.core.converge import Converger
+from swell.core.latest import Latest
 from swell.core.learn import expect_resize, is_repair
 from swell.core.planner import Planner
 from swell.core.ports import Belief
@@ -18,8 +18,8 @@ from swell.core.record import JobRecord
 from swell.core.state import HeadState
 from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang, WakeAt
-from swell.model.event import AnyEvent, JobWarned, StepsReported
-from swell.model.job import JobClass, Phase
+from swell.model.event import AnyEvent, GangResized, GangStarted, JobEvent, JobWarned, StepsReported
+from swell.model.job import Elasticity, JobClass, Phase
 from swell.model.plan import JobPlan, Plan, Reason, Refusal
 from swell.model.view import JobView, Story
 
@@ -59,28 +59,48 @@ class Core:
         """Apply every event of the batch, then plan once, at the time of the last."""
         state = self._state
         state.stories, state.ended = [], []
+        is_expected = state.is_settled and all(self._is_expected(event) for event in batch)
         for event in batch:
             apply(state, event)
-        state.write_rows()
-        if not self._needs_plan(batch):
-            return []
+        is_any_concerned = state.write_rows()
         commands = self._end_trials()
-        commands += self._drain() if state.is_draining else self._follow_plan()
+        if state.is_draining:
+            commands += self._drain() if self._needs_plan(batch) else []
+        else:
+            commands += self._profile_newcomers()
+            is_news = is_any_concerned or not all(isinstance(event, JobEvent) for event in batch)
+            if is_news and not is_expected and self._needs_plan(batch):
+                commands += self._follow_plan()
         state.write_rows()
-        self._check()
         return commands
 
+    def _is_expected(self, event: AnyEvent) -> bool:
+        """Whether it says that a change is done, as planned, and no work was lost over it."""
+        if not isinstance(event, GangStarted | GangResized):
+            return False
+        record = self._state.records.get(event.job_id)
+        if record is None or record.spec.elasticity is Elasticity.RESTART:
+            return True
+        return event.steps >= int(record.done_steps)
+
+    def _needs_plan(self, batch: Sequence[AnyEvent]) -> bool:
+        """Anything but progress leads to a plan at once; progress alone does so now and then."""
+        is_progress_only = all(isinstance(event, StepsReported | JobWarned) for event in batch)
+        is_recent = self._state.now_s - self._state.planned_s < self._settings.report_plan_s
+        return not (is_progress_only and is_recent)
+
     def _follow_plan(self) -> list[AnyCommand]:
-        commands = self._profile_newcomers()
-        plan = self._plan()
+        state, plan = self._state, self._plan()
+        state.latest = Latest(plan)
         self._decide(plan)
         converger = self._converger()
-        commands += self._note(converger.run(plan.jobs), plan.jobs)
+        commands = self._note(converger.run(plan.changes, plan.is_short), plan.changes)
         for record in converger.stopped:
-            self._state.tell(
-                record, "stopped", f"gives up its devices: {self._late()}, and a promise lacks them"
-            )
-        self._explain_waits(plan)
+            state.tell(record, "stopped", f"gives up its devices: {self._late()}, and a promise lacks them")
+        for record in converger.waiting:
+            self._explain_wait(record, plan)
+        state.is_settled = plan.is_final and not converger.waiting
+        state.write_rows()
         return commands + self._wake(min(plan.wake_s, self._next_late_s(plan)))
 
     def _late(self) -> str:
@@ -88,32 +108,36 @@ class Core:
 
     def _next_late_s(self, plan: Plan) -> float:
         """When the patience with the next one ends that is to give up devices, if it does."""
-        is_short = any(job_plan.is_short for job_plan in plan.jobs.values())
-        leaving = [r for r in self._state.records.values() if r.is_leaving and (is_short or r.is_cancelled)]
+        leaving = [
+            record for record in self._state.special("leaving") if plan.is_short or record.is_cancelled
+        ]
         due_s = [record.asked_s + self._settings.yield_s for record in leaving]
         return min((at_s for at_s in due_s if at_s > self._state.now_s), default=math.inf)
 
-    def _explain_waits(self, plan: Plan) -> None:
+    def _explain_wait(self, record: JobRecord, plan: Plan) -> None:
         """A gang that is to be launched waits until the processes of others have left its devices."""
-        for job_id, job_plan in plan.jobs.items():
-            record = self._state.records[job_id]
-            if record.phase is Phase.QUEUED and job_plan.devices:
-                record.reason_code = "waiting"
-                record.reason = f"waits until others have left its devices; then it {job_plan.reason.text}"
+        if record.phase is Phase.QUEUED:
+            then = plan.changes[record.id].reason.text
+            record.reason_code = "waiting"
+            record.reason = f"waits until others have left its devices; then it {then}"
+            self._state.latest.note_explained(record.id)
+            self._state.touch(record)
 
     def _drain(self) -> list[AnyCommand]:
+        self._state.is_settled = False
         return self._note(self._converger().drain(), {}) + self._wake(math.inf)
 
     def _converger(self) -> Converger:
         state = self._state
-        devices = frozenset(state.cluster.devices())
-        return Converger(state.records.values(), devices, state.now_s, self._settings.yield_s)
-
-    def _needs_plan(self, batch: Sequence[AnyEvent]) -> bool:
-        """Anything but progress leads to a plan at once; progress alone does so now and then."""
-        is_progress_only = all(isinstance(event, StepsReported | JobWarned) for event in batch)
-        is_recent = self._state.now_s - self._state.planned_s < self._settings.report_plan_s
-        return not (is_progress_only and is_recent)
+        return Converger(
+            state.records,
+            state.special("ailing"),
+            state.special("leaving"),
+            state.holdings.owner,
+            state.devices,
+            state.now_s,
+            self._settings.yield_s,
+        )
 
     def _end_trials(self) -> list[AnyCommand]:
         """A trial run of a job that nobody wants any more would keep the others waiting."""
@@ -129,9 +153,8 @@ class Core:
             return []
         commands: list[AnyCommand] = []
         kind = state.cluster.nodes[0].kind
-        for record in state.records.values():
-            is_new = record.phase is Phase.QUEUED and record.total_steps is None and not record.is_profiling
-            if is_new and state.sizes_of(record.spec).size:
+        for record in state.special("new"):
+            if not record.is_profiling and state.sizes_of(record.spec).size:
                 record.is_profiling = True
                 state.explain(record, "profiling", "is in its trial run, to learn how fast it would go")
                 commands.append(self._profile(record, kind))
@@ -150,27 +173,36 @@ class Core:
             state.belief.margin_share,
             settings.min_hold_s,
         )
-        held = {job_id: _planned(state.records[job_id]) for job_id in snapshot.job_ids}
-        is_held_back = np.array(
-            [state.records[job_id].held_back_until_s > state.now_s for job_id in snapshot.job_ids], dtype=bool
-        )
+        is_pinned = state.table.pinned()
+        for record in self._held_back():
+            if record.id in state.table:
+                is_pinned[state.table.row(record.id)] = True
         state.planned_s = state.now_s
         planner = self._planner.named(state.policy) if state.policy else self._planner
-        return planner.plan(snapshot, state.table.pinned() | is_held_back, state.cluster, held)
+        return planner.plan(snapshot, is_pinned, state.cluster, state.holdings.targets)
+
+    def _held_back(self) -> list[JobRecord]:
+        """Jobs that are to stay as they are for a while, after something has failed."""
+        state = self._state
+        return [record for record in state.special("held back") if record.held_back_until_s > state.now_s]
 
     def _decide(self, plan: Plan) -> None:
-        """Admit or refuse those who wait for it, and keep everybody's reason and estimate."""
-        for job_id, job_plan in plan.jobs.items():
-            record = self._state.records[job_id]
-            record.estimated_finish_s = job_plan.finish_s
-            if job_plan.refusal is not None:
-                self._refuse(record, job_plan.refusal)
+        """Admit or refuse those who wait for it, and tell those for whom there is another reason now."""
+        state, codes = self._state, plan.account.codes
+        known = state.table.codes
+        rows = [row for row, code in enumerate(codes) if code is not known[row] and code != known[row]]
+        for row in sorted({*rows, *plan.undecided.tolist()}):
+            record = state.records[plan.job_ids[row]]
+            if row in plan.refusals:
+                self._refuse(record, plan.refusals[row])
                 continue
+            reason = plan.account.reason(row)
             if record.spec.job_class is JobClass.STRICT and not record.is_decided:
-                self._accept(record, job_plan.reason, plan.makes_promises)
-            elif job_plan.reason.code != record.reason_code:
-                self._state.tell(record, job_plan.reason.code, job_plan.reason.text)
-            record.reason_code, record.reason = job_plan.reason.code, job_plan.reason.text
+                self._accept(record, reason, plan.makes_promises)
+            else:
+                state.tell(record, reason.code, reason.text)
+            record.reason_code, record.reason = reason.code, reason.text
+            known[row] = reason.code
 
     def _accept(self, record: JobRecord, reason: Reason, is_promised: bool) -> None:
         record.is_decided, record.is_promised = True, is_promised
@@ -192,6 +224,8 @@ class Core:
         for command in commands:
             if isinstance(command, LaunchGang | ResizeGang | SuspendGang):
                 record = state.records[command.job_id]
+                if command.job_id in plans:
+                    record.reason = plans[command.job_id].reason.text
                 state.tell(record, "decided", self._decision(record, command))
                 if isinstance(command, ResizeGang):
                     record.resizes.ask(expect_resize(state, record, command, plans.get(record.id)))
@@ -211,19 +245,12 @@ class Core:
     def _wake(self, planned_s: float) -> list[AnyCommand]:
         """Ask to be woken for what the plan waits for, unless that is asked already."""
         state = self._state
-        waits = [record.held_back_until_s for record in state.records.values()]
-        wake_s = min([planned_s, *(at_s for at_s in waits if at_s > state.now_s)])
+        wake_s = min([planned_s, *(record.held_back_until_s for record in self._held_back())])
         is_asked = state.wake_s is not None and state.now_s < state.wake_s <= wake_s
         if math.isinf(wake_s) or is_asked:
             return []
         state.wake_s = max(wake_s, state.now_s + LEAST_WAIT_S)
         return [WakeAt(at_s=state.wake_s)]
-
-    def _check(self) -> None:
-        """No device belongs to two jobs. A failure here is a defect, not a condition."""
-        held = [device for record in self._state.records.values() for device in record.held]
-        if len(held) != len(set(held)):
-            raise RuntimeError(f"a device is held twice: {sorted(held)}")
 
     # ------------------------------------------------------------ what others may see
     @property
@@ -241,7 +268,7 @@ class Core:
     @property
     def is_idle(self) -> bool:
         """No job holds a device."""
-        return not any(record.held for record in self._state.records.values())
+        return not self._state.holdings.owner
 
     @property
     def is_draining(self) -> bool:
@@ -249,6 +276,7 @@ class Core:
 
     def views(self) -> list[JobView]:
         """Jobs that have not ended, oldest first."""
+        self._state.latest.write(self._state.records)
         return [self._view(record) for record in self._state.records.values()]
 
     def ended_views(self) -> list[JobView]:
@@ -282,7 +310,6 @@ class Core:
 
     def load(self, data: bytes) -> None:
         self._state.load(data)
-        self._state.write_rows()
 
     def under_way(self) -> list[AnyCommand]:
         """Commands whose answer is still out: said again after a restart, they are idempotent."""
@@ -311,8 +338,3 @@ class Core:
         if record.phase is Phase.STOPPING:
             return SuspendGang(job_id=job_id, generation=generation)
         return None
-
-
-def _planned(record: JobRecord) -> tuple[str, ...]:
-    """The devices a job has, or is about to have."""
-    return record.target if record.phase.holds_devices else ()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from swell.core.record import JobRecord, LastReport
 from swell.core.resizes import Change, Mark
 from swell.core.state import HeadState
@@ -30,7 +28,7 @@ def learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> Non
     is_same = (last.generation, last.num_workers) == (event.generation, event.num_workers)
     if is_same and num_steps > 0 and event.at_s > last.at_s:
         step_s = (event.at_s - last.at_s) / num_steps
-        state.belief.learn_rate(record.id, event.num_workers, step_s, num_steps)
+        state.learn_rate(record, event.num_workers, step_s, num_steps)
 
 
 def learn_resize(state: HeadState, record: JobRecord, event: GangResized) -> None:
@@ -84,7 +82,7 @@ def expect_resize(state: HeadState, record: JobRecord, command: ResizeGang, plan
         reason=f"goes on with the {after} that are left" if is_forced else record.reason,
         expected_cost_s=None if is_forced or plan is None else plan.expected_cost_s,
         expected_gain_s=None if is_forced or plan is None else plan.expected_gain_s,
-        rate_before_per_s=float(state.rates(record, np.array([size_before]))[0]),
+        rate_before_per_s=state.rate_per_s(record, size_before),
         base=_latest_mark(state, record),
     )
 

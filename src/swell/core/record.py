@@ -92,7 +92,10 @@ class JobRecord(msgspec.Struct, kw_only=True):
         """Devices that nobody else may have now."""
         if not self.phase.holds_devices:
             return ()
-        return self.gang + tuple(device for device in self.target if device not in self.gang)
+        if self.gang == self.target:
+            return self.gang
+        now = set(self.gang)
+        return self.gang + tuple(device for device in self.target if device not in now)
 
     @property
     def num_workers(self) -> int:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from swell.core.costs import ChangeCosts
+from swell.core.holdings import Holdings
+from swell.core.latest import Latest
 from swell.core.ports import Belief
 from swell.core.record import JobRecord
 from swell.core.table import JobTable, allowed
 from swell.model.cluster import Cluster
 from swell.model.coding import decoder, encode
-from swell.model.job import Elasticity, JobSpec, Phase
-from swell.model.snapshot import FloatArray, IntArray
+from swell.model.job import Elasticity, JobSpec, Phase, Profile
+from swell.model.snapshot import IntArray
 from swell.model.view import Story
 
 
@@ -33,9 +35,18 @@ class Saved(msgspec.Struct, kw_only=True):
     wake_s: float | None
     is_draining: bool
     policy: str
+    is_settled: bool = False
 
 
 _decode: Callable[[bytes], Saved] = decoder(Saved).decode
+
+#: Few records are one of these at any time; they are known without a look at all the others.
+SPECIAL: Mapping[str, Callable[[JobRecord], bool]] = {
+    "new": lambda record: record.phase is Phase.QUEUED and record.total_steps is None,
+    "ailing": lambda record: record.is_broken or record.is_cancelled,
+    "leaving": lambda record: record.is_leaving,
+    "held back": lambda record: record.held_back_until_s > 0.0,
+}
 
 
 class HeadState:
@@ -52,10 +63,18 @@ class HeadState:
         self.wake_s: float | None = None
         self.is_draining = False
         self.policy = ""  #: empty: the one the core was made with
+        self.is_settled = False  #: the last plan is carried out as soon as what is under way has come about
+        self.latest = Latest()
+        self.holdings = Holdings()
+        self.devices: frozenset[str] = frozenset()
         self.table = JobTable(gang_sizes(0))
         self.stories: list[tuple[str, Story]] = []  #: of this turn; drained by whoever keeps them
         self.ended: list[JobRecord] = []  #: of this turn; the head forgets them
         self._dirty: set[str] = set()
+        self._relearnt: set[str] = (
+            set()
+        )  #: jobs of whose speed something else is believed than their rows say
+        self._special: dict[str, set[str]] = {name: set() for name in SPECIAL}
 
     # ------------------------------------------------------------ what `apply` uses
     def touch(self, record: JobRecord) -> None:
@@ -65,6 +84,7 @@ class HeadState:
     def explain(self, record: JobRecord, code: str, text: str) -> None:
         """Why the job has what it has, from now on; also a line of its story."""
         record.reason_code, record.reason = code, text
+        self.latest.note_explained(record.id)
         self.tell(record, code, text)
 
     def tell(self, record: JobRecord, code: str, text: str) -> None:
@@ -91,44 +111,90 @@ class HeadState:
 
     def set_rate(self, record: JobRecord, num_workers: int) -> None:
         """Progress from now on is believed to be that of so many workers."""
-        record.rate_per_s = float(self.rates(record, np.array([num_workers]))[0]) if num_workers else 0.0
+        record.rate_per_s = self.rate_per_s(record, num_workers) if num_workers else 0.0
         self.touch(record)
 
-    def rates(self, record: JobRecord, sizes: IntArray) -> FloatArray:
-        return self.belief.rates_per_s(record.id, sizes)
+    def rate_per_s(self, record: JobRecord, num_workers: int) -> float:
+        """Steps/s believed of so many workers."""
+        is_written = record.id not in self._relearnt
+        known_per_s = self.table.rate_per_s(record.id, num_workers) if is_written else 0.0
+        return known_per_s or float(self.belief.rates_per_s(record.id, np.array([num_workers]))[0])
+
+    def learn_profile(self, record: JobRecord, profile: Profile) -> None:
+        """See `Belief.learn_profile`."""
+        self.belief.learn_profile(record.id, record.spec, profile)
+        self._relearnt.add(record.id)
+
+    def learn_rate(self, record: JobRecord, num_workers: int, step_s: float, num_steps: int) -> None:
+        """See `Belief.learn_rate`."""
+        self.belief.learn_rate(record.id, num_workers, step_s, num_steps)
+        self._relearnt.add(record.id)
 
     # ------------------------------------------------------------ what `Core` uses
     def sizes_of(self, spec: JobSpec) -> IntArray:
         """Worker counts that the job may have on this cluster; empty if there is none."""
         return job_sizes(spec, self.cluster.num_devices)
 
-    def write_rows(self) -> None:
-        """Bring the columns up to date with the records that changed; forget the jobs that ended."""
-        for job_id in sorted(self._dirty):
-            record = self.records[job_id]
+    def special(self, name: str) -> list[JobRecord]:
+        """Records that are one of SPECIAL, in order of submission."""
+        records = [self.records[job_id] for job_id in self._special[name]]
+        return sorted(records, key=lambda record: (record.submitted_s, record.id))
+
+    def write_rows(self) -> bool:
+        """Bring all that is kept of records up to date with those that changed; forget the jobs that ended.
+
+        Returns: whether any of them matters to a plan.
+        """
+        if not self._dirty:
+            return False
+        records = [self.records[job_id] for job_id in sorted(self._dirty)]
+        is_any_concerned = any(self._concerns_plans(record) for record in records)
+        for record in records:
             if record.is_plannable:
                 self._write_row(record)
             else:
-                self.table.remove(job_id)
+                self.table.remove(record.id)
+            self._note_special(record)
+        self.holdings.update(records)
+        for record in records:
             if record.phase.is_end:
-                del self.records[job_id]
-                self.belief.forget(job_id)
+                del self.records[record.id]
+                self.belief.forget(record.id)
+                self._relearnt.discard(record.id)
         self._dirty.clear()
+        return is_any_concerned
+
+    def _concerns_plans(self, record: JobRecord) -> bool:
+        is_known = record.is_plannable or record.id in self.table
+        return is_known or record.phase.holds_devices or record.id in self.holdings
+
+    def _note_special(self, record: JobRecord) -> None:
+        for name, is_one in SPECIAL.items():
+            if is_one(record) and not record.phase.is_end:
+                self._special[name].add(record.id)
+            else:
+                self._special[name].discard(record.id)
 
     def set_cluster(self, cluster: Cluster) -> None:
-        self.cluster = cluster
+        self.cluster, self.devices = cluster, frozenset(cluster.devices())
+        self._dirty.update(self.records)
+        self._relearnt.update(self.records)
         sizes = gang_sizes(cluster.num_devices)
         if not np.array_equal(sizes, self.table.sizes):
             self.table = JobTable(sizes)
-            self._dirty.update(self.records)
 
     def _write_row(self, record: JobRecord) -> None:
+        if record.id in self.table and record.id not in self._relearnt:
+            self.table.write(record)
+            return
         sizes = self.table.sizes
         may_have = np.isin(sizes, self.sizes_of(record.spec))
-        rates = np.where(may_have, self.rates(record, sizes), 0.0)
-        self.table.write(record, rates)
+        rates = self.belief.rates_per_s(record.id, sizes)
+        self.table.write(record, np.where(may_have, rates, 0.0))
+        self._relearnt.discard(record.id)
 
     def save(self) -> bytes:
+        self.latest.write(self.records)
         saved = Saved(
             now_s=self.now_s,
             cluster=self.cluster,
@@ -141,6 +207,7 @@ class HeadState:
             wake_s=self.wake_s,
             is_draining=self.is_draining,
             policy=self.policy,
+            is_settled=self.is_settled,
         )
         return encode(saved)
 
@@ -149,12 +216,16 @@ class HeadState:
         self.now_s, self.costs, self.num_stale = saved.now_s, saved.costs, saved.num_stale
         self.planned_s, self.wake_s = saved.planned_s, saved.wake_s
         self.is_draining, self.policy = saved.is_draining, saved.policy
+        self.is_settled, self.latest = saved.is_settled, Latest()
         self.belief.restore(saved.belief)
         self.records = {record.id: record for record in saved.records}
-        self.cluster = saved.cluster
+        self.cluster, self.devices = saved.cluster, frozenset(saved.cluster.devices())
         self.table = JobTable(gang_sizes(saved.cluster.num_devices))
+        self.holdings, self._special = Holdings(), {name: set() for name in SPECIAL}
         for job_id in saved.rows:
             self._write_row(self.records[job_id])
+        self._dirty, self._relearnt = set(self.records), set()
+        self.write_rows()
 
 
 def job_sizes(spec: JobSpec, num_devices: int) -> IntArray:

@@ -1,9 +1,9 @@
-"""Jobs in columns: an event touches its row, a snapshot is a read-only view of the rows in use."""
+"""Jobs in columns: an event touches its row, a snapshot is a copy of the rows in use."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +11,14 @@ import numpy.typing as npt
 from swell.core.costs import ChangeCosts
 from swell.core.record import JobRecord
 from swell.model.job import Elasticity, JobClass
-from swell.model.snapshot import CLASS_CODES, FloatArray, IntArray, Snapshot
+from swell.model.snapshot import CLASS_CODES, BoolArray, FloatArray, IntArray, Snapshot
 
 #: A job's last stretch is never believed to be shorter: reports, not beliefs, end jobs.
 LEAST_REMAINING_STEPS = 1.0
 #: The same for a restart job, which reports nothing, as a share of what its user estimated.
 LEAST_REMAINING_SHARE = 0.1
 
-FLOAT_COLUMNS = (
+FLOATS = (
     "submitted_s",
     "deadline_s",
     "total_steps",
@@ -36,141 +36,172 @@ FLOAT_COLUMNS = (
     "num_taken",
     "state_bytes",
 )
-INT_COLUMNS = ("job_class", "devices_per_worker", "requested_workers", "held_workers")
-BOOL_COLUMNS = ("is_promised", "is_undecided", "is_pinned", "is_restart")
+INTS = ("job_class", "devices_per_worker", "requested_workers", "held_workers")
+BOOLS = ("is_promised", "is_undecided", "is_pinned", "is_restart")
+
+
+Column = TypeVar("Column", bound=npt.NDArray[Any])
 
 
 class JobTable:
     """Rows 0..J-1 are the jobs a policy may decide about, in no particular order."""
 
     def __init__(self, sizes: IntArray) -> None:
-        self.sizes = sizes
+        self.sizes = _read_only(sizes)
         self.ids: list[str] = []
+        self.codes: list[str] = []  #: of the jobs' reasons
         self._row: dict[str, int] = {}
-        self._columns: dict[str, npt.NDArray[Any]] = {}
-        self._rates = np.zeros((0, len(sizes)))
-        self._grow(16)
+        self._floats: FloatArray = np.zeros((len(FLOATS), 0))
+        self._ints: IntArray = np.zeros((len(INTS), 0), dtype=np.int64)
+        self._bools: BoolArray = np.zeros((len(BOOLS), 0), dtype=bool)
+        self._rates: FloatArray = np.zeros((0, len(sizes)))
+        self._most_workers: IntArray = np.zeros(0, dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __contains__(self, job_id: str) -> bool:
+        return job_id in self._row
+
     def row(self, job_id: str) -> int:
         return self._row[job_id]
 
-    def write(self, record: JobRecord, rates_per_s: FloatArray) -> None:
-        """Put what a policy may see of this job into its row; a new job gets one."""
+    def rate_per_s(self, job_id: str, num_workers: int) -> float:
+        """As it was written; 0 if the job is not here or may not have that size."""
+        row, column = self._row.get(job_id), int(np.searchsorted(self.sizes, num_workers))
+        is_here = row is not None and column < len(self.sizes) and self.sizes[column] == num_workers
+        return float(self._rates[row, column]) if is_here else 0.0
+
+    def write(self, record: JobRecord, rates_per_s: FloatArray | None = None) -> None:
+        """Put what a policy may see of this job into its row; a new job gets one.
+
+        Args:
+            rates_per_s: (K,); None: as before.
+        """
         row = self._row.get(record.id)
         if row is None:
             row = self._row[record.id] = len(self.ids)
             self.ids.append(record.id)
+            self.codes.append(record.reason_code)
             if row >= len(self._rates):
-                self._grow(2 * row)
-        self._rates[row] = rates_per_s
-        for name, value in self._values(record).items():
-            self._columns[name][row] = value
+                self._grow(max(16, 2 * row))
+        if rates_per_s is not None:
+            self._rates[row] = rates_per_s
+            self._most_workers[row] = self.sizes[rates_per_s > 0].max(initial=1)
+        self.codes[row] = record.reason_code
+        self._floats[:, row] = _floats(record)
+        self._ints[:, row] = _ints(record)
+        self._bools[:, row] = _bools(record)
 
     def remove(self, job_id: str) -> None:
         """Forget the job, if it is here; the last row takes its place."""
         row = self._row.pop(job_id, None)
         if row is None:
             return
-        last_id = self.ids.pop()
+        last_id, last_code, last = self.ids.pop(), self.codes.pop(), len(self.ids)
         if last_id == job_id:
             return
-        last = len(self.ids)
-        self.ids[row] = last_id
-        self._row[last_id] = row
-        self._rates[row] = self._rates[last]
-        for column in self._columns.values():
-            column[row] = column[last]
+        self.ids[row], self.codes[row], self._row[last_id] = last_id, last_code, row
+        self._rates[row], self._most_workers[row] = self._rates[last], self._most_workers[last]
+        for columns in (self._floats, self._ints, self._bools):
+            columns[:, row] = columns[:, last]
 
     def snapshot(
         self, now_s: float, num_devices: int, costs: ChangeCosts, margin_share: float, min_hold_s: float
     ) -> Snapshot:
+        """A copy: what was seen stays as it was, however the rows change."""
         count = len(self.ids)
-        view = {name: _read_only(column[:count]) for name, column in self._columns.items()}
-        elapsed_s = now_s - view["as_of_s"]
-        done = view["done_steps"] + view["rate_now_per_s"] * np.maximum(elapsed_s, 0.0)
-        attained = view["attained_device_s"] + view["held_devices"] * np.maximum(elapsed_s, 0.0)
-        most_workers = np.max(np.where(self._rates[:count] > 0, self.sizes, 0), axis=1, initial=1)
-        start_cost_s = costs.launch_s(view["own_start_s"], most_workers)
-        remaining = view["total_steps"] - done
+        floats = dict(zip(FLOATS, _read_only(self._floats[:, :count].copy()), strict=True))
+        ints = dict(zip(INTS, _read_only(self._ints[:, :count].copy()), strict=True))
+        bools = dict(zip(BOOLS, _read_only(self._bools[:, :count].copy()), strict=True))
+        elapsed_s = np.maximum(now_s - floats["as_of_s"], 0.0)
+        done = floats["done_steps"] + floats["rate_now_per_s"] * elapsed_s
+        attained = floats["attained_device_s"] + floats["held_devices"] * elapsed_s
+        start_cost_s = costs.launch_s(floats["own_start_s"], self._most_workers[:count])
+        remaining = floats["total_steps"] - done
         # What should have ended by now is not believed to be about to end: who knows what holds it up.
-        overdue = view["least_steps"] + view["rate_now_per_s"] * start_cost_s
-        remaining = np.where(remaining > view["least_steps"], remaining, overdue)
+        overdue = floats["least_steps"] + floats["rate_now_per_s"] * start_cost_s
+        remaining = np.where(remaining > floats["least_steps"], remaining, overdue)
+        resize_cost_s = costs.resize_s(floats["own_pause_s"], floats["state_bytes"], bools["is_restart"])
+        resize_wait_s = costs.wait_s(floats["own_wait_s"], start_cost_s, bools["is_restart"])
         return Snapshot(
             now_s=now_s,
             num_devices=num_devices,
-            sizes=_read_only(self.sizes),
+            sizes=self.sizes,
             job_ids=tuple(self.ids),
-            job_class=view["job_class"],
-            submitted_s=view["submitted_s"],
-            deadline_s=view["deadline_s"],
+            job_class=ints["job_class"],
+            submitted_s=floats["submitted_s"],
+            deadline_s=floats["deadline_s"],
             remaining_steps=_read_only(remaining),
             done_steps=_read_only(done),
-            rate_per_s=_read_only(self._rates[:count]),
-            devices_per_worker=view["devices_per_worker"],
-            requested_workers=view["requested_workers"],
-            held_workers=view["held_workers"],
-            changed_s=view["changed_s"],
+            rate_per_s=_read_only(self._rates[:count].copy()),
+            devices_per_worker=ints["devices_per_worker"],
+            requested_workers=ints["requested_workers"],
+            held_workers=ints["held_workers"],
+            changed_s=floats["changed_s"],
             attained_device_s=_read_only(attained),
-            resize_cost_s=_read_only(
-                costs.resize_s(view["own_pause_s"], view["state_bytes"], view["is_restart"])
-            ),
-            resize_wait_s=_read_only(costs.wait_s(view["own_wait_s"], start_cost_s, view["is_restart"])),
-            expected_hold_s=_read_only(costs.hold_s(view["trained_s"], view["num_taken"])),
+            resize_cost_s=_read_only(resize_cost_s),
+            resize_wait_s=_read_only(resize_wait_s),
+            expected_hold_s=_read_only(costs.hold_s(floats["trained_s"], floats["num_taken"])),
             start_cost_s=_read_only(start_cost_s),
-            is_promised=view["is_promised"],
-            is_undecided=view["is_undecided"],
+            is_promised=bools["is_promised"],
+            is_undecided=bools["is_undecided"],
             margin_share=margin_share,
             min_hold_s=min_hold_s,
         )
 
-    def pinned(self) -> npt.NDArray[np.bool_]:
-        """(J,) jobs whose gang cannot change now."""
-        return self._columns["is_pinned"][: len(self.ids)].astype(bool)
-
-    def _values(self, record: JobRecord) -> dict[str, float | int | bool]:
-        spec, profile = record.spec, record.profile
-        return {
-            "submitted_s": record.submitted_s,
-            "deadline_s": math.inf if spec.deadline_s is None else spec.deadline_s,
-            "total_steps": record.total_steps or 0.0,
-            "least_steps": _least_steps(record),
-            "done_steps": record.done_steps,
-            "as_of_s": record.as_of_s,
-            "rate_now_per_s": record.rate_per_s,
-            "changed_s": -math.inf if record.changed_s is None else record.changed_s,
-            "attained_device_s": record.attained_device_s,
-            "held_devices": len(record.held),
-            "own_pause_s": record.own_pause_s,
-            "own_wait_s": record.resizes.wait_s,
-            "own_start_s": profile.start_s if profile else 0.0,
-            "trained_s": record.tenure.total_s,
-            "num_taken": record.tenure.num_taken,
-            "state_bytes": profile.state_bytes if profile else 0,
-            "job_class": CLASS_CODES[spec.job_class],
-            "devices_per_worker": spec.devices_per_worker,
-            "requested_workers": spec.requested_workers or spec.min_workers,
-            "held_workers": record.target_workers,
-            "is_promised": record.is_promised,
-            "is_undecided": spec.job_class is JobClass.STRICT and not record.is_decided,
-            "is_pinned": record.is_pinned,
-            "is_restart": spec.elasticity is Elasticity.RESTART,
-        }
+    def pinned(self) -> BoolArray:
+        """(J,) jobs whose gang cannot change now; a copy."""
+        return self._bools[BOOLS.index("is_pinned"), : len(self.ids)].copy()
 
     def _grow(self, capacity: int) -> None:
-        kinds: tuple[tuple[tuple[str, ...], type], ...] = (
-            (FLOAT_COLUMNS, np.float64),
-            (INT_COLUMNS, np.int64),
-            (BOOL_COLUMNS, np.bool_),
-        )
-        for names, dtype in kinds:
-            for name in names:
-                old = self._columns.get(name, np.zeros(0, dtype))
-                self._columns[name] = np.concatenate([old, np.zeros(capacity - len(old), dtype)])
-        missing = capacity - len(self._rates)
-        self._rates = np.concatenate([self._rates, np.zeros((missing, len(self.sizes)))])
+        more = capacity - len(self._rates)
+        self._floats = np.pad(self._floats, ((0, 0), (0, more)))
+        self._ints = np.pad(self._ints, ((0, 0), (0, more)))
+        self._bools = np.pad(self._bools, ((0, 0), (0, more)))
+        self._rates = np.pad(self._rates, ((0, more), (0, 0)))
+        self._most_workers = np.pad(self._most_workers, (0, more))
+
+
+def _floats(record: JobRecord) -> tuple[float, ...]:
+    """In the order of FLOATS."""
+    spec, profile = record.spec, record.profile
+    return (
+        record.submitted_s,
+        math.inf if spec.deadline_s is None else spec.deadline_s,
+        record.total_steps or 0.0,
+        _least_steps(record),
+        record.done_steps,
+        record.as_of_s,
+        record.rate_per_s,
+        -math.inf if record.changed_s is None else record.changed_s,
+        record.attained_device_s,
+        len(record.held),
+        record.own_pause_s,
+        record.resizes.wait_s,
+        profile.start_s if profile else 0.0,
+        record.tenure.total_s,
+        record.tenure.num_taken,
+        profile.state_bytes if profile else 0,
+    )
+
+
+def _ints(record: JobRecord) -> tuple[int, ...]:
+    """In the order of INTS."""
+    spec = record.spec
+    return (
+        CLASS_CODES[spec.job_class],
+        spec.devices_per_worker,
+        spec.requested_workers or spec.min_workers,
+        record.target_workers,
+    )
+
+
+def _bools(record: JobRecord) -> tuple[bool, ...]:
+    """In the order of BOOLS."""
+    spec = record.spec
+    is_undecided = spec.job_class is JobClass.STRICT and not record.is_decided
+    return record.is_promised, is_undecided, record.is_pinned, spec.elasticity is Elasticity.RESTART
 
 
 def _least_steps(record: JobRecord) -> float:
@@ -185,7 +216,7 @@ def allowed(sizes: IntArray, min_workers: int, max_workers: int | None) -> npt.N
     return at_least if max_workers is None else at_least & (sizes <= max_workers)
 
 
-def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _read_only(array: Column) -> Column:
     view = array.view()
     view.flags.writeable = False
     return view

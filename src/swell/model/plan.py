@@ -91,10 +91,7 @@ class JobPlan:
     """What one job should have. No devices: it should wait."""
 
     devices: tuple[str, ...]
-    finish_s: float
     reason: Reason
-    refusal: Refusal | None = None
-    is_short: bool = False  #: its promise needs more workers now than it has
     expected_gain_s: float = 0.0  #: of the change to these devices while running, its cost taken off
     expected_cost_s: float = 0.0
 
@@ -103,6 +100,12 @@ class JobPlan:
 class Plan:
     """Allocation and placement and a reason for every job of the snapshot, placed or not."""
 
-    jobs: Mapping[str, JobPlan]
+    job_ids: tuple[str, ...]  #: (J,)
+    changes: Mapping[str, JobPlan]  #: job id -> what it should have, where that is not what it holds
+    refusals: Mapping[int, Refusal]  #: row -> why not
+    undecided: IntArray  #: rows of the strict jobs that are promised their deadlines now, or refused
+    account: Account  #: why each job has what it gets, and when it will end
     wake_s: float
     makes_promises: bool  #: strict jobs that were not refused have been promised their deadlines
+    is_short: bool  #: a promise needs more workers now than its job has
+    is_final: bool  #: once `changes` are made nobody is to change; but for jobs whose gang could not now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,3 +56,19 @@ class Snapshot:
     @property
     def num_jobs(self) -> int:
         return len(self.job_ids)
+
+    def in_order(self, rows: Sequence[int] | IntArray, *keys: FloatArray | IntArray) -> IntArray:
+        """`rows`, the lowest of the first key (J,) first, ties by the next, by arrival, by id."""
+        rows = np.asarray(rows, dtype=np.int64)
+        columns = [key[rows] for key in (*keys, self.submitted_s)]
+        order = np.lexsort(columns[::-1])
+        ordered: IntArray = rows[order]
+        is_tie = np.ones(max(len(rows) - 1, 0), dtype=bool)
+        for column in columns:
+            is_tie &= column[order[1:]] == column[order[:-1]]
+        if is_tie.any():
+            edges = np.flatnonzero(np.diff(is_tie.astype(np.int8), prepend=0, append=0))
+            for first, last in edges.reshape(-1, 2).tolist():
+                run = slice(first, last + 1)
+                ordered[run] = sorted(ordered[run].tolist(), key=self.job_ids.__getitem__)
+        return ordered

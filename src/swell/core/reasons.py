@@ -1,0 +1,75 @@
+"""Why each job gets what it gets, where that is not what the policy alone would give it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from swell.core.steady import GAIN_OVER_COST, Steadied
+from swell.model.plan import Allocation, Placement, Reason
+from swell.model.snapshot import FloatArray, Snapshot
+
+
+@dataclass(frozen=True)
+class PlanAccount:
+    """The policy's words, or else those of steadiness and of the placer; see `model.plan.Account`."""
+
+    snapshot: Snapshot
+    allocation: Allocation
+    steadied: Steadied
+    placement: Placement
+
+    @cached_property
+    def codes(self) -> Sequence[str]:
+        codes = list(self.allocation.account.codes)
+        for row in np.flatnonzero(self.steadied.workers != self.allocation.workers).tolist():
+            codes[row] = "waiting" if self.steadied.workers[row] == 0 else "held"
+        for job_id in sorted(self.placement.moved):
+            row = self.snapshot.job_ids.index(job_id)
+            codes[row] = self.reason(row).code
+        return codes
+
+    @property
+    def finish_s(self) -> FloatArray:
+        return self.allocation.account.finish_s
+
+    def reason(self, row: int) -> Reason:
+        """Agrees with `codes`."""
+        want, held = int(self.allocation.workers[row]), int(self.snapshot.held_workers[row])
+        workers = int(self.steadied.workers[row])
+        if self.snapshot.job_ids[row] in self.placement.moved and want == held:
+            return Reason("moved", "moves to other devices so that another job's block is whole")
+        if workers == want:
+            return self.allocation.account.reason(row)
+        if workers == 0:
+            return Reason("waiting", f"waits for devices that cannot be had yet; is to have {_workers(want)}")
+        return Reason("held", self._why_held(row, workers, want, held))
+
+    def _why_held(self, row: int, workers: int, want: int, held: int) -> str:
+        if workers != held:
+            return f"gets {_workers(workers)} of the {want} it should have: others keep theirs for now"
+        if want < held:
+            return f"keeps {_workers(held)}: nobody needs the others now, or it has just changed"
+        return f"keeps {_workers(held)}: {self._why_not_grown(row, want)}"
+
+    def _why_not_grown(self, row: int, want: int) -> str:
+        """In the order in which `steady` asks."""
+        snapshot = self.snapshot
+        saves_s, cost_s = float(self.steadied.gain_s[row]), float(snapshot.resize_cost_s[row])
+        if self.allocation.floor[row] <= snapshot.held_workers[row]:
+            if snapshot.now_s < snapshot.changed_s[row] + snapshot.min_hold_s:
+                return (
+                    f"it has changed less than {snapshot.min_hold_s:g} s ago; {want} come later, if they pay"
+                )
+            if saves_s <= GAIN_OVER_COST * cost_s:
+                saves = f"{want} would save {max(saves_s, 0.0):.2g} s"
+                least = f"{GAIN_OVER_COST:g} times the {cost_s:.2g} s that a change takes"
+                return f"{saves}, which is less than {least}"
+        return f"others keep the devices that {want} would need, or it is about to end or to change"
+
+
+def _workers(num: int) -> str:
+    return "1 worker" if num == 1 else f"{num} workers"
