@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -181,6 +183,18 @@ def test_parameters_that_were_spoiled_by_the_step_before_are_told_of(
     monkeypatch.setattr(optim, "SGD", Spoiling)
     with pytest.raises(train.LossNotFinite, match="the last good state is that of step 6 in"):
         train_alone(99, stop_on_nan=True, checkpoint_dir=tmp_path, checkpoint_interval_s=0.0)
+
+
+def test_under_torchrun_all_stop_and_the_leader_saves(tmp_path: Path) -> None:
+    words = (DIVERGES, "6", "0.5", "spoil", f"stop={tmp_path}")
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *words]
+    done = subprocess.run(
+        [sys.executable, *map(str, command)], timeout=90, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    told = "LossNotFinite: the loss is nan in step 6, whose update was not applied; the state after step 5 is"
+    assert f"{told} saved in {tmp_path}." in done.stderr
+    assert [steps_in(path) for path in tmp_path.iterdir()] == [5]
 
 
 # ---------------------------------------------------------------- workers of an agent
