@@ -37,7 +37,12 @@ def follow(
             job = coming.pop(0)
             active[job.id] = job
         seen = [
-            replace(job, deadline=job.deadline - clock, submitted=job.submitted - clock)
+            replace(
+                job,
+                deadline=job.deadline - clock,
+                submitted=job.submitted - clock,
+                changed=job.changed - clock,
+            )
             for job in active.values()
         ]
         answer = policy.decide(
@@ -54,6 +59,7 @@ def follow(
             if workers != job.held:
                 run.num_changes += 1
                 ready_at[job.id] = clock + (job.start_cost if job.held == 0 else job.resize_cost)
+                active[job.id] = job = replace(job, changed=clock)
             active[job.id] = replace(job, held=workers, promised=job.job_class == STRICT)
         ends = {
             job.id: max(clock, ready_at.get(job.id, clock)) + job.steps / job.rates[job.held]
@@ -69,11 +75,12 @@ def follow(
                 continue
             trained_s = max(0.0, then - max(clock, ready_at.get(job_id, clock)))
             left = job.steps - trained_s * job.rates[job.held]
+            attained = job.attained + (then - clock) * job.held * job.devices_per_worker
             if ends[job_id] <= then or left <= 1e-9 * job.steps:
                 run.finished[job_id] = then
                 del active[job_id]
             else:
-                active[job_id] = replace(job, steps=left)
+                active[job_id] = replace(job, steps=left, attained=attained)
         clock = then
         if not active and not coming:
             return run

@@ -93,7 +93,9 @@ def test_what_was_decided_is_decided_again(policy: Decides, view: Snapshot) -> N
     )
     before = replace(after, held_workers=view.held_workers[rows])
     settled = policy.decide(before).workers
-    assert policy.decide(replace(after, held_workers=settled)).workers.tolist() == settled.tolist()
+    changed_s = np.where(settled != before.held_workers, view.now_s, after.changed_s)
+    after = replace(after, held_workers=settled, changed_s=changed_s)
+    assert policy.decide(after).workers.tolist() == settled.tolist()
 
 
 @every_policy

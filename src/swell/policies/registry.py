@@ -13,7 +13,9 @@ from swell.policies.edf_elastic import EdfElastic
 from swell.policies.elasticflow import ElasticFlow
 from swell.policies.equal_share import EqualShare
 from swell.policies.fifo import Fifo
+from swell.policies.gandiva import Gandiva
 from swell.policies.srtf import Srtf
+from swell.policies.tiresias import Tiresias
 
 
 class Decides(Protocol):
@@ -35,6 +37,8 @@ POLICIES: dict[str, Callable[[], Decides]] = {
         EdfAdmission,
         EdfElastic,
         Srtf,
+        Tiresias,
+        Gandiva,
     )
 }
 

@@ -1,0 +1,55 @@
+"""Gandiva: everybody soon gets a turn, by slices of time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+from swell.policies.order import by_arrival
+from swell.policies.requested import requested_levels
+from swell.policies.rounds import claims, longest_first, next_round_s
+from swell.policies.unpromised import without_promises
+from swell.solvers.marginal import raise_in_order
+
+#: "A round of about one minute" (section 3.1): long beside a suspension, short beside a job.
+SLICE_S = 60.0
+
+
+class Gandiva:
+    """Time slicing: jobs at the sizes they asked for, round robin in slices of a minute.
+
+    A gang keeps its devices for its slice. Then those go first who have waited longest, and it goes on if
+    nobody who fits wants its devices. So everybody soon has a first slice, and all are slowed down
+    alike: there is no order by length or deadline.
+
+    References: Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018,
+        sections 3.1 and 4.1 (suspend-resume, over-subscription by time slicing).
+    Deviates: no packing of two jobs on one device, for here a device has one owner; no migration beside
+        that of the placer, which makes blocks whole; no growing and shrinking (section 3.1), of which
+        the paper's own evaluation makes little use, and ElasticFlow's section 6.1 none; slices are
+        handed out over the whole cluster, not within groups of nodes of one job size, and only while
+        devices are short: ElasticFlow's published simulator lets jobs of one size take turns on one
+        set of nodes while others are idle.
+    """
+
+    name = "gandiva"
+    makes_promises = False
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        levels = requested_levels(snapshot)
+        rows = by_arrival(snapshot, range(snapshot.num_jobs))
+        order = longest_first(snapshot, rows, claims(snapshot, SLICE_S))  # round robin
+        level = np.zeros(snapshot.num_jobs, dtype=np.int64)
+        raise_in_order(level, levels.devices, levels.num, order, 1, snapshot.num_devices)
+        answer = without_promises(
+            snapshot,
+            levels,
+            level,
+            order,
+            lambda row: "the size it asked for, for its slice of time",
+            "others have their slice of time",
+        )
+        return replace(answer, wake_s=next_round_s(snapshot, levels, SLICE_S))

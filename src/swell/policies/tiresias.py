@@ -1,0 +1,99 @@
+"""Tiresias: least attained service first, in a few queues, for whoever knows no remaining times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from swell.model.plan import Allocation
+from swell.model.snapshot import BoolArray, FloatArray, IntArray, Snapshot
+from swell.policies.levels import Levels
+from swell.policies.order import by_arrival
+from swell.policies.requested import requested_levels
+from swell.policies.unpromised import without_promises
+from swell.solvers.marginal import raise_in_order
+
+#: Device-seconds at which a job leaves the first queue, and the second: those of ElasticFlow's simulator.
+THRESHOLDS_DEVICE_S = (3250.0, 7200.0)
+#: A job goes back to the first queue when it has waited so many times as long as it has run.
+PROMOTE_KNOB = 8.0
+#: Nobody is woken sooner than this: rounding may leave a job just below its threshold.
+LEAST_WAIT_S = 0.1
+
+
+class Tiresias:
+    """Discretised two-dimensional least attained service.
+
+    Service is devices x time. A job begins in the first queue and sinks to the next one at each threshold.
+    Queues are served in order, each first come, first served; a job that does not fit is passed over.
+    Nobody's remaining time is asked for, and sizes are those that jobs asked for.
+
+    References: Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019,
+        section 3.2.
+    Deviates: a promoted job counts as one of the first queue until that has served it anew, then as what
+        it is by all its service (in the paper its service begins at 0 again); its waiting since
+        submission counts, not since it ran last; no placement by the skew of a model's tensors; the
+        Gittins index of section 3.2 is not here.
+    """
+
+    name = "tiresias"
+    makes_promises = False
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        levels = requested_levels(snapshot)
+        thresholds = np.array(THRESHOLDS_DEVICE_S)
+        devices = np.maximum(levels.devices[:, 0], 1)
+        queue = np.searchsorted(thresholds, snapshot.attained_device_s, side="right")  # section 3.2: K queues
+        is_promoted = _is_promoted(snapshot, devices)
+        queue[is_promoted] = 0
+        order = _in_order(snapshot, queue)
+        level = np.zeros(snapshot.num_jobs, dtype=np.int64)
+        raise_in_order(level, levels.devices, levels.num, order, 1, snapshot.num_devices)
+        answer = without_promises(
+            snapshot,
+            levels,
+            level,
+            order,
+            lambda row: f"the size it asked for, of queue {queue[row] + 1} by the service it has had",
+            "jobs that have had less service come first",
+        )
+        return replace(answer, wake_s=_wake_s(snapshot, levels, queue, is_promoted))
+
+
+def _in_order(snapshot: Snapshot, queue: IntArray) -> IntArray:
+    """Rows by queue; in it those that have been started, then the others, each by arrival."""
+    rows = by_arrival(snapshot, range(snapshot.num_jobs))
+    is_new = (snapshot.attained_device_s == 0) & (snapshot.held_workers == 0)
+    ordered: IntArray = rows[np.lexsort((is_new[rows], queue[rows]))]
+    return ordered
+
+
+def _is_promoted(snapshot: Snapshot, devices: IntArray) -> BoolArray:
+    """(J,) those that starved, and have not been served a first queue's worth since they were launched."""
+    since_s = np.where(snapshot.held_workers > 0, snapshot.now_s - snapshot.changed_s, 0.0)
+    before_s = np.maximum(snapshot.attained_device_s / devices - since_s, 0.0)  # run before the launch
+    waited_s = snapshot.now_s - since_s - snapshot.submitted_s - before_s
+    has_starved = waited_s >= PROMOTE_KNOB * before_s  # section 3.2: PROMOTEKNOB
+    promoted: BoolArray = has_starved & (since_s * devices < THRESHOLDS_DEVICE_S[0])
+    return promoted
+
+
+def _wake_s(snapshot: Snapshot, levels: Levels, queue: IntArray, is_promoted: BoolArray) -> float:
+    """When the first job changes its queue, but not sooner than sizes may change.
+
+    Only if somebody waits: else the order changes nothing.
+    """
+    is_waiting = (snapshot.held_workers == 0) & (levels.num > 0)
+    if not is_waiting.any():
+        return np.inf
+    devices = np.maximum(levels.devices[:, 0], 1)
+    next_at = np.append(THRESHOLDS_DEVICE_S, np.inf)[queue]
+    since_s = np.where(snapshot.held_workers > 0, snapshot.now_s - snapshot.changed_s, 0.0)
+    served = np.where(is_promoted, since_s * devices, snapshot.attained_device_s)
+    sinks_s: FloatArray = np.where(snapshot.held_workers > 0, (next_at - served) / devices, np.inf)
+    run_s = snapshot.attained_device_s / devices
+    waited_s = snapshot.now_s - snapshot.submitted_s - run_s
+    rises_s = np.where(is_waiting & ~is_promoted, PROMOTE_KNOB * run_s - waited_s, np.inf)
+    first_s = float(np.minimum(sinks_s, rises_s).min())
+    return snapshot.now_s + max(first_s, snapshot.min_hold_s, LEAST_WAIT_S)

@@ -1,0 +1,59 @@
+"""What Gandiva promises: nobody waits long for a first slice, and all are slowed down alike."""
+
+from __future__ import annotations
+
+import numpy as np
+from tests.policies.fluid import follow
+from tests.policies.snapshots import NOW_S, best_effort, snapshot
+
+from swell.policies.gandiva import SLICE_S, Gandiva
+
+ONE = {1: 1.0}
+LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
+#: The present round began 40 s ago: NOW_S is 1000.
+ROUND_S = NOW_S % SLICE_S
+
+
+def test_a_slice_is_kept_and_then_goes_to_who_has_waited_longest() -> None:
+    fresh, old = -(ROUND_S - 1.0), -(ROUND_S + 1.0)
+    jobs = [
+        best_effort("has its slice", ONE, 1e6, held=1, changed=fresh, submitted=-900.0),
+        best_effort("had its slice", ONE, 1e6, held=1, changed=old, submitted=-900.0),
+        best_effort("stopped last round", ONE, 1e6, changed=old - 50.0, submitted=-900.0),
+        best_effort("never ran", ONE, 1e6, submitted=old - 99.0),
+        best_effort("has just come", ONE, 1e6, submitted=-1.0),
+    ]
+    answer = Gandiva().decide(snapshot(jobs, 2))
+    assert answer.workers.tolist() == [1, 0, 0, 1, 0]
+    assert answer.wake_s == NOW_S - ROUND_S + SLICE_S
+    assert Gandiva().decide(snapshot(jobs, 4)).workers.tolist() == [1, 1, 1, 1, 0]
+
+
+def test_a_wide_job_finds_room_because_all_slices_end_together() -> None:
+    old = -(ROUND_S + 20.0)
+    narrow = [best_effort(f"n{i}", ONE, 1e6, held=1, changed=old - i, submitted=-900.0) for i in range(4)]
+    wide = best_effort("wide", LINEAR, 1e6, requested=4, submitted=old)
+    assert Gandiva().decide(snapshot([*narrow, wide], 4)).workers.tolist() == [0, 0, 0, 0, 4]
+
+
+def test_nobody_comes_back_in_the_round_it_was_stopped_for() -> None:
+    jobs = [
+        best_effort("goes on", ONE, 1e6, held=1, changed=-(ROUND_S + 5.0), submitted=-900.0),
+        best_effort("was stopped", ONE, 1e6, changed=-ROUND_S, submitted=-900.0),
+    ]
+    assert Gandiva().decide(snapshot(jobs, 1)).workers.tolist() == [1, 0]
+
+
+def test_all_are_slowed_down_alike() -> None:
+    """Three equal jobs on one device end within two slices of each other, at three times their length."""
+    jobs = [best_effort(name, ONE, 10 * SLICE_S, submitted=0.0) for name in ("a", "b", "c")]
+    run = follow(Gandiva(), jobs, 1, margin_share=0.0, min_hold_s=0.0)
+    ends_s = np.array(sorted(run.finished.values()))
+    assert ends_s[-1] - ends_s[0] <= 2 * SLICE_S
+    assert abs(ends_s[-1] - 30 * SLICE_S) < 1.0
+
+
+def test_without_contention_nobody_is_ever_stopped() -> None:
+    jobs = [best_effort(name, ONE, 10 * SLICE_S, submitted=0.0) for name in ("a", "b", "c")]
+    run = follow(Gandiva(), jobs, 3, margin_share=0.0, min_hold_s=0.0)
+    assert run.num_changes == 3
