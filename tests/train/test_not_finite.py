@@ -115,7 +115,23 @@ def test_what_is_not_trained_may_hold_infinities(tmp_path: Path) -> None:
     state.model.register_parameter("fixed", nn.Parameter(torch.tensor([math.inf]), requires_grad=False))
     state.model.register_parameter("empty", nn.Parameter(torch.zeros(0)))
     assert state.is_finite()
-    assert not make_state(math.nan, steps=5).is_finite()
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64]
+)
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+def test_a_single_value_that_is_no_number_is_found_and_large_ones_are_numbers(
+    dtype: torch.dtype, odd: float
+) -> None:
+    state = make_state(1.0, steps=5)
+    limits = torch.finfo(dtype)
+    large = torch.full((1000,), limits.max, dtype=dtype)
+    state.model.register_parameter("large", nn.Parameter(large))
+    assert state.is_finite()
+    with torch.no_grad():
+        large[567] = odd
+    assert not state.is_finite()
 
 
 # ---------------------------------------------------------------- a script by itself

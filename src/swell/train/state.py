@@ -83,8 +83,8 @@ class TrainState:
 
     def is_finite(self) -> bool:
         """Whether it is worth going on from: a parameter that is no number never becomes one again."""
-        trained = [p.detach() for p in self.model.parameters() if p.requires_grad and p.numel() > 0]
-        return all(math.isfinite(norm) for norm in torch._foreach_norm(trained, math.inf))
+        trained = [p.detach() for p in self.model.parameters() if p.requires_grad]
+        return all(_is_finite(parameter) for parameter in trained)
 
     def tree(self) -> codec.Tree:
         """The whole state, by part; tensors are not copied."""
@@ -143,3 +143,8 @@ class TrainState:
 
 def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names)) or "nothing"
+
+
+def _is_finite(tensor: torch.Tensor) -> bool:
+    real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    return tensor.numel() == 0 or all(math.isfinite(bound) for bound in torch.aminmax(real))  # NaN is either
