@@ -147,7 +147,10 @@ def test_after_a_loss_the_rest_forms_again_from_the_most_advanced_without_a_word
         effects = made.gang.said(number, broken, made.now_s)
         regroups = orders(effects)
         made._apply(effects)
-    assert [(order.rank, order.source, order.has_news) for order in regroups] == [(0, 1, True), (1, 1, True)]
+    assert [(order.rank, order.source, order.has_news) for order in regroups] == [
+        (0, 1, False),
+        (1, 1, False),
+    ]
     made.command(resize(2, 1, 2))  # of a head that has heard of the loss
     for puppet in made.puppets.values():
         puppet.phase = "broken"

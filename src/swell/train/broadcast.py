@@ -1,100 +1,103 @@
-"""Hand the training state round a group, in few large messages and without pickle."""
+"""Hand the training state from those that have it to those that lack it, by messages and without pickle.
+
+Each that has it heads a *line*. Those that lack it are shared out among the lines, and pass on what comes in
+while more is coming. NCCL has its own ways, and would need a connection for each pair of neighbours: there
+one worker broadcasts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 import torch
 import torch.distributed as dist
 
-from swell.train.group import Group
+from swell.train.cargo import Header, Pieces, make_room, pack
+from swell.train.group import Group, backend_of
 from swell.train.state import TrainState
 
-#: Tensors travel together up to so many bytes; a larger one travels alone.
-BUCKET_BYTES = 64 * 2**20
 
+def share_state(group: Group, state: TrainState, holders: Sequence[int]) -> None:
+    """Give all workers the state that the ranks `holders` have, the same on all of them.
 
-class _Form(msgspec.Struct):
-    """What a receiver must know of a tensor to make room for it."""
-
-    dtype: str  #: as in `torch.float32`
-    shape: tuple[int, ...]
-    is_on_host: bool  #: an optimizer keeps its step count in host memory, wherever the model is
-
-
-class _Header(msgspec.Struct):
-    skeleton: str
-    forms: list[_Form]
-
-
-def share_state(group: Group, state: TrainState, source: int) -> None:
-    """Give all workers the state of rank `source`; theirs is untouched until all has arrived.
+    A worker that has a valid state of its own keeps it until all of the new one has come.
 
     Raises:
         GroupBroken: a peer is gone.
-        codec.EncodeError: on `source`, the state holds something that cannot be sent.
+        codec.EncodeError: in a holder, the state has something that cannot be sent.
     """
-    if group.num_workers == 1:
+    takers = [rank for rank in range(group.num_workers) if rank not in holders]
+    if not takers:
         return
-    if group.rank == source:
-        skeleton, tensors = state.encode()
-        _send(group, skeleton, tensors, source)
-    else:
-        skeleton, tensors = _receive(group, source)
-        state.load(skeleton, tensors)
+    way = _way(group, holders, takers)
+    if group.rank in holders:
+        header, tensors = pack(state)
+        _hand_header(group, way, header)
+        group.run(lambda: way.hand(Pieces(tensors, group.device).pieces))
+        return
+    header = _hand_header(group, way, Header())
+    tensors = make_room(header, state, group.device)
+    cargo = Pieces(tensors, group.device)
+    group.run(lambda: way.hand(cargo.pieces))
+    cargo.unload()
+    state.load(header.skeleton, tensors)
 
 
-def _send(group: Group, skeleton: str, tensors: list[torch.Tensor], source: int) -> None:
-    forms = [
-        _Form(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), tensor.device.type == "cpu")
-        for tensor in tensors
-    ]
-    header = bytearray(msgspec.json.encode(_Header(skeleton, forms)))
-    _broadcast(group, torch.tensor([len(header)], device=group.device), source)
-    _broadcast(group, torch.frombuffer(header, dtype=torch.uint8).to(group.device), source)
-    for bucket in _buckets(tensors):
-        _broadcast(group, torch.cat([_as_bytes(tensor).to(group.device) for tensor in bucket]), source)
+def _hand_header(group: Group, way: _Way, own: Header) -> Header:
+    content = torch.frombuffer(bytearray(msgspec.json.encode(own)), dtype=torch.uint8).to(group.device)
+    length = torch.tensor([len(content)], device=group.device)
+    group.run(lambda: way.hand([length]))
+    if int(length) != len(content):
+        content = torch.empty(int(length), dtype=torch.uint8, device=group.device)
+    group.run(lambda: way.hand([content]))
+    return msgspec.json.decode(content.cpu().numpy().tobytes(), type=Header)
 
 
-def _receive(group: Group, source: int) -> tuple[str, list[torch.Tensor]]:
-    length = torch.zeros(1, dtype=torch.int64, device=group.device)
-    _broadcast(group, length, source)
-    content = torch.empty(int(length), dtype=torch.uint8, device=group.device)
-    _broadcast(group, content, source)
-    header = msgspec.json.decode(content.cpu().numpy().tobytes(), type=_Header)
-    tensors = [
-        torch.empty(
-            form.shape, dtype=getattr(torch, form.dtype), device="cpu" if form.is_on_host else group.device
-        )
-        for form in header.forms
-    ]
-    for bucket in _buckets(tensors):
-        sizes = [tensor.numel() * tensor.element_size() for tensor in bucket]
-        flat = torch.empty(sum(sizes), dtype=torch.uint8, device=group.device)
-        _broadcast(group, flat, source)
-        for tensor, part in zip(bucket, flat.split(sizes), strict=True):
-            _as_bytes(tensor).copy_(part)
-    return header.skeleton, tensors
+class _Way(Protocol):
+    """How tensors get from the holders to the others: the same list on all, in length and sizes."""
+
+    def hand(self, pieces: Sequence[torch.Tensor]) -> None:
+        """Of a holder they are sent, and of another filled. Each is flat and on the group's device."""
 
 
-def _broadcast(group: Group, tensor: torch.Tensor, source: int) -> None:
-    group.run(lambda: dist.broadcast(tensor, source))
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A place in a line of workers."""
+
+    before: int | None  #: rank of the one that this worker gets it from; None: it is a holder
+    after: int | None  #: rank of the one that it gives it to; None: it is the last
+
+    def hand(self, pieces: Sequence[torch.Tensor]) -> None:
+        coming = [None if self.before is None else dist.irecv(piece, self.before) for piece in pieces]
+        going = []
+        for piece, work in zip(pieces, coming, strict=True):
+            if work is not None:
+                work.wait()
+            if self.after is not None:
+                going.append(dist.isend(piece, self.after))
+        for work in going:
+            if work is not None:
+                work.wait()
 
 
-def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.contiguous().reshape(-1).view(torch.uint8)
+@dataclass(frozen=True, slots=True)
+class _Broadcast:
+    """To all. Other holders are sent what they have."""
+
+    source: int
+
+    def hand(self, pieces: Sequence[torch.Tensor]) -> None:
+        for piece in pieces:
+            dist.broadcast(piece, self.source)
 
 
-def _buckets(tensors: list[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
-    bucket: list[torch.Tensor] = []
-    num_bytes = 0
-    for tensor in tensors:
-        size_bytes = tensor.numel() * tensor.element_size()
-        if bucket and num_bytes + size_bytes > BUCKET_BYTES:
-            yield bucket
-            bucket, num_bytes = [], 0
-        bucket.append(tensor)
-        num_bytes += size_bytes
-    if num_bytes:
-        yield bucket
+def _way(group: Group, holders: Sequence[int], takers: Sequence[int]) -> _Way:
+    if backend_of(group.device) == "nccl":
+        return _Broadcast(holders[0])
+    lines = [[holder, *takers[number :: len(holders)]] for number, holder in enumerate(holders)]
+    [line] = [line for line in lines if group.rank in line]
+    here = line.index(group.rank)
+    return _Line(line[here - 1] if here else None, line[here + 1] if here + 1 < len(line) else None)

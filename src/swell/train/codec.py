@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +18,10 @@ Tree = Any  #: nested dict (keys str or int), list, tuple, None, bool, int, floa
 #: A container becomes an object of one member, whose name tells the kind; a plain value stays itself.
 _DICT_TAGS: dict[type, str] = {dict: "dict", OrderedDict: "ordered", Counter: "counter"}
 _DICTS: dict[str, type] = {tag: kind for kind, tag in _DICT_TAGS.items()}
+
+
+class Slot(int):
+    """The number of a tensor, where one belongs."""
 
 
 class EncodeError(TypeError):
@@ -36,9 +41,14 @@ def encode(tree: Tree, name: str = "state") -> tuple[str, list[torch.Tensor]]:
     return json.dumps(_skeleton(tree, name, tensors)), tensors
 
 
-def decode(skeleton: str, tensors: list[torch.Tensor]) -> Tree:
+def decode(skeleton: str, tensors: Sequence[torch.Tensor]) -> Tree:
     """The tree again; `tensors` are put in its slots as they are."""
-    return _tree(json.loads(skeleton), tensors)
+    return _tree(json.loads(skeleton), tensors.__getitem__)
+
+
+def slots(skeleton: str) -> Tree:
+    """The tree with a `Slot` in place of each tensor."""
+    return _tree(json.loads(skeleton), Slot)
 
 
 def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
@@ -80,13 +90,13 @@ def _key(key: Any, path: str) -> str | int:
     return key
 
 
-def _tree(node: Any, tensors: list[torch.Tensor]) -> Tree:
+def _tree(node: Any, fill: Callable[[int], Any]) -> Tree:
     if not isinstance(node, dict):
         return node
     [(tag, content)] = node.items()
     if tag == "tensor":
-        return tensors[content]
+        return fill(content)
     if tag in _DICTS:
-        return _DICTS[tag]({key: _tree(item, tensors) for key, item in content})
-    items = [_tree(item, tensors) for item in content]
+        return _DICTS[tag]({key: _tree(item, fill) for key, item in content})
+    items = [_tree(item, fill) for item in content]
     return items if tag == "list" else tuple(items)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 import torch
@@ -13,6 +14,7 @@ from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.distributed import distributed_c10d
 
 from swell.train.link import Link
+from swell.train.meter import Laps
 from swell.train.pulse import Pulse
 from swell.train.tether import Tether
 from swell.wire import environ, messages
@@ -41,34 +43,42 @@ def backend_of(device: torch.device) -> str:
 class Group:
     """Membership of this process in the group of one generation, at most one at a time."""
 
-    def __init__(self, device: torch.device, pulse: Pulse | None = None) -> None:
-        """`pulse` is told of waiting."""
+    def __init__(self, device: torch.device, pulse: Pulse | None = None, laps: Laps | None = None) -> None:
+        """`pulse` is told of waiting, `laps` of what forming a group takes."""
         self.device = device
         self.rank = 0
         self.num_workers = 1
         self._pulse = pulse or Pulse()
+        self._laps = laps or Laps()
         self._tether = Tether()
         self._store: Store | None = None  # rank 0's serves the others: it must live as long as they form
 
-    def form(self, link: Link, regroup: messages.Regroup, rank: int) -> None:
+    def form(self, link: Link, regroup: messages.Regroup, rank: int, card: bytes = b"") -> list[bytes]:
         """Leave the old group, meet the members of the new one, and be in it.
+
+        Returns what each member has brought as its `card`, by rank.
 
         Raises:
             FormFailed: somebody did not come, or died while it formed.
             Superseded: a newer order came first.
         """
         self.close()
+        self._laps.note("close")
         for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
             os.environ.setdefault(name, "lo")  # gradients cross no network that others can reach
         self._tether.begin(regroup.generation)
         try:
             with self._pulse.waiting("peers"):
-                store, address = self._meet(link, regroup)
+                store, address = self._meet(link, regroup, rank, card)
+                cards = _cards(store, range(regroup.num_workers))
+                self._laps.note("meet")
                 self._connect_all(store, rank, regroup.num_workers)
         except RuntimeError as error:  # includes DistBackendError, DistStoreError
             raise FormFailed(self._told(error)) from error
+        self._laps.note("connect")
         self.rank, self.num_workers = rank, regroup.num_workers
         _name_in_environment(regroup, address)
+        return cards
 
     def _connect_all(self, store: Store, rank: int, num_workers: int) -> None:
         with self._tether.connecting():
@@ -109,22 +119,31 @@ class Group:
         distributed_c10d._set_pg_timeout(timedelta(seconds=TRAIN_TIMEOUT_S))
 
     def close(self) -> None:
-        """Leave, if in a group. Peers that wait for this worker in a collective then fail at once."""
+        """Leave, if in a group, and wait for nobody."""
         self._tether.release()
+        left: list[object] = [self._store]
         self._store = None
         if dist.is_initialized():
+            left.append(dist.group.WORLD)
             dist.destroy_process_group()
+            # gloo waits 10 ms, several times, for threads of its own to see that a connection is closed
+            threading.Thread(target=left.clear, name="swell-leave").start()
         # Members find each other under names that count the groups of a process. A group that failed to form
         # has been counted, but not by those who failed earlier: they would wait under different names.
         distributed_c10d._world.group_count = 0
 
-    def _meet(self, link: Link, regroup: messages.Regroup) -> tuple[Store, str]:
+    def break_off(self) -> None:
+        """Leave so that peers that wait for this worker in a collective fail at once."""
+        self._tether.part()
+        self.close()
+
+    def _meet(self, link: Link, regroup: messages.Regroup, rank: int, card: bytes) -> tuple[Store, str]:
         """Wait until all members are at the store, so that forming the group is short and certain.
 
         Members come at their next step boundary, after an evaluation perhaps: the agent ends the wait.
         Returns the room of this generation in it, and the address of the store.
         """
-        if regroup.rank == 0:
+        if rank == 0:
             with self._tether.connecting():
                 store, address = _serve()
             link.send(messages.Bound(generation=regroup.generation, address=address))
@@ -134,6 +153,7 @@ class Group:
                 store = _connect(address)
         self._store = store
         room = PrefixStore(f"generation-{regroup.generation}", store)
+        room.set(_card_key(rank), card)  # type: ignore[arg-type]  # bytes come back as they are
         room.add("present", 1)
         while room.add("present", 0) < regroup.num_workers:
             if self._tether.is_cut:
@@ -184,6 +204,15 @@ def _connect(address: str) -> TCPStore:
     store = TCPStore(host, int(port), timeout=timedelta(seconds=CONNECT_TIMEOUT_S))
     store.set_timeout(timedelta(seconds=FORM_TIMEOUT_S))
     return store
+
+
+def _card_key(rank: int) -> str:
+    return f"card-{rank}"
+
+
+def _cards(room: Store, ranks: Iterable[int]) -> list[bytes]:
+    cards: list[bytes] = room.multi_get([_card_key(rank) for rank in ranks])
+    return cards
 
 
 def _name_in_environment(regroup: messages.Regroup, address: str) -> None:

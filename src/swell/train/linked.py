@@ -8,28 +8,36 @@ and after a broken one, an order is carried out at once.
 
 from __future__ import annotations
 
+import logging
 import math
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+import msgspec
 import torch
 import torch.distributed as dist
 
-from swell.train.broadcast import share_state
 from swell.train.checkpoint import Checkpoints, SaveError, steps_in
 from swell.train.course import Share, tighter
 from swell.train.gradients import Tally
 from swell.train.group import FormFailed, Group, GroupBroken
 from swell.train.host import Task
+from swell.train.lending import NO_STATE, Card, Loan, hand_state
 from swell.train.link import Link, Superseded, exit_now
 from swell.train.meter import Meter
 from swell.train.not_finite import LossNotFinite, not_finite
+from swell.train.peer_memory import allow_siblings
 from swell.train.stream import AnyCourse, StreamCourse
 from swell.train.stream_feed import StreamFeed
+from swell.train.warmup import warm_up
 from swell.train.whereabouts import Whereabouts
 from swell.wire import environ, messages
 from swell.wire.numbers import Number, spelled
+
+log = logging.getLogger("swell.train")
 
 PROGRESS_INTERVAL_S = 0.5
 #: A joiner of a stream that has read for less than this is near enough to where the others are by now.
@@ -47,12 +55,12 @@ class Linked:
         self.edition = 0
         self._link = link
         self._welcome = welcome
-        self._group = Group(self.device, link.pulse)
+        self._meter = Meter(welcome.pace_per_s)
+        self._group = Group(self.device, link.pulse, self._meter.laps)
         link.abort = self._group.abort
         self._is_member = False
         self._generation = -1
         self._is_agreed = False
-        self._meter = Meter(welcome.pace_per_s)
         self._metrics: dict[str, Number] = {}
         self._reported_s = -math.inf
         self._whereabouts: Whereabouts | None = None
@@ -104,6 +112,8 @@ class Linked:
         self._checkpoints = Checkpoints(
             Path(welcome.checkpoint_dir), welcome.keep_checkpoints, welcome.checkpoint_interval_s
         )
+        allow_siblings()
+        warm_up(task)
         self._link.send(
             messages.Ready(
                 grad_bytes=task.gradients.num_bytes,
@@ -136,6 +146,8 @@ class Linked:
         self._is_agreed = tally.num_votes == self.num_workers
         self._link.pulse.note_steps(self._task.state.steps)
         is_first = self._meter.end_step()
+        if is_first:
+            log.debug("%d workers, rank %d: %s", self.num_workers, self.rank, self._meter.laps)
         if self.rank != 0:
             return
         if is_first or time.monotonic() - self._reported_s >= PROGRESS_INTERVAL_S:
@@ -201,16 +213,18 @@ class Linked:
     def _join(self, regroup: messages.Regroup, rank: int) -> bool:
         state = self._task.state
         self._is_member = False
+        self._meter.laps.begin()
         self._link.pulse.generation = regroup.generation
         if regroup.source is None and rank == 0:
-            self._checkpoints.load_newest(state)  # before the group forms: its patience is short
+            self._find_state()  # before the group forms: its patience is short
+        loan = self._lend(regroup, rank)
         try:
-            self._group.form(self._link, regroup, rank)
-            self._agree_on_state(regroup)
+            cards = self._group.form(self._link, regroup, rank, msgspec.json.encode(loan.card))
+            self._agree_on_state(regroup, [msgspec.json.decode(card, type=Card) for card in cards])
         except Superseded:
             return False
         except (FormFailed, GroupBroken) as failure:
-            self._group.close()
+            self._group.break_off()
             self._link.send(
                 messages.JoinFailed(generation=regroup.generation, steps=state.steps, message=str(failure))
             )
@@ -224,22 +238,36 @@ class Linked:
         self._link.send(messages.Joined(generation=regroup.generation, steps=state.steps))
         return True
 
-    def _agree_on_state(self, regroup: messages.Regroup) -> None:
-        """All take over the state of whoever is furthest; of the ranks that are, `source` first.
+    def _find_state(self) -> None:
+        """Nobody has any: it is that of the newest checkpoint, or else what the script begins with."""
+        state = self._task.state
+        if not self._checkpoints.load_newest(state) and state.is_torn:
+            sys.stderr.write(
+                "this worker has half of a state whose source is gone, and there is no checkpoint\n"
+            )
+            exit_now(environ.EXIT_STOPPED)
 
-        Steps are compared even when the agent knows of no news: when a group breaks in the very step in
-        which its members agree to change, some have finished that step and some have not.
+    def _lend(self, regroup: messages.Regroup, rank: int) -> Loan:
+        """What this worker brings to the group: its state if others need it, or just how far it has got."""
+        state = self._task.state
+        is_holder = rank == 0 if regroup.source is None else state.is_valid
+        steps = state.steps if is_holder else NO_STATE
+        return Loan(steps, state if is_holder and regroup.has_news else None)
+
+    def _agree_on_state(self, regroup: messages.Regroup, cards: Sequence[Card]) -> None:
+        """Those that have no state, or an older one, take over that of those who are furthest.
+
+        When a group breaks in the very step in which its members agree to change, some have finished that
+        step and some have not.
         """
-        steps = self._group.gather(self._task.state.steps)
-        if regroup.source is None:
-            share_state(self._group, self._task.state, source=0)
-        elif regroup.has_news or min(steps) < max(steps):
-            furthest = max(steps)
-            source = regroup.source if steps[regroup.source] == furthest else steps.index(furthest)
-            share_state(self._group, self._task.state, source)
+        furthest = max(card.steps for card in cards)
+        holders = [rank for rank, card in enumerate(cards) if card.steps == furthest > NO_STATE]
+        hand_state(self._group, self._task.state, cards, holders or [regroup.source or 0])
+        self._task.state.is_valid = True
+        self._meter.laps.note("state")
 
     def _break_off(self, broken: GroupBroken) -> None:
-        self._group.close()  # so that peers that still wait for this worker fail too
+        self._group.break_off()
         self._is_member = False
         self._meter.begin_break()
         self._link.send(

@@ -8,12 +8,33 @@ import time
 REST_GAIN_SHARE = 0.2
 
 
+class Laps:
+    """What a change of the gang takes, part by part."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        self.parts_s: dict[str, float] = {}
+        self._last_s = time.monotonic()
+
+    def note(self, part: str) -> None:
+        """This part is over."""
+        now_s = time.monotonic()
+        self.parts_s[part] = self.parts_s.get(part, 0.0) + now_s - self._last_s
+        self._last_s = now_s
+
+    def __str__(self) -> str:
+        return ", ".join(f"{part} {seconds:.4f} s" for part, seconds in self.parts_s.items())
+
+
 class Meter:
     """Times of one worker's steps. A step begins when its batch is asked for and ends with its update."""
 
     def __init__(self, pace_per_s: float | None) -> None:
         self.step_s = 0.0  #: of the step that ended last
         self.pause_s: float | None = None  #: set by a first step; None in a worker that just joined
+        self.laps = Laps()  #: of the latest change, up to the end of its first step
         self._pace_per_s = pace_per_s
         self._begun_s = time.monotonic()
         self._reduced_s = self._begun_s
@@ -63,6 +84,7 @@ class Meter:
             self._rest_s = usual_s + REST_GAIN_SHARE * (rest_s - usual_s)
             self._num_steps += 1
             return False
+        self.laps.note("first step")
         self.pause_s = None
         if self._changing_s is not None:
             steady_s = self._reduced_s - self._begun_s + min(rest_s, usual_s)

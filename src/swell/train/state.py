@@ -58,6 +58,8 @@ class TrainState:
         self.objects = dict(objects)
         self.place = place
         self.steps = 0  #: finished optimizer steps since the job began
+        self.is_valid = False  #: it is the job's, and not what this script began with
+        self.is_torn = False  #: part of another worker's state has come, or may have
         is_on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
         self.losses = LossLog(is_lazy=not is_on_cpu)  #: of all workers' samples
 
@@ -101,8 +103,22 @@ class TrainState:
         """The whole state as a skeleton and tensors (not copied). Raises `codec.EncodeError`."""
         return codec.encode(self.tree())
 
+    def rooms(self, skeleton: str) -> dict[int, torch.Tensor]:
+        """The model's own tensors, by their slots in another worker's skeleton: that state may come there.
+
+        From then on, until `load`, the model is neither the one nor the other.
+        """
+        model = self._plain_model
+        if not _is_plain(model):
+            return {}
+        self.is_torn = True
+        held = {tensor.data_ptr() for tensor in (*model.parameters(), *model.buffers())}
+        own = {key: tensor for key, tensor in model.state_dict().items() if _lies_in(tensor, held)}
+        slots: dict[str, object] = codec.slots(skeleton)["model"]
+        return {slot: own[key] for key, slot in slots.items() if isinstance(slot, codec.Slot) and key in own}
+
     def load(self, skeleton: str, tensors: list[torch.Tensor]) -> None:
-        """Take over another worker's state, in place; see `restore`."""
+        """Take over another worker's state, in place; see `restore`. What is in its room is there already."""
         self.restore(codec.decode(skeleton, tensors))
 
     def restore(self, tree: codec.Tree) -> None:
@@ -112,7 +128,8 @@ class TrainState:
             RuntimeError: the state is of another model, or of a script that registered something else.
         """
         self._check(tree)
-        self._plain_model.load_state_dict(tree["model"])
+        if not _is_same_memory(self._plain_model.state_dict(), tree["model"]):
+            self._plain_model.load_state_dict(tree["model"])
         self.optimizer.load_state_dict(tree["optimizer"])
         for name, part in self._options().items():
             if part is not None:
@@ -121,6 +138,7 @@ class TrainState:
             thing.load_state_dict(tree["objects"][name])
         self.steps = tree["steps"]
         self.losses.restore(tree["loss"])
+        self.is_valid, self.is_torn = True, False
 
     def _options(self) -> dict[str, Stateful | None]:
         """What a script may have given to `elastic`, or not."""
@@ -148,3 +166,22 @@ def _listed(names: set[str]) -> str:
 def _is_finite(tensor: torch.Tensor) -> bool:
     real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
     return tensor.numel() == 0 or all(math.isfinite(bound) for bound in torch.aminmax(real))  # NaN is either
+
+
+def _is_plain(model: nn.Module) -> bool:
+    """Whether loading a state dict does no more than copy tensors, as far as one can see."""
+    return type(model).load_state_dict is nn.Module.load_state_dict and not any(
+        module._load_state_dict_pre_hooks or module._load_state_dict_post_hooks for module in model.modules()
+    )
+
+
+def _lies_in(value: object, addresses: set[int]) -> bool:
+    return isinstance(value, torch.Tensor) and value.data_ptr() in addresses
+
+
+def _is_same_memory(own: Mapping[str, object], other: Mapping[str, object]) -> bool:
+    """Of two state dicts that hold nothing but tensors."""
+    return own.keys() == other.keys() and all(
+        isinstance(value, torch.Tensor) and _lies_in(own[key], {value.data_ptr()})
+        for key, value in other.items()
+    )

@@ -53,6 +53,11 @@ class Tether:
         with self._lock:
             self._generation = self._group = None
 
+    def part(self) -> None:
+        """What peers wait for from this worker fails."""
+        with self._lock:
+            _shut_down(self._made())
+
     def cut(self, generation: int) -> None:
         """From another thread: what waits for a peer of this generation's group fails, now and later."""
         with self._lock:

@@ -61,7 +61,7 @@ class Torchrun:
         self._group.rank, self._group.num_workers = dist.get_rank(), dist.get_world_size()
         if self.rank == 0 and self._checkpoints is not None:
             self._checkpoints.load_newest(task.state)
-        share_state(self._group, task.state, source=0)
+        share_state(self._group, task.state, holders=[0])
 
     def reach_boundary(self) -> None:
         """Nothing changes here."""

@@ -249,7 +249,7 @@ class Regroup(Message, frozen=True, kw_only=True):
     rank: int | None
     num_workers: int
     source: int | None  #: the rank whose state the others take; None: nobody has any, see `checkpoint`
-    has_news: bool  #: somebody lacks the state: it is sent from `source`, or read from the checkpoint
+    has_news: bool  #: somebody lacks the state: those who have it lend it, or rank 0 reads the checkpoint
     local_rank: int = 0
     local_world_size: int = 1
     max_local_batch: int | None = None  #: as in Welcome, from this generation on

@@ -63,7 +63,7 @@ class Ensemble:
     # ------------------------------------------------------------ a group
     def regroup(self, group: list[Member]) -> None:
         """The next group is this."""
-        self.formation.regroup(group, self.setback.is_open, self.max_local_batch, self.now_s)
+        self.formation.regroup(group, self.max_local_batch, self.now_s)
         self.suspension = Suspension()
         self.setback.close()
 

@@ -19,14 +19,12 @@ class Formation:
         self._roster = roster
         self._effects = effects
 
-    def regroup(
-        self, group: Sequence[Member], is_broken: bool, max_local_batch: int | None, now_s: float
-    ) -> None:
+    def regroup(self, group: Sequence[Member], max_local_batch: int | None, now_s: float) -> None:
         """Be this group, at the next step boundary; whoever is not in it leaves."""
         self._note_order(now_s)
         self.round += 1
         source = best_source(group)
-        has_news = is_broken or not all(member.has_state for member in group)
+        has_news = not all(member.has_state for member in group)
         chosen = {member.number for member in group}
         leavers = [m for m in self._roster.in_group() if m.number not in chosen and m.state is not State.LEFT]
         for rank, member in enumerate([*group, *leavers]):

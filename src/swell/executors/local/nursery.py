@@ -28,6 +28,9 @@ TORCH_VARIABLES = {
     "TORCH_CPP_LOG_LEVEL": "ERROR",  # a group that loses a worker is an event, not a page in the job's log
 }
 
+#: The heap keeps what is freed: a step that gives its gradients back would have them cleared anew each time.
+HEAP_VARIABLES = dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), str(2**32))
+
 _decode = msgspec.json.Decoder(Answer).decode
 
 
@@ -70,7 +73,7 @@ class Nursery:
         ours.setblocking(False)
         self._is_warm = False
         command = [sys.executable, "-P", "-m", "swell.executors.local.zygote", str(theirs.fileno())]
-        environ = os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | TORCH_VARIABLES
+        environ = HEAP_VARIABLES | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | TORCH_VARIABLES
         with theirs, self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [*command, str(os.getpid()), *self._preload],

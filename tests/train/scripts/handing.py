@@ -1,0 +1,124 @@
+"""One of several workers that hand a training state on, in all ways and between all kinds of workers.
+
+Arguments: a file for the group to meet at, rank, number of workers.
+"""
+
+import sys
+from datetime import timedelta
+from itertools import combinations, product
+
+import msgspec
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from swell.train.cargo import Pieces
+from swell.train.group import Group
+from swell.train.lending import NO_STATE, Card, Loan, hand_state
+from swell.train.state import TrainState
+
+path, rank, num_workers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+Pieces.SMALL_BYTES, Pieces.PIECE_BYTES = 64, 101  # pieces that cut numbers in two, and lines that fill slowly
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)  # not contiguous
+        self.norm = nn.BatchNorm2d(8)  # counts in int64
+        self.first = nn.Linear(8, 8)
+        self.last = nn.Linear(8, 8)
+        self.last.weight = self.first.weight
+        self.coarse = nn.Parameter(torch.ones(7, dtype=torch.bfloat16))
+        self.register_buffer("nothing", torch.empty(0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.norm(self.convolution(x)).mean(dim=(2, 3))
+        return self.last(self.first(x)).square().mean() + self.coarse.float().square().mean()
+
+
+class Mine:
+    """A user's object, with tensors of many kinds."""
+
+    def __init__(self, seed: int) -> None:
+        self.held = {
+            "flag": torch.tensor(bool(seed % 2)),
+            "complex": torch.full((3,), complex(seed, 1)),
+            "across": (torch.arange(60.0) * seed).view(2, 30).T,
+            "number": seed,
+        }
+
+    def state_dict(self) -> dict[str, object]:
+        return self.held
+
+    def load_state_dict(self, held: dict[str, object]) -> None:
+        self.held = held
+
+
+def begin(seed: int, num_steps: int) -> TrainState:
+    torch.manual_seed(seed)
+    net = Net()
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+    state = TrainState(net, optimizer, scheduler, {"mine": Mine(seed)})
+    for _ in range(num_steps):
+        step(state)
+    return state
+
+
+def step(state: TrainState) -> None:
+    x = torch.randn(5, 3, 6, 6, generator=torch.Generator().manual_seed(state.steps))
+    state.optimizer.zero_grad()
+    loss = state.model(x)
+    loss.backward()
+    state.finish_step(loss.detach())
+
+
+def assert_same(ours: TrainState, theirs: TrainState, what: object) -> None:
+    (skeleton, tensors), (expected_skeleton, expected) = ours.encode(), theirs.encode()
+    assert skeleton == expected_skeleton, what
+    for tensor, other in zip(tensors, expected, strict=True):
+        assert tensor.dtype == other.dtype, what
+        assert torch.equal(tensor, other), what
+
+
+def disguised(card: Card, way: str) -> Card:
+    if way == "messages":
+        return msgspec.structs.replace(card, catalog=None)
+    if way == "another process":
+        return msgspec.structs.replace(card, token=b"of another")
+    return card
+
+
+def hand(holders: tuple[int, ...], kind: str, way: str) -> None:
+    if rank in holders:
+        state = begin(1, 3)
+    elif kind == "behind":
+        state = begin(1, 2)
+        state.is_valid = True
+    else:
+        state = begin(10 + rank, 0)
+    weight = state.model.first.weight
+    address = weight.data_ptr()
+    loan = Loan(state.steps if rank in holders else NO_STATE, state if rank in holders else None)
+    cards: list[Card] = [loan.card] * num_workers
+    dist.all_gather_object(cards, disguised(loan.card, way))
+    hand_state(group, state, cards, holders)
+    what = (holders, kind, way)
+    assert_same(state, begin(1, 3), what)
+    assert state.is_valid or rank in holders
+    assert not state.is_torn
+    assert weight.data_ptr() == address, "parameters stay where the optimizer knows them"
+    step(state)
+    assert_same(state, begin(1, 4), what)
+
+
+store = dist.FileStore(path, num_workers)
+dist.init_process_group("gloo", store=store, rank=rank, world_size=num_workers, timeout=timedelta(seconds=30))
+group = Group(torch.device("cpu"))
+group.rank, group.num_workers = rank, num_workers
+some = [holders for num in range(1, num_workers) for holders in combinations(range(num_workers), num)]
+for case in product(some, ("new", "behind"), ("memory", "messages", "another process")):
+    hand(*case)
+group.close()
+print("all have the same state")

@@ -1,0 +1,107 @@
+"""A state that is handed on is the same everywhere, or nobody takes it for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+import torch
+from fake_agent import fork_script
+from torch import nn
+
+from swell.train.group import Group, GroupBroken
+from swell.train.lending import NO_STATE, Card, Loan, hand_state
+from swell.train.state import TrainState
+
+HANDING = Path(__file__).parent / "scripts" / "handing.py"
+
+
+@pytest.mark.parametrize("num_workers", [2, 4])
+def test_all_have_the_state_of_those_who_had_it(num_workers: int, tmp_path: Path) -> None:
+    processes = [
+        fork_script(
+            HANDING, (str(tmp_path / "store"), str(rank), str(num_workers)), tmp_path / f"log-{rank}", {}
+        )
+        for rank in range(num_workers)
+    ]
+    for rank, process in enumerate(processes):
+        process.join(60)
+        log = (tmp_path / f"log-{rank}").read_text()
+        assert (process.exitcode, log) == (0, "all have the same state\n")
+
+
+class Peers:
+    """The group of a worker of rank 1 whose peer, rank 0, is this very process."""
+
+    device = torch.device("cpu")
+    rank = 1
+    num_workers = 2
+
+    def __init__(self, gather: Callable[[int], list[int]]) -> None:
+        self.gather = gather
+        self.num_runs = 0
+
+    def run(self, collective: Callable[[], object]) -> None:
+        raise GroupBroken("the peer is gone")
+
+
+def break_off(number: int) -> list[int]:
+    raise GroupBroken("the peer is gone")
+
+
+def made(value: float, steps: int) -> TrainState:
+    net = nn.Linear(300, 300)
+    nn.init.constant_(net.weight, value)
+    state = TrainState(net, torch.optim.SGD(net.parameters(), lr=0.1), None, {})
+    state.steps = steps
+    return state
+
+
+def take(state: TrainState, cards: list[Card], gather: Callable[[int], list[int]]) -> None:
+    hand_state(cast(Group, Peers(gather)), state, cards, holders=[0])
+
+
+def test_what_is_taken_needs_the_word_of_all() -> None:
+    holder, taker = made(1.0, steps=7), made(2.0, steps=0)
+    loan = Loan(7, holder)
+    take(taker, [loan.card, Card(NO_STATE)], lambda number: [0, number])
+    assert (taker.steps, taker.is_valid) == (7, True)
+    assert torch.equal(taker.model.weight, holder.model.weight)
+
+
+def test_a_newcomer_whose_source_dies_is_known_to_have_nothing() -> None:
+    loan, taker = Loan(7, made(1.0, steps=7)), made(2.0, steps=0)
+    with pytest.raises(GroupBroken):
+        take(taker, [loan.card, Card(NO_STATE)], break_off)
+    assert (taker.steps, taker.is_valid, taker.is_torn) == (0, False, True)
+    take(taker, [loan.card, Card(NO_STATE)], lambda number: [0, number])
+    assert (taker.steps, taker.is_valid, taker.is_torn) == (7, True, False)
+
+
+def test_one_that_lags_keeps_its_own_state_if_the_source_dies() -> None:
+    loan, taker = Loan(7, made(1.0, steps=7)), made(2.0, steps=6)
+    taker.is_valid = True
+    with pytest.raises(GroupBroken):
+        take(taker, [loan.card, Card(6)], break_off)
+    assert (taker.steps, taker.is_valid, taker.is_torn) == (6, True, False)
+    assert (taker.model.weight == 2.0).all()
+
+
+def test_a_process_that_has_another_ones_number_is_not_read() -> None:
+    loan, taker = Loan(7, made(1.0, steps=7)), made(2.0, steps=0)
+    card = Card(7, loan.card.pid, b"x" * len(loan.card.token), loan.card.catalog)
+    with pytest.raises(GroupBroken):  # by messages, of which this group carries none
+        take(taker, [card, Card(NO_STATE)], lambda number: [0, number])
+    assert (taker.model.weight == 2.0).all()
+
+
+def test_a_model_that_loads_in_a_way_of_its_own_is_left_to_do_so() -> None:
+    holder, taker = made(1.0, steps=7), made(2.0, steps=0)
+    loaded: list[object] = []
+    taker.model.register_load_state_dict_post_hook(lambda module, keys: loaded.append(module))
+    loan = Loan(7, holder)
+    take(taker, [loan.card, Card(NO_STATE)], lambda number: [0, number])
+    assert loaded == [taker.model]
+    assert torch.equal(taker.model.weight, holder.model.weight)

@@ -1,0 +1,99 @@
+"""What is read from another process's memory is what lies there, or an error."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.train import peer_memory
+from swell.train.peer_memory import Span, batches, read
+
+spans = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 100)), max_size=20)
+
+#: Tells where it keeps 100,000 numbers, and lives until its input ends.
+HOLDER = """
+import sys, numpy
+numbers = numpy.arange(100_000, dtype=numpy.int32)
+print(numbers.ctypes.data, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder() -> Iterator[tuple[subprocess.Popen[str], int]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        yield process, int(process.stdout.readline())
+        process.kill()
+
+
+def test_reads_spans_in_order(holder: tuple[subprocess.Popen[str], int]) -> None:
+    process, address = holder
+    target = np.zeros(30, dtype=np.int32)
+    here = target.ctypes.data
+    sources = [Span(address + 4 * first, 40) for first in (99_990, 0, 50_000)]
+    read(process.pid, sources, [Span(here + 40 * number, 40) for number in range(3)])
+    expected = [*range(99_990, 100_000), *range(10), *range(50_000, 50_010)]
+    assert target.tolist() == expected
+
+
+def test_many_spans_and_long_ones_take_several_calls(
+    holder: tuple[subprocess.Popen[str], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_memory, "MAX_CALL_BYTES", 1001)
+    process, address = holder
+    target = np.zeros(100_000, dtype=np.int32)
+    here = target.ctypes.data
+    sizes = [4] * 3000 + [400_000 - 4 * 3000]
+    offsets = np.cumsum([0, *sizes[:-1]]).tolist()
+    sources, targets = (
+        [Span(base + offset, size) for offset, size in zip(offsets, sizes, strict=True)]
+        for base in (address, here)
+    )
+    read(process.pid, sources, targets)
+    assert (target == np.arange(100_000)).all()
+
+
+def test_what_cannot_be_read_is_an_error(holder: tuple[subprocess.Popen[str], int]) -> None:
+    process, address = holder
+    target = np.zeros(4, dtype=np.int32)
+    here = Span(target.ctypes.data, 16)
+    with pytest.raises(OSError, match=f"process {process.pid}"):
+        read(process.pid, [Span(8, 16)], [here])
+    with pytest.raises(OSError, match=f"process {process.pid}"):  # the second half is not there
+        read(process.pid, [Span(address, 8), Span(8, 8)], [Span(here.address, 8), Span(here.address + 8, 8)])
+    process.kill()
+    process.wait()
+    with pytest.raises(OSError, match=f"process {process.pid}"):
+        read(process.pid, [Span(address, 16)], [here])
+
+
+@given(spans, st.integers(1, 50), st.integers(1, 5))
+def test_batches_are_small_and_leave_nothing_out(
+    given_spans: list[tuple[int, int, int]], max_bytes: int, max_spans: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(peer_memory, "MAX_CALL_BYTES", max_bytes)
+        patch.setattr(peer_memory, "MAX_CALL_SPANS", max_spans)
+        pairs = [(Span(source, size), Span(target, size)) for source, target, size in given_spans]
+        found = list(batches(pairs))
+    for batch in found:
+        assert 0 < len(batch) <= max_spans
+        assert 0 < sum(source.num_bytes for source, _ in batch) <= max_bytes
+    expected = [(source + i, target + i) for source, target, size in given_spans for i in range(size)]
+    copied = [
+        (source.address + i, target.address + i)
+        for batch in found
+        for source, target in batch
+        for i in range(source.num_bytes)
+    ]
+    assert copied == expected
+    assert all(source.num_bytes == target.num_bytes for batch in found for source, target in batch)

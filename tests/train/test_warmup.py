@@ -1,0 +1,65 @@
+"""Getting ready to join changes nothing of what the script has made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from swell.train.course import Course
+from swell.train.gradients import FusedGradients
+from swell.train.host import Task
+from swell.train.state import TrainState
+from swell.train.warmup import optimizer_bytes, warm_up
+
+Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
+
+
+class Odd(torch.optim.SGD):
+    """Made in a way of its own."""
+
+    def __init__(self, model: nn.Module, rate: float) -> None:
+        super().__init__(model.parameters(), lr=rate)
+
+
+@pytest.mark.parametrize(
+    ("make", "num_copies"),
+    [
+        (lambda parameters: torch.optim.SGD(parameters, lr=0.1), 0),
+        (lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9), 1),
+        (lambda parameters: torch.optim.Adam(parameters), 2),
+        (lambda parameters: torch.optim.AdamW(parameters, amsgrad=True), 3),
+        (lambda parameters: torch.optim.LBFGS(parameters), 0),  # its step wants a closure
+    ],
+)
+def test_state_of_an_optimizer_is_foreseen(make: Make, num_copies: int) -> None:
+    model = nn.Linear(10, 10)
+    num_bytes = sum(parameter.nbytes for parameter in model.parameters())
+    assert optimizer_bytes(make(list(model.parameters()))) == num_copies * num_bytes
+
+
+def test_options_of_each_group_count() -> None:
+    one, other = nn.Parameter(torch.zeros(10)), nn.Parameter(torch.zeros(100))
+    groups: list[dict[str, Any]] = [{"params": [one], "momentum": 0.9}, {"params": [other]}]
+    assert optimizer_bytes(torch.optim.SGD(groups, lr=0.1)) == one.nbytes
+
+
+def test_an_optimizer_that_cannot_be_tried_counts_nothing() -> None:
+    assert optimizer_bytes(Odd(nn.Linear(2, 2), 0.1)) == 0
+
+
+def test_nothing_of_the_script_is_touched() -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(10, 10)
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.5)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    drawn = torch.get_rng_state()
+    state = TrainState(model, optimizer, None, {})
+    warm_up(Task(state, FusedGradients(model), Course(10, 5, False, False), 1))
+    assert all(map(torch.equal, before, model.parameters()))
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert not optimizer.state
+    assert torch.equal(drawn, torch.get_rng_state())
