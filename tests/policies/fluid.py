@@ -80,7 +80,7 @@ def follow(
                 run.finished[job_id] = then
                 del active[job_id]
             else:
-                active[job_id] = replace(job, steps=left, attained=attained)
+                active[job_id] = replace(job, steps=left, done=job.done + job.steps - left, attained=attained)
         clock = then
         if not active and not coming:
             return run

@@ -18,13 +18,16 @@ class Gate:
 
     What rates have proved too high by is planned for, and the start of a job that waits; what later
     preemptions cost is not.
+
+    Args:
+        wait_s: for which one that waits may have to wait although devices are due to it.
     """
 
-    def __init__(self, snapshot: Snapshot, levels: Levels) -> None:
+    def __init__(self, snapshot: Snapshot, levels: Levels, wait_s: float = 0.0) -> None:
         self._snapshot, self._levels = snapshot, levels
         self._until_s = snapshot.deadline_s - snapshot.now_s
         self._work = snapshot.remaining_steps * (1.0 + snapshot.margin_share)
-        self._starts_s = np.where(snapshot.held_workers == 0, snapshot.start_cost_s, 0.0)
+        self._starts_s = np.where(snapshot.held_workers == 0, wait_s + snapshot.start_cost_s, 0.0)
         self.kept = by_deadline(snapshot, np.flatnonzero(snapshot.is_promised))
         self.refusals: dict[int, Refusal] = {}
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
+from swell.policies.chronus import Chronus
 from swell.policies.edf import Edf, EdfLargest
 from swell.policies.edf_admission import EdfAdmission
 from swell.policies.edf_elastic import EdfElastic
@@ -15,6 +16,7 @@ from swell.policies.equal_share import EqualShare
 from swell.policies.fifo import Fifo
 from swell.policies.gandiva import Gandiva
 from swell.policies.srtf import Srtf
+from swell.policies.themis import Themis
 from swell.policies.tiresias import Tiresias
 
 
@@ -39,6 +41,8 @@ POLICIES: dict[str, Callable[[], Decides]] = {
         Srtf,
         Tiresias,
         Gandiva,
+        Themis,
+        Chronus,
     )
 }
 

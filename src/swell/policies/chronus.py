@@ -1,0 +1,72 @@
+"""Chronus: deadlines by admission and leases, and best-effort jobs in the gaps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from swell.model.plan import Allocation
+from swell.model.snapshot import BEST_EFFORT, IntArray, Snapshot
+from swell.policies.gate import Gate
+from swell.policies.levels import Levels
+from swell.policies.order import by_deadline, by_key
+from swell.policies.refusing import with_refusals
+from swell.policies.requested import requested_levels
+from swell.policies.rounds import Claim, claims, next_round_s
+from swell.policies.unpromised import without_promises
+from swell.solvers.marginal import raise_in_order
+
+#: ElasticFlow's evaluation gives it slots of this length.
+LEASE_S = 240.0
+
+
+class Chronus:
+    """Jobs with deadlines are admitted if they can be met at the sizes asked for; the rest fills the gaps.
+
+    Who has devices keeps them to the end of the lease. Then admitted jobs come first, by deadline, next soft
+    ones, and best-effort ones with the shortest remaining time first.
+
+    References: Gao et al., "Chronus: A Novel Deadline-aware Scheduler for Deep Learning Training Jobs", SoCC
+        2021: leases, guaranteed deadlines for SLO jobs, best-effort jobs for the shortest completion time.
+    Deviates: the lease of each job is found by deadline, not by a mixed-integer program, so some sets of
+        deadlines that could be met are refused; a job that is not guaranteed is refused with a deadline
+        that would be, where the paper lets it run without one; no local search for placement, which
+        is the placer's; admission adds a lease to whoever waits, for it may have to wait for the end of one.
+    """
+
+    name = "chronus"
+    makes_promises = True
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        levels = requested_levels(snapshot)
+        gate = Gate(snapshot, levels, wait_s=LEASE_S)
+        gate.admit()
+        order = _in_order(snapshot, levels, gate)
+        level = np.zeros(snapshot.num_jobs, dtype=np.int64)
+        raise_in_order(level, levels.devices, levels.num, order, 1, snapshot.num_devices)
+        answer = without_promises(
+            snapshot,
+            levels,
+            level,
+            order,
+            lambda row: "the size it asked for, for a lease",
+            "leases run, or jobs of earlier deadlines come first",
+        )
+        floor = np.zeros_like(answer.workers)
+        floor[gate.kept] = answer.workers[gate.kept]
+        answer = with_refusals(answer, gate.refusals, floor)
+        return replace(answer, wake_s=next_round_s(snapshot, levels, LEASE_S))
+
+
+def _in_order(snapshot: Snapshot, levels: Levels, gate: Gate) -> IntArray:
+    """Rows that are served; those with a lease that runs first, then SLO jobs, then best effort."""
+    is_other = np.ones(snapshot.num_jobs, dtype=bool)
+    is_other[gate.kept] = is_other[list(gate.refusals)] = False
+    is_best_effort = snapshot.job_class == BEST_EFFORT
+    soft = by_deadline(snapshot, np.flatnonzero(is_other & ~is_best_effort))
+    left_s = snapshot.remaining_steps / np.where(levels.num > 0, levels.rates[:, 0], 1.0)
+    best_effort = by_key(snapshot, np.flatnonzero(is_other & is_best_effort), left_s)
+    served = np.concatenate([gate.kept, soft, best_effort])
+    keeps = claims(snapshot, LEASE_S)[served] == Claim.KEEPS
+    return np.concatenate([served[keeps], served[~keeps]])

@@ -1,0 +1,66 @@
+"""What Chronus promises: guaranteed deadlines at the sizes asked for, best-effort jobs in the gaps."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.policies.fluid import follow
+from tests.policies.snapshots import NOW_S, best_effort, promised, snapshot, strict
+
+from swell.policies.chronus import LEASE_S, Chronus
+
+ONE = {1: 1.0}
+LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
+WITHIN_S = -(NOW_S % LEASE_S - 1.0)
+BEFORE_S = -(NOW_S % LEASE_S + 1.0)
+
+
+def test_slo_jobs_come_first_by_deadline_and_best_effort_ones_fill_the_gaps_the_shortest_first() -> None:
+    jobs = [
+        best_effort("long", ONE, 900, submitted=BEFORE_S),
+        best_effort("short", ONE, 90, submitted=BEFORE_S),
+        promised("later", LINEAR, 400, 2000, requested=2, submitted=BEFORE_S),
+        promised("soon", LINEAR, 400, 1000, requested=4, submitted=BEFORE_S),
+    ]
+    answer = Chronus().decide(snapshot(jobs, 7))
+    assert answer.workers.tolist() == [0, 1, 2, 4]
+    assert answer.floor.tolist() == [0, 0, 2, 4]
+    assert Chronus().decide(snapshot(jobs, 5)).workers.tolist() == [0, 1, 0, 4]
+
+
+def test_a_lease_is_kept_even_against_a_deadline_and_its_end_is_waited_for() -> None:
+    running = best_effort("gap", ONE, 900, held=1, changed=WITHIN_S, submitted=BEFORE_S)
+    slo = promised("slo", ONE, 100, 2000, submitted=BEFORE_S)
+    answer = Chronus().decide(snapshot([running, slo], 1))
+    assert answer.workers.tolist() == [1, 0]
+    assert answer.wake_s == NOW_S - NOW_S % LEASE_S + LEASE_S
+    over = best_effort("gap", ONE, 900, held=1, changed=BEFORE_S, submitted=2 * BEFORE_S)
+    assert Chronus().decide(snapshot([over, slo], 1)).workers.tolist() == [0, 1]
+
+
+def test_it_is_not_elastic_so_a_deadline_shorter_than_the_duration_is_refused() -> None:
+    """ElasticFlow, section 6.2: "EDF and Chronus are not elastic"."""
+    jobs = [strict("tight", LINEAR, 800, 500, requested=1), strict("loose", LINEAR, 800, 1100, requested=1)]
+    answer = Chronus().decide(snapshot(jobs, 8))
+    assert list(answer.refusals) == [0]
+    assert answer.refusals[0].earliest_deadline_s == NOW_S + 800 + LEASE_S + 1
+
+
+@given(
+    spans=st.lists(
+        st.tuples(
+            st.integers(1, 2000), st.integers(1, 6000), st.integers(0, 3000), st.sampled_from([1, 2, 4])
+        ),
+        max_size=6,
+    )
+)
+def test_what_is_promised_is_kept(spans: list[tuple[int, int, int, int]]) -> None:
+    """Best-effort jobs are always there to be in the way, for a lease at most."""
+    jobs = [
+        strict(f"s{i}", LINEAR, float(work * size), float(come + end), submitted=float(come), requested=size)
+        for i, (work, end, come, size) in enumerate(spans)
+    ]
+    filler = [best_effort(f"b{i}", LINEAR, 4e3, requested=2, submitted=float(i)) for i in range(3)]
+    run = follow(Chronus(), [*jobs, *filler], 4, margin_share=0.0, min_hold_s=0.0)
+    for job in jobs:
+        assert job.id in run.refused or run.finished[job.id] <= job.deadline + 1e-6
