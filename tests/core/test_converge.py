@@ -37,9 +37,12 @@ def waiting(job_id: str) -> JobRecord:
     return JobRecord(id=job_id, spec=spec(), submitted_s=0.0, total_steps=100.0)
 
 
+def why() -> Reason:
+    return Reason("given", "is given some")
+
+
 def converge(records: Sequence[JobRecord], **devices: tuple[str, ...]) -> list[AnyCommand]:
-    reason = Reason("given", "is given some")
-    plans = {job: JobPlan(devices=want, reason=reason) for job, want in devices.items()}
+    plans = {job: JobPlan(devices=want, why=why) for job, want in devices.items()}
     holdings = Holdings()
     holdings.update(records)
     by_id = {record.id: record for record in records}

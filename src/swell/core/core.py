@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -12,14 +13,15 @@ from swell.core.apply import apply
 from swell.core.converge import Converger
 from swell.core.latest import Latest
 from swell.core.learn import expect_resize, is_repair
+from swell.core.news import News
 from swell.core.planner import Planner
 from swell.core.ports import Belief
 from swell.core.record import JobRecord
-from swell.core.state import HeadState
+from swell.core.state import HeadState, Words
 from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang, WakeAt
-from swell.model.event import AnyEvent, GangResized, GangStarted, JobEvent, JobWarned, StepsReported
-from swell.model.job import Elasticity, JobClass, Phase
+from swell.model.event import AnyEvent
+from swell.model.job import JobClass, Phase
 from swell.model.plan import JobPlan, Plan, Reason, Refusal
 from swell.model.view import JobView, Story
 
@@ -59,49 +61,50 @@ class Core:
         """Apply every event of the batch, then plan once, at the time of the last."""
         state = self._state
         state.stories, state.ended = [], []
-        is_expected = state.is_settled and all(self._is_expected(event) for event in batch)
+        news = News(state, batch)
         for event in batch:
             apply(state, event)
-        is_any_concerned = state.write_rows()
+        is_news = news.is_any
+        state.write_rows()
         commands = self._end_trials()
         if state.is_draining:
-            commands += self._drain() if self._needs_plan(batch) else []
+            commands += self._drain()
         else:
             commands += self._profile_newcomers()
-            is_news = is_any_concerned or not all(isinstance(event, JobEvent) for event in batch)
-            if is_news and not is_expected and self._needs_plan(batch):
+            if is_news or (news.is_any_surprise and not self._is_just_planned):
                 commands += self._follow_plan()
+            elif news.is_any_done:
+                commands += self._go_on()
         state.write_rows()
         return commands
 
-    def _is_expected(self, event: AnyEvent) -> bool:
-        """Whether it says that a change is done, as planned, and no work was lost over it."""
-        if not isinstance(event, GangStarted | GangResized):
-            return False
-        record = self._state.records.get(event.job_id)
-        if record is None or record.spec.elasticity is Elasticity.RESTART:
-            return True
-        return event.steps >= int(record.done_steps)
-
-    def _needs_plan(self, batch: Sequence[AnyEvent]) -> bool:
-        """Anything but progress leads to a plan at once; progress alone does so now and then."""
-        is_progress_only = all(isinstance(event, StepsReported | JobWarned) for event in batch)
-        is_recent = self._state.now_s - self._state.planned_s < self._settings.report_plan_s
-        return not (is_progress_only and is_recent)
+    @property
+    def _is_just_planned(self) -> bool:
+        """Progress alone leads to a new plan now and then only; anything else does at once."""
+        return self._state.now_s - self._state.planned_s < self._settings.report_plan_s
 
     def _follow_plan(self) -> list[AnyCommand]:
         state, plan = self._state, self._plan()
-        state.latest = Latest(plan)
+        state.latest, state.revisit = Latest(plan), plan.revisit
         self._decide(plan)
-        converger = self._converger()
-        commands = self._note(converger.run(plan.changes, plan.is_short), plan.changes)
-        for record in converger.stopped:
-            state.tell(record, "stopped", f"gives up its devices: {self._late()}, and a promise lacks them")
-        for record in converger.waiting:
-            self._explain_wait(record, plan)
-        state.is_settled = plan.is_final and not converger.waiting
+        commands = self._change(plan.changes, plan.is_short)
         state.write_rows()
         return commands + self._wake(min(plan.wake_s, self._next_late_s(plan)))
+
+    def _go_on(self) -> list[AnyCommand]:
+        """What the last plan wants is wanted still: others may have left what somebody waits for."""
+        return self._change(self._state.owed, is_short=False)
+
+    def _change(self, plans: Mapping[str, JobPlan], is_short: bool) -> list[AnyCommand]:
+        state, converger = self._state, self._converger()
+        commands = self._note(converger.run(plans, is_short), plans)
+        for record in converger.stopped:
+            state.tell(record, "stopped", f"gives up its devices: {self._late()}, and a promise lacks them")
+        waiting = [record.id for record in converger.waiting]
+        state.owed = {job_id: plans[job_id] for job_id in waiting if job_id in plans}
+        for job_id, plan in state.owed.items():
+            self._explain_wait(state.records[job_id], plan)
+        return commands
 
     def _late(self) -> str:
         return f"it came to no end of its step within {self._settings.yield_s:g} s"
@@ -114,17 +117,16 @@ class Core:
         due_s = [record.asked_s + self._settings.yield_s for record in leaving]
         return min((at_s for at_s in due_s if at_s > self._state.now_s), default=math.inf)
 
-    def _explain_wait(self, record: JobRecord, plan: Plan) -> None:
+    def _explain_wait(self, record: JobRecord, plan: JobPlan) -> None:
         """A gang that is to be launched waits until the processes of others have left its devices."""
         if record.phase is Phase.QUEUED:
-            then = plan.changes[record.id].reason.text
             record.reason_code = "waiting"
-            record.reason = f"waits until others have left its devices; then it {then}"
+            record.reason = f"waits until others have left its devices; then it {plan.why().text}"
             self._state.latest.note_explained(record.id)
             self._state.touch(record)
 
     def _drain(self) -> list[AnyCommand]:
-        self._state.is_settled = False
+        self._state.owed = {}
         return self._note(self._converger().drain(), {}) + self._wake(math.inf)
 
     def _converger(self) -> Converger:
@@ -196,21 +198,20 @@ class Core:
             if row in plan.refusals:
                 self._refuse(record, plan.refusals[row])
                 continue
-            reason = plan.account.reason(row)
+            why = partial(plan.account.reason, row)
             if record.spec.job_class is JobClass.STRICT and not record.is_decided:
-                self._accept(record, reason, plan.makes_promises)
+                self._accept(record, why, plan.makes_promises)
             else:
-                state.tell(record, reason.code, reason.text)
-            record.reason_code, record.reason = reason.code, reason.text
-            known[row] = reason.code
+                state.tell(record, codes[row], partial(_text, why))
+            record.reason_code = known[row] = codes[row]
 
-    def _accept(self, record: JobRecord, reason: Reason, is_promised: bool) -> None:
+    def _accept(self, record: JobRecord, why: Callable[[], Reason], is_promised: bool) -> None:
         record.is_decided, record.is_promised = True, is_promised
         self._state.touch(record)
         if is_promised:
-            self._state.tell(record, "promised", f"is promised its deadline; {reason.text}")
+            self._state.tell(record, "promised", partial(_text, why, "is promised its deadline; "))
         else:
-            self._state.tell(record, "accepted", f"is accepted without a promise; {reason.text}")
+            self._state.tell(record, "accepted", partial(_text, why, "is accepted without a promise; "))
 
     def _refuse(self, record: JobRecord, refusal: Refusal) -> None:
         record.is_decided = True
@@ -224,23 +225,25 @@ class Core:
         for command in commands:
             if isinstance(command, LaunchGang | ResizeGang | SuspendGang):
                 record = state.records[command.job_id]
-                if command.job_id in plans:
-                    record.reason = plans[command.job_id].reason.text
-                state.tell(record, "decided", self._decision(record, command))
+                state.tell(record, "decided", self._decision(record, command, plans.get(record.id)))
                 if isinstance(command, ResizeGang):
                     record.resizes.ask(expect_resize(state, record, command, plans.get(record.id)))
             if not isinstance(command, WakeAt):
                 state.touch(state.records[command.job_id])
         return commands
 
-    def _decision(self, record: JobRecord, command: LaunchGang | ResizeGang | SuspendGang) -> str:
+    def _decision(
+        self, record: JobRecord, command: LaunchGang | ResizeGang | SuspendGang, plan: JobPlan | None
+    ) -> Words:
         before, after = record.num_workers, record.target_workers
         if isinstance(command, SuspendGang):
             after = 0
         elif is_repair(record, command):
             return f"is to go on with the {after} workers that are left"
-        why = "the platform is stopping" if self._state.is_draining else record.reason
-        return f"is to go from {before} to {after} workers: {why}"
+        change = f"is to go from {before} to {after} workers"
+        if self._state.is_draining:
+            return f"{change}: the platform is stopping"
+        return f"{change}: {record.reason}" if plan is None else partial(_text, plan.why, f"{change}: ")
 
     def _wake(self, planned_s: float) -> list[AnyCommand]:
         """Ask to be woken for what the plan waits for, unless that is asked already."""
@@ -285,7 +288,10 @@ class Core:
 
     def stories(self) -> list[tuple[str, Story]]:
         """What the latest batch added to the jobs' stories."""
-        return self._state.stories
+        return [
+            (job_id, Story(at_s=at_s, code=code, text=words if isinstance(words, str) else words()))
+            for job_id, at_s, code, words in self._state.stories
+        ]
 
     def _view(self, record: JobRecord) -> JobView:
         view = record.view()
@@ -338,3 +344,7 @@ class Core:
         if record.phase is Phase.STOPPING:
             return SuspendGang(job_id=job_id, generation=generation)
         return None
+
+
+def _text(why: Callable[[], Reason], before: str = "") -> str:
+    return before + why().text

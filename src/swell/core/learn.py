@@ -71,6 +71,7 @@ def expect_resize(state: HeadState, record: JobRecord, command: ResizeGang, plan
     before, after = record.num_workers, record.target_workers
     is_forced = is_repair(record, command)
     size_before = record.resizes.broken_from if is_forced and record.resizes.broken_from else before
+    reason = record.reason if plan is None else plan.why().text
     return Change(
         generation=command.generation,
         at_s=state.now_s,
@@ -79,7 +80,7 @@ def expect_resize(state: HeadState, record: JobRecord, command: ResizeGang, plan
         is_repair=is_forced,
         is_restart=record.spec.elasticity is Elasticity.RESTART,
         reason_code="lost" if is_forced else record.reason_code,
-        reason=f"goes on with the {after} that are left" if is_forced else record.reason,
+        reason=f"goes on with the {after} that are left" if is_forced else reason,
         expected_cost_s=None if is_forced or plan is None else plan.expected_cost_s,
         expected_gain_s=None if is_forced or plan is None else plan.expected_gain_s,
         rate_before_per_s=state.rate_per_s(record, size_before),

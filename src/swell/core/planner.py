@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class Planner:
         pinned = frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_pinned).tolist())
         placement = self._place(snapshot, allocation, steadied.workers, cluster, held, pinned)
         account = PlanAccount(snapshot, allocation, steadied, placement)
-        is_as_wanted = allocation.workers == snapshot.held_workers
+        is_postponed = is_pinned & (allocation.workers != snapshot.held_workers)
         return Plan(
             job_ids=snapshot.job_ids,
             changes=_changes(snapshot, account, held),
@@ -58,7 +59,7 @@ class Planner:
             wake_s=min(allocation.wake_s, steadied.wake_s),
             makes_promises=self.policy.makes_promises,
             is_short=bool((allocation.floor > snapshot.held_workers).any()),
-            is_final=bool(is_as_wanted[is_pinned].all()),
+            revisit=frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_postponed).tolist()),
         )
 
     def _place(
@@ -100,7 +101,7 @@ def _changes(snapshot: Snapshot, account: PlanAccount, held: Held) -> dict[str, 
     return {
         snapshot.job_ids[row]: JobPlan(
             devices=planned.get(snapshot.job_ids[row], ()),
-            reason=account.reason(row),
+            why=partial(account.reason, row),
             expected_gain_s=float(net_s[row]),
             expected_cost_s=float(snapshot.resize_cost_s[row]),
         )

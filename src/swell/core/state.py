@@ -17,8 +17,34 @@ from swell.core.table import JobTable, allowed
 from swell.model.cluster import Cluster
 from swell.model.coding import decoder, encode
 from swell.model.job import Elasticity, JobSpec, Phase, Profile
+from swell.model.plan import JobPlan, Reason
 from swell.model.snapshot import IntArray
-from swell.model.view import Story
+
+
+class Owed(msgspec.Struct, frozen=True, kw_only=True):
+    """A `JobPlan` that waits for devices."""
+
+    devices: tuple[str, ...]
+    reason: Reason
+    expected_gain_s: float
+    expected_cost_s: float
+
+    @classmethod
+    def of(cls, plan: JobPlan) -> Owed:
+        return cls(
+            devices=plan.devices,
+            reason=plan.why(),
+            expected_gain_s=plan.expected_gain_s,
+            expected_cost_s=plan.expected_cost_s,
+        )
+
+    def plan(self) -> JobPlan:
+        return JobPlan(
+            devices=self.devices,
+            why=lambda: self.reason,
+            expected_gain_s=self.expected_gain_s,
+            expected_cost_s=self.expected_cost_s,
+        )
 
 
 class Saved(msgspec.Struct, kw_only=True):
@@ -35,8 +61,12 @@ class Saved(msgspec.Struct, kw_only=True):
     wake_s: float | None
     is_draining: bool
     policy: str
-    is_settled: bool = False
+    owed: dict[str, Owed] = {}
+    revisit: list[str] = []
 
+
+#: A text, or what would write it: most lines of stories are never read where many jobs are simulated.
+Words = str | Callable[[], str]
 
 _decode: Callable[[bytes], Saved] = decoder(Saved).decode
 
@@ -63,12 +93,13 @@ class HeadState:
         self.wake_s: float | None = None
         self.is_draining = False
         self.policy = ""  #: empty: the one the core was made with
-        self.is_settled = False  #: the last plan is carried out as soon as what is under way has come about
+        self.owed: dict[str, JobPlan] = {}  #: what jobs are to have as soon as others have left it
+        self.revisit: frozenset[str] = frozenset()  #: jobs that are to change, and could not yet
         self.latest = Latest()
         self.holdings = Holdings()
         self.devices: frozenset[str] = frozenset()
         self.table = JobTable(gang_sizes(0))
-        self.stories: list[tuple[str, Story]] = []  #: of this turn; drained by whoever keeps them
+        self.stories: list[tuple[str, float, str, Words]] = []  #: job, when, code and text, of this turn
         self.ended: list[JobRecord] = []  #: of this turn; the head forgets them
         self._dirty: set[str] = set()
         self._relearnt: set[str] = (
@@ -87,9 +118,9 @@ class HeadState:
         self.latest.note_explained(record.id)
         self.tell(record, code, text)
 
-    def tell(self, record: JobRecord, code: str, text: str) -> None:
+    def tell(self, record: JobRecord, code: str, text: Words) -> None:
         """Add a line to the job's story."""
-        self.stories.append((record.id, Story(at_s=self.now_s, code=code, text=text)))
+        self.stories.append((record.id, self.now_s, code, text))
 
     def end(self, record: JobRecord, phase: Phase, code: str, text: str, at_s: float | None = None) -> None:
         """The job is over: its devices are free, its story is complete.
@@ -140,15 +171,18 @@ class HeadState:
         records = [self.records[job_id] for job_id in self._special[name]]
         return sorted(records, key=lambda record: (record.submitted_s, record.id))
 
-    def write_rows(self) -> bool:
-        """Bring all that is kept of records up to date with those that changed; forget the jobs that ended.
-
-        Returns: whether any of them matters to a plan.
-        """
-        if not self._dirty:
+    def concerns_plans(self, record: JobRecord | None) -> bool:
+        """Whether a policy knows the job, or it holds devices."""
+        if record is None:
             return False
+        is_known = record.is_plannable or record.id in self.table
+        return is_known or record.phase.holds_devices or record.id in self.holdings
+
+    def write_rows(self) -> None:
+        """Bring all that is kept of records up to date with those that changed; forget those that ended."""
+        if not self._dirty:
+            return
         records = [self.records[job_id] for job_id in sorted(self._dirty)]
-        is_any_concerned = any(self._concerns_plans(record) for record in records)
         for record in records:
             if record.is_plannable:
                 self._write_row(record)
@@ -162,11 +196,6 @@ class HeadState:
                 self.belief.forget(record.id)
                 self._relearnt.discard(record.id)
         self._dirty.clear()
-        return is_any_concerned
-
-    def _concerns_plans(self, record: JobRecord) -> bool:
-        is_known = record.is_plannable or record.id in self.table
-        return is_known or record.phase.holds_devices or record.id in self.holdings
 
     def _note_special(self, record: JobRecord) -> None:
         for name, is_one in SPECIAL.items():
@@ -207,7 +236,8 @@ class HeadState:
             wake_s=self.wake_s,
             is_draining=self.is_draining,
             policy=self.policy,
-            is_settled=self.is_settled,
+            owed={job_id: Owed.of(plan) for job_id, plan in self.owed.items()},
+            revisit=sorted(self.revisit),
         )
         return encode(saved)
 
@@ -216,7 +246,8 @@ class HeadState:
         self.now_s, self.costs, self.num_stale = saved.now_s, saved.costs, saved.num_stale
         self.planned_s, self.wake_s = saved.planned_s, saved.wake_s
         self.is_draining, self.policy = saved.is_draining, saved.policy
-        self.is_settled, self.latest = saved.is_settled, Latest()
+        self.owed = {job_id: owed.plan() for job_id, owed in saved.owed.items()}
+        self.revisit, self.latest = frozenset(saved.revisit), Latest()
         self.belief.restore(saved.belief)
         self.records = {record.id: record for record in saved.records}
         self.cluster, self.devices = saved.cluster, frozenset(saved.cluster.devices())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -91,7 +91,7 @@ class JobPlan:
     """What one job should have. No devices: it should wait."""
 
     devices: tuple[str, ...]
-    reason: Reason
+    why: Callable[[], Reason]  #: worked out for whoever asks
     expected_gain_s: float = 0.0  #: of the change to these devices while running, its cost taken off
     expected_cost_s: float = 0.0
 
@@ -108,4 +108,4 @@ class Plan:
     wake_s: float
     makes_promises: bool  #: strict jobs that were not refused have been promised their deadlines
     is_short: bool  #: a promise needs more workers now than its job has
-    is_final: bool  #: once `changes` are made nobody is to change; but for jobs whose gang could not now
+    revisit: frozenset[str]  #: jobs whose gang could not change now, and would have

@@ -1,0 +1,71 @@
+"""What a batch says that the last plan did not expect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from swell.core.record import JobRecord
+from swell.core.state import HeadState
+from swell.model.event import AnyEvent, GangResized, GangStarted, JobEvent, JobWarned, StepsReported
+from swell.model.job import Elasticity
+
+#: A job is not where it was believed to be if it is off by this share of what remains, or so much faster or
+#: slower; but a step more or less is nothing.
+SURPRISE_SHARE = 1e-3
+
+
+class News:
+    """Made before a batch is applied, and asked after that.
+
+    Progress as believed is no news, nor is a change that is done as it was planned: then whatever was to
+    follow it can follow.
+    """
+
+    def __init__(self, state: HeadState, batch: Sequence[AnyEvent]) -> None:
+        self._state = state
+        self.is_any_done = False
+        self._is_any = False
+        self._told: list[str] = []  #: jobs about which something else was said
+        self._beliefs: list[tuple[JobRecord, float, float]] = []
+        for event in batch:
+            self._hear(event)
+
+    def _hear(self, event: AnyEvent) -> None:
+        if not isinstance(event, JobEvent):
+            self._is_any = True
+            return
+        record = self._state.records.get(event.job_id)
+        if isinstance(event, StepsReported):
+            if record is not None:
+                believed = record.done_steps + record.rate_per_s * max(0.0, event.at_s - record.as_of_s)
+                self._beliefs.append((record, believed, record.rate_per_s))
+        elif isinstance(event, GangStarted | GangResized) and self._is_as_planned(event, record):
+            self.is_any_done = True
+        elif not isinstance(event, JobWarned):
+            self._told.append(event.job_id)
+            self._is_any |= self._state.concerns_plans(record)
+
+    def _is_as_planned(self, event: GangStarted | GangResized, record: JobRecord | None) -> bool:
+        """No work was lost over it, and the job is to have no other size."""
+        if record is None or event.job_id in self._state.revisit:
+            return False
+        is_counted = record.spec.elasticity is Elasticity.LIVE
+        return not is_counted or event.steps >= int(record.done_steps)
+
+    @property
+    def is_any(self) -> bool:
+        """Something that a plan must take into account at once."""
+        records = self._state.records
+        return self._is_any or any(self._state.concerns_plans(records.get(job_id)) for job_id in self._told)
+
+    @property
+    def is_any_surprise(self) -> bool:
+        """A job is further, or less far, than believed, or goes at another speed."""
+        return any(_is_surprise(*belief) for belief in self._beliefs)
+
+
+def _is_surprise(record: JobRecord, believed: float, rate_per_s: float) -> bool:
+    off = abs(record.done_steps - believed)
+    remaining = (record.total_steps or 0.0) - record.done_steps
+    is_elsewhere = off > max(1.0, SURPRISE_SHARE * remaining)
+    return is_elsewhere or abs(record.rate_per_s - rate_per_s) > SURPRISE_SHARE * rate_per_s
