@@ -10,13 +10,18 @@ from typing import Any
 import pytest
 import torch
 from fake_agent import FakeAgent
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
 from wild import BATCH, NUM_SAMPLES, STEPS_PER_EPOCH, ride, run_alone
 
 from swell.train import Run, checkpoint, elastic
-from swell.train.stream import StreamError
+from swell.train.reader import Reader, Ticket
+from swell.train.stream import StreamCourse, StreamError
+from swell.wire import messages
 
+APART = Path(__file__).parent / "scripts" / "apart.py"
 EPOCHS = 16
 PACE_PER_S = 1500.0  #: 12 samples on one worker: 8 ms a step
 ALL = ("deterministic", "norm", "noise")
@@ -166,3 +171,54 @@ class Told(Numbers):
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         self.next = state["next"]
+
+
+def test_workers_that_read_different_streams_are_told_so(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    agent = start_agent(total_steps=100, global_batch=4)
+    agent.start_ready([0, 1], APART)
+    agent.join([0, 1], source=None)
+    told = {agent.wait(worker, messages.Failed).message.splitlines()[-1] for worker in (0, 1)}
+    assert all(
+        "the workers have read different samples for step 2; iter(dataset) must" in each for each in told
+    )
+
+
+def test_a_reader_serves_a_gang_of_another_size_from_what_it_has_read() -> None:
+    numbers = Told(100)
+    reader = Reader(numbers, list, 0, 3, torch.zeros((), dtype=torch.int64))
+    assert served(reader, step=9, num_workers=1) == [[36, 37, 38, 39]]
+    assert served(reader, step=6, num_workers=2) == [[24, 25], [26, 27]]
+    assert served(reader, step=7, num_workers=3, bound=1) == [[28], [29], [30], [31]]
+    assert numbers.num_read == 40
+    assert served(reader, step=5, num_workers=1) == [[20, 21, 22, 23]]
+    assert numbers.num_read == 40 + 24, "that was too long ago: it begins again"
+    void = reader[Ticket(-1, StreamCourse(4, False)._claim(8, 0, 1, None))]
+    assert void.num_found == 0
+
+
+def served(reader: Reader, step: int, num_workers: int, bound: int | None = None) -> list[list[int]]:
+    """The batches of all workers."""
+    course = StreamCourse(4, False)
+    claims = [course.share(step, rank, num_workers, bound).claim for rank in range(num_workers)]
+    return [batch for claim in claims for batch in reader[Ticket(0, claim)].batches]
+
+
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 5), st.none() | st.integers(1, 3), st.booleans())
+def test_all_workers_together_have_each_sample_of_a_step_once(
+    num_samples: int, batch: int, num_workers: int, bound: int | None, with_shards: bool
+) -> None:
+    course = StreamCourse(batch, False, num_shards=min(3, batch) if with_shards else None)
+    step = (num_samples - 1) // batch
+    found = num_samples - step * batch
+    claims = [
+        course.share(step, rank, num_workers, None if with_shards else bound).claim
+        for rank in range(num_workers)
+    ]
+    shares = [claim.share(found) for claim in claims if claim is not None]
+    passes = [part for share in shares for part in share.passes]
+    assert [i for part in passes for i in part.indices[: part.num_local]] == list(range(found))
+    assert all(0 <= i < found for part in passes for i in part.indices)
+    assert sum(part.weight_share for part in passes) == pytest.approx(1)
+    assert len({share.mark for share in shares}) == 1

@@ -53,6 +53,13 @@ class Share:
         """Samples of the step on all workers."""
         return self.passes[0].num_global
 
+    @property
+    def mark(self) -> int:
+        """A small number that tells places of a stream apart, the same on all workers; 0: no stream."""
+        if self.claim is None:
+            return 0
+        return mix(self.claim.epoch, self.claim.start, self.num_global) % 1021
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:

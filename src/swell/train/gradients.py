@@ -12,6 +12,7 @@ from swell.train.course import Pass, Share
 from swell.train.exchange import Members
 from swell.train.norms import Statistics
 from swell.train.packing import Flat, Packing, Words
+from swell.train.stream import StreamError
 
 
 class LoopError(RuntimeError):
@@ -84,9 +85,11 @@ class FusedGradients:
         if members.num_workers == 1 and len(share.passes) == 1:  # the mean is there
             return tally_of(Words(loss, self._packing.has_gradient(), int(vote), int(stop)))
         flat = self._pack(share.passes[-1], loss)
-        flat.votes.copy_(torch.tensor([float(vote), float(stop)]))
+        flat.votes.copy_(torch.tensor([float(vote), float(stop), float(share.mark)]))
         members.sum_all(flat.numbers)
-        return tally_of(self._packing.read(flat))
+        words = self._packing.read(flat)
+        check_marks(words, share, members)
+        return tally_of(words)
 
     def abandon(self) -> None:
         self._statistics.rewind()
@@ -103,6 +106,16 @@ class FusedGradients:
             self._packing.write(flat, part.weight_share, loss)
         self._is_begun = True
         return flat
+
+
+def check_marks(words: Words, share: Share, members: Members) -> None:
+    """Raises StreamError if the workers are not all at the same place of a stream."""
+    if words.sum_of_marks != members.num_workers * share.mark:
+        raise StreamError(
+            f"the workers have read different samples for step {share.passes[0].step}; iter(dataset) must "
+            "give the same samples in the same order to all of them: take out what looks at RANK, or at "
+            "files that a worker has for itself (elastic() does the split)"
+        )
 
 
 def tally_of(words: Words) -> Tally:

@@ -9,6 +9,9 @@ from torch import nn
 
 from swell.train.norms import Statistics
 
+#: What each worker says beside what it has computed: votes, stops, marks.
+NUM_VOTES = 3
+
 
 class Words(NamedTuple):
     """What stands behind the gradients in a buffer."""
@@ -17,21 +20,22 @@ class Words(NamedTuple):
     has_gradient: bool
     num_votes: int  #: workers that have an order waiting
     num_stops: int  #: workers that saw the end condition met
+    sum_of_marks: int = 0  #: see `Share.mark`
 
 
 class Flat:
     """Gradients, statistics and words, one after the other.
 
-    Words: the weighted loss; for each gradient and each statistic the number of passes that had one; votes
-    and stops.
+    Words: the weighted loss; for each gradient and each statistic the number of passes that had one; votes,
+    stops and marks.
     """
 
     def __init__(self, tensors: list[torch.Tensor], dtype: torch.dtype) -> None:
-        sizes = [*(tensor.numel() for tensor in tensors), 1 + len(tensors) + 2]
+        sizes = [*(tensor.numel() for tensor in tensors), 1 + len(tensors) + NUM_VOTES]
         self.numbers = torch.empty(sum(sizes), dtype=dtype, device=tensors[0].device)
         *parts, self.words = self.numbers.split(sizes)
         self.parts = [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
-        self.loss, self.votes = self.words[0], self.words[-2:]
+        self.loss, self.votes = self.words[0], self.words[-NUM_VOTES:]
 
 
 class Packing:
@@ -47,7 +51,8 @@ class Packing:
     @property
     def num_bytes(self) -> int:
         """Bytes of a flat buffer."""
-        num_numbers = sum(tensor.numel() for tensor in self._tensors) + 3 + len(self._tensors)
+        num_words = 1 + len(self._tensors) + NUM_VOTES
+        num_numbers = sum(tensor.numel() for tensor in self._tensors) + num_words
         return num_numbers * self._dtype.itemsize
 
     def new(self) -> Flat:
@@ -76,7 +81,7 @@ class Packing:
     @torch.no_grad()
     def read(self, flat: Flat) -> Words:
         """Put what is there into the model. A gradient that no pass had stays away: its optimizer rests."""
-        _, *counts, num_votes, num_stops = flat.words.tolist()  # the step's only wait for a GPU
+        _, *counts, num_votes, num_stops, marks = flat.words.tolist()  # the step's only wait for a GPU
         targets: list[torch.Tensor] = []
         sources: list[torch.Tensor] = []
         for tensor, part, count in zip(self._tensors, flat.parts, counts, strict=True):
@@ -91,7 +96,7 @@ class Packing:
         if targets:
             torch._foreach_copy_(targets, sources)
         has_gradient = any(counts[: len(self._parameters)])
-        return Words(flat.loss.clone(), has_gradient, round(num_votes), round(num_stops))
+        return Words(flat.loss.clone(), has_gradient, round(num_votes), round(num_stops), round(marks))
 
     def has_gradient(self) -> bool:
         return any(parameter.grad is not None for parameter in self._parameters)
@@ -120,5 +125,5 @@ class Packing:
     def _count(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
         had_gradient = (parameter.grad is not None for parameter in self._parameters)
         counts = [float(count) for count in (*had_gradient, *self._statistics.moved())]
-        flat.words.copy_(torch.tensor([0.0, *counts, 0.0, 0.0], dtype=self._dtype))
+        flat.words.copy_(torch.tensor([0.0, *counts, *[0.0] * NUM_VOTES], dtype=self._dtype))
         torch.mul(loss.to(flat.words.device, self._dtype), weight, out=flat.loss)

@@ -7,7 +7,7 @@ from torch import nn
 
 from swell.train.course import Pass, Share
 from swell.train.exchange import Exchange, Members
-from swell.train.gradients import Tally, tally_of
+from swell.train.gradients import Tally, check_marks, tally_of
 from swell.train.norms import Bystanders, Statistics
 from swell.train.packing import Flat, Packing
 from swell.train.tree import Fold, Node
@@ -41,7 +41,7 @@ class ShardedGradients:
 
     def reduce(self, share: Share, loss: torch.Tensor, vote: bool, stop: bool, members: Members) -> Tally:
         self._push(share.passes[-1], loss)
-        votes = torch.tensor([float(vote), float(stop)])
+        votes = torch.tensor([float(vote), float(stop), float(share.mark)])
         if members.num_workers == 1:
             total = self._fold.total()
         else:
@@ -49,7 +49,9 @@ class ShardedGradients:
             votes = votes.to(total.words.device)
             members.sum_all(votes)  # also of those that hold no shard
         total.votes.copy_(votes)
-        return tally_of(self._packing.read(total))
+        words = self._packing.read(total)
+        check_marks(words, share, members)
+        return tally_of(words)
 
     def abandon(self) -> None:
         self._statistics.rewind()
