@@ -20,10 +20,20 @@ from tests.executors.listening import Listener
 from tests.executors.puppets import devices, make_spec
 
 from swell.executors.local.agent import address_path, read_address
+from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import find_agent, stop_agent
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.protocol import Attach
-from swell.model.event import GangEnded, GangResized, GangStarted, Outcome, StepsReported, WorkersLost
+from swell.model.command import ProfileJob
+from swell.model.event import (
+    GangEnded,
+    GangResized,
+    GangStarted,
+    Outcome,
+    ProfilingFailed,
+    StepsReported,
+    WorkersLost,
+)
 from swell.model.job import JobSpec
 from swell.wire.messages import Hello
 
@@ -255,3 +265,22 @@ def test_a_number_that_belongs_to_another_process_is_not_taken_for_an_agent(stat
     finally:
         other.kill()
         other.wait()
+
+
+def test_a_preload_that_cannot_be_imported_is_the_platforms_error_and_loses_gangs(
+    state_dir: Path, make_job: Callable[..., JobSpec]
+) -> None:
+    nodes = parse_devices("paced:8@400")
+    executor, listener = LocalExecutor(state_dir, nodes, ("no_such_module",), base_preload=()), Listener()
+    executor.start(listener.put)
+    try:
+        executor.perform(launch(make_job, devices(0, 1)))
+        ended = listener.wait(GangEnded)
+        assert ended.outcome is Outcome.LOST, "it is tried again, when somebody has put that right perhaps"
+        for told in ("worker 0 could not be started, through no fault of the script", "no_such_module"):
+            assert told in ended.message
+        trial = ProfileJob(job_id="trial", spec=make_job(), sizes=(1,), device_kind="paced@400")
+        executor.perform(trial)
+        assert "through no fault of the script" in listener.wait(ProfilingFailed).message
+    finally:
+        executor.shut_down()

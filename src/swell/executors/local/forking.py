@@ -45,11 +45,15 @@ class Forked(Note, frozen=True, kw_only=True):
     pid: int
 
 
+#: In place of an exit status: there never was a process.
+NOT_STARTED = -1000
+
+
 class Exited(Note, frozen=True, kw_only=True):
     """The process is gone, and whatever was left in its process group has got SIGKILL."""
 
     key: str
-    status: int  #: exit code, or minus the signal
+    status: int  #: exit code, or minus the signal, or NOT_STARTED
 
 
 Answer = Warm | Forked | Exited

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.local.forking import Answer, Fork, Forked, Signal, Warm
+from swell.executors.local.forking import NOT_STARTED, Answer, Fork, Forked, Signal, Warm
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs import read_tail
 from swell.executors.local.zygote import THREAD_VARIABLES
@@ -156,9 +156,9 @@ class Nursery:
         self._is_buried.set()
         if was_warm:
             self.start()
-        why = "" if was_warm else f"workers cannot be started:\n{read_tail(self._log)}"
+        why = "" if was_warm else f"what is to be preloaded cannot be imported:\n{read_tail(self._log)}"
         for key in orphans:
-            self._callbacks.exited(key, -signal.SIGKILL if was_warm else 1, why)
+            self._callbacks.exited(key, -signal.SIGKILL if was_warm else NOT_STARTED, why)
 
     def _run(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

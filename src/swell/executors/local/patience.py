@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from swell.executors.local.forking import NOT_STARTED
 from swell.executors.local.member import Member, State
 from swell.wire.environ import EXIT_STOPPED
 
@@ -109,6 +110,8 @@ def describe_exit(member: Member, status: int, log_tail: str) -> str:
     """How a worker ended, in the words of its own traceback where there is one."""
     if member.failure:
         return member.failure
+    if status == NOT_STARTED:
+        return f"worker {member.number} could not be started, through no fault of the script: {log_tail}"
     if status < 0:
         return f"worker {member.number} was killed by {_name_of(-status)}"
     text = f"worker {member.number} exited with status {status}"

@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.local.child import become_worker
-from swell.executors.local.forking import Answer, Exited, Fork, Forked, Request, Warm
+from swell.executors.local.forking import NOT_STARTED, Answer, Exited, Fork, Forked, Request, Warm
 from swell.executors.local.kinship import die_with_parent
 
 #: One thread each, or importing numpy and torch starts pools that a fork would break.
@@ -83,7 +83,7 @@ class Zygote:
             pid = os.fork()
         except OSError as error:
             Path(request.log_path).write_text(f"no process could be started: {error}\n")
-            self.say(Exited(key=request.key, status=-signal.SIGKILL))
+            self.say(Exited(key=request.key, status=NOT_STARTED))
             return
         if pid == 0:
             self._channel.close()
