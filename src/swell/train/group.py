@@ -66,6 +66,8 @@ class Group:
         self._laps.note("close")
         for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
             os.environ.setdefault(name, "lo")  # gradients cross no network that others can reach
+        # To whom a collective takes too long is the agent's affair, and what it breaks off ends no process.
+        os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
         self._tether.begin(regroup.generation)
         try:
             with self._pulse.waiting("peers"):

@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 
 from swell.train.checkpoint import Checkpoints, SaveError, steps_in
+from swell.train.codec import EncodeError
 from swell.train.course import Share, tighter
 from swell.train.gradients import Tally
 from swell.train.group import FormFailed, Group, GroupBroken
@@ -217,13 +218,13 @@ class Linked:
         self._link.pulse.generation = regroup.generation
         if regroup.source is None and rank == 0:
             self._find_state()  # before the group forms: its patience is short
-        loan = self._lend(regroup, rank)
         try:
+            loan = self._lend(regroup, rank)
             cards = self._group.form(self._link, regroup, rank, msgspec.json.encode(loan.card))
             self._agree_on_state(regroup, [msgspec.json.decode(card, type=Card) for card in cards])
         except Superseded:
             return False
-        except (FormFailed, GroupBroken) as failure:
+        except (FormFailed, GroupBroken, EncodeError) as failure:  # what cannot be sent keeps nobody from training
             self._group.break_off()
             self._link.send(
                 messages.JoinFailed(generation=regroup.generation, steps=state.steps, message=str(failure))

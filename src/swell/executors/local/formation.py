@@ -20,7 +20,10 @@ class Formation:
         self._effects = effects
 
     def regroup(self, group: Sequence[Member], max_local_batch: int | None, now_s: float) -> None:
-        """Be this group, at the next step boundary; whoever is not in it leaves."""
+        """Be this group, at the next step boundary; whoever is not in it leaves.
+
+        Where all have the state, none is sent, also after a break: they compare their steps by themselves.
+        """
         self._note_order(now_s)
         self.round += 1
         source = best_source(group)
