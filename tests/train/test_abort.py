@@ -57,7 +57,8 @@ def test_a_step_that_waits_for_a_stopped_peer_is_broken_off(
         agent.tell(worker, messages.Abort(generation=1))
     for worker in (0, 2):
         broken = agent.wait(worker, messages.Broken)
-        assert (broken.generation, broken.steps) == (1, steps[worker])
+        assert broken.generation == 1
+        assert broken.steps >= steps[worker]
     assert time.monotonic() - begun_s < SOON_S
     agent.kill(1)
     agent.join([0, 2], source=0)

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from types import TracebackType
 
 import torch
 import torch.distributed as dist
@@ -34,6 +35,35 @@ class GroupBroken(Exception):
 
 class FormFailed(Exception):
     """The group of a generation did not come together."""
+
+
+class OwnGroupError(RuntimeError):
+    """The script forms a group of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the script called torch.distributed.init_process_group itself; under Swell the group changes "
+            "while the script runs and elastic() forms it: remove the call, or submit the script with "
+            "`elasticity: restart`"
+        )
+
+
+def check_no_group() -> None:
+    """Raises OwnGroupError."""
+    if dist.is_initialized():
+        raise OwnGroupError
+
+
+def comes_of_own_group(frames: TracebackType | None) -> bool:
+    """Whether an error comes out of the script's call of init_process_group."""
+    while frames is not None:
+        code = frames.tb_frame.f_code
+        if code.co_filename == __file__:
+            return False
+        if code.co_name == dist.init_process_group.__name__ and code.co_filename == distributed_c10d.__file__:
+            return True
+        frames = frames.tb_next
+    return False
 
 
 def backend_of(device: torch.device) -> str:

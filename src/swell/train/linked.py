@@ -18,13 +18,12 @@ from typing import NoReturn
 
 import msgspec
 import torch
-import torch.distributed as dist
 
 from swell.train.checkpoint import Checkpoints, SaveError, steps_in
 from swell.train.codec import EncodeError
 from swell.train.course import Share, tighter
 from swell.train.gradients import Tally
-from swell.train.group import FormFailed, Group, GroupBroken
+from swell.train.group import FormFailed, Group, GroupBroken, check_no_group
 from swell.train.host import Task
 from swell.train.lending import NO_STATE, Card, Loan, hand_state
 from swell.train.link import Link, Superseded, exit_now
@@ -102,12 +101,7 @@ class Linked:
                     break
 
     def enter(self, task: Task) -> None:
-        if dist.is_initialized():
-            raise RuntimeError(
-                "the script called torch.distributed.init_process_group itself; under Swell the group "
-                "changes while the script runs and elastic() forms it: remove the call, or submit the script "
-                "with `elasticity: restart`"
-            )
+        check_no_group()
         self._task = task
         welcome = self._welcome
         self._checkpoints = Checkpoints(
@@ -224,7 +218,7 @@ class Linked:
             self._agree_on_state(regroup, [msgspec.json.decode(card, type=Card) for card in cards])
         except Superseded:
             return False
-        except (FormFailed, GroupBroken, EncodeError) as failure:  # what cannot be sent keeps nobody from training
+        except (FormFailed, GroupBroken, EncodeError) as failure:  # what cannot be sent may stay where it is
             self._group.break_off()
             self._link.send(
                 messages.JoinFailed(generation=regroup.generation, steps=state.steps, message=str(failure))

@@ -10,7 +10,7 @@ import torch
 
 from swell.train.course import Pass, Share, cut, slices, tighter
 from swell.train.gradients import Tally
-from swell.train.group import Group
+from swell.train.group import Group, check_no_group
 from swell.train.host import Task
 from swell.train.link import Link, exit_now
 from swell.train.meter import Meter
@@ -59,6 +59,7 @@ class Profiling:
         return False  # how fast it is can be measured all the same
 
     def enter(self, task: Task) -> None:
+        check_no_group()
         self._task = task
         self._link.send(
             messages.Ready(

@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from swell.train import foreign
 from swell.train.elastic import started
+from swell.train.group import OwnGroupError, comes_of_own_group
 from swell.train.link import Link, LinkError, exit_now, open_link
 from swell.train.memory import is_out_of_memory, largest_pass, why_hopeless
 from swell.train.run import Run
@@ -57,6 +58,8 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
     except BaseException as error:  # noqa: BLE001 - it is the user's, it is told, and the process ends
         _ignore_stops()
         text = _traceback_of(error)
+        if link is not None and comes_of_own_group(error.__traceback__):
+            text += "".join(traceback.format_exception_only(OwnGroupError()))
         sys.stderr.write(text)
         status = 1 if link is None else _tell(link, error, text)
     if status == 0:

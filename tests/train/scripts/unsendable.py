@@ -1,4 +1,4 @@
-"""Trains with an object of the user's own that cannot be sent or saved while the file in the first argument is there."""
+"""Trains with an object that cannot be sent or saved while the file in the first argument is there."""
 
 import sys
 from pathlib import Path

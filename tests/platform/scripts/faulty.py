@@ -1,0 +1,65 @@
+"""plane.py's lesson on one that has something wrong with it, as files in the current folder say.
+
+`stuck` and `raises` hold a pid: that process loops for ever, or raises, in its next step. While `reading` is
+there, who is to read a peer's state makes the file `blocked` and waits; while `gate` is, nobody gets to
+elastic(). Keeps a diary of its steps, `here-PID` for each process, and in `from-PID` the first step of one.
+"""
+
+import os
+import time
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+from swell.train import lending
+
+Path(f"here-{os.getpid()}").touch()
+while Path("gate").exists():
+    time.sleep(0.01)
+
+
+def is_meant(name: str) -> bool:
+    try:
+        return Path(name).read_text() == str(os.getpid())
+    except FileNotFoundError:
+        return False
+
+
+def hang(name: str) -> None:
+    while is_meant(name):
+        time.sleep(0.01)
+
+
+def read_late(*spans: object) -> None:
+    while Path("reading").exists():
+        Path("blocked").touch()
+        time.sleep(0.01)
+    read(*spans)
+
+
+read, lending.read = lending.read, read_late
+torch.manual_seed(0)
+x = torch.randn(512, 8)
+y = (x @ torch.arange(8.0) > 0).long()
+model = nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+loader = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=1)
+Path(f"from-{os.getpid()}").write_text(str(run.steps + 1))
+with open("diary", "a") as diary:
+    for _ in run.epochs():
+        for a, b in run.batches():
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(a), b)
+            loss.backward()
+            hang("stuck")
+            if is_meant("raises"):
+                raise ArithmeticError("a mistake on one worker")
+            before = run.steps
+            run.step(loss)
+            if run.is_leader and run.steps > before:
+                diary.write(f"{run.steps} {os.getpid()} {run.num_workers}\n")
+                diary.flush()

@@ -1,0 +1,358 @@
+"""Workers that hang, die at bad moments, or raise alone: the others go on within seconds, and are filled up.
+
+Nothing here waits for a time: a state of the platform, a line in a diary or a file shows that it is time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.platform.program import (
+    DEVICES,
+    SCRIPTS,
+    Entry,
+    Program,
+    eventually,
+    is_alive,
+    kill,
+    read_diary,
+    submission,
+)
+
+from swell.api.client import connect
+from swell.model.view import Story
+
+FAULTY = SCRIPTS / "faulty.py"
+STEPS = 100_000
+SOAK_REPEATS = int(os.environ.get("SOAK_REPEATS", "50"))
+SETTINGS = (
+    "standstill_s=1",
+    "stuck_s=3",
+    "boundary_s=1",
+    "yield_s=2",
+    "checkpoint_interval_s=1",
+    "min_hold_s=0.5",
+)
+#: Far below the timeouts of a process group, which are minutes.
+SOON_S = 10.0
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    """A platform with little patience, so that a test need not have more."""
+    program = Program(tmp_path_factory.mktemp("hasty") / "state")
+    program.ok("up", "--devices", DEVICES, *(word for setting in SETTINGS for word in ("--set", setting)))
+    yield program
+    program("down")
+    assert program.processes() == set()
+
+
+@pytest.fixture
+def swell(hasty: Program) -> Iterator[Program]:
+    yield hasty
+    with connect(hasty.state) as client:
+        open_jobs = [job.id for job in client.jobs() if not job.phase.is_end]
+        for job in open_jobs:
+            client.cancel(job)
+    for job in open_jobs:
+        hasty.await_job(job, lambda view: view.phase.is_end, f"end of {job}")
+
+
+class Faulty:
+    """A job of 1 to `size` workers that has them all."""
+
+    def __init__(self, swell: Program, folder: Path, size: int) -> None:
+        self.swell, self.folder, self.size = swell, folder, size
+        self.id = swell.submit(folder, "--steps", STEPS, "--workers", f"1:{size}", script=FAULTY)
+        self.await_size(size)
+
+    # ------------------------------------------------------------ looking
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """In rank order."""
+        return self.swell.job(self.id).live_pids
+
+    def stories(self) -> list[Story]:
+        with connect(self.swell.state) as client:
+            return client.stories(self.id)
+
+    def codes(self) -> list[str]:
+        return [story.code for story in self.stories()]
+
+    def starters(self) -> set[int]:
+        """Processes that are on their way to elastic()."""
+        here = {int(path.name.removeprefix("here-")) for path in self.folder.glob("here-*")}
+        there = {int(path.name.removeprefix("from-")) for path in self.folder.glob("from-*")}
+        return {pid for pid in here - there if is_alive(pid)}
+
+    # ------------------------------------------------------------ waiting
+    def await_size(self, size: int, patience_s: float = 60.0, begin: int | None = None) -> Entry:
+        """The first step, from now or `begin` on, of a gang of this size."""
+        begin = len(read_diary(self.folder)) if begin is None else begin
+        found = eventually(
+            lambda: next((e for e in read_diary(self.folder)[begin:] if e.num_workers == size), None),
+            f"a step with {size} workers",
+            patience_s,
+        )
+        if size == self.size:
+            self.swell.await_job(self.id, lambda job: len(job.live_pids) == size, f"{size} workers")
+        self.swell.await_steps(self.folder, 3)
+        return found
+
+    def await_code(self, code: str, num: int = 1) -> None:
+        eventually(lambda: self.codes().count(code) >= num, f"{num} times {code!r}")
+
+    def await_checkpoint(self) -> int:
+        """The steps in the newest one."""
+        checkpoints = self.swell.state / "jobs" / self.id / "checkpoints"
+        path = eventually(lambda: max(checkpoints.glob("step-*"), default=None), "a checkpoint")
+        return int(path.name.removeprefix("step-").partition(".")[0])
+
+    # ------------------------------------------------------------ doing
+    def write(self, name: str, text: object) -> None:
+        """Whole at once: others look at any time."""
+        draft = self.folder / f".{name}"
+        draft.write_text(str(text))
+        draft.rename(self.folder / name)
+
+    def stop(self, *pids: int) -> float:
+        """SIGSTOP; returns how long it took from there to the next step of somebody else, in seconds."""
+        begun_s, begin = time.monotonic(), len(read_diary(self.folder))
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        last = read_diary(self.folder)[-1]
+        eventually(
+            lambda: any(
+                e.num_workers != last.num_workers or e.pid != last.pid
+                for e in read_diary(self.folder)[begin:]
+            ),
+            "a step without the one that was stopped",
+            SOON_S,
+        )
+        return time.monotonic() - begun_s
+
+
+def check_steps(job: Faulty) -> None:
+    """Every step was made, and none twice; what a leader made that could not note it any more is missing."""
+    pids = job.swell.job(job.id).pids  # a trial run keeps the same diary
+    entries = [entry for entry in read_diary(job.folder) if entry.pid in pids]
+    steps = [entry.step for entry in entries]
+    leaders = {entry.pid for entry in entries}
+    assert steps == sorted(set(steps))
+    assert steps[-1] - steps[0] + 1 - len(steps) <= len(leaders)
+
+
+# ---------------------------------------------------------------- stopped processes
+def test_stopped_workers_are_replaced_within_seconds(swell: Program, tmp_path: Path) -> None:
+    """First the leader of four, then two others at once."""
+    job = Faulty(swell, tmp_path, 4)
+    leader = job.pids[0]
+    assert job.stop(leader) < SOON_S
+    assert not is_alive(leader)
+    job.await_size(4)
+    victims = job.pids[1:3]
+    assert job.stop(*victims) < SOON_S
+    job.await_size(4)
+    assert not set(job.pids) & {leader, *victims}
+    check_steps(job)
+    assert any("was stopped by a signal, and was killed" in story.text for story in job.stories())
+    assert "started" not in job.codes()[job.codes().index("workers_lost") :], "it was never begun anew"
+
+
+def test_a_job_whose_workers_are_all_stopped_goes_on_from_its_checkpoint(
+    swell: Program, tmp_path: Path
+) -> None:
+    job = Faulty(swell, tmp_path, 2)
+    job.await_checkpoint()
+    first, begin = job.pids, len(read_diary(tmp_path))
+    for pid in first:
+        os.kill(pid, signal.SIGSTOP)
+    eventually(lambda: not any(map(is_alive, first)), "the end of what was stopped", SOON_S)
+    saved = job.await_checkpoint()
+    job.await_size(2)
+    again = next(e for e in read_diary(tmp_path)[begin:] if e.pid not in first)
+    assert again.step == saved + 1
+    assert "requeued" in job.codes()
+
+
+def test_a_change_goes_wrong_again_and_again_and_gets_there(swell: Program, tmp_path: Path) -> None:
+    """A worker is killed; the one that starts in its place is stopped; during the next try the leader is."""
+    job = Faulty(swell, tmp_path, 4)
+    job.write("gate", "")
+    first = job.pids
+    kill(first[3])
+    job.await_size(3)
+    (starter,) = eventually(job.starters, "somebody who starts")
+    os.kill(starter, signal.SIGSTOP)
+    job.await_code("resize_failed")
+    assert not is_alive(starter)
+    swell.await_steps(tmp_path, 3)
+
+    eventually(job.starters, "somebody who starts")
+    assert job.stop(first[0]) < SOON_S
+    assert read_diary(tmp_path)[-1].pid == first[1]
+    assert read_diary(tmp_path)[-1].num_workers == 2
+    (tmp_path / "gate").unlink()
+    job.await_size(4)
+    assert job.pids[:2] == first[1:3]
+    check_steps(job)
+
+
+# ---------------------------------------------------------------- deaths at bad moments
+def test_the_source_dies_while_its_state_is_read_and_others_have_it(swell: Program, tmp_path: Path) -> None:
+    job = Faulty(swell, tmp_path, 4)
+    leader, second, third, last = job.pids
+    job.write("reading", "")
+    kill(last)
+    eventually((tmp_path / "blocked").exists, "a newcomer takes over the leader's state")
+    begin = len(read_diary(tmp_path))
+    kill(leader)
+    (tmp_path / "reading").unlink()
+    after = job.await_size(2, begin=begin)
+    assert after.pid == second
+    job.await_size(4)
+    assert job.pids[:2] == (second, third)
+    check_steps(job)
+    assert "started" not in job.codes()[job.codes().index("workers_lost") :], "it was never begun anew"
+
+
+def test_the_source_dies_while_its_state_is_read_that_only_it_has(swell: Program, tmp_path: Path) -> None:
+    job = Faulty(swell, tmp_path, 2)
+    leader, last = job.pids
+    job.await_checkpoint()
+    job.write("reading", "")
+    kill(last)
+    eventually((tmp_path / "blocked").exists, "a newcomer takes over the leader's state")
+    begin = len(read_diary(tmp_path))
+    kill(leader)
+    saved = job.await_checkpoint()
+    (tmp_path / "reading").unlink()
+    job.await_size(2)
+    assert read_diary(tmp_path)[begin].step == saved + 1, "it goes on from its checkpoint"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(SOAK_REPEATS))
+def test_a_life_of_troubles(swell: Program, tmp_path: Path, seed: int) -> None:
+    """Kills, stops and hangs of one worker or two at any step: the gang is filled up again each time."""
+    chance = Random(seed)
+    job = Faulty(swell, tmp_path, 4)
+    for _ in range(4):
+        swell.await_steps(tmp_path, chance.randint(1, 20))
+        begin, kind = len(read_diary(tmp_path)), chance.choice(("kill", "stop", "stick"))
+        victims = chance.sample(job.pids, chance.randint(1, 2))
+        for pid in victims:
+            if kind == "stick":
+                job.write("stuck", pid)
+            else:
+                os.kill(pid, signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
+        gone = victims[-1:] if kind == "stick" else victims
+        eventually(lambda gone=gone: not any(map(is_alive, gone)), f"the end of {gone} ({kind})")
+        job.await_size(4, begin=begin)
+    check_steps(job)
+
+
+# ---------------------------------------------------------------- scripts that hang
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_script_that_hangs_on_one_worker_is_found_out(swell: Program, tmp_path: Path, rank: int) -> None:
+    job = Faulty(swell, tmp_path, 2)
+    victim, other = job.pids[rank], job.pids[1 - rank]
+    begin = len(read_diary(tmp_path))
+    job.write("stuck", victim)
+    eventually(lambda: not is_alive(victim), "the end of who hangs", SOON_S)
+    shown = swell.ok("show", job.id)
+    assert f"(rank {rank} of 2) is at {FAULTY}:" in shown
+    assert "in hang; others had waited for it for 3 s, and it was killed" in shown
+    assert job.await_size(1, SOON_S, begin).pid == other
+    job.await_size(2)
+    check_steps(job)
+
+
+def test_a_promise_does_not_wait_for_a_gang_that_hangs(swell: Program, tmp_path: Path) -> None:
+    victim_dir, strict_dir = tmp_path / "victim", tmp_path / "strict"
+    victim_dir.mkdir()
+    strict_dir.mkdir()
+    job = Faulty(swell, victim_dir, 1)
+    job.await_checkpoint()
+    job.write("stuck", job.pids[0])
+    begin = len(read_diary(victim_dir))
+    strict = swell.submit(strict_dir, "--steps", 40, "--workers", 4, "--deadline", "now+10s")
+    job.await_code("stopped")
+    saved = job.await_checkpoint()
+    swell.await_end(strict)
+    told = " ".join(swell.ok("explain", job.id).split())
+    assert "a change of the gang has waited for 1 s" in told
+    assert "it came to no end of its step within 2 s" in told
+    swell.await_steps(victim_dir, 3)
+    assert read_diary(victim_dir)[begin].step == saved + 1
+
+
+# ---------------------------------------------------------------- scripts that fail
+def test_a_step_that_raises_on_one_worker_only_is_told_with_who_and_when(
+    swell: Program, tmp_path: Path
+) -> None:
+    job = Faulty(swell, tmp_path, 2)
+    saved = job.await_checkpoint()
+    job.write("raises", job.pids[1])
+    ended = swell.await_end(job.id, "failed")
+    for told in (swell.ok("show", job.id), swell.ok("logs", job.id)):
+        assert re.search(r"worker 1 \(rank 1 of 2\) failed in step \d+:", told), told
+        assert "ArithmeticError: a mistake on one worker" in told
+        assert f'File "{FAULTY}"' in told
+        assert "swell/train/" not in told
+    assert job.await_checkpoint() >= saved, "what it had saved is there"
+    assert not any(map(is_alive, ended.pids))
+
+
+BAD = """
+import torch, torch.distributed as dist
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from swell import train
+
+class Odd:
+    def state_dict(self): return {{"callback": print}}
+    def load_state_dict(self, state): pass
+
+model = nn.Linear(1, 1)
+loader = DataLoader(TensorDataset(torch.ones(640, 1)), batch_size=64)
+{group}
+run = train.elastic(model, torch.optim.SGD(model.parameters(), 0.1), loader, epochs=1, state={state})
+"""
+
+
+@pytest.mark.parametrize(
+    ("group", "state", "told"),
+    [
+        (
+            "",
+            '{"odd": Odd()}',
+            "['odd']['callback'] is a builtins.builtin_function_or_method, which cannot be sent or saved",
+        ),
+        ('dist.init_process_group("gloo")', "{}", "called torch.distributed.init_process_group itself"),
+        (
+            'dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)',
+            "{}",
+            "called torch.distributed.init_process_group itself",
+        ),
+    ],
+)
+def test_what_cannot_work_is_told_at_submission(
+    swell: Program, tmp_path: Path, group: str, state: str, told: str
+) -> None:
+    script = tmp_path / "bad.py"
+    script.write_text(BAD.format(group=group, state=state))
+    done = swell(*submission(tmp_path, "--steps", 10, "--deadline", "now+1m", script=script))
+    assert done.returncode == 1
+    job = done.stdout.partition(":")[0]
+    assert swell.await_end(job, "failed").pids == ()
+    for text in (done.stdout, swell.ok("show", job), swell.ok("logs", job)):
+        assert told in text, text
+    assert "Traceback" not in done.stderr
