@@ -186,7 +186,7 @@ def test_workers_that_read_different_streams_are_told_so(
 
 
 def test_a_reader_serves_a_gang_of_another_size_from_what_it_has_read() -> None:
-    numbers = Told(100)
+    numbers = Counted(100)
     reader = Reader(numbers, list, 0, 3, torch.zeros((), dtype=torch.int64))
     assert served(reader, step=9, num_workers=1) == [[36, 37, 38, 39]]
     assert served(reader, step=6, num_workers=2) == [[24, 25], [26, 27]]
@@ -196,6 +196,13 @@ def test_a_reader_serves_a_gang_of_another_size_from_what_it_has_read() -> None:
     assert numbers.num_read == 40 + 24, "that was too long ago: it begins again"
     void = reader[Ticket(-1, StreamCourse(4, False)._claim(8, 0, 1, None))]
     assert void.num_found == 0
+
+
+class Counted(Numbers):
+    def __iter__(self) -> Iterator[int]:
+        for number in range(self.num or 0):
+            self.num_read += 1
+            yield number
 
 
 def served(reader: Reader, step: int, num_workers: int, bound: int | None = None) -> list[list[int]]:
