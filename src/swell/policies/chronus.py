@@ -32,7 +32,8 @@ class Chronus:
     Deviates: the lease of each job is found by deadline, not by a mixed-integer program, so some sets of
         deadlines that could be met are refused; a job that is not guaranteed is refused with a deadline
         that would be, where the paper lets it run without one; no local search for placement, which
-        is the placer's; admission adds a lease to whoever waits, for it may have to wait for the end of one.
+        is the placer's; while devices are short, admission adds a lease to whoever waits, for it may have to
+        wait for the end of one.
     """
 
     name = "chronus"
@@ -40,7 +41,7 @@ class Chronus:
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = requested_levels(snapshot)
-        gate = Gate(snapshot, levels, wait_s=LEASE_S)
+        gate = Gate(snapshot, levels, _wait_s(snapshot, levels))
         gate.admit()
         order = _in_order(snapshot, levels, gate)
         level = np.zeros(snapshot.num_jobs, dtype=np.int64)
@@ -57,6 +58,13 @@ class Chronus:
         floor[gate.kept] = answer.workers[gate.kept]
         answer = with_refusals(answer, gate.refusals, floor)
         return replace(answer, wake_s=next_round_s(snapshot, levels, LEASE_S))
+
+
+def _wait_s(snapshot: Snapshot, levels: Levels) -> float:
+    """For how long a job may wait for the end of a lease: not at all if there are idle devices for all."""
+    num_held = int((snapshot.held_workers * snapshot.devices_per_worker).sum())
+    num_wanted = int(levels.devices[snapshot.held_workers == 0].sum())
+    return 0.0 if num_held + num_wanted <= snapshot.num_devices else LEASE_S
 
 
 def _in_order(snapshot: Snapshot, levels: Levels, gate: Gate) -> IntArray:
