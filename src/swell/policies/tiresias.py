@@ -26,15 +26,17 @@ class Tiresias:
     """Discretised two-dimensional least attained service.
 
     Service is devices x time. A job begins in the first queue and sinks to the next one at each threshold.
-    Queues are served in order, each first come, first served; a job that does not fit is passed over.
-    Nobody's remaining time is asked for, and sizes are those that jobs asked for.
+    Queues are served in order, each first come, first served: who runs goes on, then by arrival. A job
+    that does not fit is passed over. Nobody's remaining time is asked for, and sizes are those that jobs
+    asked for.
 
     References: Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019,
         section 3.2.
     Deviates: a promoted job counts as one of the first queue until that has served it anew, then as what
         it is by all its service (in the paper its service begins at 0 again); its waiting since
-        submission counts, not since it ran last; no placement by the skew of a model's tensors; the
-        Gittins index of section 3.2 is not here.
+        submission counts, not since it ran last; a job that was preempted comes back by arrival,
+        behind those of its queue that run (as in the authors' simulator), not by its first start; no
+        placement by the skew of a model's tensors; the Gittins index of section 3.2 is not here.
     """
 
     name = "tiresias"
@@ -62,10 +64,9 @@ class Tiresias:
 
 
 def _in_order(snapshot: Snapshot, queue: IntArray) -> IntArray:
-    """Rows by queue; in it those that have been started, then the others, each by arrival."""
+    """Rows by queue; in it those that run first, so that nobody is stopped for one of its own queue."""
     rows = by_arrival(snapshot, range(snapshot.num_jobs))
-    is_new = (snapshot.attained_device_s == 0) & (snapshot.held_workers == 0)
-    ordered: IntArray = rows[np.lexsort((is_new[rows], queue[rows]))]
+    ordered: IntArray = rows[np.lexsort((snapshot.held_workers[rows] == 0, queue[rows]))]
     return ordered
 
 
