@@ -8,16 +8,14 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
+from tests.platform.faulty import FAULTY, SOON_S, Faulty
 from tests.platform.program import (
     DEVICES,
-    SCRIPTS,
-    Entry,
     Program,
     eventually,
     is_alive,
@@ -27,10 +25,7 @@ from tests.platform.program import (
 )
 
 from swell.api.client import connect
-from swell.model.view import Story
 
-FAULTY = SCRIPTS / "faulty.py"
-STEPS = 100_000
 SOAK_REPEATS = int(os.environ.get("SOAK_REPEATS", "50"))
 SETTINGS = (
     "standstill_s=1",
@@ -40,8 +35,6 @@ SETTINGS = (
     "checkpoint_interval_s=1",
     "min_hold_s=0.5",
 )
-#: Far below the timeouts of a process group, which are minutes.
-SOON_S = 10.0
 
 
 @pytest.fixture(scope="module")
@@ -63,80 +56,6 @@ def swell(hasty: Program) -> Iterator[Program]:
             client.cancel(job)
     for job in open_jobs:
         hasty.await_job(job, lambda view: view.phase.is_end, f"end of {job}")
-
-
-class Faulty:
-    """A job of 1 to `size` workers that has them all."""
-
-    def __init__(self, swell: Program, folder: Path, size: int) -> None:
-        self.swell, self.folder, self.size = swell, folder, size
-        self.id = swell.submit(folder, "--steps", STEPS, "--workers", f"1:{size}", script=FAULTY)
-        self.await_size(size)
-
-    # ------------------------------------------------------------ looking
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """In rank order."""
-        return self.swell.job(self.id).live_pids
-
-    def stories(self) -> list[Story]:
-        with connect(self.swell.state) as client:
-            return client.stories(self.id)
-
-    def codes(self) -> list[str]:
-        return [story.code for story in self.stories()]
-
-    def starters(self) -> set[int]:
-        """Processes that are on their way to elastic()."""
-        here = {int(path.name.removeprefix("here-")) for path in self.folder.glob("here-*")}
-        there = {int(path.name.removeprefix("from-")) for path in self.folder.glob("from-*")}
-        return {pid for pid in here - there if is_alive(pid)}
-
-    # ------------------------------------------------------------ waiting
-    def await_size(self, size: int, patience_s: float = 60.0, begin: int | None = None) -> Entry:
-        """The first step, from now or `begin` on, of a gang of this size."""
-        begin = len(read_diary(self.folder)) if begin is None else begin
-        found = eventually(
-            lambda: next((e for e in read_diary(self.folder)[begin:] if e.num_workers == size), None),
-            f"a step with {size} workers",
-            patience_s,
-        )
-        if size == self.size:
-            self.swell.await_job(self.id, lambda job: len(job.live_pids) == size, f"{size} workers")
-        self.swell.await_steps(self.folder, 3)
-        return found
-
-    def await_code(self, code: str, num: int = 1) -> None:
-        eventually(lambda: self.codes().count(code) >= num, f"{num} times {code!r}")
-
-    def await_checkpoint(self) -> int:
-        """The steps in the newest one."""
-        checkpoints = self.swell.state / "jobs" / self.id / "checkpoints"
-        path = eventually(lambda: max(checkpoints.glob("step-*"), default=None), "a checkpoint")
-        return int(path.name.removeprefix("step-").partition(".")[0])
-
-    # ------------------------------------------------------------ doing
-    def write(self, name: str, text: object) -> None:
-        """Whole at once: others look at any time."""
-        draft = self.folder / f".{name}"
-        draft.write_text(str(text))
-        draft.rename(self.folder / name)
-
-    def stop(self, *pids: int) -> float:
-        """SIGSTOP; returns how long it took from there to the next step of somebody else, in seconds."""
-        begun_s, begin = time.monotonic(), len(read_diary(self.folder))
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        last = read_diary(self.folder)[-1]
-        eventually(
-            lambda: any(
-                e.num_workers != last.num_workers or e.pid != last.pid
-                for e in read_diary(self.folder)[begin:]
-            ),
-            "a step without the one that was stopped",
-            SOON_S,
-        )
-        return time.monotonic() - begun_s
 
 
 def check_steps(job: Faulty) -> None:

@@ -2,7 +2,8 @@
 
 `stuck` and `raises` hold a pid: that process loops for ever, or raises, in its next step. While `reading` is
 there, who is to read a peer's state makes the file `blocked` and waits; while `gate` is, nobody gets to
-elastic(). Keeps a diary of its steps, `here-PID` for each process, and in `from-PID` the first step of one.
+elastic(). `loads` says how many processes load. Keeps a diary of its steps, `here-PID` for each process, and
+in `from-PID` the first step of one.
 """
 
 import os
@@ -46,7 +47,8 @@ x = torch.randn(512, 8)
 y = (x @ torch.arange(8.0) > 0).long()
 model = nn.Linear(8, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
-loader = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True)
+num_loaders = int(Path("loads").read_text()) if Path("loads").exists() else 0
+loader = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True, num_workers=num_loaders)
 run = train.elastic(model, optimizer, loader, epochs=1)
 Path(f"from-{os.getpid()}").write_text(str(run.steps + 1))
 with open("diary", "a") as diary:
