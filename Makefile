@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-soak check bench bench-decisions clean
+.PHONY: demo test test-soak check bench bench-decisions bench-resize bench-throughput clean
 
 demo: $(STAMP)
 	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
@@ -26,6 +26,14 @@ bench: $(STAMP)
 
 bench-decisions: $(STAMP)
 	$(BIN)/python -m benchmarks.decisions
+
+# About 25 minutes each on two cores, torch's start-ups above all; `make bench-resize OPTIONS="--sizes 1M --repeats 1"`
+# takes four. `OPTIONS=--help` tells what there is.
+bench-resize: $(STAMP)
+	$(BIN)/python -m benchmarks.training.resize --json out/bench-resize.json $(OPTIONS)
+
+bench-throughput: $(STAMP)
+	$(BIN)/python -m benchmarks.training.throughput --json out/bench-throughput.json $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) build dist demo-out src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Measurements of this tree, from its root: `make bench-...`. Not part of the installed package."""

@@ -1,0 +1,1 @@
+"""What elasticity costs a training job, measured beside what people use now."""

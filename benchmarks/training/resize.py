@@ -1,0 +1,141 @@
+"""`make bench-resize`: what a change of size takes from training, under torchrun and under Swell."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.conditions import conditions, describe, write_json
+from benchmarks.training.lapslog import read_laps
+from benchmarks.training.pauses import Pause, Stretch, pause_of
+from benchmarks.training.problem import OPTIMIZERS, SIZES
+from benchmarks.training.sides import TRAIN, Case, Side, kill_worker, wait_for_group
+from benchmarks.training.swell_side import SwellSide
+from benchmarks.training.table import OURS, RIVAL, Row, parts_table_of, row_of, table_of, verdict_on
+from benchmarks.training.torchrun_side import TorchrunSide
+
+SIDES: dict[str, Callable[[Case, Path], Side]] = {
+    RIVAL: TorchrunSide,
+    OURS: lambda case, folder: SwellSide(folder, TRAIN, case.args(folder)),
+}
+#: Steps of the new group that a change is given, the first among them.
+NUM_STEPS = 9
+LIMIT_S = 180.0
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is done to a run."""
+
+    before: int
+    after: int
+    is_kill: bool = False  #: of one worker; `after` is what the run is filled up to
+
+    @property
+    def name(self) -> str:
+        return f"{self.before}, kill -9" if self.is_kill else f"{self.before} to {self.after}"
+
+
+KILL = Change(4, 4, is_kill=True)
+#: Each ends at the size at which it began, so that it can be gone through again.
+ROUNDS = {
+    "small": (Change(2, 4), KILL, Change(4, 2)),
+    "large": (Change(1, 8), Change(8, 1)),
+}
+
+
+def measure(side: Side, changes: Sequence[Change], num_repeats: int) -> dict[str, list[Pause]]:
+    """Put one run through all the changes, so often; what each cost, by its name."""
+    pauses: dict[str, list[Pause]] = {change.name: [] for change in changes}
+    try:
+        side.start(changes[0].before)
+        wait_for_group(side, 0, changes[0].before, NUM_STEPS, LIMIT_S)
+        for _ in range(num_repeats):
+            for change in changes:
+                pause = go_through(side, change)
+                print(f"  {side.name}, {change.name}: {pause.pause_s:.3f} s", file=sys.stderr, flush=True)
+                pauses[change.name].append(pause)
+    finally:
+        side.close()
+    return pauses
+
+
+def go_through(side: Side, change: Change) -> Pause:
+    before = len(wait_for_group(side, 0, change.before, NUM_STEPS, LIMIT_S)) - 1
+    if not change.is_kill:
+        cause_s = time.monotonic()
+        side.resize(change.after)
+        history = wait_for_group(side, before + 1, change.after, NUM_STEPS, LIMIT_S)
+        return with_parts(side, pause_of(history, before, len(history) - 1, cause_s), history[-1])
+    cause_s = kill_worker(side, rank=1)
+    history = wait_for_group(side, before + 1, None, NUM_STEPS, LIMIT_S)
+    pause = with_parts(side, pause_of(history, before, before + 1, cause_s), history[before + 1])
+    if history[-1].num_workers != change.after:
+        side.settle(change.after)
+        wait_for_group(side, len(history), change.after, NUM_STEPS, LIMIT_S)
+    return pause
+
+
+def with_parts(side: Side, pause: Pause, after: Stretch) -> Pause:
+    return replace(pause, parts_s=read_laps(side.folder, after.group))
+
+
+def run(options: argparse.Namespace, folder: Path) -> list[Row]:
+    rows = []
+    for size in options.sizes:
+        for optimizer in options.optimizers:
+            for name in options.rounds:
+                case = Case(size, optimizer)
+                found = {
+                    side: measure(
+                        SIDES[side](case, folder / f"{case.label}-{name}-{side}"),
+                        ROUNDS[name],
+                        options.repeats,
+                    )
+                    for side in options.sides
+                }
+                for change in ROUNDS[name]:
+                    pauses = {side: found[side][change.name] for side in options.sides}
+                    rows.append(row_of(size, optimizer, change.name, change.is_kill, pauses))
+    return rows
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.training.resize", description=__doc__)
+    for name, known in (("sizes", SIZES), ("optimizers", OPTIMIZERS), ("rounds", ROUNDS), ("sides", SIDES)):
+        parser.add_argument(
+            f"--{name}", nargs="+", choices=list(known), default=list(known), help="default: all"
+        )
+    parser.add_argument("--repeats", type=int, default=3, help="times each change is made; 3")
+    parser.add_argument("--json", type=Path, help="write all that was measured to this file")
+    parser.add_argument("--keep", type=Path, help="a new folder for the logs; by default they are removed")
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    options = parse()
+    known = conditions()
+    begun_s = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="bench-resize-") as scratch:
+        rows = run(options, options.keep or Path(scratch))
+    known["minutes"] = round((time.monotonic() - begun_s) / 60, 1)
+    console = Console(width=120)
+    console.print(table_of(rows))
+    if OURS in options.sides:
+        console.print("Where Swell's pause goes, in ms:", parts_table_of(rows))
+    for line in verdict_on(rows):
+        console.print(line)
+    console.print(f"Medians of {options.repeats}. {describe(known)}.")
+    if options.json:
+        write_json(options.json, {"conditions": known, "rows": [asdict(row) for row in rows]})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""What the two sides offer to the benchmark: a run that can be started, resized, struck and ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from benchmarks.training.pauses import Stretch, stretches
+from benchmarks.training.steplog import read_lines
+
+POLL_S = 0.1
+ROOT = Path(__file__).parents[2]
+TRAIN = Path(__file__).with_name("train.py")
+
+
+class SideFailed(RuntimeError):
+    """A run did not do what it was told; the text says where its logs are."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is trained."""
+
+    size: str
+    optimizer: str
+
+    def args(self, folder: Path) -> tuple[str, ...]:
+        """Of the training script, whose files go to `folder`."""
+        return (
+            *("--size", self.size, "--optimizer", self.optimizer),
+            *("--folder", str(folder), "--checkpoint", str(folder / "checkpoint.pt")),
+        )
+
+    @property
+    def label(self) -> str:
+        return f"{self.size}-{self.optimizer}"
+
+
+class Side(Protocol):
+    """One run of the training script, in a folder of its own."""
+
+    name: str
+    folder: Path
+
+    def start(self, num_workers: int) -> None:
+        """Begin to train."""
+
+    def resize(self, num_workers: int) -> None:
+        """Say that it shall have so many workers, and return at once."""
+
+    def settle(self, num_workers: int) -> None:
+        """After a worker was killed: see that there are `num_workers` again."""
+
+    def check(self) -> None:
+        """Raises SideFailed if the run is over."""
+
+    def close(self) -> None:
+        """End all processes."""
+
+
+def environ() -> dict[str, str]:
+    """For every process of both sides."""
+    return os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+
+
+def wait_for_group(
+    side: Side, num_before: int, num_workers: int | None, num_steps: int, limit_s: float
+) -> list[Stretch]:
+    """Wait until a group that came after `num_before` others has finished `num_steps` steps.
+
+    Args:
+        num_workers: how many it must have; None if any number will do.
+
+    Raises:
+        SideFailed: `limit_s` seconds are over, or the run is.
+    """
+    deadline_s = time.monotonic() + limit_s
+    while True:
+        history = stretches(read_lines(side.folder))
+        if len(history) > num_before:
+            newest = history[-1]
+            if num_workers in (None, newest.num_workers) and newest.num_whole >= num_steps:
+                return history
+        side.check()
+        if time.monotonic() > deadline_s:
+            raise SideFailed(
+                f"{side.name}: no group of {num_workers or 'any'} workers after {limit_s:g} s; "
+                f"its logs are in {side.folder}"
+            )
+        time.sleep(POLL_S)
+
+
+def kill_worker(side: Side, rank: int) -> float:
+    """Kill the worker that has this rank with SIGKILL; returns when that was."""
+    pid = next(line.pid for line in reversed(read_lines(side.folder)) if line.rank == rank)
+    killed_s = time.monotonic()
+    os.kill(pid, signal.SIGKILL)
+    return killed_s

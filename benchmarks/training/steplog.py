@@ -1,0 +1,52 @@
+"""The log that both sides write: one line at the end of each step of each worker."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+#: A process that is killed while it writes leaves a line without an end; it does not count.
+_NUM_FIELDS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One worker has finished one step."""
+
+    end_s: float  #: of the machine's monotonic clock, the same in all processes
+    step: int
+    num_workers: int
+    rank: int
+    group: str  #: the address at which this group met; no two groups share one
+    pid: int
+
+
+def this_group() -> str:
+    """The address that both sides name in the environment."""
+    return f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+
+
+class StepLog:
+    """Written by a training script."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = (folder / f"steps-{os.getpid()}.log").open("a", buffering=1)
+
+    def note(self, step: int, num_workers: int, rank: int) -> None:
+        """A step has ended just now. `step` counts finished steps."""
+        end_s = time.monotonic()
+        self._file.write(f"{end_s:.6f} {step} {num_workers} {rank} {this_group()} {os.getpid()}\n")
+
+
+def read_lines(folder: Path) -> list[Line]:
+    """All that the workers of one run have written so far, by time."""
+    lines: list[Line] = []
+    for path in folder.glob("steps-*.log"):
+        for text in path.read_text().splitlines(keepends=True):
+            fields = text.split()
+            if text.endswith("\n") and len(fields) == _NUM_FIELDS:
+                end_s, step, num_workers, rank, group, pid = fields
+                lines.append(Line(float(end_s), int(step), int(num_workers), int(rank), group, int(pid)))
+    return sorted(lines, key=lambda line: line.end_s)

@@ -1,0 +1,133 @@
+"""What the runs of the resize benchmark come to: rows of medians, tables of them, and a verdict."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from benchmarks.training.pauses import Pause
+
+RIVAL, OURS = "torchrun", "swell"
+#: How many times longer than ours the rival's pause shall be at least, by size of the model.
+BARS = {"1M": 50, "25M": 20}
+#: From a kill to the end of the next finished step, under Swell.
+KILL_BAR_S = 1.5
+#: In the order in which they come. The first step has a steady one taken off.
+PARTS = ("close", "meet", "connect", "state", "first step")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One change of one case under both sides, or under one if only that was run. Medians, in seconds."""
+
+    size: str
+    optimizer: str
+    change: str
+    is_kill: bool
+    pause_s: Mapping[str, float]  #: by side
+    to_next_step_s: Mapping[str, float]
+    steady_step_s: Mapping[str, float]
+    num_repeated: Mapping[str, float]  #: steps that were done again
+    parts_s: Mapping[str, float]  #: of ours
+    pauses: Mapping[str, Sequence[Pause]]  #: by side, one for each time
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times longer the rival's pause is; infinite if ours is none; None if one was not run."""
+        if RIVAL not in self.pause_s or OURS not in self.pause_s:
+            return None
+        return self.pause_s[RIVAL] / self.pause_s[OURS] if self.pause_s[OURS] > 0 else float("inf")
+
+
+def row_of(
+    size: str, optimizer: str, change: str, is_kill: bool, pauses: Mapping[str, Sequence[Pause]]
+) -> Row:
+    """`pauses`: by side, one for each time that the change was made."""
+
+    def medians(field: str) -> dict[str, float]:
+        return {
+            side: statistics.median(getattr(one, field) for one in found) for side, found in pauses.items()
+        }
+
+    ours = [pause for pause in pauses.get(OURS, ()) if pause.parts_s]
+    return Row(
+        size,
+        optimizer,
+        change,
+        is_kill,
+        medians("pause_s"),
+        medians("to_next_step_s"),
+        medians("steady_step_s"),
+        medians("num_repeated"),
+        {part: statistics.median(_part_s(pause, part) for pause in ours) for part in PARTS} if ours else {},
+        pauses,
+    )
+
+
+def table_of(rows: Sequence[Row]) -> Table:
+    table = _table("model", "change")
+    for head in (
+        f"{RIVAL}\npause (s)",
+        f"{OURS}\npause (s)",
+        "times\nless",
+        f"{RIVAL}\nnext step (s)",
+        f"{OURS}\nnext step (s)",
+        f"{OURS}\nsteady (s)",
+        f"{RIVAL}\nsteps again",
+    ):
+        table.add_column(head, justify="right")
+    for row in rows:
+        table.add_row(
+            f"{row.size} {row.optimizer}",
+            row.change,
+            _show(row.pause_s.get(RIVAL), 2),
+            _show(row.pause_s.get(OURS), 3),
+            _show(row.ratio, 0),
+            _show(row.to_next_step_s.get(RIVAL), 2),
+            _show(row.to_next_step_s.get(OURS), 2),
+            _show(row.steady_step_s.get(OURS), 3),
+            _show(row.num_repeated.get(RIVAL), 0),
+        )
+    return table
+
+
+def parts_table_of(rows: Sequence[Row]) -> Table:
+    table = _table("model", "change")
+    for part in PARTS:
+        table.add_column(part, justify="right")
+    for row in rows:
+        shown = [_show(row.parts_s[part] * 1000 if row.parts_s else None, 1) for part in PARTS]
+        table.add_row(f"{row.size} {row.optimizer}", row.change, *shown)
+    return table
+
+
+def verdict_on(rows: Sequence[Row]) -> list[str]:
+    """What was wanted and what came of it, a line each; nothing of what was not run."""
+    lines = []
+    for size, bar in BARS.items():
+        ratios = [row.ratio for row in rows if row.size == size and row.ratio is not None]
+        if ratios:
+            lines.append(f"{size}: at least {bar} times less wanted, {min(ratios):.0f} times less measured")
+        killed = [row.to_next_step_s[OURS] for row in rows if row.size == size and row.is_kill]
+        if killed:
+            lines.append(
+                f"{size}: next step within {KILL_BAR_S:g} s of a kill wanted, {max(killed):.2f} s measured"
+            )
+    return lines
+
+
+def _part_s(pause: Pause, part: str) -> float:
+    steady_s = pause.steady_step_s if part == "first step" else 0.0
+    return pause.parts_s.get(part, 0.0) - steady_s
+
+
+def _table(*heads: str) -> Table:
+    return Table(*heads, box=SIMPLE_HEAD)
+
+
+def _show(value: float | None, num_digits: int) -> str:
+    return "-" if value is None else f"{value:.{num_digits}f}"

@@ -1,0 +1,83 @@
+"""One side: torchrun's elastic mode, an agent of one worker for each device, with its best settings."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.training.sides import TRAIN, Case, SideFailed, environ
+
+MAX_WORKERS = 8
+#: Shorter ones than these made two groups train at once; longer ones make every shrink longer.
+RENDEZVOUS = "last_call_timeout=1,keep_alive_interval=2,keep_alive_max_attempt=3"
+STOP_S = 20.0
+
+
+class TorchrunSide:
+    """Grows and shrinks as its users do: agents are started, and told to stop."""
+
+    name = "torchrun"
+
+    def __init__(self, case: Case, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self.folder = folder
+        self._case = case
+        self._port = _free_port()
+        self._agents: list[subprocess.Popen[bytes]] = []  # the first one has the store of the rendezvous
+
+    def start(self, num_workers: int) -> None:
+        self.resize(num_workers)
+
+    def resize(self, num_workers: int) -> None:
+        for agent in self._agents[num_workers:]:
+            agent.send_signal(signal.SIGTERM)
+        for number in range(len(self._agents), num_workers):
+            self._agents.append(self._start_agent(number))
+        del self._agents[num_workers:]
+
+    def settle(self, num_workers: int) -> None:
+        """The agents have seen to it themselves."""
+
+    def check(self) -> None:
+        for number, agent in enumerate(self._agents):
+            if agent.poll() is not None:
+                raise SideFailed(
+                    f"torchrun: agent {number} ended with status {agent.returncode}; "
+                    f"see {self.folder / f'agent-{number}.log'}"
+                )
+
+    def close(self) -> None:
+        for agent in reversed(self._agents):
+            agent.send_signal(signal.SIGTERM)
+        for agent in self._agents:
+            try:
+                agent.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                agent.kill()
+                agent.wait()
+
+    def _start_agent(self, number: int) -> subprocess.Popen[bytes]:
+        command = [
+            *(sys.executable, "-m", "torch.distributed.run"),
+            *(f"--nnodes=1:{MAX_WORKERS}", "--nproc-per-node=1", "--max-restarts=1000"),
+            *("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{self._port}", "--rdzv-id=bench"),
+            *(f"--rdzv-conf={RENDEZVOUS}", "--local-addr=127.0.0.1", "--monitor-interval=0.1"),
+            *(str(TRAIN), *self._case.args(self.folder)),
+        ]
+        with (self.folder / f"agent-{number}.log").open("ab") as log:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environ() | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
+            )
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
