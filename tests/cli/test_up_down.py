@@ -139,7 +139,7 @@ def test_options_from_before_there_were_settings_can_be_read(state: Path) -> Non
 @pytest.mark.parametrize(
     ("setting", "part"),
     [
-        ("redy_s=3", "no setting has the name 'redy_s'; there are min_hold_s, report_plan_s, ready_s, "),
+        ("redy_s=3", "no setting has the name 'redy_s'; there are min_hold_s, report_plan_s, "),
         ("ready_s=0.5", "ready_s=0.5 is not between 1 and 86400"),
         ("ready_s=nan", "ready_s=nan is not between"),
         ("ready_s", "'ready_s' is not NAME=VALUE; write it as ready_s=300"),
