@@ -13,7 +13,6 @@ from fake_agent import FakeAgent
 from wild import BATCH, NUM_SAMPLES, SAME, STEPS_PER_EPOCH, Story, read_story, ride, run_alone
 
 EPOCHS = 24
-PACE_PER_S = 1500.0  #: 12 samples on one worker: 8 ms a step
 ALL = ("deterministic", "norm", "noise")
 SOAK_REPEATS = int(os.environ.get("SOAK_REPEATS", "50"))
 
@@ -36,7 +35,6 @@ def agent(start_agent: Callable[..., FakeAgent]) -> FakeAgent:
     return start_agent(
         total_steps=EPOCHS * STEPS_PER_EPOCH,
         global_batch=BATCH,
-        pace_per_s=PACE_PER_S,
         checkpoint_interval_s=1e9,
     )
 

@@ -77,7 +77,7 @@ def run_alone(folder: Path, epochs: int, *words: str) -> Story:
 
 @dataclass
 class Ride:
-    """A gang under way."""
+    """A gang under way: it does no more steps than it is let do, however long others take to start."""
 
     agent: FakeAgent
     folder: Path
@@ -85,13 +85,12 @@ class Ride:
     members: list[int] = field(default_factory=list)
     generation: int = 0
     num_started: int = 0
+    num_allowed: int = 0
     sizes: list[int] = field(default_factory=list)
 
     def resize(self, num_workers: int, rng: random.Random) -> None:
         """Keep some of the members, in a new order, and start what is missing."""
         stayers = rng.sample(self.members, min(num_workers, len(self.members)))
-        if self.members and not stayers:
-            raise ValueError("somebody must stay")
         joiners = list(range(self.num_started, self.num_started + num_workers - len(stayers)))
         self.num_started += len(joiners)
         self.agent.start_ready(joiners, SAME, *self.args)
@@ -101,10 +100,12 @@ class Ride:
         self._join(members, source, has_news=bool(joiners))
 
     def kill(self, rng: random.Random) -> None:
-        """One dies, and the others go on without it."""
+        """One dies while all compute, and the others go on without it."""
         victim = rng.choice(self.members)
-        self.agent.kill(victim)
         survivors = [member for member in self.members if member != victim]
+        self.allow(self.num_allowed + rng.randrange(4))
+        self.agent.kill(victim)
+        self._until_said(survivors, messages.Broken)
         steps = {
             member: self.agent.wait(
                 member, messages.Broken, lambda told: told.generation == self.generation
@@ -114,26 +115,56 @@ class Ride:
         self._join(survivors, max(survivors, key=steps.__getitem__), has_news=False)
 
     def go_on(self, num_steps: int) -> None:
-        """Wait until so many more steps have begun."""
-        goal = self._newest_step() + num_steps
-        until(lambda: self._newest_step() >= goal)
+        """Let it do so many more steps, and wait until they are done."""
+        self.allow(self.num_allowed + num_steps)
+        until(lambda: self._num_finished() >= self.num_allowed)
+
+    def allow(self, num_steps: int) -> None:
+        self.num_allowed = num_steps
+        draft = self.folder / "draft"
+        draft.write_text(str(num_steps))
+        draft.rename(self.folder / "allowed")
 
     def finish(self) -> Story:
+        self.allow(10**9)
         for member in self.members:
             self.agent.wait(member, messages.Finished)
             assert self.agent.exit_status(member) == 0, self.agent.logs()
         return read_story(self.folder)
 
     def _join(self, members: list[int], source: int | None, has_news: bool) -> None:
-        self.agent.join(members, source, has_news)
-        self.generation += 1
+        self.generation = self.agent.regroup(members, source, has_news)
+        self._until_said(members, messages.Joined)
+        steps = {self.agent.wait(member, messages.Joined, self._is_of_now).steps for member in members}
+        assert len(steps) == 1
         self.members = members
         self.sizes.append(len(members))
 
-    def _newest_step(self) -> int:
-        lines = [diary.read_text().splitlines()[-1:] for diary in self.folder.glob("diary-*")]
-        told = [json.loads(line) for each in lines for line in each]
-        return max((line.get("computed", line.get("finished")) for line in told), default=0)
+    def _until_said(self, members: list[int], kind: type[messages.Joined | messages.Broken]) -> None:
+        """Let it do a step more whenever it has come to a halt: orders and deaths are noticed in steps."""
+
+        def have_said() -> bool:
+            said = {worker for worker, told in self.agent.all_said(kind) if self._is_of_now(told)}
+            if said >= set(members) or self.agent.all_said(messages.Failed):
+                return True
+            if self._num_finished() >= self.num_allowed:
+                self.allow(self.num_allowed + 1)
+            return False
+
+        until(have_said)
+
+    def _is_of_now(self, told: messages.Joined | messages.Broken) -> bool:
+        return told.generation == self.generation
+
+    def _num_finished(self) -> int:
+        lines = [
+            json.loads(line)
+            for diary in self.folder.glob("diary-*")
+            for line in diary.read_text().splitlines()[-1:]
+        ]
+        return max(
+            (line["finished"] + 1 if "finished" in line else line["computed"] for line in lines), default=0
+        )
 
 
 def ride(
@@ -143,6 +174,7 @@ def ride(
     rng = random.Random(seed)
     folder.mkdir()
     gang = Ride(agent, folder, (str(folder), str(epochs), *words))
+    gang.allow(1)
     gang.resize(rng.choice(sizes), rng)
     deaths = set(rng.sample(range(6), 2))
     for number in range(6):
