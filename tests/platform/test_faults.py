@@ -158,6 +158,7 @@ def test_the_source_dies_while_its_state_is_read_that_only_it_has(swell: Program
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", range(SOAK_REPEATS))
 def test_a_life_of_troubles(swell: Program, tmp_path: Path, seed: int) -> None:
     """Kills, stops and hangs of one worker or two at any step: the gang is filled up again each time."""

@@ -10,7 +10,6 @@ import hmac
 import logging
 import secrets
 import signal
-import socket
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -21,10 +20,10 @@ import msgspec
 
 from swell.executors.local.conduct import Conduct
 from swell.executors.local.devices import DeviceBinding
-from swell.executors.local.effects import Choreography, Effect, GangCommand, Kill, Report, Send, Spawn
-from swell.executors.local.gang import Gang
+from swell.executors.local.effects import Effect, GangCommand, Kill, Report, Send, Spawn
+from swell.executors.local.gangs import LOOPBACK, Gangs, unknown
 from swell.executors.local.lines import LineLink
-from swell.executors.local.logs import WORKER, job_folder, next_number, read_tail
+from swell.executors.local.logs import read_tail
 from swell.executors.local.nursery import Callbacks, Nursery
 from swell.executors.local.outbox import Outbox
 from swell.executors.local.protocol import (
@@ -32,30 +31,22 @@ from swell.executors.local.protocol import (
     Attach,
     FirstLine,
     Inventory,
-    LiveGang,
     Perform,
     Performed,
     ShutDown,
     ToAgent,
 )
-from swell.executors.local.restart import RestartGang
 from swell.executors.local.run import Run
-from swell.executors.local.stage import Stage
-from swell.executors.local.standstill import is_stopped
 from swell.executors.local.trials import Trials
-from swell.model.command import LaunchGang, ProfileJob, ResizeGang, StopGang
-from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed
-from swell.model.job import Elasticity
+from swell.model.command import LaunchGang, ProfileJob
+from swell.model.event import AnyEvent, GangEnded
 from swell.wire.messages import FromWorker, Hello
 
-LOOPBACK = "127.0.0.1"
 TICK_S = 0.1
 #: The last words of a worker that is gone are still in its socket; so long they are waited for.
 DRAIN_S = 2.0
 #: A connection has to say who it is.
 HELLO_S = 10.0
-#: Ended gangs that are remembered, to answer a command that was said twice.
-NUM_REMEMBERED = 1000
 
 log = logging.getLogger("swell.agent")
 _first_line = msgspec.json.Decoder(FirstLine).decode
@@ -83,10 +74,8 @@ class Crew:
         self._options = options
         self._address = ""
         self.bindings: dict[str, DeviceBinding] = {}
-        self._gangs: dict[str, Choreography] = {}  # by job, ended ones too
+        self._gangs = Gangs(options.state_dir, options.conduct, self.bindings)
         self._runs: dict[str, Run] = {}
-        self._saved_steps: dict[str, int] = {}
-        self._max_local_batches: dict[str, int | None] = {}  # of jobs, as their gangs found out
         self._outbox = Outbox()
         self._daemon: LineLink | None = None
         self._session, self._num_performed = "", 0
@@ -174,17 +163,7 @@ class Crew:
         return Inventory(
             boot_id=self.boot_id,
             num_performed=self._num_performed,
-            gangs=tuple(
-                LiveGang(
-                    job_id=job_id,
-                    generation=gang.generation,
-                    devices=gang.devices,
-                    pids=gang.pids,
-                    steps=gang.steps,
-                )
-                for job_id, gang in self._gangs.items()
-                if not gang.is_over
-            ),
+            gangs=self._gangs.live(),
             profiling=self._trials.jobs,
             untold=tuple(sorted(self._outbox.ended_jobs())),
         )
@@ -209,18 +188,22 @@ class Crew:
     def _perform(self, command: ProfileJob | GangCommand) -> None:
         if isinstance(command, ProfileJob):
             self._trials.add(command)
-            return
-        gang = self._gangs.get(command.job_id)
-        is_free = gang is None or (gang.is_over and command.generation > gang.generation)
-        if isinstance(command, LaunchGang) and is_free:
-            self._launch(command)
-            return
+        elif isinstance(command, LaunchGang) and self._gangs.is_free(command):
+            run = self._gangs.open(command)
+            if isinstance(run, GangEnded):
+                self.report(run)
+            else:
+                self.begin_run(run, ())
+                self._command(command)
+        else:
+            self._command(command)
+
+    def _command(self, command: GangCommand) -> None:
+        gang, refusal = self._gangs.get(command.job_id), self._gangs.refusal(command)
         if gang is None:
             self._trials.cancel(command.job_id)
-            self.report(unknown(command))
-            return
-        if isinstance(command, ResizeGang) and (stranger := self._stranger(command)):
-            self.report(_not_resized(command, stranger))
+        if gang is None or refusal is not None:
+            self.report(refusal or unknown(command))
             return
         effects = gang.command(command, self.now_s())
         run = self._runs.get(command.job_id)
@@ -228,61 +211,6 @@ class Crew:
             self.do(run, effects)
         else:  # over: all it has to say is how it ended
             self._report_all(effects)
-
-    def _launch(self, command: LaunchGang) -> None:
-        if stranger := self._stranger(command):
-            self.report(self._not_launched(command, Outcome.LOST, stranger))
-            return
-        try:
-            folder = job_folder(self._options.state_dir, command.job_id)
-            (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-            first = next_number(folder, WORKER)
-        except ValueError as error:
-            self.report(self._not_launched(command, Outcome.FAILED, str(error)))
-            return
-        except OSError as error:
-            self.report(self._not_launched(command, Outcome.LOST, str(error)))
-            return
-        checkpoints, conduct = str(folder / "checkpoints"), self._options.conduct
-        stage = Stage(
-            command.job_id, command.spec, command.total_steps, checkpoints, self.bindings, conduct.habits
-        )
-        gang: Choreography
-        if command.spec.elasticity is Elasticity.RESTART:
-            gang = RestartGang(stage, first, _find_port, is_stopped, conduct.patience)
-        else:
-            known = self._max_local_batches.get(command.job_id)
-            gang = Gang(
-                stage,
-                first,
-                is_stopped,
-                self._saved_steps.get(command.job_id, 0),
-                conduct.patience,
-                command.max_local_batch if known is None else known,
-            )
-        self._gangs.pop(command.job_id, None)
-        self._gangs[command.job_id] = gang
-        run = Run(command.job_id, command.job_id, command.spec, gang, folder, self.bindings)
-        self.begin_run(run, gang.command(command, self.now_s()))
-
-    def _not_launched(self, command: LaunchGang, outcome: Outcome, why: str) -> AnyEvent:
-        """What this machine lacks for now (a device, room on the disk) loses a gang: it is tried again.
-
-        What the job itself makes impossible fails it.
-        """
-        return GangEnded(
-            at_s=0.0,
-            job_id=command.job_id,
-            generation=command.generation,
-            outcome=outcome,
-            steps=self._saved_steps.get(command.job_id, 0),
-            message=f"job {command.job_id!r} cannot be started: {why}",
-        )
-
-    def _stranger(self, command: LaunchGang | ResizeGang) -> str:
-        """What is wrong if a device is not one of this machine's; empty if all are."""
-        unknown = [device for device in command.devices if device not in self.bindings]
-        return f"device {unknown[0]!r} is not one of this machine's; see `swell nodes`" if unknown else ""
 
     # ------------------------------------------------------------ workers
     def _hear_worker(self, run: Run, worker: int, link: LineLink, line: bytes) -> None:
@@ -355,13 +283,8 @@ class Crew:
 
     def _end_run(self, run: Run) -> None:
         del self._runs[run.key]
-        if isinstance(run.director, Gang):
-            self._saved_steps[run.job_id] = run.director.saved_steps
-            self._max_local_batches[run.job_id] = run.director.max_local_batch
+        self._gangs.ended(run)
         self._trials.ended(run)
-        over = [job_id for job_id, gang in self._gangs.items() if gang.is_over]
-        for job_id in over[:-NUM_REMEMBERED]:
-            del self._gangs[job_id]
 
     def _report_all(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -371,31 +294,3 @@ class Crew:
     def report(self, event: AnyEvent) -> None:
         """Choreographies live by a clock that never jumps; the daemon's is the calendar's."""
         self._outbox.add(msgspec.structs.replace(event, at_s=time.time()))
-
-
-def unknown(command: GangCommand) -> AnyEvent:
-    """There is no such gang: a stop has what it wants, anything else has lost its gang."""
-    outcome = Outcome.STOPPED if isinstance(command, StopGang) else Outcome.LOST
-    return GangEnded(
-        at_s=0.0,
-        job_id=command.job_id,
-        generation=command.generation,
-        outcome=outcome,
-        steps=0,
-        message="" if outcome is Outcome.STOPPED else "the agent knows no such gang",
-    )
-
-
-def _not_resized(command: ResizeGang, why: str) -> AnyEvent:
-    return ResizeFailed(
-        at_s=0.0,
-        job_id=command.job_id,
-        generation=command.generation,
-        message=f"job {command.job_id!r} cannot change: {why}",
-    )
-
-
-def _find_port() -> int:
-    with socket.create_server((LOOPBACK, 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -43,7 +43,7 @@ class Run:
     spec: JobSpec
     director: Director
     folder: Path
-    bindings: dict[str, DeviceBinding]
+    bindings: Mapping[str, DeviceBinding]
     kind: str = WORKER  #: what its logs are called
     leader: int | None = None  #: the worker that is rank 0
     token: str = field(default_factory=lambda: secrets.token_hex(16))
