@@ -89,8 +89,8 @@ class JobWarned(JobEvent, frozen=True, kw_only=True):
 class WorkersLost(GangEvent, frozen=True, kw_only=True):
     """Some workers are gone, the others go on by themselves; `devices` are those of the former.
 
-    A change under way is off, a suspend apart: the processes of its joiners are gone too. Until a command
-    comes that leaves these devices out, one that has them in was given before this was heard, and fails.
+    A change under way is off, a suspend apart: the processes of its joiners are gone too. The next resize is
+    to what is left; any other was asked for before this was heard, and fails.
     """
 
     devices: tuple[str, ...]

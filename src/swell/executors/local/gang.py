@@ -141,7 +141,7 @@ class Gang:
             return
         is_asked_again = self._parts.standing.is_suspending
         self._parts.standing.change = Change(Aim.SUSPEND, self._parts.now_s)
-        self._parts.standing.is_informed(())
+        self._parts.standing.is_unheard = False  # while it is being suspended the head names no devices
         if not is_asked_again:
             self._parts.suspension = Suspension()
             members = self._parts.roster.in_group()
@@ -151,7 +151,7 @@ class Gang:
     @_obey.register(ResizeGang)
     def _(self, command: LaunchGang | ResizeGang) -> None:
         if not self._parts.standing.is_informed(command.devices):
-            why = "workers on some of these devices had just been lost"
+            why = "workers had been lost when this was asked for"
             self._parts.dialogue.reply(ResizeFailed(**self._parts.dialogue.facts(), message=why))
             return
         aim = Aim.LAUNCH if isinstance(command, LaunchGang) else Aim.RESIZE

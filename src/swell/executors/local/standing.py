@@ -43,7 +43,7 @@ class Standing:
     slots: tuple[Slot, ...] = ()  #: the settled gang: empty until it has started
     generation: int = 0  #: that the settled gang trains as
     change: Change | None = None
-    told_lost: frozenset[str] = frozenset()  #: devices; nothing shows yet that the head has heard of them
+    is_unheard: bool = False  #: a loss was told, and nothing shows yet that the head has heard of it
 
     @property
     def is_settled(self) -> bool:
@@ -59,15 +59,13 @@ class Standing:
         return self.change is not None and self.change.aim is not Aim.SUSPEND and not self.change.failure
 
     def is_informed(self, devices: Collection[str]) -> bool:
-        """Whether a command about these devices was given after the head had heard of the latest losses.
+        """Whether a resize to these devices was asked for after the head had heard of the latest loss.
 
-        What the head says once it has heard of a loss leaves the lost devices out. A command that has them in
-        was on its way when the loss was told, and is void: the head takes them for free by now.
+        The first that it asks for then is the gang as it is left. Any other was on its way when the loss was
+        told: the head has given it up, and takes devices that it names for free.
         """
-        if self.told_lost.intersection(devices):
-            return False
-        self.told_lost = frozenset()
-        return True
+        self.is_unheard = self.is_unheard and set(devices) != set(flatten(self.slots))
+        return not self.is_unheard
 
     def knows(self, member: Member) -> bool:
         """Whether the head takes the member for one of the gang; before the start all are."""
@@ -92,7 +90,7 @@ class Standing:
         lost = self._become(self.staying(roster, is_broken=True))
         change = self.change
         if lost:
-            self.told_lost |= set(flatten(lost))
+            self.is_unheard = True
             if not self.is_suspending:
                 self.change = None
             return Change(Aim.RESIZE, 0.0, why, lost)
@@ -108,7 +106,7 @@ class Standing:
         change, self.change = self.change, None
         if change is not None and change.failure:
             change.lost = lost
-            self.told_lost |= set(flatten(lost))
+            self.is_unheard |= bool(lost)
         return change
 
     def _become(self, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
