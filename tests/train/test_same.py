@@ -8,12 +8,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import fake_agent
 import pytest
 from fake_agent import FakeAgent
 from wild import BATCH, NUM_SAMPLES, SAME, STEPS_PER_EPOCH, Story, read_story, ride, run_alone
 
 EPOCHS = 24
 ALL = ("deterministic", "norm", "noise")
+PATIENCE_S = 600  #: a soak may run beside whatever else
 SOAK_REPEATS = int(os.environ.get("SOAK_REPEATS", "50"))
 
 
@@ -31,7 +33,11 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Story]:
 
 
 @pytest.fixture
-def agent(start_agent: Callable[..., FakeAgent]) -> FakeAgent:
+def agent(
+    start_agent: Callable[..., FakeAgent], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> FakeAgent:
+    if request.node.get_closest_marker("soak") is not None:
+        monkeypatch.setattr(fake_agent, "LIMIT_S", PATIENCE_S / 4)
     return start_agent(
         total_steps=EPOCHS * STEPS_PER_EPOCH,
         global_batch=BATCH,
@@ -80,6 +86,7 @@ def test_losses_agree_and_each_sample_comes_once_in_the_default_mode(
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(PATIENCE_S)
 @pytest.mark.parametrize("seed", range(SOAK_REPEATS))
 def test_parameters_are_bitwise_equal_every_time(
     agent: FakeAgent, alone: Callable[..., Story], tmp_path: Path, seed: int
@@ -88,6 +95,7 @@ def test_parameters_are_bitwise_equal_every_time(
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(PATIENCE_S)
 @pytest.mark.parametrize("seed", range(SOAK_REPEATS))
 def test_each_sample_comes_once_every_time(
     agent: FakeAgent, alone: Callable[..., Story], tmp_path: Path, seed: int
@@ -99,7 +107,9 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "
 
 
 @pytest.mark.parametrize(
-    "launcher", [(), pytest.param(TORCHRUN, marks=pytest.mark.soak)], ids=["python", "torchrun"]
+    "launcher",
+    [(), pytest.param(TORCHRUN, marks=[pytest.mark.soak, pytest.mark.timeout(PATIENCE_S)])],
+    ids=["python", "torchrun"],
 )
 def test_whoever_starts_the_script_the_bits_are_the_same(
     alone: Callable[..., Story], tmp_path: Path, launcher: tuple[str, ...]
@@ -109,6 +119,6 @@ def test_whoever_starts_the_script_the_bits_are_the_same(
     folder.mkdir()
     names = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
     command = [sys.executable, *launcher, str(SAME), str(folder), str(EPOCHS), *ALL]
-    subprocess.run(command, check=True, timeout=90, env=names, capture_output=True)
+    subprocess.run(command, check=True, timeout=PATIENCE_S, env=names, capture_output=True)
     story = read_story(folder)
     assert (story.digest, story.losses) == (alone(*ALL).digest, alone(*ALL).losses)

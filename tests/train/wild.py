@@ -157,14 +157,11 @@ class Ride:
         return told.generation == self.generation
 
     def _num_finished(self) -> int:
-        lines = [
-            json.loads(line)
-            for diary in self.folder.glob("diary-*")
-            for line in diary.read_text().splitlines()[-1:]
-        ]
-        return max(
-            (line["finished"] + 1 if "finished" in line else line["computed"] for line in lines), default=0
-        )
+        num_finished = 0
+        for diary in self.folder.glob("diary-*"):
+            for line in map(json.loads, diary.read_text().splitlines()[-1:]):
+                num_finished = max(num_finished, line.get("computed", 0), line.get("finished", -1) + 1)
+        return num_finished
 
 
 def ride(
