@@ -68,7 +68,8 @@ class Feed:
         return share_of(step), self.draw(step, share_of, end, edition)
 
     def close(self) -> None:
-        """Nothing is to be done."""
+        """End the loader's processes."""
+        self._batches, self._next = iter(()), None
 
     def draw(self, step: int, share_of: Callable[[int], Share], end: int, edition: object) -> Iterator[Any]:
         """The batches of this worker's passes of a step, on the device.

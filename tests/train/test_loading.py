@@ -1,0 +1,60 @@
+"""What becomes of a loader's processes: as many as asked for through resizes, and none is left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from fake_agent import FakeAgent, until
+
+from swell.wire import messages
+
+LOADS = Path(__file__).parent / "scripts" / "loads.py"
+
+
+def loaders(agent: FakeAgent, worker: int) -> set[psutil.Process]:
+    return set(psutil.Process(agent.processes[worker].pid).children())
+
+
+@pytest.mark.parametrize("kind", ["map", "stream"])
+def test_a_resize_leaves_as_many_as_were_asked_for_and_the_end_none(
+    start_agent: Callable[..., FakeAgent], kind: str
+) -> None:
+    agent = start_agent(total_steps=10**6, global_batch=8, checkpoint_interval_s=1e9)
+    agent.start_ready([0, 1, 2], LOADS, kind)
+    agent.join([0], source=None)
+    agent.wait_steps(0, 1)
+    before = loaders(agent, 0)
+    assert len(before) == 2
+    for members in ([0, 1, 2], [0, 2]):
+        leavers = {process for worker in {1, 2} - set(members) for process in loaders(agent, worker)}
+        agent.join(members, source=0)
+        size = len(members)
+        agent.wait(0, messages.Progress, lambda message, size=size: message.num_workers == size)
+        for worker in members:
+            until(lambda worker=worker: len(loaders(agent, worker)) == 2)
+        gone, _ = psutil.wait_procs(leavers, timeout=10)
+        assert len(gone) == len(leavers)
+    now = loaders(agent, 0)
+    if kind == "stream":
+        assert now == before, "what they have read is kept"
+    all_loaders = now | before | loaders(agent, 2)
+    agent.suspend()
+    for worker in (0, 2):
+        assert agent.exit_status(worker) == 143
+    _, alive = psutil.wait_procs(all_loaders, timeout=10)
+    assert not alive
+
+
+@pytest.mark.parametrize("kind", ["map", "stream"])
+def test_the_last_lines_of_a_script_run_without_them(
+    start_agent: Callable[..., FakeAgent], kind: str
+) -> None:
+    agent = start_agent(total_steps=10, global_batch=8)
+    agent.start_ready([0], LOADS, kind)
+    agent.join([0], source=None)
+    agent.wait(0, messages.Finished)
+    until(lambda: "out of the loop" in agent.log(0).read_text())
+    until(lambda: not loaders(agent, 0))
