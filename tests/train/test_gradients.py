@@ -252,6 +252,18 @@ def test_shards_refuse_a_buffer_that_nobody_averages() -> None:
         train_two_steps(ShardedGradients, Counting(), num_shards=3)
 
 
+def test_a_buffer_that_came_with_the_state_has_not_changed() -> None:
+    net = Normed(nn.Identity())
+    net.register_buffer("constant", torch.ones(1))
+    share = Course(4, 4, False, False, num_shards=2).share(0, 0, 1)
+    gradients = ShardedGradients(net)
+    net.load_state_dict({name: tensor.clone() for name, tensor in net.state_dict().items()})  # of a peer
+    gradients.begin(share)
+    loss = net(torch.randn(2, 2, 3))
+    loss.backward()
+    gradients.add(share.passes[0], loss.detach())
+
+
 def test_low_precision_is_summed_in_float32() -> None:
     net = nn.Linear(3, 1).to(torch.bfloat16)
     x = torch.randn(8, 3, generator=torch.Generator().manual_seed(2)).to(torch.bfloat16)

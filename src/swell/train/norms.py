@@ -21,20 +21,22 @@ class Statistics:
     def __init__(self, model: nn.Module) -> None:
         norms = [module for module in model.modules() if isinstance(module, _NormBase)]
         self._buffers = [list(norm.buffers(recurse=False)) for norm in norms]  # by norm
-        self._all = [tensor for buffers in self._buffers for tensor in buffers]
-        self._at_begin: list[torch.Tensor] = []
+        all_of_them = [tensor for buffers in self._buffers for tensor in buffers]
+        self.tensors = [tensor for tensor in all_of_them if tensor.is_floating_point()]  #: to be averaged
+        counters = [tensor for tensor in all_of_them if not tensor.is_floating_point()]
+        self._kinds = [kind for kind in (self.tensors, counters) if kind]  # one copy a kind: few for a GPU
+        self._at_begin: list[list[torch.Tensor]] = []  # as `_kinds`
         self._versions: list[int] = []
-        self.tensors = [tensor for tensor in self._all if tensor.is_floating_point()]  #: to be averaged
 
     def begin(self) -> None:
         """A step begins."""
         if not self._at_begin:
-            self._at_begin = [torch.empty_like(tensor) for tensor in self._all]
-        self._copy(self._at_begin, self._all)
+            self._at_begin = [[torch.empty_like(tensor) for tensor in kind] for kind in self._kinds]
+        self._copy(self._at_begin, self._kinds)
 
     def rewind(self) -> None:
         """Back to where the step began."""
-        self._copy(self._all, self._at_begin)
+        self._copy(self._kinds, self._at_begin)
 
     def moved(self) -> list[bool]:
         """Which of `tensors` the pass that is over has updated.
@@ -50,10 +52,10 @@ class Statistics:
         return flags
 
     @torch.no_grad()
-    def _copy(self, targets: list[torch.Tensor], sources: list[torch.Tensor]) -> None:
-        if targets:
-            torch._foreach_copy_(targets, sources)
-        self._versions = [tensor._version for tensor in self._all]
+    def _copy(self, targets: list[list[torch.Tensor]], sources: list[list[torch.Tensor]]) -> None:
+        for target, source in zip(targets, sources, strict=True):
+            torch._foreach_copy_(target, source)
+        self._versions = [tensor._version for buffers in self._buffers for tensor in buffers]
 
 
 class Bystanders:
@@ -79,8 +81,3 @@ class Bystanders:
                     "its share has shards; deterministic=True averages the buffers of batch norms only: keep "
                     "this one as it is in training, or go without deterministic=True"
                 )
-
-
-def _copy(targets: list[torch.Tensor], sources: list[torch.Tensor]) -> None:
-    if targets:
-        torch._foreach_copy_(targets, sources)

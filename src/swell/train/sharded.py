@@ -17,9 +17,11 @@ class ShardedGradients:
     """Each pass is a shard, and a leaf of the tree."""
 
     def __init__(self, model: nn.Module) -> None:
+        self._model = model
         self._statistics = Statistics(model)
         self._packing = Packing(model, self._statistics)
-        self._bystanders: Bystanders | None = Bystanders(model)  # until a pass has shown that all is well
+        self._bystanders: Bystanders | None = None  # in the first pass, which shows whether all is well
+        self._is_checked = False
         self._buffers: list[Flat] = []  # those in the fold are not spare
         self._exchange = Exchange()
 
@@ -29,6 +31,8 @@ class ShardedGradients:
 
     def begin(self, share: Share) -> None:
         self._statistics.begin()
+        if not self._is_checked:
+            self._bystanders = Bystanders(self._model)
         self._packing.drop()  # a gradient that is set to zero, not taken away, would be added to: -0.0 + 0.0
         self._spare = list(self._buffers)
         self._fold = Fold[Flat](share.num_shards, self._merge)
@@ -59,7 +63,7 @@ class ShardedGradients:
     def _push(self, part: Pass, loss: torch.Tensor) -> None:
         if self._bystanders is not None:
             self._bystanders.check()
-            self._bystanders = None
+            self._bystanders, self._is_checked = None, True
         if part.num_local == 0:
             return  # borrowed: it is no leaf
         flat = self._take()
