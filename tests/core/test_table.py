@@ -124,7 +124,7 @@ def test_nobody_can_write_into_a_snapshot() -> None:
     table = JobTable(SIZES)
     table.write(JobRecord(id="a", spec=spec(), submitted_s=0.0, total_steps=5.0), SIZES.astype(float))
     snapshot = table.snapshot(NOW_S, 8, ChangeCosts(), 0.05, 5.0)
-    arrays = [getattr(snapshot, name) for name in Snapshot.__slots__]
+    arrays = [getattr(snapshot, name) for name in Snapshot.__dataclass_fields__]
     for array in arrays:
         if isinstance(array, np.ndarray):
             assert not array.flags.writeable

@@ -85,7 +85,7 @@ class Core:
 
     def _follow_plan(self) -> list[AnyCommand]:
         state, plan = self._state, self._plan()
-        state.latest, state.revisit = Latest(plan), plan.revisit
+        state.latest, state.revisit, state.is_sated = Latest(plan), plan.revisit, plan.is_sated
         self._decide(plan)
         commands = self._change(plan.changes, plan.is_short)
         state.write_rows()
@@ -246,14 +246,14 @@ class Core:
         return f"{change}: {record.reason}" if plan is None else partial(_text, plan.why, f"{change}: ")
 
     def _wake(self, planned_s: float) -> list[AnyCommand]:
-        """Ask to be woken for what the plan waits for, unless that is asked already."""
+        """Ask to be woken for what the plan waits for, unless that is what was asked last."""
         state = self._state
         wake_s = min([planned_s, *(record.held_back_until_s for record in self._held_back())])
-        is_asked = state.wake_s is not None and state.now_s < state.wake_s <= wake_s
-        if math.isinf(wake_s) or is_asked:
+        wake_s = max(wake_s, state.now_s + LEAST_WAIT_S)
+        if math.isinf(wake_s) or wake_s == state.wake_s:
             return []
-        state.wake_s = max(wake_s, state.now_s + LEAST_WAIT_S)
-        return [WakeAt(at_s=state.wake_s)]
+        state.wake_s = wake_s
+        return [WakeAt(at_s=wake_s)]
 
     # ------------------------------------------------------------ what others may see
     @property

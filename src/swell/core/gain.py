@@ -26,6 +26,6 @@ def gain_s(snapshot: Snapshot, workers: IntArray) -> FloatArray:
 def rate_at(snapshot: Snapshot, workers: IntArray) -> FloatArray:
     """(J,) steps/s at these worker counts; a count between two sizes counts as the smaller one."""
     column = np.searchsorted(snapshot.sizes, workers, side="right") - 1
-    rates = np.take_along_axis(snapshot.rate_per_s, np.maximum(column, 0)[:, None], axis=1)[:, 0]
+    rates = snapshot.rate_per_s[np.arange(snapshot.num_jobs), np.maximum(column, 0)]
     result: FloatArray = np.where(column >= 0, rates, 0.0)
     return result

@@ -6,19 +6,30 @@ from collections.abc import Sequence
 
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
-from swell.model.event import AnyEvent, GangResized, GangStarted, JobEvent, JobWarned, StepsReported
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangResized,
+    GangStarted,
+    JobEvent,
+    JobWarned,
+    Outcome,
+    StepsReported,
+)
 from swell.model.job import Elasticity
 
 #: A job is not where it was believed to be if it is off by this share of what remains, or so much faster or
 #: slower; but a step more or less is nothing.
 SURPRISE_SHARE = 1e-3
+#: After these a job is over.
+ENDS = (Outcome.SUCCEEDED, Outcome.FAILED)
 
 
 class News:
     """Made before a batch is applied, and asked after that.
 
     Progress as believed is no news, nor is a change that is done as it was planned: then whatever was to
-    follow it can follow.
+    follow it can follow. And if nobody could use more devices, those of a job that ends are no news.
     """
 
     def __init__(self, state: HeadState, batch: Sequence[AnyEvent]) -> None:
@@ -39,14 +50,18 @@ class News:
             if record is not None:
                 believed = record.done_steps + record.rate_per_s * max(0.0, event.at_s - record.as_of_s)
                 self._beliefs.append((record, believed, record.rate_per_s))
-        elif isinstance(event, GangStarted | GangResized) and self._is_as_planned(event, record):
+        elif self._is_as_planned(event, record):
             self.is_any_done = True
         elif not isinstance(event, JobWarned):
             self._told.append(event.job_id)
             self._is_any |= self._state.concerns_plans(record)
 
-    def _is_as_planned(self, event: GangStarted | GangResized, record: JobRecord | None) -> bool:
-        """No work was lost over it, and the job is to have no other size."""
+    def _is_as_planned(self, event: JobEvent, record: JobRecord | None) -> bool:
+        """The end of a change over which no work was lost, or of a job whose devices are of no use."""
+        if isinstance(event, GangEnded):
+            return self._state.is_sated and event.outcome in ENDS
+        if not isinstance(event, GangStarted | GangResized):
+            return False
         if record is None or event.job_id in self._state.revisit:
             return False
         is_counted = record.spec.elasticity is Elasticity.LIVE

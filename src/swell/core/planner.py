@@ -50,6 +50,7 @@ class Planner:
         placement = self._place(snapshot, allocation, steadied.workers, cluster, held, pinned)
         account = PlanAccount(snapshot, allocation, steadied, placement)
         is_postponed = is_pinned & (allocation.workers != snapshot.held_workers)
+        is_as_wished = bool((steadied.workers == allocation.workers).all())
         return Plan(
             job_ids=snapshot.job_ids,
             changes=_changes(snapshot, account, held),
@@ -59,6 +60,7 @@ class Planner:
             wake_s=min(allocation.wake_s, steadied.wake_s),
             makes_promises=self.policy.makes_promises,
             is_short=bool((allocation.floor > snapshot.held_workers).any()),
+            is_sated=allocation.is_sated and is_as_wished,
             revisit=frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_postponed).tolist()),
         )
 
@@ -97,12 +99,13 @@ def _changes(snapshot: Snapshot, account: PlanAccount, held: Held) -> dict[str, 
     rows = [row for row, job in enumerate(snapshot.job_ids) if planned.get(job) is not held.get(job)]
     if not rows:
         return {}
-    net_s = gain_s(snapshot, account.steadied.workers) - snapshot.resize_cost_s
+    is_as_wished = (account.steadied.workers == account.allocation.workers)[rows].all()
+    saved_s = account.steadied.gain_s if is_as_wished else gain_s(snapshot, account.steadied.workers)
     return {
         snapshot.job_ids[row]: JobPlan(
             devices=planned.get(snapshot.job_ids[row], ()),
             why=partial(account.reason, row),
-            expected_gain_s=float(net_s[row]),
+            expected_gain_s=float(saved_s[row] - snapshot.resize_cost_s[row]),
             expected_cost_s=float(snapshot.resize_cost_s[row]),
         )
         for row in rows

@@ -63,6 +63,7 @@ class Saved(msgspec.Struct, kw_only=True):
     policy: str
     owed: dict[str, Owed] = {}
     revisit: list[str] = []
+    is_sated: bool = False
 
 
 #: A text, or what would write it: most lines of stories are never read where many jobs are simulated.
@@ -95,6 +96,7 @@ class HeadState:
         self.policy = ""  #: empty: the one the core was made with
         self.owed: dict[str, JobPlan] = {}  #: what jobs are to have as soon as others have left it
         self.revisit: frozenset[str] = frozenset()  #: jobs that are to change, and could not yet
+        self.is_sated = False  #: more devices would be of no use to anybody
         self.latest = Latest()
         self.holdings = Holdings()
         self.devices: frozenset[str] = frozenset()
@@ -238,6 +240,7 @@ class HeadState:
             policy=self.policy,
             owed={job_id: Owed.of(plan) for job_id, plan in self.owed.items()},
             revisit=sorted(self.revisit),
+            is_sated=self.is_sated,
         )
         return encode(saved)
 
@@ -247,7 +250,8 @@ class HeadState:
         self.planned_s, self.wake_s = saved.planned_s, saved.wake_s
         self.is_draining, self.policy = saved.is_draining, saved.policy
         self.owed = {job_id: owed.plan() for job_id, owed in saved.owed.items()}
-        self.revisit, self.latest = frozenset(saved.revisit), Latest()
+        self.revisit, self.is_sated = frozenset(saved.revisit), saved.is_sated
+        self.latest = Latest()
         self.belief.restore(saved.belief)
         self.records = {record.id: record for record in saved.records}
         self.cluster, self.devices = saved.cluster, frozenset(saved.cluster.devices())

@@ -66,6 +66,7 @@ class Allocation:
     refusals: Mapping[int, Refusal]  #: row of an undecided job -> why not; the others are promised
     wake_s: float  #: ask again then, if nothing happens before; inf: no need
     account: Account  #: reasons and estimates
+    is_sated: bool = False  #: no job could make use of more devices than it gets
 
     @property
     def finish_s(self) -> FloatArray:
@@ -109,3 +110,4 @@ class Plan:
     makes_promises: bool  #: strict jobs that were not refused have been promised their deadlines
     is_short: bool  #: a promise needs more workers now than its job has
     revisit: frozenset[str]  #: jobs whose gang could not change now, and would have
+    is_sated: bool  #: no job could make use of more devices than it gets

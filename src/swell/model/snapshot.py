@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ STRICT, SOFT, BEST_EFFORT = 0, 1, 2
 CLASS_CODES = {JobClass.STRICT: STRICT, JobClass.SOFT: SOFT, JobClass.BEST_EFFORT: BEST_EFFORT}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """Everything a policy may know at `now_s`: J jobs that have not ended, K sizes a gang may have.
 
@@ -57,18 +58,26 @@ class Snapshot:
     def num_jobs(self) -> int:
         return len(self.job_ids)
 
-    def in_order(self, rows: Sequence[int] | IntArray, *keys: FloatArray | IntArray) -> IntArray:
-        """`rows`, the lowest of the first key (J,) first, ties by the next, by arrival, by id."""
-        rows = np.asarray(rows, dtype=np.int64)
-        columns = [key[rows] for key in (*keys, self.submitted_s)]
-        order = np.lexsort(columns[::-1])
-        ordered: IntArray = rows[order]
-        is_tie = np.ones(max(len(rows) - 1, 0), dtype=bool)
-        for column in columns:
-            is_tie &= column[order[1:]] == column[order[:-1]]
+    @cached_property
+    def arrival_rank(self) -> IntArray:
+        """(J,) position by submission, ties by id."""
+        order = np.argsort(self.submitted_s, kind="stable")
+        submitted_s = self.submitted_s[order]
+        is_tie = submitted_s[1:] == submitted_s[:-1]
         if is_tie.any():
             edges = np.flatnonzero(np.diff(is_tie.astype(np.int8), prepend=0, append=0))
             for first, last in edges.reshape(-1, 2).tolist():
                 run = slice(first, last + 1)
-                ordered[run] = sorted(ordered[run].tolist(), key=self.job_ids.__getitem__)
+                order[run] = sorted(order[run].tolist(), key=self.job_ids.__getitem__)
+        ranks = np.empty(self.num_jobs, dtype=np.int64)
+        ranks[order] = np.arange(self.num_jobs)
+        return ranks
+
+    def in_order(self, rows: Sequence[int] | IntArray, *keys: FloatArray | IntArray) -> IntArray:
+        """`rows`, the lowest of the first key (J,) first, ties by the next, by arrival, by id."""
+        rows = np.asarray(rows, dtype=np.int64)
+        if len(rows) < 2:
+            return rows
+        columns = [key[rows] for key in (self.arrival_rank, *reversed(keys))]
+        ordered: IntArray = rows[np.lexsort(columns)]
         return ordered

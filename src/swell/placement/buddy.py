@@ -63,7 +63,10 @@ def part_to_keep(tree: Tree, own: IntArray, num_devices: int) -> IntArray:
     if num_devices >= len(own):
         return own
     rest, kept = np.sort(own), []
-    for size in powers_of_two(num_devices):
+    sizes = powers_of_two(num_devices)
+    if len(sizes) == 1 and _is_block(tree, rest[: sizes[0]]):
+        return rest[: sizes[0]]
+    for size in sizes:
         numbers, counts = np.unique(tree.lineages[rest], return_counts=True)
         is_whole = tree.is_block[numbers] & (tree.stops[numbers] - tree.starts[numbers] == size)
         whole = tree.starts[numbers[is_whole & (counts == size)]]
@@ -71,6 +74,14 @@ def part_to_keep(tree: Tree, own: IntArray, num_devices: int) -> IntArray:
         kept.append(part)
         rest = rest[~np.isin(rest, part)]
     return np.concatenate([*kept, rest[:0]])
+
+
+def _is_block(tree: Tree, positions: IntArray) -> bool:
+    """Whether these, in ascending order, are a whole aligned block."""
+    block = tree.block_at[len(positions)][positions[0]] if len(positions) in tree.block_at else -1
+    return bool(
+        tree.is_block[block] and tree.stops[block] == positions[-1] + 1 == positions[0] + len(positions)
+    )
 
 
 class _Placing:
@@ -163,7 +174,10 @@ class _Placing:
         return fitting
 
     def _blocks_in(self, home: int, job: int, sizes: Sequence[int]) -> list[int] | None:
-        blocks: list[int] = []
+        if len(set(sizes)) == 1 and self._is_flat(home, sizes[0]):
+            blocks = self._best_blocks(job, sizes[0], home, len(sizes))
+            return blocks if len(blocks) == len(sizes) else None
+        blocks = []
         for size in sizes:
             block = self._best_block(job, size, home)
             if block is None:
@@ -173,25 +187,57 @@ class _Placing:
         self.board.take_back(job)
         return blocks if len(blocks) == len(sizes) else None
 
+    def _is_flat(self, home: int, size: int) -> bool:
+        """Whether no two blocks of the home have anything around them in common but the home."""
+        parents = self._tree.parents[self._in(home, self._tree.blocks[size])]
+        is_child = parents == home
+        is_grandchild = self._tree.parents[parents] == home
+        return bool((is_child | is_grandchild).all()) and len(np.unique(parents)) in (1, len(parents))
+
+    def _in(self, home: int, blocks: IntArray) -> IntArray:
+        tree = self._tree
+        is_in = (tree.starts[blocks] >= tree.starts[home]) & (tree.stops[blocks] <= tree.stops[home])
+        inside: IntArray = blocks[is_in]
+        return inside
+
     def _best_block(self, job: int, size: int, home: int | None = None) -> int | None:
         """The free block with most of the job's own devices, then with the fewest that others have yet
         to leave (two that wait for each other's would wait for ever), then in crowded surroundings."""
-        blocks, tree = self.board.free_blocks(size), self._tree
-        if home is not None:
-            is_in = (tree.starts[blocks] >= tree.starts[home]) & (tree.stops[blocks] <= tree.stops[home])
-            blocks = blocks[is_in]
+        tree, own = self._tree, self._real(job)
+        if home is None and 0 < len(own) <= size in tree.blocks:
+            around = int(tree.block_at[size][own[0]])  # no other can have as many of its own devices
+            is_around = own.min() >= tree.starts[around] and own.max() < tree.stops[around]
+            if is_around and self.board.num_free_at[around] == size:
+                return around
+        blocks = self._free_blocks(size, home)
         if len(blocks) == 0:
             return None
         overlap = self._overlap(job, blocks)
-        blocks = _least(blocks, -overlap, self._num_taken_at[blocks] - overlap)
-        around = blocks
+        blocks = ancestors = _least(blocks, -overlap, self._num_taken_at[blocks] - overlap)
         for _ in range(tree.lineages.shape[1]):
             if len(blocks) == 1:
                 break
-            around = tree.parents[around]
-            is_crowded = self.board.num_free_at[around] == self.board.num_free_at[around].min()
-            blocks, around = blocks[is_crowded], around[is_crowded]
+            ancestors = tree.parents[ancestors]
+            num_free = self.board.num_free_at[ancestors]
+            is_crowded = num_free == num_free.min()
+            blocks, ancestors = blocks[is_crowded], ancestors[is_crowded]
         return int(blocks[0])
+
+    def _best_blocks(self, job: int, size: int, home: int, num: int) -> list[int]:
+        """The first so many in the order of `_best_block`, as if taking one left all else as it was."""
+        blocks = ancestors = self._free_blocks(size, home)
+        overlap = self._overlap(job, blocks)
+        keys = [self._num_taken_at[blocks] - overlap, -overlap]  # the last one counts most
+        for _ in range(self._tree.lineages.shape[1]):
+            ancestors = self._tree.parents[ancestors]
+            keys.insert(0, self.board.num_free_at[ancestors])
+        best: list[int] = blocks[np.lexsort(keys)[:num]].tolist()
+        return best
+
+    def _free_blocks(self, size: int, home: int | None) -> IntArray:
+        """In order of position."""
+        blocks = self.board.free_blocks(size)
+        return blocks if home is None else self._in(home, blocks)
 
     # Room made by moving others
 

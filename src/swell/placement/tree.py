@@ -52,6 +52,15 @@ class Tree:
         return is_block
 
     @cached_property
+    def block_at(self) -> Mapping[int, IntArray]:
+        """Size -> (D,) number of the block of that size in which each device is; N where it is in none."""
+        at = {size: np.full(len(self.devices), len(self.starts) - 1) for size in self.blocks}
+        for size, blocks in self.blocks.items():
+            for block in blocks.tolist():
+                at[size][self.starts[block] : self.stops[block]] = block
+        return at
+
+    @cached_property
     def depths(self) -> IntArray:
         """(N + 1,) 0 is the whole cluster."""
         depths = np.zeros_like(self.parents)

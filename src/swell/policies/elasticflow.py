@@ -11,7 +11,7 @@ from swell.model.snapshot import BEST_EFFORT, BoolArray, FloatArray, IntArray, S
 from swell.policies.account import ElasticFlowAccount
 from swell.policies.admission import admit
 from swell.policies.levels import Levels, useful_levels
-from swell.policies.order import by_arrival, by_deadline, by_key
+from swell.policies.order import by_deadline, by_key
 from swell.policies.promises import Promises, Reserve, hold_s, need_of, safe_level, stop_s
 from swell.policies.shares import Queue, Shares
 from swell.solvers.filling import no_plans
@@ -59,12 +59,13 @@ class ElasticFlow:
         levels = useful_levels(snapshot, is_power_of_two(snapshot.sizes))
         promises, refusals = admit(snapshot, levels)
         queue = _queue(snapshot, levels, promises, refusals)
-        shares = _share(snapshot, levels, promises, queue)
+        shares = _share(snapshot, levels, promises, queue, refusals)
         return Allocation(
             workers=levels.workers_at(shares.level),
             floor=levels.workers_at(shares.floor),
             refusals=refusals,
-            wake_s=_wake_s(snapshot, promises, queue),
+            wake_s=_wake_s(snapshot, levels, promises, queue, shares),
+            is_sated=not refusals and bool((shares.level == levels.num).all()),
             account=ElasticFlowAccount(snapshot, levels, promises, refusals, queue, shares),
         )
 
@@ -80,16 +81,28 @@ def _queue(snapshot: Snapshot, levels: Levels, promises: Promises, refusals: Map
     is_other[list(refusals)] = False
     is_best_effort = snapshot.job_class == BEST_EFFORT
     soft = by_deadline(snapshot, np.flatnonzero(is_other & ~is_best_effort))
-    plans, profile = no_plans(snapshot.num_jobs), promises.profile.copy()
-    profile.fill(_soft_tries(snapshot, levels), plans, soft, hold_s(snapshot))
+    plans = no_plans(snapshot.num_jobs)
+    if len(soft):
+        profile = promises.profile.copy()
+        profile.fill(_soft_tries(snapshot, levels), plans, soft, hold_s(snapshot))
     is_on_time = plans.grade[soft] == 0
-    # A waiting job has its start before it, and a running one that is stopped would have to start again:
-    # so nobody is stopped for a job that is hardly shorter.
-    starts_s = np.where(snapshot.held_workers == 0, snapshot.start_cost_s, -snapshot.start_cost_s)
-    with np.errstate(divide="ignore"):
-        remaining_s = starts_s + snapshot.remaining_steps / levels.rates[:, 0]
-    best_effort = by_key(snapshot, np.flatnonzero(is_other & is_best_effort), remaining_s)
+    best_effort = np.flatnonzero(is_other & is_best_effort)
+    best_effort = by_key(snapshot, best_effort, _time_to_end_s(snapshot, levels))
     return Queue(promises.rows, soft[is_on_time], soft[~is_on_time], best_effort, plans)
+
+
+def _time_to_end_s(snapshot: Snapshot, levels: Levels) -> FloatArray:
+    """(J,) at a job's smallest size; inf for one that fits nowhere.
+
+    A waiting job has its start before it, and a running one that is stopped would have to start again:
+    so nobody is stopped for a job that is hardly shorter.
+    """
+    starts_s = np.where(snapshot.held_workers == 0, snapshot.start_cost_s, -snapshot.start_cost_s)
+    slowest = np.where(levels.num > 0, levels.rates[:, 0], 0.0)
+    lasts_s = np.full(snapshot.num_jobs, np.inf)
+    np.divide(snapshot.remaining_steps, slowest, out=lasts_s, where=slowest > 0)
+    time_s: FloatArray = starts_s + lasts_s
+    return time_s
 
 
 def _soft_tries(snapshot: Snapshot, levels: Levels) -> Takers:
@@ -110,7 +123,9 @@ def _soft_tries(snapshot: Snapshot, levels: Levels) -> Takers:
     )
 
 
-def _share(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue) -> Shares:
+def _share(
+    snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue, refusals: Mapping[int, Refusal]
+) -> Shares:
     """Steps 2 to 5 of the class's docstring."""
     level = promises.plans.now.copy()  # Algorithm 2, lines 2-4
     left = snapshot.num_devices - int(levels.devices_at(level).sum())
@@ -120,27 +135,27 @@ def _share(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue)
         left = raise_in_order(level, levels.devices, levels.num, rows, most, left)
 
     promised, soft, is_running = queue.promised, queue.soft, snapshot.held_workers > 0
-    reserve = promises.reserve[promised]
     give(promised, promises.plans.keep[promised])
-    give(promised[reserve == Reserve.RUNNING], 1)
-    weak = promised[reserve >= Reserve.NONE]
-    give(weak, safe_level(snapshot, levels, weak))
+    weak = promised[promises.reserve[promised] > Reserve.FULL]
+    if len(weak):
+        give(weak[promises.reserve[weak] == Reserve.RUNNING], 1)
+        weakest = weak[promises.reserve[weak] >= Reserve.NONE]
+        give(weakest, safe_level(snapshot, levels, weakest))
     floor = level.copy()
-    give(soft, np.maximum(queue.plans.now[soft], np.minimum(queue.plans.top[soft], levels.held[soft])))
-    give(np.concatenate([promised[is_running[promised]], soft[is_running[soft]]]), 1)
-    give(queue.late, 1)
-    give(queue.best_effort, 1)
-    is_served = promises.reserve >= 0
-    for rows in (soft, queue.late, queue.best_effort):
-        is_served[rows] = True
+    if len(soft):
+        give(soft, np.maximum(queue.plans.now[soft], np.minimum(queue.plans.top[soft], levels.held[soft])))
+    running = np.concatenate([promised[is_running[promised]], soft[is_running[soft]]])
+    give(np.concatenate([running, queue.late, queue.best_effort]), 1)
+    num_levels = levels.num.copy()
+    num_levels[list(refusals)] = 0
     level, _ = boost(
         level,
         levels.devices,
         levels.rates,
-        levels.num * is_served,
+        num_levels,
         _prices(levels, promises, queue),
         levels.held,
-        _ranks(snapshot),
+        snapshot.arrival_rank,
         left,
     )
     return Shares(floor, level)
@@ -158,15 +173,11 @@ def _prices(levels: Levels, promises: Promises, queue: Queue) -> FloatArray:
     return prices
 
 
-def _ranks(snapshot: Snapshot) -> IntArray:
-    """(J,) position by arrival."""
-    rows = np.arange(snapshot.num_jobs)
-    ranks = np.empty_like(rows)
-    ranks[by_arrival(snapshot, rows)] = rows
-    return ranks
-
-
-def _wake_s(snapshot: Snapshot, promises: Promises, queue: Queue) -> float:
-    """The first step of a plan, but not sooner than sizes may change."""
-    steps_s = np.minimum(promises.plans.change_s, queue.plans.change_s)
+def _wake_s(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue, shares: Shares) -> float:
+    """The first step of a plan that may need more than its job has, but not sooner than sizes may change."""
+    has = np.minimum(shares.level, levels.held)
+    steps_s = np.minimum(
+        np.where(promises.plans.top > has, promises.plans.change_s, np.inf),
+        np.where(queue.plans.top > has, queue.plans.change_s, np.inf),
+    )
     return snapshot.now_s + max(float(steps_s.min(initial=np.inf)), hold_s(snapshot))

@@ -25,19 +25,20 @@ class Levels:
 
     def workers_at(self, level: IntArray) -> IntArray:
         """(J,) workers at each job's level."""
-        return self.workers[self._rows, level - 1] * (level > 0)
+        return self.workers.ravel()[self._at(level)] * (level > 0)
 
     def devices_at(self, level: IntArray) -> IntArray:
         """(J,) devices at each job's level."""
-        return self.devices[self._rows, level - 1] * (level > 0)
+        return self.devices.ravel()[self._at(level)] * (level > 0)
 
     def rates_at(self, level: IntArray) -> FloatArray:
         """(J,) steps/s at each job's level; 0 at level 0."""
-        return self.rates[self._rows, level - 1] * (level > 0)
+        return self.rates.ravel()[self._at(level)] * (level > 0)
 
-    @property
-    def _rows(self) -> IntArray:
-        return np.arange(len(self.num))
+    def _at(self, level: IntArray) -> IntArray:
+        """(J,) where a level's entry is; that of some other level for level 0."""
+        num_columns = self.workers.shape[1]
+        return np.arange(0, self.workers.size, num_columns) + np.maximum(level - 1, 0)
 
 
 def useful_levels(snapshot: Snapshot, is_allowed: BoolArray | None = None) -> Levels:
