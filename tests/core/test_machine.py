@@ -174,6 +174,8 @@ class Babble(RuleBasedStateMachine):
             answer = reports.answer_to(command, self.now_s, outcome)
             if answer is not None:
                 self.core.handle([answer])
+                for view in self.core.ended_views():
+                    self.generations.pop(view.id, None)  # its id is free again
 
 
 TestHostileWorld = HostileWorld.TestCase

@@ -411,3 +411,23 @@ def test_losses_in_a_row_are_all_heard_while_repairs_are_asked_for() -> None:
     before = bench.core.num_stale
     assert bench.lost(repair.generation, three) == []
     assert bench.core.num_stale == before + 1
+
+
+# ---------------------------------------------------------------- who only listens changes nothing
+def test_a_trial_run_that_is_told_again_leads_to_no_new_plan() -> None:
+    bench = Bench()
+    first = bench.run(workers=2)
+    bench.want(a=4)
+    assert bench.profiled("a") == []
+    assert isinstance(bench.reported(first, 3)[0], ResizeGang)
+
+
+def test_a_look_at_the_state_leaves_no_trace_in_it() -> None:
+    looked, left_alone = Bench(), Bench()
+    for bench in (looked, left_alone):
+        generation = bench.run(workers=2)
+        bench.reported(generation, 3)
+    assert looked.job().estimated_finish_s is not None
+    for bench in (looked, left_alone):
+        bench.cancel("a")  # the next plan does not know it any more
+    assert looked.core.save() == left_alone.core.save()

@@ -40,21 +40,28 @@ FIRST_BACK_OFF_S = 1.0
 LONGEST_BACK_OFF_S = 60.0
 
 
+def is_stale(state: HeadState, event: Event) -> bool:
+    """Whether the event is about what is no more. Such a report is counted, and that is all."""
+    if not isinstance(event, JobEvent):
+        return False
+    record = state.records.get(event.job_id)
+    if isinstance(event, JobSubmitted):
+        return record is not None
+    return record is None or _is_history(record, event)
+
+
 def apply(state: HeadState, event: Event) -> None:
-    """Change the state as the event says. A report about what is no more is counted, and that is all."""
+    """Change the state as the event, which is not stale, says."""
     state.now_s = max(state.now_s, event.at_s)
     if isinstance(event, JobEvent) and not isinstance(event, JobSubmitted):
-        record = state.records.get(event.job_id)
-        if record is None or _is_stale(record, event):
-            state.num_stale += 1
-            return
+        record = state.records[event.job_id]
         _apply_to(event, state, record)
         state.touch(record)
     else:
         _apply(event, state)
 
 
-def _is_stale(record: JobRecord, event: JobEvent) -> bool:
+def _is_history(record: JobRecord, event: JobEvent) -> bool:
     """Whether the event is about a gang, or a question, that is no more."""
     if record.phase.is_end:
         return True
@@ -105,9 +112,6 @@ def _apply(event: Event, state: HeadState) -> None:
 
 @_apply.register
 def _(event: JobSubmitted, state: HeadState) -> None:
-    if event.job_id in state.records:
-        state.num_stale += 1
-        return
     record = JobRecord(id=event.job_id, spec=event.spec, submitted_s=event.at_s, as_of_s=event.at_s)
     state.records[event.job_id] = record
     state.explain(record, "submitted", f"was submitted as {event.spec.job_class}")

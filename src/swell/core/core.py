@@ -9,7 +9,7 @@ from functools import partial
 
 import msgspec
 
-from swell.core.apply import apply
+from swell.core.apply import apply, is_stale
 from swell.core.converge import Converger
 from swell.core.latest import Latest
 from swell.core.learn import expect_resize, is_repair
@@ -61,9 +61,9 @@ class Core:
         """Apply every event of the batch, then plan once, at the time of the last."""
         state = self._state
         state.stories, state.ended = [], []
-        news = News(state, batch)
+        news = News(state)
         for event in batch:
-            apply(state, event)
+            self._hear(event, news)
         is_news = news.is_any
         state.write_rows()
         commands = self._end_trials()
@@ -77,6 +77,16 @@ class Core:
                 commands += self._go_on()
         state.write_rows()
         return commands
+
+    def _hear(self, event: AnyEvent, news: News) -> None:
+        state = self._state
+        if is_stale(state, event):
+            state.now_s = max(state.now_s, event.at_s)
+            state.num_stale += 1
+            return
+        news.hear(event)
+        apply(state, event)
+        news.compare()
 
     @property
     def _is_just_planned(self) -> bool:

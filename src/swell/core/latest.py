@@ -24,14 +24,23 @@ class Latest:
 
     def write(self, records: Mapping[str, JobRecord]) -> None:
         """Bring reasons and estimates up to date."""
-        plan, self._plan = self._plan, None
+        plan = self._plan
         if plan is None:
             return
         finish_s = plan.account.finish_s.tolist()
         for row, job_id in enumerate(plan.job_ids):
-            record = records.get(job_id)
-            if record is None:
-                continue
-            record.estimated_finish_s = finish_s[row]
-            if job_id not in self._explained:
-                record.reason = plan.account.reason(row).text
+            if job_id in records:
+                self._write(records[job_id], plan, row, finish_s[row])
+        self._plan = None
+
+    def write_one(self, record: JobRecord) -> None:
+        """The next plan will not know this job: what the latest one says of it stays."""
+        plan = self._plan
+        if plan is not None and record.id in plan.job_ids:
+            row = plan.job_ids.index(record.id)
+            self._write(record, plan, row, float(plan.account.finish_s[row]))
+
+    def _write(self, record: JobRecord, plan: Plan, row: int, finish_s: float) -> None:
+        record.estimated_finish_s = finish_s
+        if record.id not in self._explained:
+            record.reason = plan.account.reason(row).text

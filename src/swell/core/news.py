@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
 from swell.model.event import (
@@ -26,22 +24,25 @@ ENDS = (Outcome.SUCCEEDED, Outcome.FAILED)
 
 
 class News:
-    """Made before a batch is applied, and asked after that.
+    """Hears each event before it is applied, and is asked once all are.
 
     Progress as believed is no news, nor is a change that is done as it was planned: then whatever was to
     follow it can follow. And if nobody could use more devices, those of a job that ends are no news.
     """
 
-    def __init__(self, state: HeadState, batch: Sequence[AnyEvent]) -> None:
+    def __init__(self, state: HeadState) -> None:
         self._state = state
         self.is_any_done = False
+        self.is_any_surprise = (
+            False  #: a job is further, or less far, than believed, or goes at another speed
+        )
         self._is_any = False
         self._told: list[str] = []  #: jobs about which something else was said
-        self._beliefs: list[tuple[JobRecord, float, float]] = []
-        for event in batch:
-            self._hear(event)
+        self._belief: tuple[JobRecord, float, float] | None = None  #: of the latest report, before it
 
-    def _hear(self, event: AnyEvent) -> None:
+    def hear(self, event: AnyEvent) -> None:
+        """An event that is not stale, before it is applied."""
+        self._belief = None
         if not isinstance(event, JobEvent):
             self._is_any = True
             return
@@ -49,12 +50,16 @@ class News:
         if isinstance(event, StepsReported):
             if record is not None:
                 believed = record.done_steps + record.rate_per_s * max(0.0, event.at_s - record.as_of_s)
-                self._beliefs.append((record, believed, record.rate_per_s))
+                self._belief = (record, believed, record.rate_per_s)
         elif self._is_as_planned(event, record):
             self.is_any_done = True
         elif not isinstance(event, JobWarned):
             self._told.append(event.job_id)
             self._is_any |= self._state.concerns_plans(record)
+
+    def compare(self) -> None:
+        """The event has been applied: is anything as it was not believed to be?"""
+        self.is_any_surprise |= self._belief is not None and _is_surprise(*self._belief)
 
     def _is_as_planned(self, event: JobEvent, record: JobRecord | None) -> bool:
         """The end of a change over which no work was lost, or of a job whose devices are of no use."""
@@ -72,11 +77,6 @@ class News:
         """Something that a plan must take into account at once."""
         records = self._state.records
         return self._is_any or any(self._state.concerns_plans(records.get(job_id)) for job_id in self._told)
-
-    @property
-    def is_any_surprise(self) -> bool:
-        """A job is further, or less far, than believed, or goes at another speed."""
-        return any(_is_surprise(*belief) for belief in self._beliefs)
 
 
 def _is_surprise(record: JobRecord, believed: float, rate_per_s: float) -> bool:

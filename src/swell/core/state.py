@@ -189,7 +189,7 @@ class HeadState:
             if record.is_plannable:
                 self._write_row(record)
             else:
-                self.table.remove(record.id)
+                self._remove_row(record)
             self._note_special(record)
         self.holdings.update(records)
         for record in records:
@@ -198,6 +198,11 @@ class HeadState:
                 self.belief.forget(record.id)
                 self._relearnt.discard(record.id)
         self._dirty.clear()
+
+    def _remove_row(self, record: JobRecord) -> None:
+        if record.id in self.table:
+            self.latest.write_one(record)
+            self.table.remove(record.id)
 
     def _note_special(self, record: JobRecord) -> None:
         for name, is_one in SPECIAL.items():
