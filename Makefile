@@ -9,8 +9,9 @@ STAMP := $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
 
+# Two at a time, for tests of processes wait more than they compute; more would slow down those that measure.
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-soak: $(STAMP)
 	$(BIN)/python -m pytest -m soak

@@ -1,30 +1,50 @@
-"""The page that shows how to make a script elastic shows one that runs."""
+"""The pages that show scripts show ones that run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from fake_agent import FakeAgent, fork_script
 
 from swell.wire import messages
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "make-a-script-elastic.md"
+PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 
 
-def test_its_script_runs_alone_and_under_an_agent(
-    start_agent: Callable[..., FakeAgent], tmp_path: Path
+def write_script(page: str, folder: Path) -> Path:
+    """The first program of a page."""
+    script = folder / "train.py"
+    script.write_text((PAGES / page).read_text().split("```python\n")[1].split("```")[0])
+    return script
+
+
+@pytest.mark.parametrize(
+    ("page", "num_epochs", "is_good"),
+    [
+        ("make-a-script-elastic.md", 10, lambda last: last > 0.9),  # its accuracy
+        ("stream-data.md", 5, lambda last: last < 0.5),  # its loss
+        ("use-mixed-precision-compile-and-loaders.md", 10, lambda last: last >= 65536),  # its scale
+    ],
+)
+def test_a_script_runs_alone_and_under_an_agent(
+    start_agent: Callable[..., FakeAgent],
+    tmp_path: Path,
+    page: str,
+    num_epochs: int,
+    is_good: Callable[[float], bool],
 ) -> None:
-    program = PAGE.read_text().split("```python\n")[1].split("```")[0]
-    script = tmp_path / "train.py"
-    script.write_text(program)
+    script = write_script(page, tmp_path)
     process = fork_script(script, (), tmp_path / "log", {})
     process.join(60)
     assert process.exitcode == 0, (tmp_path / "log").read_text()
     lines = (tmp_path / "log").read_text().splitlines()
-    assert len(lines) == 10
-    assert float(lines[-1].split()[-1]) > 0.9
-    agent = start_agent(total_steps=250, global_batch=64)
+    assert len(lines) == num_epochs
+    assert is_good(float(lines[-1].split()[-1])), lines
+    agent = start_agent(total_steps=25 * num_epochs, global_batch=64)
     agent.start_ready([0, 1], script)
     agent.join([0, 1], source=None)
-    assert agent.wait(0, messages.Finished).metrics["accuracy"] > 0.9
+    assert agent.wait(0, messages.Finished).steps == 25 * num_epochs
+    assert agent.exit_status(0) == 0, agent.logs()
+    assert is_good(float(agent.log(0).read_text().splitlines()[-1].split()[-1])), agent.logs()
