@@ -10,7 +10,7 @@ import typer
 
 from swell import __version__
 from swell.api.errors import ApiError, InvalidOption, NoPlatform
-from swell.cli import down, jobs, logs, nodes, replay, simulate, stage, submit, trace, up
+from swell.cli import down, jobs, logs, nodes, replay, repro, simulate, stage, submit, trace, up
 from swell.model.errors import InvalidInput, InvalidJob, UnknownJob
 from swell.store.errors import StateError
 
@@ -56,6 +56,7 @@ app.command()(jobs.explain)
 app.command()(replay.replay)
 app.command()(simulate.simulate)
 app.add_typer(trace.app)
+app.add_typer(repro.app)
 app.command(add_help_option=False, context_settings=stage.PASS_ALL)(stage.demo)
 
 

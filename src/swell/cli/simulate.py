@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from swell.sim.traces.rules import Rules
     from swell.sim.traces.workload import Workload
 
-#: Of the head in simulations of logs, where jobs take hours: it need not follow every second.
-SETTINGS: dict[str, float] = {"min_hold_s": 60.0, "report_plan_s": 60.0}
-
 #: MET: share of deadlines that were met. LATE: admitted, and not met. QUEUE: mean time to the first step.
 #: EFF: cluster efficiency. USED: share of device-seconds that jobs held. Times are in seconds.
 HEADINGS = (
@@ -133,6 +130,7 @@ def _policies(text: str) -> list[str]:
 
 def _settings(texts: list[str]) -> Settings:
     from swell.settings import make_settings, parse_setting
+    from swell.sim.stage import SETTINGS
 
     return make_settings(SETTINGS | dict(parse_setting(text) for text in texts))
 

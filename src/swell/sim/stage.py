@@ -18,6 +18,8 @@ from swell.sim.report import Shape, Truth
 from swell.sim.simulate import Scenario, cluster
 from swell.sim.traces.workload import Workload
 
+#: Of the head in simulations of logs, where jobs take hours: it need not follow every second.
+SETTINGS: dict[str, float] = {"min_hold_s": 60.0, "report_plan_s": 60.0}
 #: Where belief is not truth, gangs report their progress so often.
 REPORT_S = 300.0
 

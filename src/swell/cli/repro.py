@@ -1,0 +1,120 @@
+"""`swell repro`: a paper's evaluation, its figures beside ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from swell.cli.output import note, print_table, warn
+
+if TYPE_CHECKING:
+    from swell.repro.experiment import Paper, Records
+    from swell.repro.findings import Findings
+
+Figures = Annotated[
+    list[str] | None, typer.Argument(metavar="FIGURE", help="As the paper numbers them. Default: all.")
+]
+Data = Annotated[
+    Path, typer.Option(metavar="FOLDER", help="Public inputs, a folder a paper; what is missing is said.")
+]
+Out = Annotated[Path, typer.Option(metavar="FOLDER", help="For tables (CSV), pictures and findings (JSON).")]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Of everything that is drawn.")]
+Docs = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Also write results/PAPER.md there, of all findings that --out holds.",
+        show_default=False,
+    ),
+]
+State = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="State folder of a platform that is up: what it has recorded of trial runs and resizes.",
+        show_default=False,
+    ),
+]
+
+app = typer.Typer(
+    name="repro",
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback(invoke_without_command=True)
+def begin(context: typer.Context) -> None:
+    """Run a paper's evaluation, and print its figures beside ours."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+def elasticflow(
+    figures: Figures = None,
+    data: Data = Path("data"),
+    out: Out = Path("out/repro"),
+    seed: Seed = 0,
+    docs: Docs = None,
+    state: State = None,
+) -> None:
+    """Figures 6b, 8a, 8b, 9, 10, 11 and 12 of ElasticFlow.
+
+    Each shows what the paper prints, what its published simulator did, by its own count and strictly, and
+    what Swell does: with the same resize costs (everyone), and paid by who changes (changed). Exit status
+    1: something that is to be reached was not.
+    """
+    from swell.repro.elasticflow import PAPER
+
+    _play(PAPER, figures or [], data, out, seed, docs, state)
+
+
+def _play(
+    paper: Paper, figures: list[str], data: Path, out: Path, seed: int, docs: Path | None, state: Path | None
+) -> None:
+    from swell.cli.progress import progress_bar
+    from swell.repro import shelf
+    from swell.repro.experiment import Context
+
+    experiments = paper.chosen(figures)
+    paper.check(experiments, data)
+    context = Context(data=data, seed=seed, records=_records(state), watch=progress_bar)
+    is_all_reached = True
+    for experiment in experiments:
+        findings = experiment.run(context)
+        is_all_reached &= not findings.missed
+        for file in shelf.write(findings, out):
+            note(f"wrote {file}")
+        _print(findings)
+    if docs is not None:
+        for file in shelf.write_page(paper, shelf.read(paper, out), docs):
+            note(f"wrote {file}")
+    if not is_all_reached:
+        raise typer.Exit(1)
+
+
+def _records(state: Path | None) -> Records | None:
+    if state is None:
+        return None
+    from swell.api.client import connect
+
+    return connect(state)
+
+
+def _print(findings: Findings) -> None:
+    from swell.repro.tables import cells
+
+    print(findings.title)
+    for line in findings.truth:
+        print(f"  {line}")
+    for table in findings.tables:
+        print(f"\n{table.title}")
+        print_table([column.name.upper() for column in table.columns], cells(table))
+    for text in findings.notes:
+        print(f"\n{text}")
+    print()
+    for text in findings.missed:
+        warn(f"{findings.name} misses what is to be reached: {text}")

@@ -1,0 +1,335 @@
+"""ElasticFlow's evaluation (Gu, Zhao, Zhong et al., ASPLOS 2023, section 6).
+
+Printed figures are the paper's; where it draws without printing numbers, they are those that its public
+artifact plots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from swell.repro.experiment import Paper
+from swell.repro.log_experiment import Bar, Case, Line, LogExperiment
+from swell.repro.measures import BEST_EFFORT_SPEED_UP, EFFICIENCY, MAKESPAN, SATISFACTION
+from swell.repro.overheads import Overheads
+
+#: What the columns of its page are.
+COLUMNS = {
+    "paper": "the figure that the paper prints, or, where it only draws, that its artifact plots",
+    "published, own count": "the published simulator's own runs on the same input, as it counts them: a job "
+    "of ElasticFlow is in time if its end, less the last slot's rounding and overhead, is; one that it "
+    "admitted and that is late after all it moves to those it declined",
+    "published, strict": "the same runs: in time is who ended at or before the deadline",
+    "everyone": "Swell with that simulator's resize costs: whoever runs pays 2 s (7 s on 256 devices and "
+    "more) whenever a job comes or ends, and 2 (log2 n + 1) s for n devices that are new to it. Admission "
+    "cannot foresee what the arrivals of others will cost, so promises can break (`everyone: late`)",
+    "points": "everyone less published, strict, in hundredths",
+    "changed": "Swell with the same amounts, paid by the gang that changes: the honest cost, and what counts",
+    "admitted, rejected, late": "of `changed`; late: admitted and not in time, which is a broken promise if "
+    "the policy makes promises. It is always shown",
+}
+INTRODUCTION = "\n".join(
+    (
+        "Gu, Zhao, Zhong et al., *ElasticFlow: An Elastic Serverless Training Platform for Distributed Deep",
+        "Learning*, ASPLOS 2023, section 6, on the inputs of its public artifact. Side by side stand:",
+        "",
+        "| column | is |",
+        "|---|---|",
+        *(f"| {name} | {meaning} |" for name, meaning in COLUMNS.items()),
+        "",
+        "Jobs that are refused count as missed, everywhere. The head that decides is the one that runs live.",
+        "Our names for the paper's baselines are in [the map](../papers.md#baselines); `edf_largest` is its",
+        "EDF as its simulator has it, `edf` as its text has it.",
+    )
+)
+
+A100, T4 = "elasticflow/throughputs_A100", "elasticflow/throughputs_T4"
+#: As the paper lists them in section 6.1.
+BASELINES = ("edf_largest", "gandiva", "tiresias", "themis", "chronus")
+HALVES = ("edf_admission", "edf_elastic")
+#: Our policy -> the name of its schedule in files of published runs.
+SCHEDULES = {
+    "edf_largest": "edf",
+    "gandiva": "gandiva",
+    "tiresias": "dlas-gpu",
+    "themis": "themis",
+    "edf_admission": "edf-accessctrl",
+    "edf_elastic": "ef",
+    "elasticflow": "ef-accessctrl",
+}
+ALL_BUT_THEMIS = frozenset(SCHEDULES) - {"themis"}
+
+
+def _trace(name: str) -> str:
+    return f"elasticflow/traces/{name}"
+
+
+def _lines(
+    policies: tuple[str, ...],
+    paper: Mapping[str, Mapping[str, float]],
+    runs: str | None = None,
+    with_runs: frozenset[str] = frozenset(),
+    slot_s: float = 0.0,
+) -> tuple[Line, ...]:
+    """A line for each policy.
+
+    Args:
+        paper: measure -> policy -> figure.
+        runs: beginning of the files of published runs, which there are for `with_runs`; their slots are
+            `slot_s` long, which only ElasticFlow's own count leaves out.
+    """
+    return tuple(
+        Line(
+            policy=policy,
+            paper={name: figures[policy] for name, figures in paper.items() if policy in figures},
+            run=f"elasticflow/published-simulator-runs/{runs}-{SCHEDULES[policy]}-job.csv"
+            if policy in with_runs
+            else None,
+            slot_s=slot_s if policy == "elasticflow" else 0.0,
+            is_ours=policy != "pollux",
+        )
+        for policy in policies
+    )
+
+
+def _satisfaction(*figures: float) -> dict[str, dict[str, float]]:
+    """Of the paper's six in its order: EDF, Gandiva, Tiresias, Themis, Chronus, ElasticFlow."""
+    return {SATISFACTION.name: dict(zip((*BASELINES, "elasticflow"), figures, strict=True))}
+
+
+TESTBED_POLICIES = (*BASELINES, "edf", *HALVES, "elasticflow")
+FIGURE_6B = LogExperiment(
+    name="6b",
+    title="Figure 6(b): the testbed's trace, 195 jobs",
+    cases=(
+        Case(
+            name="16x8",
+            trace=_trace("195job.csv"),
+            profiles=A100,
+            cluster=(16, 8),
+            lines=_lines(
+                TESTBED_POLICIES,
+                _satisfaction(0.087, 0.210, 0.456, 0.390, 0.410, 0.667),
+                "job195",
+                ALL_BUT_THEMIS,
+                slot_s=240.0,
+            ),
+        ),
+        *(
+            Case(
+                name=f"{nodes}x8",
+                trace=_trace("195job.csv"),
+                profiles=A100,
+                cluster=(nodes, 8),
+                lines=_lines(TESTBED_POLICIES, {}),
+            )
+            for nodes in (8, 4)
+        ),
+    ),
+    measures=(SATISFACTION,),
+    bars=(
+        Bar(policy="elasticflow", cases=("16x8",), at_least=0.88),
+        Bar(policy="elasticflow", cases=("8x8",), at_least=0.84),
+        Bar(policy="elasticflow", cases=("4x8",), at_least=0.44),
+    ),
+    remarks=(
+        "The paper's figures are of its testbed; the published simulator runs the same trace. 8x8 and 4x8 "
+        "are ours, to show what scarcity does.",
+    ),
+)
+
+POLLUX_PAPER = _satisfaction(0.118, 0.09, 0.287, 0.312, 0.262, 0.728)
+POLLUX_PAPER[SATISFACTION.name]["pollux"] = 0.523
+FIGURE_8A = LogExperiment(
+    name="8a",
+    title="Figure 8(a): the same jobs with Pollux's profiles, 64 T4",
+    cases=(
+        Case(
+            name="16x4",
+            trace=_trace("elasticVpollux_e.csv"),
+            profiles=T4,
+            cluster=(16, 4),
+            lines=_lines(
+                (*BASELINES, "pollux", "edf", *HALVES, "elasticflow"),
+                POLLUX_PAPER,
+                "fig8a",
+                ALL_BUT_THEMIS,
+                slot_s=60.0,
+            ),
+        ),
+    ),
+    measures=(SATISFACTION,),
+    bars=(Bar(policy="elasticflow", cases=("16x4",), at_least=0.75),),
+)
+
+#: Trace -> (file, nodes of 8 devices, printed figures).
+PRODUCTION = {
+    "1": ("cluster01.csv", 64, (0.182, 0.246, 0.478, 0.464, 0.474, 0.788)),
+    "2": ("cluster02.csv.gz", 64, (0.228, 0.286, 0.470, 0.431, 0.445, 0.822)),
+    "4": ("cluster04.csv.gz", 128, (0.007, 0.228, 0.120, 0.432, 0.450, 0.631)),
+    "5": ("cluster05.csv.gz", 64, (0.375, 0.228, 0.420, 0.430, 0.453, 0.832)),
+    "7": ("cluster07.csv.gz", 128, (0.046, 0.351, 0.346, 0.437, 0.460, 0.665)),
+    "8": ("cluster08.csv.gz", 128, (0.252, 0.325, 0.373, 0.423, 0.447, 0.896)),
+    "10": ("cluster10.csv", 32, (0.769, 0.354, 0.473, 0.431, 0.454, 0.981)),
+}
+FIGURE_8B = LogExperiment(
+    name="8b",
+    title="Figure 8(b): seven production clusters, and Philly",
+    cases=(
+        *(
+            Case(
+                name=name,
+                trace=_trace(file),
+                profiles=A100,
+                cluster=(nodes, 8),
+                lines=_lines(
+                    (*BASELINES, "elasticflow"),
+                    _satisfaction(*figures),
+                    "cluster10",
+                    ALL_BUT_THEMIS if name == "10" else frozenset(),
+                    slot_s=60.0,
+                ),
+            )
+            for name, (file, nodes, figures) in PRODUCTION.items()
+        ),
+        Case(
+            name="Philly",
+            trace=_trace("philly_103959.csv"),
+            profiles=A100,
+            cluster=(32, 8),
+            lines=_lines(
+                (*BASELINES, "elasticflow"),
+                _satisfaction(0.01, 0.15, 0.32, 0.33, 0.324, 0.87),
+                "philly",
+                ALL_BUT_THEMIS,
+                slot_s=60.0,
+            ),
+        ),
+    ),
+    measures=(SATISFACTION,),
+    bars=(Bar(policy="elasticflow", cases=tuple(PRODUCTION), at_least=0.955),),
+    remarks=("Traces 3, 6 and 9 of the paper's ten are not among the inputs here.",),
+    picture="cases",
+)
+
+#: Devices -> figures for EDF, EDF + admission control, EDF + elastic scaling, ElasticFlow.
+SOURCES = {
+    64: (0.026, 0.203, 0.452, 0.926),
+    128: (0.118, 0.326, 0.835, 0.949),
+    256: (0.118, 0.658, 0.939, 0.944),
+}
+HALF_POLICIES = ("edf_largest", *HALVES, "elasticflow")
+FIGURE_9 = LogExperiment(
+    name="9",
+    title="Figure 9: sources of improvement, 1,000 jobs",
+    cases=tuple(
+        Case(
+            name=f"{devices} devices",
+            trace=_trace("1000job_1500lam.csv"),
+            profiles=A100,
+            cluster=(devices // 8, 8),
+            lines=tuple(
+                Line(
+                    policy=policy,
+                    paper={SATISFACTION.name: figure},
+                    counts=(924, 789) if (devices, policy) == (64, "elasticflow") else None,
+                )
+                for policy, figure in zip(HALF_POLICIES, figures, strict=True)
+            ),
+        )
+        for devices, figures in SOURCES.items()
+    ),
+    measures=(SATISFACTION,),
+    picture="cases",
+)
+
+FIGURE_10 = LogExperiment(
+    name="10",
+    title="Figure 10: cluster efficiency over time, 100 jobs, deadlines at 1.5 durations",
+    cases=(
+        Case(
+            name="16x8",
+            trace=_trace("100jobs_1500lam.csv"),
+            profiles=A100,
+            cluster=(16, 8),
+            lines=_lines((*BASELINES, "elasticflow"), {}, "fig10", frozenset(SCHEDULES), slot_s=240.0),
+        ),
+    ),
+    measures=(SATISFACTION, MAKESPAN, EFFICIENCY),
+    remarks=(
+        "The paper draws curves and prints no numbers; it says that ElasticFlow has the smallest makespan.",
+    ),
+    picture="time",
+)
+
+#: Of the artifact's plot: share of best-effort jobs -> the six, for deadlines and for completion times.
+MIXES = {
+    10: ((0.09, 0.25, 0.46, 0.41, 0.42, 0.74), (0.05, 1.0, 1.44, 1.37, 1.50, 1.60)),
+    20: ((0.10, 0.24, 0.46, 0.40, 0.42, 0.67), (0.05, 1.0, 1.39, 1.36, 1.45, 1.37)),
+    30: ((0.15, 0.20, 0.44, 0.37, 0.40, 0.67), (0.05, 1.0, 1.33, 1.34, 1.40, 1.18)),
+    40: ((0.15, 0.18, 0.42, 0.34, 0.37, 0.69), (0.05, 1.0, 1.31, 1.32, 1.38, 1.11)),
+    50: ((0.23, 0.19, 0.43, 0.36, 0.40, 0.68), (0.07, 1.0, 1.26, 1.26, 1.29, 1.27)),
+    60: ((0.28, 0.17, 0.41, 0.34, 0.39, 0.76), (0.07, 1.0, 1.27, 1.27, 1.29, 1.24)),
+    70: ((0.44, 0.18, 0.44, 0.35, 0.42, 0.82), (0.08, 1.0, 1.28, 1.29, 1.28, 1.19)),
+    80: ((0.79, 0.18, 0.50, 0.42, 0.50, 0.92), (0.08, 1.0, 1.30, 1.29, 1.29, 1.16)),
+    90: ((0.95, 0.16, 0.53, 0.37, 0.53, 0.95), (0.10, 1.0, 1.45, 1.46, 1.44, 1.31)),
+}
+
+
+def _speed_up(figures: tuple[float, ...]) -> dict[str, dict[str, float]]:
+    return {BEST_EFFORT_SPEED_UP.name: dict(zip((*BASELINES, "elasticflow"), figures, strict=True))}
+
+
+FIGURE_11 = LogExperiment(
+    name="11",
+    title="Figure 11: jobs with and without deadlines, 200 jobs, 64 devices",
+    cases=tuple(
+        Case(
+            name=f"{percent} %",
+            trace=_trace(f"200jobs_900lam_{percent / 100:g}.csv"),
+            profiles=A100,
+            cluster=(8, 8),
+            lines=_lines((*BASELINES, "elasticflow"), _satisfaction(*deadlines) | _speed_up(times)),
+        )
+        for percent, (deadlines, times) in MIXES.items()
+    ),
+    measures=(SATISFACTION, BEST_EFFORT_SPEED_UP),
+    remarks=(
+        "The inputs are one draw of the artifact's generator, which is not that of the paper's own runs: "
+        "compare how the policies stand to each other.",
+    ),
+    picture="lines",
+)
+
+FIGURE_12 = Overheads(
+    name="12",
+    title="Figure 12: trial runs and resizes",
+    profiling_s={
+        "ResNet50": 549.759,
+        "VGG16": 550.011,
+        "InceptionV3": 366.84,
+        "GPT2": 336.054,
+        "BERT": 305.462,
+        "DeepSpeech2": 337.726,
+    },
+    resizes_s={  # of the six models in that order
+        "1->2": (1.884, 1.820, 1.819, 2.344, 3.904, 3.904),
+        "2->1": (1.659, 1.629, 1.099, 3.101, 2.611, 2.611),
+        "8->16": (1.666, 2.407, 1.738, 3.203, 4.239, 4.239),
+        "16->8": (1.787, 2.354, 1.733, 3.198, 4.222, 4.222),
+        "8->8": (0.887, 3.209, 0.690, 2.119, 3.191, 3.191),
+    },
+    remarks=(
+        "The paper's are of A100s and six models of up to hundreds of millions of parameters; ours are of "
+        "whatever ran on the platform named below. They show how each is done, not who is faster.",
+    ),
+)
+
+PAPER = Paper(
+    name="elasticflow",
+    title="ElasticFlow",
+    inputs="they are traces and throughput tables of ElasticFlow's public artifact, as "
+    "elasticflow/traces/*.csv[.gz] and elasticflow/throughputs_{A100,T4}/MODEL.csv",
+    introduction=INTRODUCTION,
+    experiments=(FIGURE_6B, FIGURE_8A, FIGURE_8B, FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12),
+)

@@ -1,0 +1,87 @@
+"""What a paper's evaluation is made of. A new paper is one file that declares a `Paper`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from swell.model.errors import InvalidInput
+from swell.model.view import ClusterView, JobView, Story
+from swell.repro.findings import Findings
+
+#: Is given a label and a number; what it gives is called with how many of them are done.
+Watch = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+
+
+def unwatched(label: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+    return nullcontext(lambda done: None)
+
+
+class Records(Protocol):
+    """What a platform has noted; `api.client.Client` is one."""
+
+    def jobs(self) -> Sequence[JobView]: ...
+    def stories(self, job_id: str) -> Sequence[Story]: ...
+    def cluster(self) -> ClusterView: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What an experiment may use.
+
+    Args:
+        data: folder of public inputs, one subfolder a paper.
+        records: of a platform that runs, for what is measured on real processes.
+    """
+
+    data: Path
+    seed: int = 0
+    records: Records | None = None
+    watch: Watch = unwatched
+
+
+class Experiment(Protocol):
+    """One figure or table of a paper."""
+
+    @property
+    def name(self) -> str:
+        """What a user calls it: `8a`."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Files and folders below the data folder without which it cannot run."""
+
+    def run(self, context: Context) -> Findings: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paper:
+    name: str
+    title: str
+    inputs: str  #: in a sentence, where they come from: for whoever lacks them
+    introduction: str  #: of its page, Markdown
+    experiments: tuple[Experiment, ...]
+
+    def chosen(self, names: Iterable[str]) -> tuple[Experiment, ...]:
+        """Those of these names in the paper's order; all for none. Raises InvalidInput for an unknown one."""
+        wanted = set(names)
+        known = [experiment.name for experiment in self.experiments]
+        unknown = sorted(wanted - set(known))
+        if unknown:
+            raise InvalidInput(
+                f"{self.name} has no experiment {unknown[0]!r}; choose of {', '.join(known)}, "
+                "or name none for all"
+            )
+        return tuple(found for found in self.experiments if not wanted or found.name in wanted)
+
+    def check(self, experiments: Iterable[Experiment], data: Path) -> None:
+        """Raises InvalidInput, naming all that is missing below the data folder."""
+        needed = dict.fromkeys(name for experiment in experiments for name in experiment.needs)
+        missing = [name for name in needed if not (data / name).exists()]
+        if missing:
+            raise InvalidInput(
+                f"{data} lacks {', '.join(missing)}: {self.inputs}; give their folder with --data"
+            )

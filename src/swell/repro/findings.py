@@ -1,0 +1,57 @@
+"""What an experiment found: tables, charts and sentences, of which text, CSV, pictures and pages are made."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Cell = str | int | float | None
+
+
+class Column(msgspec.Struct, frozen=True):
+    name: str  #: heading, and column of the CSV
+    digits: int = 3  #: of floats, where people read them; the CSV has them all
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """`name` is the file's: `8a` or `8a-classes`."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+class Series(msgspec.Struct, frozen=True):
+    label: str
+    values: tuple[float | None, ...]  #: one for each x of the chart
+
+
+class Panel(msgspec.Struct, frozen=True):
+    title: str
+    series: tuple[Series, ...]
+
+
+class Chart(msgspec.Struct, frozen=True, kw_only=True):
+    """Panels side by side, with the same axes. The picture's file has its `name`."""
+
+    name: str
+    title: str
+    kind: Literal["bars", "lines", "steps"]
+    x: tuple[str | float, ...]
+    x_label: str
+    y_label: str
+    panels: tuple[Panel, ...]
+
+
+class Findings(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one experiment. The same input, options and version find the same."""
+
+    name: str
+    title: str
+    truth: tuple[str, ...]  #: against what this was measured, a line each
+    tables: tuple[Table, ...]
+    charts: tuple[Chart, ...]
+    notes: tuple[str, ...]  #: what stands out, and why
+    missed: tuple[str, ...] = ()  #: what was to be reached and was not

@@ -1,0 +1,280 @@
+"""From the runs of an experiment on logs to what is shown of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from swell.repro.experiment import Context
+from swell.repro.findings import Cell, Column, Findings, Table
+from swell.repro.log_charts import charts_of
+from swell.repro.log_experiment import (
+    CHANGED,
+    EVERYONE,
+    Bar,
+    LogExperiment,
+    Result,
+    conditions,
+    head_settings,
+)
+from swell.repro.measures import Measure, with_deadline
+from swell.repro.published import in_time
+from swell.sim.stage import truth_of
+from swell.sim.traces.workload import Workload
+
+#: Differences to the published simulator that want an explanation, in points.
+POINTS = 3.0
+#: An end that is later than its deadline by no more is a little late.
+NEAR_S = 600.0
+#: Of more cases the table of job sizes shows the sum.
+MAX_CASES_BY_SIZE = 3
+
+
+def findings_of(experiment: LogExperiment, results: Sequence[Result], context: Context) -> Findings:
+    bars = [(bar, *_measured(experiment, bar, results)) for bar in experiment.bars]
+    tables = [_table(experiment, measure, results) for measure in experiment.measures]
+    tables += [_bars_table(experiment, bars)] if bars else []
+    tables += [parting] if (parting := _parting_table(experiment, results)) else []
+    return Findings(
+        name=experiment.name,
+        title=experiment.title,
+        truth=tuple(_truth(experiment, results, context)),
+        tables=(*tables, _sizes_table(experiment, results)),
+        charts=tuple(charts_of(experiment, results)),
+        notes=(*experiment.remarks, *_missing(results, context), *_differences(experiment, results)),
+        missed=tuple(
+            f"{bar.policy} on {', '.join(bar.cases)}: {value:.3f} with {late} broken promises; "
+            f"to reach: {bar.at_least:g} with none"
+            for bar, value, late in bars
+            if not _is_kept(bar, value, late)
+        ),
+    )
+
+
+# Figures
+
+
+def _table(experiment: LogExperiment, measure: Measure, results: Sequence[Result]) -> Table:
+    """Ours beside the published ones; columns in which there is nothing are left out."""
+    is_first = measure is experiment.measures[0]
+    own, strict = f"published, {'own count' if measure.is_share else 'run'}", "published, strict"
+    columns: list[tuple[Column, Callable[[Result], Cell]]] = [
+        (Column("case"), lambda result: result.case.name),
+        (Column("policy"), lambda result: result.line.policy),
+        (Column("paper", measure.digits), lambda result: result.line.paper.get(measure.name)),
+        (Column(own, measure.digits), lambda result: result.theirs(measure, is_strict=False)),
+    ]
+    if measure.is_share:
+        columns += [
+            (Column(strict, measure.digits), lambda result: result.theirs(measure, is_strict=True)),
+        ]
+    columns += [
+        (Column("everyone", measure.digits), lambda result: result.ours(EVERYONE, measure)),
+    ]
+    if measure.is_share:
+        columns += [(Column("points", 1), lambda result: result.points(measure))]
+    columns += [(Column("changed", measure.digits), lambda result: result.ours(CHANGED, measure))]
+    if is_first:
+        columns += [
+            (Column("admitted"), lambda result: result.count(CHANGED, "admitted")),
+            (Column("rejected"), lambda result: result.count(CHANGED, "rejected")),
+            (Column("late"), lambda result: result.count(CHANGED, "admitted_late")),
+            (Column("everyone: late"), lambda result: result.count(EVERYONE, "admitted_late")),
+        ]
+    rows = [[tell(result) for _, tell in columns] for result in results]
+    kept = [at for at in range(len(columns)) if any(row[at] is not None for row in rows)]
+    return Table(
+        name=experiment.name if is_first else f"{experiment.name}-{measure.name}",
+        title=measure.label,
+        columns=tuple(columns[at][0] for at in kept),
+        rows=tuple(tuple(row[at] for at in kept) for row in rows),
+    )
+
+
+# What was to be reached
+
+
+def _measured(experiment: LogExperiment, bar: Bar, results: Iterable[Result]) -> tuple[float, int]:
+    """The mean over the bar's cases, and all broken promises in them."""
+    runs = [
+        result.runs[CHANGED]
+        for result in results
+        if result.line.policy == bar.policy and result.case.name in bar.cases
+    ]
+    values = [run.values[experiment.measures[0].name] or 0.0 for run in runs]
+    return sum(values) / len(bar.cases), sum(run.metrics.admitted_late for run in runs)
+
+
+def _is_kept(bar: Bar, value: float, late: int) -> bool:
+    return value >= bar.at_least and late == 0
+
+
+def _bars_table(experiment: LogExperiment, bars: Iterable[tuple[Bar, float, int]]) -> Table:
+    rows = [
+        (
+            ", ".join(bar.cases),
+            bar.policy,
+            value,
+            late,
+            bar.at_least,
+            "yes" if _is_kept(bar, value, late) else "NO",
+        )
+        for bar, value, late in bars
+    ]
+    return Table(
+        name=f"{experiment.name}-bars",
+        title=f"to reach: {experiment.measures[0].label}, the cases' mean, resize cost {CHANGED}, none late",
+        columns=tuple(map(Column, ("cases", "policy", "reached", "late", "to reach", "is reached"))),
+        rows=tuple(rows),
+    )
+
+
+# Job by job
+
+
+def _parting_table(experiment: LogExperiment, results: Iterable[Result]) -> Table | None:
+    """Which jobs make the difference to the published simulator's own runs, under its costs."""
+    rows: list[tuple[Cell, ...]] = [
+        (result.case.name, result.line.policy, *_parting(result.runs[EVERYONE].in_time, result))
+        for result in results
+        if result.published is not None and EVERYONE in result.runs
+    ]
+    names = (
+        "case",
+        "policy",
+        "both",
+        "only Swell",
+        "it declined",
+        "a little late",
+        "later",
+        "only published",
+    )
+    return (
+        Table(
+            name=f"{experiment.name}-jobs",
+            title="jobs in time by Swell (everyone) and by the published simulator (strict); those of Swell "
+            f"only: it declined them, it ended them up to {NEAR_S:.0f} s after their deadline, or later",
+            columns=tuple(map(Column, names)),
+            rows=tuple(rows),
+        )
+        if rows
+        else None
+    )
+
+
+def _parting(ours: frozenset[str], result: Result) -> tuple[int, ...]:
+    run = result.published or {}
+    theirs = in_time(run, with_deadline(result.workload))
+    late = in_time(run, ours - theirs, leeway_s=NEAR_S)
+    gained = ours - theirs
+    declined = gained - run.keys()
+    return (
+        len(ours & theirs),
+        len(gained),
+        len(declined),
+        len(late),
+        len(gained - declined - late),
+        len(theirs - ours),
+    )
+
+
+# By job size
+
+
+def _sizes_table(experiment: LogExperiment, results: Sequence[Result]) -> Table:
+    """Share in time of the jobs of each size, resize cost changed: who pays for a high mean."""
+    ours = [result for result in results if CHANGED in result.runs]
+    policies = list(dict.fromkeys(result.line.policy for result in ours))
+    is_summed = len(experiment.cases) > MAX_CASES_BY_SIZE
+    groups: defaultdict[tuple[str, int], dict[str, list[int]]] = defaultdict(dict)
+    for result in ours:
+        name = f"all {len(experiment.cases)}" if is_summed else result.case.name
+        _count(groups, name, result.line.policy, result.workload, result.runs[CHANGED].in_time)
+        if result.line.policy == "elasticflow" and result.published is not None and not is_summed:
+            kept = in_time(result.published, with_deadline(result.workload))
+            _count(groups, name, "published elasticflow", result.workload, kept)
+    columns = [*policies, *(["published elasticflow"] if _has(groups, "published elasticflow") else [])]
+    rows = []
+    for (name, size), counts in groups.items():
+        total = next(iter(counts.values()))[1]
+        shares = [counts[column][0] / counts[column][1] if column in counts else None for column in columns]
+        rows.append((name, size, total, *shares))
+    return Table(
+        name=f"{experiment.name}-sizes",
+        title="share of jobs in time by the devices a job asked for, resize cost changed",
+        columns=(Column("case"), Column("asked for"), Column("jobs"), *map(Column, columns)),
+        rows=tuple(rows),
+    )
+
+
+def _count(
+    groups: defaultdict[tuple[str, int], dict[str, list[int]]],
+    name: str,
+    column: str,
+    workload: Workload,
+    kept: frozenset[str],
+) -> None:
+    for job in sorted(workload.jobs, key=lambda job: job.requested_devices):
+        if job.deadline_s is not None:
+            pair = groups[name, job.requested_devices].setdefault(column, [0, 0])
+            pair[0] += job.id in kept
+            pair[1] += 1
+
+
+def _has(groups: dict[tuple[str, int], dict[str, list[int]]], column: str) -> bool:
+    return any(column in counts for counts in groups.values())
+
+
+# Sentences
+
+
+def _truth(experiment: LogExperiment, results: Sequence[Result], context: Context) -> Iterable[str]:
+    by_case = {result.case.name: result for result in results}
+    settings = head_settings().changed
+    first = results[0]
+    truth = truth_of(first.workload, conditions(first.case, CHANGED, context.seed), settings)
+    told = ", ".join(f"{name}={value:g}" for name, value in settings.items())
+    is_compared = any(EVERYONE in result.runs for result in results)
+    yield (
+        f"resize cost {CHANGED}"
+        + (f", and {EVERYONE} where the published simulator is compared with" if is_compared else "")
+        + f"; noise {truth.noise:g}, no node fails, profiles are the truth; seed {truth.seed}; "
+        f"settings {told}; swell {truth.version}"
+    )
+    for result in by_case.values():
+        case, workload = result.case, result.workload
+        nodes, devices = case.cluster
+        of_file = hashlib.sha256((context.data / case.trace).read_bytes()).hexdigest()[:12]
+        filled = "".join(f"; {line}" for line in workload.filled)
+        yield (
+            f"{case.name}: {case.trace} (sha256 {of_file}), {len(workload.jobs):,} jobs, "
+            f"{len(workload.dropped)} left out, on {nodes}x{devices} devices of "
+            f"{Path(case.profiles).name}{filled}"
+        )
+
+
+def _missing(results: Iterable[Result], context: Context) -> Iterable[str]:
+    lacking = [
+        result.line.run
+        for result in results
+        if result.line.run is not None and result.published is None and result.line.counts is None
+    ]
+    if lacking:
+        yield (
+            f"Not compared with the published simulator, for these files were missing: {', '.join(lacking)}."
+        )
+
+
+def _differences(experiment: LogExperiment, results: Iterable[Result]) -> Iterable[str]:
+    """A sentence for each policy that is further from the published simulator than rounding explains."""
+    measure = experiment.measures[0]
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for result in results:
+        points = result.points(measure)
+        if points is not None and abs(points) > POINTS:
+            found[result.line.policy].append(f"{result.case.name} {points:+.1f}")
+    for policy, cases in found.items():
+        why = experiment.why.get(policy, "not explained.")
+        yield f"{policy} differs from the published simulator's own run by ({', '.join(cases)}) points: {why}"

@@ -1,0 +1,154 @@
+"""What trial runs and resizes took on an installation, beside what a paper measured on its own."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import NamedTuple
+
+from swell.model.resize import Resize, Verdict
+from swell.model.view import JobView, Story
+from swell.repro.experiment import Context, Records
+from swell.repro.findings import Cell, Chart, Column, Findings, Panel, Series, Table
+
+
+class Measured(NamedTuple):
+    """What the records of a platform tell."""
+
+    profiling_s: Mapping[str, Sequence[float]]  #: job's name -> of each trial run
+    resizes: Mapping[str, Sequence[Resize]]  #: `1->2` -> those that took place and whose cost is known
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overheads:
+    """Implements `experiment.Experiment`.
+
+    Needs no data, but the records of a platform; without them it says so.
+
+    Args:
+        profiling_s: the paper's: model -> seconds of its trial runs.
+        resizes_s: the paper's: `1->2` -> seconds for each model.
+    """
+
+    name: str
+    title: str
+    profiling_s: Mapping[str, float]
+    resizes_s: Mapping[str, Sequence[float]]
+    remarks: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+
+    def run(self, context: Context) -> Findings:
+        measured = Measured({}, {}, "no records of a platform were given (--state): nothing here is ours")
+        if context.records is not None:
+            measured = read_records(context.records)
+        return Findings(
+            name=self.name,
+            title=self.title,
+            truth=(measured.source,),
+            tables=(self._profiling(measured), self._resizes(measured)),
+            charts=tuple(self._charts(measured)),
+            notes=self.remarks,
+        )
+
+    def _profiling(self, measured: Measured) -> Table:
+        published: list[tuple[Cell, ...]] = [
+            (model, time_s, None, None) for model, time_s in self.profiling_s.items()
+        ]
+        ours: list[tuple[Cell, ...]] = [
+            (name, None, median(times_s), len(times_s)) for name, times_s in measured.profiling_s.items()
+        ]
+        return Table(
+            name=f"{self.name}-profiling",
+            title="trial runs, seconds",
+            columns=(Column("model"), Column("paper", 1), Column("Swell, median", 2), Column("jobs")),
+            rows=(*published, *ours),
+        )
+
+    def _resizes(self, measured: Measured) -> Table:
+        changes = sorted({*self.resizes_s, *measured.resizes}, key=_order)
+        return Table(
+            name=f"{self.name}-resizes",
+            title="resizes, seconds: the paper's stop training for so long; of ours, while nobody trains, "
+            "and from the decision to the new gang, in most of which the old one trains on",
+            columns=(
+                Column("workers"),
+                Column("paper, least", 2),
+                Column("paper, most", 2),
+                Column("resizes"),
+                Column("nobody trains, median", 3),
+                Column("most", 3),
+                Column("decision to new gang, median", 2),
+            ),
+            rows=tuple(
+                (change, *self._spread(change), *_of_ours(measured.resizes.get(change, ())))
+                for change in changes
+            ),
+        )
+
+    def _spread(self, change: str) -> tuple[Cell, Cell]:
+        times_s = self.resizes_s.get(change)
+        return (min(times_s), max(times_s)) if times_s else (None, None)
+
+    def _charts(self, measured: Measured) -> Iterator[Chart]:
+        changes = sorted({*self.resizes_s, *measured.resizes}, key=_order)
+        theirs = tuple(median(self.resizes_s[name]) if name in self.resizes_s else None for name in changes)
+        ours = tuple(_of_ours(measured.resizes.get(name, ()))[1] for name in changes)
+        yield Chart(
+            name=self.name,
+            title=self.title,
+            kind="bars",
+            x=tuple(changes),
+            x_label="workers before -> after",
+            y_label="seconds without training, median",
+            panels=(Panel("", (Series("paper", theirs), Series("Swell", ours))),),
+        )
+
+
+def _of_ours(resizes: Sequence[Resize]) -> tuple[int | None, float | None, float | None, float | None]:
+    """Number, median and most of the cost, median of the wait."""
+    costs_s = [resize.cost_s for resize in resizes if resize.cost_s is not None]
+    waits_s = [resize.wait_s for resize in resizes if resize.wait_s is not None]
+    if not costs_s:
+        return None, None, None, None
+    return len(costs_s), median(costs_s), max(costs_s), median(waits_s) if waits_s else None
+
+
+def _order(change: str) -> tuple[int, ...]:
+    return tuple(int(size) for size in change.split("->"))
+
+
+def read_records(records: Records) -> Measured:
+    """What a platform has noted of the trial runs and resizes of all its jobs."""
+    jobs, cluster = records.jobs(), records.cluster()
+    profiling_s: defaultdict[str, list[float]] = defaultdict(list)
+    for job in jobs:
+        profiling_s[job.name].extend(_trial_runs_s(records.stories(job.id)))
+    kinds = ", ".join(sorted({node.kind for node in cluster.nodes}))
+    return Measured(
+        {name: times_s for name, times_s in profiling_s.items() if times_s},
+        _resizes_of(jobs),
+        f"records of a platform of {cluster.num_devices} devices ({kinds}) with {len(jobs)} jobs, policy "
+        f"{cluster.policy}, swell {cluster.version}",
+    )
+
+
+def _trial_runs_s(stories: Iterable[Story]) -> Iterator[float]:
+    begun_s: float | None = None
+    for story in stories:
+        if story.code == "profiling":
+            begun_s = story.at_s
+        elif story.code == "profiled" and begun_s is not None:
+            yield story.at_s - begun_s
+            begun_s = None
+
+
+def _resizes_of(jobs: Iterable[JobView]) -> dict[str, list[Resize]]:
+    found: defaultdict[str, list[Resize]] = defaultdict(list)
+    for job in jobs:
+        for resize in job.resize_history:
+            if resize.verdict not in (Verdict.FAILED, Verdict.UNDER_WAY) and resize.cost_s is not None:
+                found[f"{resize.before}->{resize.after}"].append(resize)
+    return dict(found)

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.repro import tiny
+
+from swell.repro.experiment import Context
+from swell.repro.findings import Cell, Findings, Table
+from swell.repro.log_experiment import HOUR_S, LogExperiment, efficiency_per_hour
+from swell.sim.outcome import Outcome, Usage
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tiny.write(tmp_path)
+
+
+def found(experiment: LogExperiment, data: Path) -> Findings:
+    return experiment.run(Context(data=data))
+
+
+def rows(table: Table) -> list[dict[str, Cell]]:
+    return [
+        {column.name: cell for column, cell in zip(table.columns, row, strict=True)} for row in table.rows
+    ]
+
+
+def test_paper_published_and_ours_stand_side_by_side(data: Path) -> None:
+    findings = found(tiny.experiment(tiny.COMPARED, tiny.line("fifo")), data)
+    compared, fifo = rows(findings.tables[0])
+    assert compared["paper"] == 0.5
+    assert compared["published, own count"] == pytest.approx(2 / 3)
+    assert compared["published, strict"] == pytest.approx(1 / 3)
+    assert compared["changed"] == compared["everyone"] == pytest.approx(2 / 3)
+    assert compared["points"] == pytest.approx(100 / 3)
+    assert (compared["admitted"], compared["rejected"], compared["late"]) == (2, 1, 0)
+    assert (fifo["changed"], fifo["late"]) == (pytest.approx(2 / 3), 1)
+    assert fifo["everyone"] is None, "there is nothing to compare it with"
+
+
+def test_columns_in_which_there_is_nothing_are_left_out(data: Path) -> None:
+    (table, *_) = found(tiny.experiment(tiny.line("elasticflow")), data).tables
+    names = [column.name for column in table.columns]
+    assert names == ["case", "policy", "changed", "admitted", "rejected", "late"]
+
+
+def test_the_makespan_of_a_published_run_is_on_the_clock_of_its_trace(data: Path) -> None:
+    table = found(tiny.experiment(tiny.COMPARED), data).tables[1]
+    (row,) = rows(table)
+    assert row["published, run"] == pytest.approx((12030 - 1000) / HOUR_S)
+
+
+def test_counts_stand_in_for_a_run_that_is_not_at_hand(data: Path) -> None:
+    findings = found(tiny.experiment(tiny.line("elasticflow", counts=(3, 1))), data)
+    (row,) = rows(findings.tables[0])
+    assert (row["published, own count"], row["published, strict"]) == (1.0, pytest.approx(1 / 3))
+
+
+def test_a_missing_published_run_is_said_and_the_rest_is_done(data: Path) -> None:
+    (data / tiny.RUN).unlink()
+    findings = found(tiny.experiment(tiny.COMPARED), data)
+    assert any(tiny.RUN in note and "missing" in note for note in findings.notes)
+    assert rows(findings.tables[0])[0]["changed"] == pytest.approx(2 / 3)
+
+
+def test_a_large_difference_is_explained_or_said_not_to_be(data: Path) -> None:
+    lines = (tiny.COMPARED, tiny.line("fifo", run=tiny.RUN))
+    notes = "\n".join(found(tiny.experiment(*lines), data).notes)
+    assert (
+        "elasticflow differs from the published simulator's own run by (1x4 +33.3) points: not explained."
+        in notes
+    )
+    assert (
+        "fifo differs from the published simulator's own run by (1x4 +33.3) points: it knows no deadlines."
+        in notes
+    )
+
+
+@pytest.mark.parametrize(("at_least", "is_reached"), [(0.6, True), (0.7, False)])
+def test_what_is_to_be_reached(data: Path, at_least: float, is_reached: bool) -> None:
+    findings = found(tiny.experiment(tiny.line("elasticflow"), at_least=at_least), data)
+    (bar,) = (row for table in findings.tables if table.name == "1a-bars" for row in rows(table))
+    assert bar["is reached"] == ("yes" if is_reached else "NO")
+    assert bool(findings.missed) is not is_reached
+
+
+def test_a_broken_promise_misses_whatever_the_mean(data: Path) -> None:
+    slow = tiny.JOBS.replace("late,1700,3600", "late,1700,9000000")
+    tiny.write(data, {tiny.TRACE: slow.replace("elasticflow", "fifo")})
+    experiment = tiny.experiment(tiny.line("fifo"), at_least=0.0)
+    bar = type(experiment.bars[0])(policy="fifo", cases=("1x4",), at_least=0.0)
+    experiment = LogExperiment(
+        name="x", title="", cases=experiment.cases, measures=experiment.measures, bars=(bar,)
+    )
+    assert "broken promises" in found(experiment, data).missed[0]
+
+
+def test_jobs_by_what_they_asked_for(data: Path) -> None:
+    findings = found(tiny.experiment(tiny.COMPARED), data)
+    table = findings.tables[-1]
+    assert [(row["asked for"], row["jobs"], row["elasticflow"]) for row in rows(table)] == [
+        (1, 1, 1.0),
+        (4, 2, 0.5),
+    ]
+    assert [row["published elasticflow"] for row in rows(table)] == [1.0, 0.0]
+
+
+def test_of_many_cases_sizes_are_summed(data: Path) -> None:
+    table = found(tiny.experiment(tiny.line("fifo"), num_cases=4), data).tables[-1]
+    assert [(row["case"], row["asked for"], row["jobs"]) for row in rows(table)] == [
+        ("all 4", 1, 4),
+        ("all 4", 4, 8),
+    ]
+
+
+def test_the_truth_names_cost_seed_version_settings_and_inputs(data: Path) -> None:
+    truth = found(tiny.experiment(tiny.COMPARED), data).truth
+    for word in ("resize cost changed", "everyone", "noise 0", "seed 0", "min_hold_s=60", "swell 0."):
+        assert word in truth[0]
+    assert (
+        f"{tiny.TRACE} (sha256 " in truth[1] and "3 jobs" in truth[1] and "1x4 devices of tables" in truth[1]
+    )
+    assert str(data) not in "".join(truth)
+
+
+def test_a_relative_measure_has_its_own_policy_as_1(data: Path) -> None:
+    jobs = tiny.JOBS.replace("duration\n", "duration,best_effort\n").replace(",3600\n", ",3600,1\n")
+    tiny.write(data, {tiny.TRACE: jobs.replace(",1200\n", ",1200,0\n")})
+    table = found(tiny.experiment(tiny.line("gandiva"), tiny.line("elasticflow")), data).tables[3]
+    assert table.name == "1a-best_effort_speed_up"
+    gandiva, elasticflow = (row["changed"] for row in rows(table))
+    assert gandiva == 1.0
+    assert isinstance(elasticflow, float) and elasticflow > 1.0, "one device is not all it can use"
+
+
+@pytest.mark.parametrize("picture", ["policies", "cases", "lines", "time"])
+def test_every_kind_of_picture_has_what_was_found(data: Path, picture: str) -> None:
+    findings = found(tiny.experiment(tiny.COMPARED, tiny.line("fifo"), num_cases=2, picture=picture), data)
+    for chart in findings.charts:
+        for panel in chart.panels:
+            assert all(len(series.values) == len(chart.x) for series in panel.series)
+    shown = [
+        value for panel in findings.charts[0].panels for series in panel.series for value in series.values
+    ]
+    assert any(value is not None for value in shown)
+
+
+def test_the_same_twice(data: Path) -> None:
+    experiment = tiny.experiment(tiny.COMPARED, tiny.line("tiresias"))
+    assert found(experiment, data) == found(experiment, data)
+
+
+@given(
+    lengths_s=st.lists(st.floats(1.0, 3 * HOUR_S), min_size=1, max_size=6),
+    values=st.lists(st.floats(0.0, 8.0), min_size=6, max_size=6),
+)
+def test_means_of_the_hours_add_up_to_the_mean_of_the_whole(
+    lengths_s: list[float], values: list[float]
+) -> None:
+    at_s = np.cumsum([0.0, *lengths_s[:-1]])
+    zeros = np.zeros(len(at_s))
+    usage = Usage(at_s, zeros, np.array(values[: len(at_s)]), zeros, zeros)
+    makespan_s = float(sum(lengths_s))
+    outcome = Outcome(
+        jobs=(), usage=usage, num_devices=8, end_s=makespan_s, num_events=0, decision_s=zeros, cpu_s=0.0
+    )
+    means = efficiency_per_hour(outcome, makespan_s)
+    hours_s = np.diff(np.append(np.arange(0.0, makespan_s, HOUR_S), makespan_s))
+    assert means @ hours_s / makespan_s == pytest.approx(usage.mean(usage.efficiency, makespan_s) / 8)
+
+
+def test_the_jobs_that_make_the_difference_are_counted(data: Path) -> None:
+    tables = found(tiny.experiment(tiny.COMPARED, tiny.line("fifo")), data).tables
+    (row,) = (row for table in tables if table.name == "1a-jobs" for row in rows(table))
+    counts = [
+        row[name]
+        for name in ("both", "only Swell", "it declined", "a little late", "later", "only published")
+    ]
+    assert counts == [1, 1, 0, 1, 0, 0], "`late` ended 30 s after its deadline there"

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.repro import tiny
+
+from swell.model.errors import InvalidInput
+from swell.repro.published import in_time, read_run
+
+ALL = frozenset({"easy", "hopeless", "late"})
+
+
+def test_its_own_count_forgives_the_rounding_to_a_slot_and_the_strict_one_nothing(tmp_path: Path) -> None:
+    run = read_run(tiny.write(tmp_path) / tiny.RUN)
+    assert in_time(run, ALL) == {"easy"}
+    assert in_time(run, ALL, leeway_s=60.0) == {"easy", "late"}
+    assert in_time(run, frozenset({"late"}), leeway_s=29.0) == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("job_id,end_time\n", "has no column 'ddl'; it needs job_id, end_time, ddl"),
+        ("job_id,end_time,ddl\na,soon,5\n", "is no list of job outcomes: could not convert"),
+        ("job_id,end_time,ddl\na,5\n", "is no list of job outcomes"),
+        ("", "has no column 'job_id'"),
+    ],
+)
+def test_a_file_that_is_none_is_named(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "run.csv"
+    file.write_text(text)
+    with pytest.raises(InvalidInput, match=r"run\.csv") as raised:
+        read_run(file)
+    assert why in str(raised.value)

@@ -1,0 +1,63 @@
+"""Data as ElasticFlow's artifact has it, small enough to be worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from swell.repro.log_experiment import Bar, Case, Line, LogExperiment
+from swell.repro.measures import BEST_EFFORT_SPEED_UP, EFFICIENCY, MAKESPAN, SATISFACTION
+
+TRACE = "tiny/traces/three.csv"
+PROFILES = "tiny/tables"
+RUN = "tiny/runs/three-ef.csv"
+
+#: The clock begins at 1000. One is easy, one cannot be in time, one is, if it need not wait.
+JOBS = """\
+job_id,submission_time,num_iteration,model_name,deadline,batch_size,num_gpu,duration
+easy,1000,3600,net,9000,64,1,3600
+hopeless,1600,3600,net,1700,64,4,1200
+late,1700,3600,net,12000,64,4,1200
+"""
+RATES = "global_batch_size,1,2,4\n64,1.0,1.8,3.0\n"
+#: Ends as the published simulator notes them: `late` ends 30 s after its deadline.
+OUTCOMES = """\
+time,job_id,num_gpu,submit_time,start_time,end_time,ddl,executed_time,JCT,pending_time,preempt,promote,best_effort_job
+2300,easy,4,1000,1000,2300,9000,1300,1300,0,0,0,0
+12030,late,4,1700,1700,12030,12000,600,600,0,0,0,0
+"""
+
+
+def write(folder: Path, texts: Mapping[str, str] | None = None) -> Path:
+    """Everything that the experiments below need."""
+    for name, text in (texts or {TRACE: JOBS, f"{PROFILES}/net.csv": RATES, RUN: OUTCOMES}).items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return folder
+
+
+def line(policy: str, **fields: object) -> Line:
+    return Line(policy=policy, **fields)  # type: ignore[arg-type]
+
+
+COMPARED = line("elasticflow", paper={"deadline_satisfaction": 0.5}, run=RUN, slot_s=60.0)
+
+
+def experiment(
+    *lines: Line, at_least: float = 0.6, name: str = "1a", picture: str = "policies", num_cases: int = 1
+) -> LogExperiment:
+    cases = [
+        Case(name=f"1x{devices}", trace=TRACE, profiles=PROFILES, cluster=(1, devices), lines=lines)
+        for devices in (4, 8, 16, 32)[:num_cases]
+    ]
+    return LogExperiment(
+        name=name,
+        title="Figure 1(a): three jobs",
+        cases=tuple(cases),
+        measures=(SATISFACTION, MAKESPAN, EFFICIENCY, BEST_EFFORT_SPEED_UP),
+        remarks=("Three jobs are few.",),
+        bars=(Bar(policy="elasticflow", cases=("1x4",), at_least=at_least),),
+        why={"fifo": "it knows no deadlines."},
+        picture=picture,  # type: ignore[arg-type]
+    )
