@@ -78,6 +78,11 @@ def open_platform(options: PlatformOptions) -> Iterator[Platform]:
             journal.close()
 
 
+def settings_of(state_dir: Path) -> Settings:
+    """Those that the platform of a state folder is, or was last, up with."""
+    return _last_settings(StateFolder(state_dir))
+
+
 def _fold_under_last_settings(folder: StateFolder, journal: SqlJournal, settings: Settings) -> None:
     """Handled again under other settings, a journal leads elsewhere: what came of it is kept instead."""
     last = _last_settings(folder)
@@ -123,6 +128,24 @@ def unended_jobs(state_dir: Path) -> list[JobView]:
             views = {view.id: view for view in core.views()}
     open_views = (view for view in views.values() if not view.phase.is_end)
     return sorted(open_views, key=lambda view: view.submitted_s)
+
+
+def left_behind(state_dir: Path) -> tuple[bytes, list[JobView]]:
+    """The head's state where the journal of a platform that is not up ends, and the jobs that have ended.
+
+    Raises:
+        StateError: there is no journal that can be read.
+    """
+    ended: dict[str, JobView] = {}
+    with _journalled(state_dir) as (core, entries):
+        for _ in replay(core, entries):
+            ended |= {view.id: view for view in core.ended_views()}
+        state = core.save()
+    journal = SqlJournal(StateFolder(state_dir).journal)
+    try:
+        return state, [*journal.archived_jobs(), *ended.values()]
+    finally:
+        journal.close()
 
 
 @contextmanager

@@ -121,5 +121,8 @@ class FakeControl:
             journal_bytes=40960,
         )
 
+    def head_state(self) -> bytes:
+        return b"{}"
+
     def stop(self) -> None:
         self.stopped.set()

@@ -109,3 +109,58 @@ def test_an_empty_trace_is_refused(swell: Run) -> None:
     done = swell("empty.csv", "--cluster", "1x8")
     assert done.returncode == 1
     assert done.stderr == "swell: empty.csv holds no job that can be simulated; see `swell trace info`\n"
+
+
+# ---------------------------------------------------------------- why
+def tell(capsys: pytest.CaptureFixture[str], *words: object) -> subprocess.CompletedProcess[str]:
+    status = main.run([*map(str, words)])
+    out, err = capsys.readouterr()
+    return subprocess.CompletedProcess(words, status, out, err)
+
+
+def test_a_simulated_job_is_explained_as_a_live_one_is(
+    swell: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = swell(*TWO_ON_ONE_NODE, "--json", "-").stdout
+    assert swell(*TWO_ON_ONE_NODE, "--stories", "why", "--json", "-").stdout == plain
+    told = tell(capsys, "explain", "hopeless", "--run", "why").stdout.splitlines()
+    assert told[0].startswith("hopeless  rejected: ")
+    told = told[told.index("") + 1 :]
+    assert told[0].split() == ["AT", "WHAT", "WHY"]
+    assert told[1].split()[:2] == ["00:10:00", "submitted"] and "  refused  " in "".join(told)
+    late = tell(capsys, "explain", "late", "--run", "why", "--json")
+    codes = [story["code"] for story in json.loads(late.stdout)]
+    assert (
+        codes[0] == "submitted" and codes[-1] == "succeeded" and {"promised", "decided", "started"} < {*codes}
+    )
+    shown = tell(capsys, "show", "late", "--run", "why").stdout
+    assert "class      strict, promised" in shown and "finished" in shown
+
+
+def test_of_several_policies_one_is_chosen(swell: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    swell(*TWO_ON_ONE_NODE, "--policy", "elasticflow,fifo", "--stories", "why")
+    swell(*TWO_ON_ONE_NODE, "--policy", "fifo", "--stories", "why")  # in place of the one before
+    done = tell(capsys, "explain", "early", "--run", "why")
+    assert done.returncode == 1
+    assert done.stderr == "swell: the run in why has elasticflow, fifo; choose one with --policy\n"
+    told = tell(capsys, "explain", "hopeless", "--run", "why", "--policy", "fifo").stdout
+    assert told.startswith("hopeless  succeeded: ") and told.count("  submitted  ") == 1
+    done = tell(capsys, "explain", "early", "--run", "why", "--policy", "edf")
+    assert "has no policy 'edf'; it has elasticflow, fifo" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "text"),
+    [
+        (("early", "--run", "none"), 1, "none holds no record of a run; write one with `swell simulate"),
+        (("nobody", "--run", "why"), 1, "no job has the id or name 'nobody'; the run in why has 3 others"),
+        (("early", "--policy", "fifo"), 2, "--policy goes with --run FOLDER"),
+        (("early", "--run", "why", "--state", "x"), 2, "--run and --state exclude each other"),
+    ],
+)
+def test_a_run_that_is_none_is_named(
+    swell: Run, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], status: int, text: str
+) -> None:
+    swell(*TWO_ON_ONE_NODE, "--stories", "why")
+    done = tell(capsys, "explain", *words)
+    assert (done.returncode, done.stdout) == (status, "") and text in done.stderr

@@ -177,6 +177,10 @@ class Client:
     def cluster(self) -> ClusterView:
         return self._get("/v1/cluster", ClusterView)
 
+    def head_state(self) -> bytes:
+        """All that the head remembers, as JSON; nothing is changed by asking."""
+        return self._call("GET", "/v1/head")
+
     def stop(self) -> None:
         """Suspend every job and end the platform; returns before that is done."""
         self._call("POST", "/v1/stop")

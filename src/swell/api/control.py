@@ -38,5 +38,8 @@ class Control(Protocol):
 
     def cluster(self) -> ClusterView: ...
 
+    def head_state(self) -> bytes:
+        """All that the head remembers, as JSON (`Core.save`); asking changes nothing."""
+
     def stop(self) -> None:
         """Suspend every job and end the platform, processes and all; returns before that is done."""

@@ -38,6 +38,7 @@ def create_app(control: Control, token: str) -> FastAPI:
         ("GET", "/v1/jobs/{job_id}/stories", routes.stories),
         ("GET", "/v1/jobs/{job_id}/logs", routes.logs),
         ("GET", "/v1/cluster", routes.cluster),
+        ("GET", "/v1/head", routes.head),
         ("POST", "/v1/stop", routes.stop),
     ):
         app.add_api_route(path, call, methods=[method], response_model=None)
@@ -90,6 +91,9 @@ class Routes:
 
     def cluster(self) -> Response:
         return answer(self._control.cluster())
+
+    def head(self) -> Response:
+        return Response(self._control.head_state(), media_type="application/json")
 
     def stop(self) -> Response:
         self._control.stop()

@@ -2,7 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
+
+
+class Times(Protocol):
+    """How moments are written: of a platform by the clock on the wall, of a simulated run as it counts."""
+
+    def clock(self, at_s: float) -> str: ...
+    def moment(self, at_s: float) -> str:
+        """With how far away it is, where that is of interest."""
+
+    @property
+    def now_s(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WallTimes:
+    """Seconds since 1970, seen at `now_s`."""
+
+    now_s: float
+
+    def clock(self, at_s: float) -> str:
+        return clock(at_s, self.now_s)
+
+    def moment(self, at_s: float) -> str:
+        return moment(at_s, self.now_s)
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """Seconds since the first submission of a simulated run, which is over at `now_s`."""
+
+    now_s: float
+
+    def clock(self, at_s: float) -> str:
+        """`00:12:05`, `3d 07:00:00`."""
+        minutes, seconds = divmod(int(at_s), 60)
+        hours, minutes = divmod(minutes, 60)
+        days, hours = divmod(hours, 24)
+        return f"{f'{days}d ' if days else ''}{hours:02}:{minutes:02}:{seconds:02}"
+
+    def moment(self, at_s: float) -> str:
+        return self.clock(at_s)
 
 
 def clock(at_s: float, now_s: float) -> str:

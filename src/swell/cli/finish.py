@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from swell.api.judgement import is_measured
-from swell.cli.clock import clock, relative
+from swell.cli.clock import Times, relative
 
 if TYPE_CHECKING:
     from swell.model.view import JobView
@@ -30,8 +30,8 @@ def distance(view: JobView, now_s: float) -> str:
     return relative(max(view.estimated_finish_s, now_s + 0.1), now_s)
 
 
-def expectation(view: JobView, now_s: float) -> str:
+def expectation(view: JobView, times: Times) -> str:
     """`14:05:22 (in 41 s)`, `14:05:22 (overdue)`, `not yet known`; empty once it has ended."""
     if view.estimated_finish_s is None or not is_known(view):
-        return distance(view, now_s)
-    return f"{clock(view.estimated_finish_s, now_s)} ({distance(view, now_s)})"
+        return distance(view, times.now_s)
+    return f"{times.clock(view.estimated_finish_s)} ({distance(view, times.now_s)})"

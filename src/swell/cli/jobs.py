@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from swell.cli.clock import clock, moment, span
+from swell.cli.clock import Times, WallTimes, clock, span
 from swell.cli.finish import distance, expectation
-from swell.cli.options import JobName, Json, State
+from swell.cli.options import JobName, Json, Run, RunPolicy, State
 from swell.cli.output import console, print_json, print_table
 from swell.cli.resizes import HEADINGS, resize_row, totals
 from swell.cli.resolve import find_job
+from swell.cli.run import recorded
 
 if TYPE_CHECKING:
-    from swell.model.view import JobView
+    from swell.model.view import JobView, Story
 
 
 def list_jobs(state: State = None, json: Json = False) -> None:
@@ -69,30 +72,37 @@ def _kept(view: JobView) -> str:
     return " kept" if view.kept else " missed"
 
 
-def show(job: JobName, state: State = None, json: Json = False) -> None:
+def show(
+    job: JobName, run: Run = None, policy: RunPolicy = None, state: State = None, json: Json = False
+) -> None:
     """Show everything about a job, how it failed too."""
-    from swell.api.client import connect
-
-    with connect(state) as client:
-        view = find_job(client, job)
+    view, times = _look(job, run, policy, state)
     if json:
         print_json(view)
         return
-    now_s = time.time()
-    print_table(("", ""), [(name, text) for name, text in _facts(view, now_s) if text])
+    print_table(("", ""), [(name, text) for name, text in _facts(view, times) if text])
     if view.resize_history:
         print()
-        print_table(HEADINGS, [resize_row(resize, now_s) for resize in view.resize_history])
+        print_table(HEADINGS, [resize_row(resize, times) for resize in view.resize_history])
     if view.message:
         console().print(f"\n{view.message}", soft_wrap=True)
 
 
-def _facts(view: JobView, now_s: float) -> list[tuple[str, str]]:
+def _look(job: str, run: Path | None, policy: str | None, state: Path | None) -> tuple[JobView, Times]:
+    if (record := recorded(run, policy, state)) is not None:
+        return record.find(job), record.times
+    from swell.api.client import connect
+
+    with connect(state) as client:
+        return find_job(client, job), WallTimes(time.time())
+
+
+def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
     def when(at_s: float | None) -> str:
-        return "" if at_s is None else moment(at_s, now_s)
+        return "" if at_s is None else times.moment(at_s)
 
     most = "" if view.max_workers is None else str(view.max_workers)
-    changes = ", ".join(f"{workers} at {clock(at_s, now_s)}" for at_s, workers in view.sizes)
+    changes = ", ".join(f"{workers} at {times.clock(at_s)}" for at_s, workers in view.sizes)
     numbers = {**({} if view.loss is None else {"loss": view.loss}), **view.metrics}
     offer = "" if view.counter_offer_s is None else when(view.counter_offer_s)
     return [
@@ -113,7 +123,7 @@ def _facts(view: JobView, now_s: float) -> list[tuple[str, str]]:
         ("started", when(view.started_s)),
         ("deadline", when(view.deadline_s) + _kept(view).replace(" ", ", ")),
         ("could be", offer),
-        ("expected", expectation(view, now_s)),
+        ("expected", expectation(view, times)),
         ("finished", when(view.finished_s) + _run_time(view)),
     ]
 
@@ -131,20 +141,30 @@ def _run_time(view: JobView) -> str:
     return f", {span(view.finished_s - view.submitted_s)} after it was submitted"
 
 
-def explain(job: JobName, state: State = None, json: Json = False) -> None:
-    """Tell why a job has what it has, waits, or was refused."""
+def explain(
+    job: JobName, run: Run = None, policy: RunPolicy = None, state: State = None, json: Json = False
+) -> None:
+    """Tell why a job has what it has, waits, or was refused; or had, in a simulated run."""
+    view, stories, times = _hear(job, run, policy, state)
+    if json:
+        print_json(stories)
+        return
+    print_table(("", ""), [(view.id, f"{view.phase}: {view.reason}")])
+    print()
+    print_table(("AT", "WHAT", "WHY"), [(times.clock(told.at_s), told.code, told.text) for told in stories])
+
+
+def _hear(
+    job: str, run: Path | None, policy: str | None, state: Path | None
+) -> tuple[JobView, Sequence[Story], Times]:
+    if (record := recorded(run, policy, state)) is not None:
+        view = record.find(job)
+        return view, record.stories(view), record.times
     from swell.api.client import connect
 
     with connect(state) as client:
         view = find_job(client, job)
-        stories = client.stories(view.id)
-    if json:
-        print_json(stories)
-        return
-    now_s = time.time()
-    print_table(("", ""), [(view.id, f"{view.phase}: {view.reason}")])
-    print()
-    print_table(("AT", "WHAT", "WHY"), [(clock(told.at_s, now_s), told.code, told.text) for told in stories])
+        return view, client.stories(view.id), WallTimes(time.time())
 
 
 def cancel(job: JobName, state: State = None) -> None:

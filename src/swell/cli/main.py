@@ -10,7 +10,7 @@ import typer
 
 from swell import __version__
 from swell.api.errors import ApiError, InvalidOption, NoPlatform
-from swell.cli import down, jobs, logs, nodes, replay, repro, simulate, stage, submit, trace, up
+from swell.cli import down, jobs, logs, nodes, replay, repro, simulate, stage, submit, trace, up, what_if
 from swell.model.errors import InvalidInput, InvalidJob, UnknownJob
 from swell.store.errors import StateError
 
@@ -53,6 +53,7 @@ app.command()(logs.logs)
 app.command()(jobs.cancel)
 app.command("nodes")(nodes.list_nodes)
 app.command()(jobs.explain)
+app.command("what-if")(what_if.what_if)
 app.command()(replay.replay)
 app.command()(simulate.simulate)
 app.add_typer(trace.app)

@@ -21,3 +21,13 @@ JobName = Annotated[
     str,
     typer.Argument(metavar="JOB", help="Id, the beginning of one, or a name: then the newest of that name."),
 ]
+Run = Annotated[
+    Path | None,
+    typer.Option(
+        "--run", metavar="FOLDER", help="Of a simulated run, as `simulate --stories` has written it."
+    ),
+]
+RunPolicy = Annotated[
+    str | None,
+    typer.Option("--policy", metavar="NAME", help="With --run: under this policy, if there are several."),
+]

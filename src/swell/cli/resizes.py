@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from swell.cli.clock import clock
-
 if TYPE_CHECKING:
+    from swell.cli.clock import Times
     from swell.model.resize import Resize
     from swell.model.view import JobView
 
@@ -22,11 +21,11 @@ def totals(view: JobView) -> str:
     return f"{took}; growing {'saved' if saved_s >= 0 else 'cost'} {seconds(abs(saved_s))}"
 
 
-def resize_row(resize: Resize, now_s: float) -> tuple[str, ...]:
+def resize_row(resize: Resize, times: Times) -> tuple[str, ...]:
     """One line of `swell show`: cells of HEADINGS."""
     held = "-" if resize.wait_s is None else seconds(resize.held_s)
     return (
-        clock(resize.at_s, now_s),
+        times.clock(resize.at_s),
         f"{resize.before}->{resize.after}",
         seconds(resize.wait_s),
         seconds(resize.cost_s),

@@ -17,7 +17,9 @@ def find_job(client: Client, wanted: str) -> JobView:
     return choose(client.jobs(), wanted)
 
 
-def choose(jobs: Sequence[JobView], wanted: str) -> JobView:
+def choose(
+    jobs: Sequence[JobView], wanted: str, remedy: str = "`swell jobs` lists those there are"
+) -> JobView:
     """By id; else the newest of that name; else by the beginning of its id, which must be the only one."""
     exact = [job for job in jobs if job.id == wanted]
     named = sorted((job for job in jobs if job.name == wanted), key=lambda job: job.submitted_s)
@@ -28,5 +30,5 @@ def choose(jobs: Sequence[JobView], wanted: str) -> JobView:
         ids = ", ".join(job.id for job in begun[:5]) + (", ..." if len(begun) > 5 else "")
         raise UnknownJob(f"{wanted!r} could be any of {ids}; give more of the id")
     if not begun:
-        raise UnknownJob(f"no job has the id or name {wanted!r}; `swell jobs` lists those there are")
+        raise UnknownJob(f"no job has the id or name {wanted!r}; {remedy}")
     return begun[0]

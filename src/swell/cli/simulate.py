@@ -95,6 +95,12 @@ def simulate(
         Path | None, typer.Option("--jobs", metavar="OUT.csv", help="Write what became of each job.")
     ] = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FOLDER", help="Draw pictures.")] = None,
+    stories: Annotated[
+        Path | None,
+        typer.Option(
+            "--stories", metavar="FOLDER", help="Write why each job had what it had, for `explain --run`."
+        ),
+    ] = None,
     timing: Annotated[
         bool, typer.Option("--timing", help="Also what deciding cost; differs from run to run.")
     ] = False,
@@ -110,7 +116,7 @@ def simulate(
     conditions = _conditions(cluster, resize_cost, noise, profile_error, node_mtbf, node_mttr, seed)
     names = _policies(policy)
     workload, scenario = _scenario(trace, format, strict, profiles, rules, conditions)
-    runs = {name: _run(name, scenario, settings) for name in names}
+    runs = {name: _run(name, scenario, settings, stories) for name in names}
     _write(runs, workload, conditions, settings, timing, json, jobs, plot)
 
 
@@ -186,13 +192,22 @@ def _scenario(
     return workload, set_up(workload, profile_set, conditions)
 
 
-def _run(policy: str, scenario: Scenario, settings: Settings) -> Outcome:
+def _run(policy: str, scenario: Scenario, settings: Settings, stories: Path | None) -> Outcome:
     from swell.assemble import new_core
     from swell.cli.progress import progress_bar
+    from swell.sim.diary import Diary
     from swell.sim.simulate import simulate as run
+    from swell.store.run_record import RunRecord
 
+    core = new_core(policy, settings)
     with progress_bar(policy, len(scenario.jobs)) as advance:
-        return run(new_core(policy, settings), scenario, advance)
+        if stories is None:
+            return run(core, scenario, advance)
+        diary = Diary()
+        outcome = run(core, scenario, advance, diary.listen)
+    file = RunRecord(stories).write(policy, core.save(), diary.jobs(core), diary.stories)
+    note(f"wrote {file}")
+    return outcome
 
 
 def _write(

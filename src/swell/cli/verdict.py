@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from swell.api.judgement import is_measured
-from swell.cli.clock import moment
+from swell.cli.clock import WallTimes, moment
 from swell.cli.finish import expectation, is_known
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _expected(view: JobView, now_s: float) -> str:
         return ""
     if not is_known(view):
         return ", finish not yet known"
-    return f", expected to finish at {expectation(view, now_s)}"
+    return f", expected to finish at {expectation(view, WallTimes(now_s))}"
 
 
 def _failure(view: JobView) -> str:

@@ -22,6 +22,7 @@ class Inbox:
         self._changed = threading.Condition()
         self._events: list[AnyEvent] = []
         self._is_urgent = False
+        self._is_nudged = False
         self._reports_due_s: float | None = None
 
     def put(self, event: AnyEvent) -> None:
@@ -33,10 +34,19 @@ class Inbox:
                 self._reports_due_s = self._clock.now_s() + REPORTS_WAIT_S
             self._changed.notify()
 
+    def nudge(self) -> None:
+        """Let whoever waits in `take` look round: nothing has happened, and no event is taken early."""
+        with self._changed:
+            self._is_nudged = True
+            self._changed.notify()
+
     def take(self, until_s: float | None) -> list[AnyEvent]:
-        """All that is there, by `at_s`, as soon as there is anything to do; empty at `until_s`."""
+        """All that is there, by `at_s`, as soon as there is anything to do; empty at `until_s`, or nudged."""
         with self._changed:
             while not self._is_urgent:
+                if self._is_nudged:
+                    self._is_nudged = False
+                    return []
                 dues_s = [due_s for due_s in (until_s, self._reports_due_s) if due_s is not None]
                 wait_s = min(dues_s) - self._clock.now_s() if dues_s else None
                 if wait_s is not None and wait_s <= 0:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from swell import __version__
@@ -32,6 +34,8 @@ FOLD_AFTER = 500
 DRAIN_S = 60.0
 #: A submission is answered once it is in the journal; that takes milliseconds.
 SUBMIT_TIMEOUT_S = 10.0
+#: The head's state is handed out between two of its turns, which take milliseconds.
+STATE_TIMEOUT_S = 10.0
 
 
 class History(Protocol):
@@ -95,8 +99,15 @@ class Platform:
         self._is_stopping = False
         self._drain_until_s: float | None = None
         self._folded_seq = store.last_seq
+        self._asked: SimpleQueue[Future[bytes]] = SimpleQueue()
         self._world = LiveWorld(
-            self._inbox, self._clock, executor, self._end_turn, self._is_over, lambda: self._drain_until_s
+            self._inbox,
+            self._clock,
+            executor,
+            self._end_turn,
+            self._is_over,
+            lambda: self._drain_until_s,
+            self._show_head,
         )
 
     # ------------------------------------------------------------ the head's thread
@@ -138,6 +149,15 @@ class Platform:
         self._folded_seq = self._store.fold(self._core.save(), ended, stories)
         self._board.folded(ended)
 
+    def _show_head(self) -> None:
+        """Hand the head's state to whoever has asked for it."""
+        while True:
+            try:
+                asked = self._asked.get_nowait()
+            except Empty:
+                return
+            asked.set_result(self._core.save())
+
     def _is_over(self) -> bool:
         if not (self._is_stopping and self._core.is_draining):
             return False  # the journal of a platform killed while stopping still says that it drains
@@ -150,7 +170,7 @@ class Platform:
 
     def submit(self, spec: JobSpec) -> str:
         """The new job's id, once the job is in the journal. Raises InvalidJob."""
-        self._check(spec)
+        check_job(spec, sum(len(node.devices) for node in self._site.nodes))
         job_id = f"{spec.name}-{secrets.token_hex(3)}"
         self._inbox.put(JobSubmitted(at_s=self.now_s(), job_id=job_id, spec=spec))
         if not self._board.wait_for(job_id, SUBMIT_TIMEOUT_S):
@@ -159,26 +179,6 @@ class Platform:
                 "stuck; see its log, and `swell jobs` before you submit again"
             )
         return job_id
-
-    def _check(self, spec: JobSpec) -> None:
-        there = sum(len(node.devices) for node in self._site.nodes)
-        needed = spec.min_workers * spec.devices_per_worker
-        if needed > there:
-            raise InvalidJob(
-                f"job {spec.name!r} asks for at least {needed} devices but the cluster has {there}; "
-                "lower its smallest number of workers or add nodes"
-            )
-        if job_sizes(spec, there).size == 0:
-            raise InvalidJob(
-                f"job {spec.name!r} asks for {spec.min_workers} workers or more; gangs are powers of two and "
-                f"none so large fits on {there} devices with a sample of the batch for each worker: lower "
-                "its smallest number of workers or add nodes"
-            )
-        if spec.elasticity is Elasticity.RESTART and spec.job_class is JobClass.STRICT:
-            raise InvalidJob(
-                f"job {spec.name!r} cannot be strict: a promise needs progress reports, and a script that "
-                "does not use swell.train makes none; use class soft, or swell.train.elastic in the script"
-            )
 
     def cancel(self, job_id: str) -> None:
         if self.job(job_id).finished_s is None:
@@ -198,6 +198,16 @@ class Platform:
     def stories(self, job_id: str) -> list[Story]:
         self.job(job_id)
         return [*self._store.stories(job_id), *self._board.stories(job_id)]
+
+    def head_state(self) -> bytes:
+        """All that the head remembers, as it stands (`Core.save`); asking changes nothing.
+
+        Raises TimeoutError if the head does not come to the end of a turn.
+        """
+        asked: Future[bytes] = Future()
+        self._asked.put(asked)
+        self._inbox.nudge()
+        return asked.result(STATE_TIMEOUT_S)
 
     def log_dir(self, job_id: str) -> Path:
         return self._site.jobs_dir / self.job(job_id).id
@@ -221,3 +231,24 @@ class Platform:
         """Suspend every job, then let `run` return."""
         self._is_stopping = True
         self._inbox.put(DrainRequested(at_s=self.now_s()))
+
+
+def check_job(spec: JobSpec, num_devices: int) -> None:
+    """Raises InvalidJob if the job could not run on so many devices were they all its own, or be promised."""
+    needed = spec.min_workers * spec.devices_per_worker
+    if needed > num_devices:
+        raise InvalidJob(
+            f"job {spec.name!r} asks for at least {needed} devices but the cluster has {num_devices}; "
+            "lower its smallest number of workers or add nodes"
+        )
+    if job_sizes(spec, num_devices).size == 0:
+        raise InvalidJob(
+            f"job {spec.name!r} asks for {spec.min_workers} workers or more; gangs are powers of two and "
+            f"none so large fits on {num_devices} devices with a sample of the batch for each worker: lower "
+            "its smallest number of workers or add nodes"
+        )
+    if spec.elasticity is Elasticity.RESTART and spec.job_class is JobClass.STRICT:
+        raise InvalidJob(
+            f"job {spec.name!r} cannot be strict: a promise needs progress reports, and a script that "
+            "does not use swell.train makes none; use class soft, or swell.train.elastic in the script"
+        )

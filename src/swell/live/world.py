@@ -25,6 +25,7 @@ class LiveWorld:
         end_turn: called after each turn, before the next wait, with the commands of the turn.
         is_over: whether the world ends now.
         deadline_s: when a wait ends without an event, beside the head's own timer.
+        between: called before each wait, while the head stands still: who would see it whole may look then.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class LiveWorld:
         end_turn: Callable[[Sequence[AnyCommand]], None],
         is_over: Callable[[], bool],
         deadline_s: Callable[[], float | None],
+        between: Callable[[], None] = lambda: None,
     ) -> None:
         self._inbox = inbox
         self._clock = clock
@@ -42,6 +44,7 @@ class LiveWorld:
         self._end_turn = end_turn
         self._is_over = is_over
         self._deadline_s = deadline_s
+        self._between = between
         self._wake_s: float | None = None
         self._is_in_turn = False
         self._commanded: list[AnyCommand] = []
@@ -52,6 +55,7 @@ class LiveWorld:
             self._is_in_turn = False
             self._end_turn(self._commanded)
         while not self._is_over():
+            self._between()
             dues_s = [due_s for due_s in (self._wake_s, self._deadline_s()) if due_s is not None]
             batch = self._inbox.take(min(dues_s) if dues_s else None)
             now_s = self._clock.now_s()

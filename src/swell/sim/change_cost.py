@@ -27,6 +27,7 @@ class Change:
     is_known_set: bool  #: the job has trained on exactly these devices before
     state_bytes: float
     start_s: float  #: from the fork of one worker to its being ready, by its profile
+    is_restart: bool = False  #: every process stops and starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +79,24 @@ class AsMeasured:
     pause_s: float = 0.05  #: of a resize, beyond copying the state
     state_bytes_per_s: float = 1e9
     crowding_share: float = 0.25  #: by how much each further worker that starts beside the first delays it
+    order_s: float = 0.0  #: of joiners, beside what the script needs until it is ready to join
+    unprofiled_start_s: float = 0.0  #: of a gang of which no profile says
+    restart_s: float = 5.0  #: of a resize where every process stops and starts
 
     def of(self, change: Change) -> Cost:
         num_joiners = max(change.after - change.before, 0)
-        start_s = change.start_s * (1.0 + self.crowding_share * (num_joiners - 1)) if num_joiners else 0.0
+        start_s = self._start_s(change.start_s, num_joiners) if num_joiners else 0.0
         if change.before == 0:
             return Cost(start_s, 0.0)
+        if change.is_restart:
+            return Cost(0.0, self.restart_s)
         copy_s = change.state_bytes / self.state_bytes_per_s if num_joiners else 0.0
         return Cost(start_s, self.pause_s + copy_s)
+
+    def _start_s(self, alone_s: float, num_joiners: int) -> float:
+        if alone_s <= 0.0:
+            return self.unprofiled_start_s
+        return self.order_s + alone_s * (1.0 + self.crowding_share * (num_joiners - 1))
 
     def of_event(self, num_events: int) -> float:
         return 0.0

@@ -18,6 +18,7 @@ from swell.model.event import (
     StepsReported,
     WorkersLost,
 )
+from swell.model.job import Elasticity
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import Change, ChangeCost
 from swell.sim.gang import Training, Upcoming
@@ -60,6 +61,19 @@ class Gangs:
         self._agenda = agenda
         self._tell = tell
         self._left: dict[str, Training] = {}  #: job id -> its latest gang, if that is no more
+
+    # ------------------------------------------------------------ from elsewhere
+    def adopt(self, training: Training, now_s: float) -> None:
+        """A gang that is there already; one without a rate stands still until it is told to change or end."""
+        self.training[training.job.id] = training
+        self.version += 1
+        if training.rate_per_s > 0.0:
+            self._expect_end(training, now_s)
+            self._expect_report(training, now_s)
+
+    def shelve(self, training: Training) -> None:
+        """A job without a gang, which will go on from `saved_steps`."""
+        self._left[training.job.id] = training
 
     # ------------------------------------------------------------ commands
     def launch(self, job: SimJob, command: LaunchGang, gone: frozenset[str], now_s: float) -> None:
@@ -111,6 +125,7 @@ class Gangs:
             is_known_set=frozenset(devices) in training.known_sets,
             state_bytes=profile.state_bytes,
             start_s=profile.start_s,
+            is_restart=training.job.spec.elasticity is Elasticity.RESTART,
         )
         cost = self._cost.of(change)
         training.change = Upcoming(training.generation, devices, cost.pause_s)

@@ -32,7 +32,10 @@ class Scenario:
 
 
 def simulate(
-    core: Core, scenario: Scenario, progress: Callable[[int], None] = lambda num_ended: None
+    core: Core,
+    scenario: Scenario,
+    progress: Callable[[int], None] = lambda num_ended: None,
+    listen: Callable[[Core], None] = lambda core: None,
 ) -> Outcome:
     """Run to the end. The same head and scenario lead to the same outcome, its timings apart.
 
@@ -42,6 +45,7 @@ def simulate(
     Args:
         core: a fresh one, which is used up.
         progress: called now and then with the number of jobs that have ended.
+        listen: called after each turn of the head.
     """
     recorder = Recorder(core)
     num_devices = sum(len(node.devices) for node in scenario.nodes)
@@ -51,6 +55,7 @@ def simulate(
     def end_turn(now_s: float) -> None:
         nonlocal num_told
         recorder.end_turn(now_s, world.training, world.version)
+        listen(core)
         if len(recorder.ended) != num_told:
             num_told = len(recorder.ended)
             progress(num_told)

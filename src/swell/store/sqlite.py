@@ -15,6 +15,8 @@ from swell.store.errors import DamagedState, StateError
 
 #: Seconds a statement waits for another process that holds the file (`swell replay` beside a daemon).
 BUSY_TIMEOUT_S = 10.0
+#: How SQLite numbers it.
+INCREMENTAL = 2
 
 
 def open_engine(path: Path) -> sa.Engine:
@@ -40,7 +42,9 @@ def _prepare(connection: Any, _record: Any) -> None:
     # The driver would begin transactions by itself, and not before DDL: a migration could be half done.
     connection.isolation_level = None
     cursor = connection.cursor()
-    cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")  # counts for a new file only; must come before WAL
+    if cursor.execute("PRAGMA auto_vacuum").fetchone() != (INCREMENTAL,):
+        # Counts for a new file only, and must come before WAL. It writes: who reads is to leave no trace.
+        cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")  # in WAL mode NORMAL may lose the last commits on power loss
     cursor.close()

@@ -1,0 +1,131 @@
+"""`swell what-if`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from swell.cli.clock import clock, moment, span
+from swell.cli.options import Json, State
+from swell.cli.output import print_json, print_table, warn
+
+if TYPE_CHECKING:
+    from swell.api.what_if import Forecast, WhatIf
+    from swell.sim.what_if import Fate
+
+HEADINGS = ("JOB", "CLASS", "DEADLINE", "NOW", "THEN", "DIFFERENCE")
+#: Less is noise of the step under way.
+NOTHING_S = 0.5
+
+
+def what_if(
+    policy: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Another policy decides from now on.")
+    ] = None,
+    add_nodes: Annotated[
+        int, typer.Option(min=0, metavar="N", help="So many nodes join, each like the last one there is.")
+    ] = 0,
+    submit: Annotated[
+        Path | None, typer.Option(metavar="FILE.yaml", help="The jobs of this file are submitted.")
+    ] = None,
+    state: State = None,
+    json: Json = False,
+) -> None:
+    """Tell what would become of each job if something were different, and change nothing.
+
+    A copy of the platform's head goes on in a simulated world from where the live one stands, with what that
+    believes of its jobs; options combine. Works with the platform up or down.
+    """
+    from swell.api.what_if import Wish
+    from swell.api.what_if import what_if as ask
+
+    if policy is None and not add_nodes and submit is None:
+        raise typer.BadParameter(
+            "say what is to be different: --policy NAME, --add-nodes N, --submit FILE.yaml"
+        )
+    answer = ask(state, Wish(policy=policy, add_nodes=add_nodes, submit=submit))
+    if json:
+        print_json(answer)
+        return
+    for job_id in answer.left_out:
+        warn(f"left out: {job_id} has not been measured yet; ask again when its trial run is over")
+    _print(answer)
+
+
+def _print(answer: WhatIf) -> None:
+    print("; ".join(_differences(answer)))
+    if not answer.jobs:
+        print("no job is open")
+        return
+    print()
+    print_table(HEADINGS, [_row(job, answer.at_s) for job in answer.jobs], wrapping=0)
+    print()
+    for line in _remarks(answer):
+        print(line)
+
+
+def _differences(answer: WhatIf) -> Iterator[str]:
+    if not answer.is_up:
+        yield "the platform is down: as if it were started now"
+    if answer.policy_then != answer.policy_now:
+        yield f"policy {answer.policy_then} instead of {answer.policy_now}"
+    if answer.num_devices_then != answer.num_devices_now:
+        yield f"{answer.num_devices_then} devices instead of {answer.num_devices_now}"
+    num_new = sum(job.is_hypothetical for job in answer.jobs)
+    if num_new:
+        yield "1 more job" if num_new == 1 else f"{num_new} more jobs"
+
+
+def _row(job: Forecast, at_s: float) -> tuple[str, ...]:
+    return (
+        job.id,
+        job.job_class,
+        "-" if job.deadline_s is None else clock(job.deadline_s, at_s),
+        "-" if job.now is None else _end(job.now, at_s),
+        _end(job.then, at_s),
+        _difference(job),
+    )
+
+
+def _end(fate: Fate, at_s: float) -> str:
+    if fate.phase == "rejected":
+        return "refused"
+    if fate.finish_s is None:
+        return "never"
+    kept = {True: " kept", False: " broken" if fate.is_promised else " missed", None: ""}[fate.kept]
+    failed = "" if fate.phase == "succeeded" else f" {fate.phase}"
+    return clock(fate.finish_s, at_s) + kept + failed
+
+
+def _difference(job: Forecast) -> str:
+    if job.now is None:
+        return {True: "promised", False: "accepted"}[job.then.is_promised] if job.then.finish_s else "-"
+    if job.now.finish_s is None or job.then.finish_s is None:
+        return "-"
+    later_s = job.then.finish_s - job.now.finish_s
+    if abs(later_s) < NOTHING_S:
+        return "same"
+    return f"{span(later_s)} {'later' if later_s > 0 else 'sooner'}"
+
+
+def _remarks(answer: WhatIf) -> Iterator[str]:
+    for job in answer.jobs:
+        if job.then.phase == "rejected" and (job.now is None or job.now.phase != "rejected"):
+            yield f"{job.id}: refused: {job.then.reason}"
+            if job.then.counter_offer_s is not None:
+                offer = moment(job.then.counter_offer_s, answer.at_s)
+                yield f"  earliest deadline that can be promised: {offer}"
+    yield _summary(answer)
+
+
+def _summary(answer: WhatIf) -> str:
+    """Promises first: a sooner end of one job may be another's broken promise."""
+    promised = [job for job in answer.jobs if job.then.is_promised]
+    broken = [job.id for job in promised if not job.then.kept]
+    told = (
+        f"broken promises: {', '.join(broken)}" if broken else f"promises kept: {len(promised)}, broken: none"
+    )
+    return f"{told}. Nothing has been changed."

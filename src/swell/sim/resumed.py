@@ -1,0 +1,64 @@
+"""A simulated world that begins where a live one stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from swell.model.cluster import Node
+from swell.model.command import AnyCommand, WakeAt
+from swell.model.job import Phase
+from swell.sim.change_cost import ChangeCost
+from swell.sim.gangs import Habits
+from swell.sim.job import SimJob
+from swell.sim.occurrence import Occurrence
+from swell.sim.standing import Standing, asked_s
+from swell.sim.world import SimulatedWorld
+
+
+class ResumedWorld(SimulatedWorld):
+    """Gangs train on from where they are believed to be, and what was commanded is under way.
+
+    Args:
+        under_way: `Core.under_way` of the head that goes on in this world.
+        jobs: further ones, which the head does not know; `others` tells of their submissions.
+        others: what else happens: (time, occurrence).
+    """
+
+    def __init__(
+        self,
+        standing: Standing,
+        under_way: Sequence[AnyCommand],
+        cost: ChangeCost,
+        jobs: Sequence[SimJob] = (),
+        others: Iterable[tuple[float, Occurrence]] = (),
+        end_turn: Callable[[float], None] = lambda now_s: None,
+        habits: Habits | None = None,
+    ) -> None:
+        self._standing = standing
+        self._under_way = under_way
+        everybody = [*standing.jobs.values(), *jobs]
+        super().__init__(standing.saved.cluster.nodes, everybody, cost, habits, others, end_turn)
+
+    def _open(
+        self, nodes: Sequence[Node], jobs: Iterable[SimJob], others: Iterable[tuple[float, Occurrence]]
+    ) -> None:
+        """Nothing is told: the head knows all this."""
+        self._jobs = {job.id: job for job in jobs}
+        self._take_over()
+        for at_s, occurrence in others:
+            self._agenda.put(at_s, occurrence)
+
+    def _take_over(self) -> None:
+        standing = self._standing
+        records = {record.id: record for record in standing.saved.records}
+        for record in records.values():
+            gang = standing.gang(record)
+            if record.phase in (Phase.RUNNING, Phase.STOPPING):
+                self._gangs.adopt(gang, standing.now_s)
+            else:
+                self._gangs.shelve(gang)
+        for command in self._under_way:
+            if not isinstance(command, WakeAt):
+                self.now_s = asked_s(records[command.job_id], standing.now_s)
+            self.perform(command)
+        self.now_s = standing.now_s

@@ -1,0 +1,89 @@
+"""Where a live platform stands, as its head sees it: jobs and gangs for a world that goes on from there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from swell.core.ports import Belief
+from swell.core.record import JobRecord
+from swell.core.state import Saved, job_sizes
+from swell.core.table import LEAST_REMAINING_SHARE, LEAST_REMAINING_STEPS
+from swell.model.coding import decoder
+from swell.model.job import Elasticity, Phase, Profile
+from swell.sim.gang import Training
+from swell.sim.job import SimJob, TrueSpeed
+
+#: The head's state (`Core.save`) as a value.
+read: Callable[[bytes], Saved] = decoder(Saved).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A head's state, and what is taken for true of its jobs: what the head believes of them."""
+
+    now_s: float
+    saved: Saved
+    jobs: dict[str, SimJob]  #: by id, one for each record
+
+    def gang(self, record: JobRecord) -> Training:
+        """The job's workers, or what its next ones will go on from."""
+        job = self.jobs[record.id]
+        training = Training(job, record.formed, record.gang or record.target, as_of_s=self.now_s)
+        training.steps = training.saved_steps = _steps(record, self.now_s)
+        training.formed_s = self.now_s
+        training.known_sets = {frozenset(training.devices)}
+        if record.phase.holds_devices and record.rate_per_s > 0.0:
+            training.rate_per_s = job.speed.rate_per_s(training.num_workers)
+        return training
+
+
+def sim_job(record: JobRecord, belief: Belief, num_devices: int) -> SimJob:
+    """The job as it is believed to be, on a cluster of so many devices at most.
+
+    Raises:
+        ValueError: nothing is believed of it: it has not been measured, or it has no size on this cluster.
+    """
+    sizes = job_sizes(record.spec, num_devices)
+    rate_per_s = belief.rates_per_s(record.id, sizes)
+    sizes, rate_per_s = sizes[rate_per_s > 0.0], rate_per_s[rate_per_s > 0.0]
+    if record.total_steps is None or not sizes.size:
+        raise ValueError(f"of job {record.id!r} it is not known how long it is, or how fast it would go")
+    return SimJob(
+        id=record.id,
+        submit_s=record.submitted_s,
+        spec=record.spec,
+        profile=record.profile or _no_profile(),
+        speed=TrueSpeed(sizes, rate_per_s),
+        num_steps=max(1, math.ceil(record.total_steps)),
+        model=record.spec.name,
+    )
+
+
+def asked_s(record: JobRecord, now_s: float) -> float:
+    """Since when the workers of a launch or a resize that is under way have been starting."""
+    is_coming = record.phase is Phase.STARTING or (record.phase is Phase.RUNNING and record.is_changing)
+    return min(record.asked_s, now_s) if is_coming else now_s
+
+
+def _steps(record: JobRecord, now_s: float) -> float:
+    """Done by now as far as is believed; what should have ended by now is about to."""
+    total = record.total_steps or 0.0
+    is_counted = record.spec.elasticity is Elasticity.LIVE
+    least = LEAST_REMAINING_STEPS if is_counted else LEAST_REMAINING_SHARE * total
+    believed = record.done_steps + record.rate_per_s * max(0.0, now_s - record.as_of_s)
+    return max(record.done_steps, min(believed, total - least))
+
+
+def _no_profile() -> Profile:
+    """Of a job that Swell cannot see into."""
+    return Profile(
+        device_kind="",
+        compute_s={},
+        allreduce_s={},
+        grad_bytes=0,
+        state_bytes=0,
+        samples_per_epoch=0,
+        start_s=0.0,
+    )

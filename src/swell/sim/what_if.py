@@ -1,0 +1,99 @@
+"""What becomes of the jobs of a live platform from now on, as things are or if something were different."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from swell.core import loop
+from swell.core.core import Core
+from swell.core.costs import ChangeCosts
+from swell.model.cluster import Node
+from swell.model.coding import encode
+from swell.model.event import JobSubmitted, Opened
+from swell.model.job import Phase
+from swell.model.view import JobView
+from swell.sim.change_cost import AsMeasured
+from swell.sim.job import SimJob
+from swell.sim.occurrence import NodeReturns, Occurrence, Told
+from swell.sim.recorder import Recorder
+from swell.sim.resumed import ResumedWorld
+from swell.sim.standing import Standing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What is to be different from now on."""
+
+    policy: str = ""  #: empty: the same
+    nodes: tuple[Node, ...] = ()  #: that join
+    jobs: tuple[SimJob, ...] = ()  #: that are submitted
+
+
+class Fate(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one job."""
+
+    phase: Phase  #: one that is no end: it does not come to one
+    finish_s: float | None  #: None: never, or it was refused
+    is_promised: bool
+    kept: bool | None  #: ends at or before its deadline; None without one, refused or cancelled
+    counter_offer_s: float | None  #: refused: the earliest deadline that could be promised
+    reason: str
+
+
+def go_on(core: Core, standing: Standing, change: Change) -> dict[str, Fate]:
+    """Let a fresh head go on from where another stands, in a simulated world, until every job has ended.
+
+    Returns what becomes of each job, by id.
+    """
+    core.load(encode(standing.saved))
+    recorder = Recorder(core)
+
+    def end_turn(now_s: float) -> None:
+        recorder.end_turn(now_s, world.training, world.version)
+
+    world = ResumedWorld(
+        standing,
+        core.under_way(),
+        as_learnt(standing.saved.costs),
+        change.jobs,
+        _events(standing, change),
+        end_turn,
+    )
+    loop.run(world, recorder, core)
+    views = recorder.ended | {view.id: view for view in core.views()}
+    return {job_id: _fate(view) for job_id, view in views.items()}
+
+
+def as_learnt(costs: ChangeCosts) -> AsMeasured:
+    """Changes cost what the head has learnt that they cost."""
+    return AsMeasured(
+        pause_s=costs.pause_s,
+        crowding_share=costs.crowding_share,
+        order_s=costs.order_s,
+        unprofiled_start_s=costs.start_s,
+        restart_s=costs.restart_s,
+    )
+
+
+def _events(standing: Standing, change: Change) -> list[tuple[float, Occurrence]]:
+    """All at once, now. A platform that is down is taken to come up."""
+    now_s, happening = standing.now_s, list[Occurrence]()
+    if change.policy or standing.saved.is_draining:
+        happening.append(Told(Opened(at_s=now_s, policy=change.policy)))
+    happening += [NodeReturns(node) for node in change.nodes]
+    happening += [Told(JobSubmitted(at_s=now_s, job_id=job.id, spec=job.spec)) for job in change.jobs]
+    return [(now_s, occurrence) for occurrence in happening]
+
+
+def _fate(view: JobView) -> Fate:
+    is_open = not view.phase.is_end
+    return Fate(
+        phase=view.phase,
+        finish_s=None if view.phase is Phase.REJECTED else view.finished_s,
+        is_promised=view.is_promised,
+        kept=False if is_open and view.deadline_s is not None else view.kept,
+        counter_offer_s=view.counter_offer_s,
+        reason=view.message or view.reason,
+    )

@@ -1,0 +1,74 @@
+"""A platform in this process with its API: real head, real journal, hands that obey at once."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.live.parts import NODE, Hands
+from tests.live.test_platform import PATIENCE_S, until
+
+from swell.api.client import Client, connect
+from swell.api.server import create_app
+from swell.api.serving import ApiServer, bind
+from swell.assemble import new_core
+from swell.live.platform import Platform, Site
+from swell.model.job import Phase
+from swell.store.folder import Endpoint, StateFolder
+from swell.store.journal import SqlJournal
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    folder: StateFolder
+    platform: Platform
+    hands: Hands
+    client: Client
+
+    def run(self, script: Path, **fields: object) -> str:
+        """A job of 100 steps of 8 samples that trains by the time this returns."""
+        given = {"global_batch": 8, "steps": 100, "script": script} | fields
+        job_id = self.client.submit(**given)
+        until(lambda: self.platform.job(job_id).phase is Phase.RUNNING)
+        return job_id
+
+    def written(self) -> dict[str, bytes]:
+        """All that is on disk of the journal, file by file."""
+        return journal_bytes(self.folder)
+
+
+def journal_bytes(folder: StateFolder) -> dict[str, bytes]:
+    return {
+        file.name: file.read_bytes() for file in folder.path.glob("journal.db*") if file.suffix != ".db-shm"
+    }
+
+
+@contextmanager
+def on_stage(path: Path, policy: str = "elasticflow") -> Iterator[Stage]:
+    """Up on the two devices of `NODE`; in good order down at the end."""
+    folder = StateFolder(path)
+    folder.create()
+    journal, hands = SqlJournal(folder.journal), Hands()
+    site = Site(jobs_dir=folder.jobs, policy=policy, nodes=(NODE,))
+    platform = Platform(site, new_core(), journal, hands)
+    platform.recover(journal.history())
+    listener = bind()
+    server = ApiServer(create_app(platform, folder.ensure_token()), listener)
+    server.start()
+    thread = threading.Thread(target=platform.run)
+    thread.start()
+    folder.write_endpoint(Endpoint(host="127.0.0.1", port=server.port, pid=os.getpid()))
+    try:
+        with connect(path) as client:
+            until(lambda: client.cluster().num_devices == len(NODE.devices))
+            yield Stage(folder, platform, hands, client)
+    finally:
+        platform.stop()
+        thread.join(PATIENCE_S)
+        folder.remove_endpoint()
+        server.stop()
+        journal.close()

@@ -1,0 +1,103 @@
+"""What-if against a platform that is up, and one that is down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.api.stage import Stage, journal_bytes, on_stage
+
+from swell.api.errors import NoPlatform
+from swell.api.what_if import Wish, what_if
+from swell.model.errors import InvalidInput, InvalidJob
+from swell.model.job import JobClass, Phase
+
+ONE = {"workers": "1"}  #: such a job wants no more than it has: the head has nothing to wake for
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with on_stage(tmp_path / "state") as stage:
+        yield stage
+
+
+def job_file(folder: Path, script: Path, **fields: object) -> Path:
+    known = {"script": str(script), "global_batch": 8, "steps": 100} | fields
+    path = folder / "job.yaml"
+    path.write_text("".join(f"{name}: {value}\n" for name, value in known.items()))
+    return path
+
+
+def test_the_state_and_the_journal_stay_as_they_are(stage: Stage, script: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        stage.run(script, **ONE)
+    state, written = stage.client.head_state(), stage.written()
+    file = job_file(tmp_path, script, deadline="now+10m")
+    found = what_if(stage.folder.path, Wish(policy="srtf", add_nodes=2, submit=file))
+    assert len(found.jobs) == 3 and found.num_devices_then == 6
+    assert stage.client.head_state() == state
+    assert stage.written() == written
+    assert stage.hands.performed == stage.hands.performed[:4]  # two trials, two launches
+
+
+def test_jobs_end_when_their_steps_are_done(stage: Stage, script: Path) -> None:
+    job_id = stage.run(script, **ONE)
+    (job,) = what_if(stage.folder.path, Wish(policy="fifo")).jobs
+    submitted_s = stage.client.job(job_id).submitted_s  # the hands start it at once
+    assert job.id == job_id and job.now is not None and job.now.finish_s is not None
+    assert job.now.finish_s - submitted_s == pytest.approx(10.0, abs=0.01)  # 100 steps of 0.1 s
+    assert job.then == job.now
+
+
+def test_a_job_that_waits_runs_at_once_on_another_node(stage: Stage, script: Path) -> None:
+    for _ in range(2):
+        stage.run(script, **ONE)
+    stage.client.submit(script=script, global_batch=8, steps=100, **ONE)
+    *_, waiting = what_if(stage.folder.path, Wish(add_nodes=1)).jobs
+    assert waiting.now is not None and waiting.now.finish_s is not None and waiting.then.finish_s is not None
+    assert waiting.then.finish_s < waiting.now.finish_s - 5.0
+
+
+def test_a_hypothetical_job_is_judged_as_a_real_one_would_be(
+    stage: Stage, script: Path, tmp_path: Path
+) -> None:
+    stage.run(script, **ONE)
+    hasty = what_if(stage.folder.path, Wish(submit=job_file(tmp_path, script, deadline="now+2s"))).jobs[-1]
+    assert hasty.is_hypothetical and hasty.now is None and hasty.id == "train-new"
+    assert hasty.then.phase is Phase.REJECTED and hasty.then.counter_offer_s is not None
+    calm = what_if(stage.folder.path, Wish(submit=job_file(tmp_path, script, deadline="now+60s"))).jobs[-1]
+    assert calm.job_class is JobClass.STRICT and calm.then.is_promised and calm.then.kept
+
+
+def test_a_platform_that_is_down_is_asked_too(tmp_path: Path, script: Path) -> None:
+    with on_stage(tmp_path / "state") as stage:
+        job_id = stage.run(script, **ONE)
+    before = journal_bytes(stage.folder)
+    found = what_if(stage.folder.path, Wish(policy="srtf"))
+    assert not found.is_up and [job.id for job in found.jobs] == [job_id]
+    assert found.jobs[0].then.phase is Phase.SUCCEEDED
+    assert journal_bytes(stage.folder) == before
+
+
+def test_what_cannot_be_is_named_with_the_remedy(stage: Stage, script: Path, tmp_path: Path) -> None:
+    ask = stage.folder.path
+    with pytest.raises(InvalidInput, match="there is no policy 'best'; choose one of"):
+        what_if(ask, Wish(policy="best"))
+    with pytest.raises(InvalidJob, match="was never measured here; submit it once"):
+        what_if(ask, Wish(submit=job_file(tmp_path, script)))
+    with pytest.raises(InvalidJob, match="at least 16 devices but the cluster has 4"):
+        what_if(ask, Wish(submit=job_file(tmp_path, script, workers='"16"', global_batch=16), add_nodes=1))
+    with pytest.raises(InvalidJob, match=r"job\.yaml, line 4: deadline"):
+        what_if(ask, Wish(submit=job_file(tmp_path, script, deadline="soon")))
+    with pytest.raises(NoPlatform, match="no platform is running"):
+        what_if(tmp_path / "nowhere", Wish(policy="fifo"))
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_job_that_is_being_tried_out_is_left_out(stage: Stage, script: Path) -> None:
+    job_id = stage.run(script, **ONE)
+    stage.hands.is_obedient = False
+    other = stage.client.submit(script=script, global_batch=4, steps=100)
+    found = what_if(stage.folder.path, Wish(policy="fifo"))
+    assert found.left_out == (other,) and [job.id for job in found.jobs] == [job_id]

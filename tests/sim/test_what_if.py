@@ -1,0 +1,142 @@
+"""A head that goes on elsewhere: what it says of the jobs is what would have become of them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.sim.worlds import head, job
+
+from swell.core.core import Core
+from swell.core.costs import ChangeCosts
+from swell.model.cluster import Node
+from swell.model.event import DrainRequested
+from swell.model.job import Phase
+from swell.model.view import JobView
+from swell.sim.job import SimJob
+from swell.sim.simulate import cluster
+from swell.sim.standing import Standing, read
+from swell.sim.what_if import Change, Fate, as_learnt, go_on
+from swell.sim.world import SimulatedWorld
+
+#: What a head takes changes to cost before it has measured any.
+COST = as_learnt(ChangeCosts())
+POLICIES = ("elasticflow", "edf", "fifo", "srtf", "equal_share")
+
+
+class Half:
+    """A run that is looked at in the middle, and then goes on to its end."""
+
+    def __init__(self, jobs: list[SimJob], cut_s: float, policy: str = "elasticflow") -> None:
+        self.jobs = {job.id: job for job in jobs}
+        self.cut_s, self.policy = cut_s, policy
+        self.ended: dict[str, JobView] = {}
+        self.ended_before: frozenset[str] = frozenset()
+        core = head(policy)
+        world = SimulatedWorld(cluster(1, 8, "gpu"), jobs, COST)
+        self.state = b""
+        while batch := world.next_events():
+            if not self.state and batch[0].at_s > cut_s:
+                self._cut(core)
+            for command in core.handle(batch):
+                world.perform(command)
+            self.ended |= {view.id: view for view in core.ended_views()}
+        if not self.state:
+            self._cut(core)
+
+    def _cut(self, core: Core) -> None:
+        self.state = core.save()
+        self.ended_before = frozenset(self.ended)
+
+    @property
+    def standing(self) -> Standing:
+        known = {name: job for name, job in self.jobs.items() if name not in self.ended_before}
+        return Standing(now_s=self.cut_s, saved=read(self.state), jobs=known)
+
+    def if_(
+        self, policy: str = "", nodes: tuple[Node, ...] = (), jobs: tuple[SimJob, ...] = ()
+    ) -> dict[str, Fate]:
+        change = Change(policy=policy, nodes=nodes, jobs=jobs)
+        return go_on(head(self.policy), self.standing, change)
+
+
+def node(name: str) -> Node:
+    return Node(name=name, devices=tuple(f"{name}.{place}" for place in range(8)), kind="gpu")
+
+
+@st.composite
+def halves(draw: st.DrawFn) -> Half:
+    """Up to six jobs that have all come by the moment at which the run is looked at."""
+    jobs = [
+        job(
+            f"job{number}",
+            submit_s=draw(st.integers(0, 60)),
+            steps=draw(st.integers(20, 400)),
+            deadline_s=draw(st.sampled_from([None, None, 120.0, 400.0, 1500.0])),
+        )
+        for number in range(draw(st.integers(1, 6)))
+    ]
+    return Half(jobs, draw(st.integers(61, 300)) + 0.25, draw(st.sampled_from(POLICIES)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(half=halves())
+def test_what_is_foretold_is_what_becomes_of_the_jobs(half: Half) -> None:
+    """A pause that is under way is not seen by the head, and a step of its own may be: no more than that."""
+    told = half.if_()
+    assert told.keys() == half.ended.keys() - half.ended_before
+    for name, fate in told.items():
+        truth = half.ended[name]
+        assert (fate.phase, fate.kept, fate.is_promised) == (truth.phase, truth.kept, truth.is_promised)
+        assert fate.finish_s == pytest.approx(truth.finished_s, abs=1.5)
+
+
+def test_asking_leaves_no_trace() -> None:
+    half = Half([job("a", steps=400), job("b", steps=400)], 30.25)
+    before, standing = half.state, half.standing
+    first = go_on(head(), standing, Change(policy="fifo", nodes=(node("more"),)))
+    assert standing.saved == read(before)
+    assert go_on(head(), standing, Change(policy="fifo", nodes=(node("more"),))) == first
+
+
+def test_more_devices_end_jobs_sooner() -> None:
+    half = Half([job(f"job{number}", steps=400) for number in range(4)], 30.25)
+    now, then = half.if_(), half.if_(nodes=(node("more"),))
+    assert all((then[name].finish_s or math.inf) < (now[name].finish_s or 0.0) for name in now)
+
+
+def test_another_policy_serves_another_first() -> None:
+    rates = {8: 3.0}
+    jobs = [job("long", steps=900, rates=rates), job("short", 1.0, steps=30, rates=rates)]
+    half = Half(jobs, 30.25, "fifo")
+    assert ends(half.if_()) == ["long", "short"]
+    assert ends(half.if_(policy="srtf")) == ["short", "long"]
+
+
+def test_a_job_that_is_only_thought_of_is_judged() -> None:
+    half = Half([job("a", steps=3000, deadline_s=1300.0)], 30.25)
+    in_vain = job("in-vain", 30.25, steps=300, deadline_s=60.0)
+    patient = job("patient", 30.25, steps=300, deadline_s=2000.0)
+    refused = half.if_(jobs=(in_vain,))["in-vain"]
+    assert refused.phase is Phase.REJECTED and refused.finish_s is None and refused.kept is None
+    assert refused.counter_offer_s is not None and refused.counter_offer_s > 60.0
+    told = half.if_(jobs=(patient,))
+    assert told["patient"].is_promised and told["patient"].kept and told["a"].kept
+
+
+def test_a_platform_that_is_down_is_taken_to_come_up() -> None:
+    half = Half([job("a", steps=400)], 30.25)
+    core = head()
+    core.load(half.state)
+    core.handle([DrainRequested(at_s=30.25)])
+    saved = read(core.save())
+    assert saved.is_draining
+    told = go_on(head(), Standing(now_s=1000.0, saved=saved, jobs=half.jobs), Change())
+    assert told["a"].phase is Phase.SUCCEEDED
+    assert told["a"].finish_s is not None and 1000.0 < told["a"].finish_s < 1200.0
+
+
+def ends(told: dict[str, Fate]) -> list[str]:
+    return sorted(told, key=lambda name: told[name].finish_s or math.inf)
