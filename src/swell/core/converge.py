@@ -110,6 +110,7 @@ class Converger:
         if not self._take(record, devices):
             self.waiting.append(record)
             return
+        record.advance(self._now_s)  # it has held nothing so far
         record.generation += 1
         record.target = devices
         record.gang = ()
