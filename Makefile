@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-soak check bench bench-decisions bench-resize bench-throughput clean
+.PHONY: demo test test-soak check bench bench-decisions bench-sim bench-resize bench-throughput clean
 
 demo: $(STAMP)
 	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
@@ -27,6 +27,10 @@ bench: $(STAMP)
 
 bench-decisions: $(STAMP)
 	$(BIN)/python -m benchmarks.decisions
+
+# The logs are not part of this tree: make bench-sim OPTIONS="--data FOLDER". `OPTIONS=--help` tells what there is.
+bench-sim: $(STAMP)
+	$(BIN)/python -m benchmarks.simulation --json out/bench-sim.json $(OPTIONS)
 
 # About 25 minutes each on two cores, torch's start-ups above all; `make bench-resize OPTIONS="--sizes 1M --repeats 1"`
 # takes four. `OPTIONS=--help` tells what there is.
