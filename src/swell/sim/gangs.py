@@ -24,6 +24,7 @@ from swell.sim.change_cost import Change, ChangeCost
 from swell.sim.gang import Training, Upcoming
 from swell.sim.job import SimJob
 from swell.sim.occurrence import Changes, Ends, Leaves, Occurrence, Reports, Resumes, Starts
+from swell.sim.tally import Tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,7 @@ class Gangs:
         tell: Callable[[AnyEvent], None],
     ) -> None:
         self.training: dict[str, Training] = {}
+        self.tally = Tally()
         self.version = 0  #: changes whenever who trains on what does
         self.num_ends = 0  #: of jobs that met their end condition or failed
         self._cost = cost
@@ -66,6 +68,7 @@ class Gangs:
     def adopt(self, training: Training, now_s: float) -> None:
         """A gang that is there already; one without a rate stands still until it is told to change or end."""
         self.training[training.job.id] = training
+        self.tally.note(training)
         self.version += 1
         if training.rate_per_s > 0.0:
             self._expect_end(training, now_s)
@@ -84,6 +87,7 @@ class Gangs:
             training.known_sets = before.known_sets
             training.mark = before.mark  # what was expected of the gang before is not expected of this one
         self.training[job.id] = training
+        self.tally.note(training)
         self.version += 1
         if gone:
             self._end(training, Outcome.LOST, now_s, "a device of it is gone")
@@ -108,6 +112,7 @@ class Gangs:
             return
         training.generation, training.change = command.generation, None
         training.halt(now_s)
+        self.tally.note(training)
         self._agenda.put(now_s + self._habits.save_s, Leaves(training.job.id, command.generation))
 
     def stop(self, command: StopGang, now_s: float) -> None:
@@ -167,6 +172,7 @@ class Gangs:
         if training is None or training.generation != occurrence.generation:
             return
         del self.training[occurrence.job_id]
+        self.tally.drop(occurrence.job_id)
         self.version += 1
         training.saved_steps = math.floor(training.steps)
         self._left[occurrence.job_id] = training
@@ -212,6 +218,7 @@ class Gangs:
         training.halt(now_s)
         lost = tuple(device for device in training.devices if device not in left)
         training.devices = left
+        self.tally.note(training)
         self.version += 1
         self._tell(WorkersLost(**_facts(training, now_s), devices=lost, message="a node was lost"))
 
@@ -226,6 +233,7 @@ class Gangs:
 
     def _train(self, training: Training, change: Upcoming, now_s: float) -> None:
         training.train_on(change.devices, now_s, change.pause_s)
+        self.tally.note(training)
         self.version += 1
         self._expect_end(training, now_s)
         self._expect_report(training, now_s)
@@ -255,6 +263,7 @@ class Gangs:
     def _end(self, training: Training, outcome: Outcome, now_s: float, message: str = "") -> None:
         """Its processes are gone, at once."""
         del self.training[training.job.id]
+        self.tally.drop(training.job.id)
         self.version += 1
         self._left[training.job.id] = training
         training.halt(now_s)

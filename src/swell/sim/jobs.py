@@ -33,13 +33,16 @@ def jobs_of(
     """
     curve_of = cache(profiles.curve)
     profile_of = cache(lambda model, batch: curve_of(model, batch).profile(device_kind))
+    speed_of = cache(lambda model, batch: true_speed(curve_of(model, batch)))
+    is_certain = noise_share == 0.0 and profile_error_share == 0.0
 
     def job_of(index: int, job: WorkloadJob) -> SimJob:
         curve = curve_of(job.model, job.global_batch)
-        generator = np.random.default_rng([seed, index])  # one job's draws do not depend on the others
-        speed = TrueSpeed(curve.sizes, curve.rate_per_s, noise_share, generator)
         profile = profile_of(job.model, job.global_batch)
-        if profile_error_share > 0.0:
+        speed = speed_of(job.model, job.global_batch)
+        if not is_certain:
+            generator = np.random.default_rng([seed, index])  # one job's draws do not depend on the others
+            speed = true_speed(curve, noise_share, generator)
             profile = _misread(profile, profile_error_share, generator)
         return SimJob(
             id=job.id,
@@ -56,6 +59,12 @@ def jobs_of(
         )
 
     return [job_of(index, job) for index, job in enumerate(workload.jobs)]
+
+
+def true_speed(
+    curve: ThroughputCurve, noise_share: float = 0.0, generator: np.random.Generator | None = None
+) -> TrueSpeed:
+    return TrueSpeed(curve.sizes, curve.rate_per_s, noise_share, generator)
 
 
 def _spec(job: WorkloadJob, curve: ThroughputCurve) -> JobSpec:
@@ -77,6 +86,8 @@ def _spec(job: WorkloadJob, curve: ThroughputCurve) -> JobSpec:
 
 
 def _misread(profile: Profile, error_share: float, generator: np.random.Generator) -> Profile:
+    if error_share == 0.0:
+        return profile
     factors = np.exp(error_share * generator.standard_normal(len(profile.compute_s)))
     compute_s = {
         batch: time_s * float(factor)

@@ -11,8 +11,8 @@ from swell.core.core import Core
 from swell.model.event import AnyEvent
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
-from swell.sim.gang import Training
 from swell.sim.outcome import Usage
+from swell.sim.tally import Tally
 
 
 class Recorder:
@@ -39,7 +39,7 @@ class Recorder:
         return ()
 
     # ------------------------------------------------------------ as an observer
-    def end_turn(self, now_s: float, training: dict[str, Training], version: int) -> None:
+    def end_turn(self, now_s: float, tally: Tally, version: int) -> None:
         """`version` changes whenever who trains on what does."""
         if self._begun_s is not None:
             self.decision_s.append(time.process_time() - self._begun_s)
@@ -50,11 +50,8 @@ class Recorder:
         seen = (version, self._num_admitted, self._num_refused)
         if seen != self._seen:
             self._seen = seen
-            used = sum(len(gang.devices) for gang in training.values())
-            efficiency = sum(
-                gang.rate_per_s / gang.job.speed.one_device_rate_per_s for gang in training.values()
-            )
-            self._usage.append((now_s, used, efficiency, self._num_admitted, self._num_refused))
+            refused = self._num_refused
+            self._usage.append((now_s, tally.num_devices, tally.speedup, self._num_admitted, refused))
 
     def _note_end(self, view: JobView) -> None:
         self.ended[view.id] = view

@@ -54,7 +54,7 @@ def simulate(
 
     def end_turn(now_s: float) -> None:
         nonlocal num_told
-        recorder.end_turn(now_s, world.training, world.version)
+        recorder.end_turn(now_s, world.tally, world.version)
         listen(core)
         if len(recorder.ended) != num_told:
             num_told = len(recorder.ended)

@@ -51,7 +51,7 @@ def go_on(core: Core, standing: Standing, change: Change) -> dict[str, Fate]:
     recorder = Recorder(core)
 
     def end_turn(now_s: float) -> None:
-        recorder.end_turn(now_s, world.training, world.version)
+        recorder.end_turn(now_s, world.tally, world.version)
 
     world = ResumedWorld(
         standing,

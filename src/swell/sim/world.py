@@ -20,7 +20,6 @@ from swell.model.event import (
 )
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import ChangeCost
-from swell.sim.gang import Training
 from swell.sim.gangs import Gangs, Habits
 from swell.sim.job import SimJob
 from swell.sim.occurrence import (
@@ -36,6 +35,7 @@ from swell.sim.occurrence import (
     Starts,
     Told,
 )
+from swell.sim.tally import Tally
 
 #: A head that does nothing but ask to be woken, with nothing else to come, is woken no more often.
 MAX_IDLE_WAKES = 100
@@ -80,9 +80,9 @@ class SimulatedWorld:
         self._open(nodes, jobs, others)
 
     @property
-    def training(self) -> dict[str, Training]:
-        """The gangs there are, by job id: the truth."""
-        return self._gangs.training
+    def tally(self) -> Tally:
+        """What the gangs really use."""
+        return self._gangs.tally
 
     @property
     def version(self) -> int:
