@@ -18,6 +18,10 @@ from swell.sim.occurrence import Occurrence
 from swell.sim.outcome import Outcome, outcome_of, too_large
 from swell.sim.recorder import Recorder
 from swell.sim.world import SimulatedWorld
+from swell.solvers.compiled import compile_always
+
+#: So many jobs make so many plans that machine code for the loops of a policy is worth its import.
+NUM_JOBS_WORTH_COMPILING = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,8 @@ def simulate(
         progress: called now and then with the number of jobs that have ended.
         listen: called after each turn of the head.
     """
+    if len(scenario.jobs) >= NUM_JOBS_WORTH_COMPILING:
+        compile_always()
     recorder = Recorder(core)
     num_devices = sum(len(node.devices) for node in scenario.nodes)
     fitting = [job for job in scenario.jobs if job.smallest_devices <= num_devices]
