@@ -13,8 +13,8 @@ from tests.core.fakes import profile, spec
 from swell.core.costs import STATE_BYTES_PER_S, ChangeCosts
 from swell.core.record import JobRecord
 from swell.core.resizes import ResizeLog
-from swell.core.state import gang_sizes
-from swell.core.table import LEAST_REMAINING_STEPS, JobTable, allowed
+from swell.core.state import gang_sizes, job_sizes
+from swell.core.table import LEAST_REMAINING_STEPS, JobTable
 from swell.core.tenure import Tenure
 from swell.model.job import JobClass, Phase, Profile
 from swell.model.snapshot import CLASS_CODES, Snapshot
@@ -137,8 +137,16 @@ def test_gangs_have_powers_of_two_up_to_the_cluster(num_devices: int) -> None:
     assert sizes[-1] <= max(1, num_devices) < 2 * sizes[-1]
 
 
-@given(st.integers(1, 8), st.none() | st.integers(1, 8))
-def test_a_job_may_have_sizes_between_its_bounds(min_workers: int, max_workers: int | None) -> None:
-    may_have = {int(size) for size in SIZES[allowed(SIZES, min_workers, max_workers)]}
+@given(st.integers(1, 8), st.none() | st.integers(1, 8), st.integers(1, 3), st.integers(1, 16))
+def test_a_job_may_have_sizes_between_its_bounds_that_fit_and_have_work(
+    min_workers: int, max_workers: int | None, devices_per_worker: int, global_batch: int
+) -> None:
+    job = spec(
+        min_workers=min_workers,
+        max_workers=max_workers,
+        devices_per_worker=devices_per_worker,
+        global_batch=global_batch,
+    )
     most = 8 if max_workers is None else max_workers
-    assert may_have == {size for size in (1, 2, 4, 8) if min_workers <= size <= most}
+    own = [size for size in (1, 2, 4, 8) if min_workers <= size <= min(most, global_batch)]
+    assert job_sizes(job, 8).tolist() == [size for size in own if size * devices_per_worker <= 8]

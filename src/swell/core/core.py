@@ -180,7 +180,7 @@ class Core:
         state, settings = self._state, self._settings
         snapshot = state.table.snapshot(
             state.now_s,
-            state.cluster.num_devices,
+            state.num_devices,
             state.costs,
             state.belief.margin_share,
             settings.min_hold_s,
@@ -202,7 +202,7 @@ class Core:
         """Admit or refuse those who wait for it, and tell those for whom there is another reason now."""
         state, codes = self._state, plan.account.codes
         known = state.table.codes
-        rows = [row for row, code in enumerate(codes) if code is not known[row] and code != known[row]]
+        rows = [] if codes == known else [row for row, code in enumerate(codes) if code != known[row]]
         for row in sorted({*rows, *plan.undecided.tolist()}):
             record = state.records[plan.job_ids[row]]
             if row in plan.refusals:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from swell.model.job import Phase
 
@@ -24,6 +24,6 @@ class IllegalTransition(RuntimeError):
     """A defect of the head: no event may lead from the one phase to the other."""
 
 
-def check_transition(job_id: str, old: Phase, new: Phase, story: str) -> None:
+def check_transition(job_id: str, old: Phase, new: Phase, story: Callable[[], str]) -> None:
     if new not in ALLOWED[old]:
-        raise IllegalTransition(f"job {job_id!r} cannot go from {old} to {new}; its story: {story}")
+        raise IllegalTransition(f"job {job_id!r} cannot go from {old} to {new}; its story: {story()}")

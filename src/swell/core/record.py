@@ -152,8 +152,11 @@ class JobRecord(msgspec.Struct, kw_only=True):
         return self.phase in (Phase.STARTING, Phase.STOPPING) or self.is_changing or self.is_broken
 
     def move(self, phase: Phase) -> None:
-        check_transition(self.id, self.phase, phase, f"{self.reason_code}: {self.reason}; {self.sizes}")
+        check_transition(self.id, self.phase, phase, self._story)
         self.phase = phase
+
+    def _story(self) -> str:
+        return f"{self.reason_code}: {self.reason}; {self.sizes}"
 
     def learn_length(self, profile: Profile | None) -> None:
         """Fix the amount of work: steps, or seconds on one worker where steps are unknown."""

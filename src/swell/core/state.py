@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from swell.core.holdings import Holdings
 from swell.core.latest import Latest
 from swell.core.ports import Belief
 from swell.core.record import JobRecord
-from swell.core.table import JobTable, allowed
+from swell.core.table import JobTable
 from swell.model.cluster import Cluster
 from swell.model.coding import decoder, encode
 from swell.model.job import Elasticity, JobSpec, Phase, Profile
@@ -109,6 +110,11 @@ class HeadState:
         )  #: jobs of whose speed something else is believed than their rows say
         self._special: dict[str, set[str]] = {name: set() for name in SPECIAL}
 
+    @property
+    def num_devices(self) -> int:
+        """That are there; a look at each node would take longer, and this is asked in every turn."""
+        return len(self.devices)
+
     # ------------------------------------------------------------ what `apply` uses
     def touch(self, record: JobRecord) -> None:
         """The record has changed: its row is due."""
@@ -166,7 +172,7 @@ class HeadState:
     # ------------------------------------------------------------ what `Core` uses
     def sizes_of(self, spec: JobSpec) -> IntArray:
         """Worker counts that the job may have on this cluster; empty if there is none."""
-        return job_sizes(spec, self.cluster.num_devices)
+        return job_sizes(spec, self.num_devices)
 
     def special(self, name: str) -> list[JobRecord]:
         """Records that are one of SPECIAL, in order of submission."""
@@ -201,7 +207,8 @@ class HeadState:
 
     def _remove_row(self, record: JobRecord) -> None:
         if record.id in self.table:
-            self.latest.write_one(record)
+            if not record.phase.is_end:  # of one that ended, its end says all there is to say
+                self.latest.write_one(record)
             self.table.remove(record.id)
 
     def _note_special(self, record: JobRecord) -> None:
@@ -223,9 +230,9 @@ class HeadState:
         if record.id in self.table and record.id not in self._relearnt:
             self.table.write(record)
             return
-        sizes = self.table.sizes
-        may_have = np.isin(sizes, self.sizes_of(record.spec))
+        sizes, own = self.table.sizes, self.sizes_of(record.spec)
         rates = self.belief.rates_per_s(record.id, sizes)
+        may_have = (sizes >= own[0]) & (sizes <= own[-1]) if own.size else False  # powers of two, no gaps
         self.table.write(record, np.where(may_have, rates, 0.0))
         self._relearnt.discard(record.id)
 
@@ -269,13 +276,21 @@ class HeadState:
 
 
 def job_sizes(spec: JobSpec, num_devices: int) -> IntArray:
-    """Worker counts that a job may have on so many devices; empty if there is none."""
-    sizes = gang_sizes(num_devices // spec.devices_per_worker)
-    may_have = allowed(sizes, spec.min_workers, spec.max_workers)
-    may_have &= sizes * spec.devices_per_worker <= num_devices
+    """Worker counts that a job may have on so many devices, ascending; empty if there is none. Read-only."""
+    most = num_devices // spec.devices_per_worker
+    if spec.max_workers is not None:
+        most = min(most, spec.max_workers)
     if spec.elasticity is Elasticity.LIVE:
-        may_have &= sizes <= spec.global_batch  # a worker without samples would be of no use
-    return sizes[may_have]
+        most = min(most, spec.global_batch)  # a worker without samples would be of no use
+    return _sizes_within(spec.min_workers, most)
+
+
+@lru_cache(maxsize=1024)
+def _sizes_within(least: int, most: int) -> IntArray:
+    sizes = gang_sizes(most)
+    within = sizes[(sizes >= least) & (sizes <= most)]
+    within.flags.writeable = False
+    return within
 
 
 def gang_sizes(num_devices: int) -> IntArray:

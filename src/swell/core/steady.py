@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swell.core.gain import gain_s, rate_at
+from swell.core.gain import gain_s
 from swell.model.plan import Allocation
 from swell.model.snapshot import BoolArray, FloatArray, IntArray, Snapshot
 
@@ -39,6 +39,8 @@ def steady(snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> 
         is_pinned: (J,) jobs that cannot change now: they keep what they hold.
     """
     held, want, floor = snapshot.held_workers, allocation.workers, allocation.floor
+    if (want == held).all() and _num_over(snapshot, held) <= 0:
+        return Steadied(workers=held, gain_s=np.zeros(snapshot.num_jobs), wake_s=math.inf)
     is_pinned = is_pinned | _is_ending(snapshot)
     is_running = (held > 0) & ~is_pinned
     # The very sum that `wake_s` asks for: whoever is woken then must find the hold over.
@@ -51,17 +53,17 @@ def steady(snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> 
     final = np.where(is_optional & (want > held) & (is_fresh | ~is_worth_it), held, final)
     final = np.where(is_optional & (want < held), held, final)  # shrinks wait until somebody needs them
 
-    wished = final.copy()
     fit = _Fit(snapshot, final)
-    shrinks = is_optional & (want < held)
-    fit.lower(shrinks & ~is_fresh, want)
-    fit.lower(is_running & (final > held) & (final > floor), np.maximum(held, floor))
-    fit.lower((held == 0) & ~is_pinned & (floor == 0), np.zeros_like(want))
-    fit.lower(shrinks & is_fresh, want)
-    fit.lower((held == 0) & ~is_pinned, np.zeros_like(want))
-    fit.lower(is_running & (fit.final > held), held)
-    fit.restore(~shrinks, wished)
-    fit.restore(shrinks, wished)
+    if fit.is_over:
+        wished, shrinks = final.copy(), is_optional & (want < held)
+        fit.lower(shrinks & ~is_fresh, want)
+        fit.lower(is_running & (final > held) & (final > floor), np.maximum(held, floor))
+        fit.lower((held == 0) & ~is_pinned & (floor == 0), np.zeros_like(want))
+        fit.lower(shrinks & is_fresh, want)
+        fit.lower((held == 0) & ~is_pinned, np.zeros_like(want))
+        fit.lower(is_running & (fit.final > held), held)
+        fit.restore(~shrinks, wished)
+        fit.restore(shrinks, wished)
     is_waiting = is_fresh & (fit.final != want)
     wake_s = float(np.min(snapshot.changed_s[is_waiting] + snapshot.min_hold_s, initial=math.inf))
     return Steadied(workers=fit.final, gain_s=saved_s, wake_s=wake_s)
@@ -73,14 +75,19 @@ class _Fit:
     def __init__(self, snapshot: Snapshot, final: IntArray) -> None:
         self._snapshot = snapshot
         self.final = final
-        self._over = int(final @ snapshot.devices_per_worker) - snapshot.num_devices
+        self._over = _num_over(snapshot, final)
+
+    @property
+    def is_over(self) -> bool:
+        """More is wanted than there is."""
+        return self._over > 0
 
     def lower(self, candidates: BoolArray, to: IntArray) -> None:
         """Lower candidates, the latest submitted first, while the cluster is too small."""
-        if self._over <= 0:
+        if not self.is_over:
             return
         for row in reversed(self._by_arrival(candidates & (to < self.final))):
-            if self._over <= 0:
+            if not self.is_over:
                 return
             self._set(row, to)
 
@@ -103,8 +110,13 @@ class _Fit:
         return sorted(rows, key=lambda row: (snapshot.submitted_s[row], snapshot.job_ids[row]))
 
 
+def _num_over(snapshot: Snapshot, workers: IntArray) -> int:
+    """Devices that these sizes need beyond those there are; negative if some are left."""
+    return int(workers @ snapshot.devices_per_worker) - snapshot.num_devices
+
+
 def _is_ending(snapshot: Snapshot) -> BoolArray:
     """(J,) gangs that end, as they are, sooner than a launch would take."""
-    within = rate_at(snapshot, snapshot.held_workers) * snapshot.start_cost_s
+    within = snapshot.held_rate_per_s * snapshot.start_cost_s
     ending: BoolArray = (snapshot.held_workers > 0) & (snapshot.remaining_steps <= within)
     return ending

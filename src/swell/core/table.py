@@ -51,6 +51,7 @@ class JobTable:
         self.ids: list[str] = []
         self.codes: list[str] = []  #: of the jobs' reasons
         self._row: dict[str, int] = {}
+        self._column = {size: column for column, size in enumerate(sizes.tolist())}
         self._floats: FloatArray = np.zeros((len(FLOATS), 0))
         self._ints: IntArray = np.zeros((len(INTS), 0), dtype=np.int64)
         self._bools: BoolArray = np.zeros((len(BOOLS), 0), dtype=bool)
@@ -68,9 +69,8 @@ class JobTable:
 
     def rate_per_s(self, job_id: str, num_workers: int) -> float:
         """As it was written; 0 if the job is not here or may not have that size."""
-        row, column = self._row.get(job_id), int(np.searchsorted(self.sizes, num_workers))
-        is_here = row is not None and column < len(self.sizes) and self.sizes[column] == num_workers
-        return float(self._rates[row, column]) if is_here else 0.0
+        row, column = self._row.get(job_id), self._column.get(num_workers)
+        return 0.0 if row is None or column is None else float(self._rates[row, column])
 
     def write(self, record: JobRecord, rates_per_s: FloatArray | None = None) -> None:
         """Put what a policy may see of this job into its row; a new job gets one.

@@ -19,6 +19,8 @@ class Phase(StrEnum):
     CANCELLED = "cancelled"
     REJECTED = "rejected"
 
+    __hash__ = str.__hash__  # an Enum's own is written in Python, and phases are looked up all the time
+
     @property
     def is_end(self) -> bool:
         return self in ENDS

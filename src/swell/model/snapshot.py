@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -59,8 +59,25 @@ class Snapshot:
         return len(self.job_ids)
 
     @cached_property
-    def arrival_rank(self) -> IntArray:
-        """(J,) position by submission, ties by id."""
+    def row_of(self) -> Mapping[str, int]:
+        """Row of each job, by id."""
+        return dict(zip(self.job_ids, range(len(self.job_ids)), strict=True))
+
+    @cached_property
+    def held_rate_per_s(self) -> FloatArray:
+        """(J,) steps/s with what each job holds; 0 where that is nothing."""
+        return self.rates_at(self.held_workers)
+
+    def rates_at(self, workers: IntArray) -> FloatArray:
+        """(J,) steps/s at these worker counts; a count between two sizes counts as the smaller one."""
+        column = np.searchsorted(self.sizes, workers, side="right") - 1
+        rates = self.rate_per_s[np.arange(self.num_jobs), np.maximum(column, 0)]
+        result: FloatArray = np.where(column >= 0, rates, 0.0)
+        return result
+
+    @cached_property
+    def arrival_order(self) -> IntArray:
+        """(J,) rows by submission, ties by id."""
         order = np.argsort(self.submitted_s, kind="stable")
         submitted_s = self.submitted_s[order]
         is_tie = submitted_s[1:] == submitted_s[:-1]
@@ -69,12 +86,19 @@ class Snapshot:
             for first, last in edges.reshape(-1, 2).tolist():
                 run = slice(first, last + 1)
                 order[run] = sorted(order[run].tolist(), key=self.job_ids.__getitem__)
+        return order
+
+    @cached_property
+    def arrival_rank(self) -> IntArray:
+        """(J,) position by submission, ties by id."""
         ranks = np.empty(self.num_jobs, dtype=np.int64)
-        ranks[order] = np.arange(self.num_jobs)
+        ranks[self.arrival_order] = np.arange(self.num_jobs)
         return ranks
 
     def in_order(self, rows: Sequence[int] | IntArray, *keys: FloatArray | IntArray) -> IntArray:
         """`rows`, the lowest of the first key (J,) first, ties by the next, by arrival, by id."""
+        if not keys and isinstance(rows, range) and len(rows) == self.num_jobs:
+            return self.arrival_order.copy()
         rows = np.asarray(rows, dtype=np.int64)
         if len(rows) < 2:
             return rows

@@ -104,6 +104,7 @@ class FittedBelief:
 
     def __init__(self) -> None:
         self._state = BeliefState()
+        self._margin_share: float | None = PRIOR_MARGIN  #: None: to be worked out anew
 
     def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None:
         """A later profile replaces the curve; what running taught stays."""
@@ -129,6 +130,7 @@ class FittedBelief:
         key = (error.job_id, error.num_workers)
         others = [other for other in self._state.errors if (other.job_id, other.num_workers) != key]
         self._state.errors = [*others, error][-NUM_ERRORS:]
+        self._margin_share = None
 
     def rates_per_s(self, job_id: str, sizes: IntArray) -> FloatArray:
         """(K,) steps/s at each size; 0 where the job may not have that size.
@@ -147,6 +149,11 @@ class FittedBelief:
 
         A prediction that was too slow counts as no error: it never breaks a promise.
         """
+        if self._margin_share is None:
+            self._margin_share = self._margin()
+        return self._margin_share
+
+    def _margin(self) -> float:
         errors = [max(0.0, entry.error) for entry in self._state.errors]
         if len(errors) < NUM_ERRORS_NEEDED:
             return PRIOR_MARGIN
@@ -164,3 +171,4 @@ class FittedBelief:
     def restore(self, state: dict[str, Any]) -> None:
         """Raises msgspec.ValidationError if this is no state of a belief."""
         self._state = msgspec.convert(state, BeliefState, strict=False)
+        self._margin_share = None
