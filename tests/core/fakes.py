@@ -141,6 +141,21 @@ def _by_arrival(snapshot: Snapshot) -> list[int]:
     )
 
 
+def everybody(wanted: Mapping[str, int], held: Mapping[str, tuple[str, ...]]) -> Mapping[str, int]:
+    """Who is to have how many devices, whoever keeps its number first."""
+    numbers = {job: len(devices) for job, devices in held.items() if job not in wanted} | dict(wanted)
+    return {job: num for job, num in numbers.items() if num}
+
+
+def placement_of(
+    placed: Mapping[str, tuple[str, ...]], wanted: Mapping[str, int], held: Mapping[str, tuple[str, ...]]
+) -> Placement:
+    """What differs between where all are to be and where they are; `wanted` is of everybody."""
+    jobs = [job for job in [*held, *placed] if placed.get(job) is not held.get(job)]
+    changes = {job: placed.get(job, ()) for job in jobs}
+    return Placement(changes=changes, unplaced=frozenset(wanted.keys() - placed.keys()))
+
+
 class FirstFree:
     """Jobs keep what they hold where they can; what they lack comes from the front of the cluster."""
 
@@ -151,6 +166,7 @@ class FirstFree:
         held: Mapping[str, tuple[str, ...]],
         pinned: frozenset[str],
     ) -> Placement:
+        wanted = everybody(wanted, held)
         there = tuple(cluster.devices())
         taken = {device for job in pinned for device in held.get(job, ())}
         placed = {job: held[job] for job in wanted if job in pinned and held.get(job)}
@@ -164,7 +180,7 @@ class FirstFree:
                 taken.update(free[:missing])
             else:
                 taken.difference_update(devices)
-        return Placement(devices=placed, moved=frozenset())
+        return placement_of(placed, wanted, held)
 
     @staticmethod
     def _kept(
@@ -186,13 +202,14 @@ class Shuffler(FirstFree):
         held: Mapping[str, tuple[str, ...]],
         pinned: frozenset[str],
     ) -> Placement:
+        wanted = everybody(wanted, held)
         taken = {device for job in pinned for device in held.get(job, ())}
         placed = {job: held[job] for job in wanted if job in pinned and held.get(job)}
         free = [device for device in reversed(tuple(cluster.devices())) if device not in taken]
         for job, num in wanted.items():
             if job not in placed and num <= len(free):
                 placed[job], free = tuple(free[:num]), free[num:]
-        return Placement(devices=placed, moved=frozenset())
+        return placement_of(placed, wanted, held)
 
 
 def node(name: str = "n0", num_devices: int = 4) -> Node:

@@ -85,14 +85,14 @@ class FirstFree:
     ) -> Placement:
         taken = {device for job in held for device in held[job]}
         free = [device for device in cluster.devices() if device not in taken]
-        devices = {}
+        changes: dict[str, tuple[str, ...]] = {}
         for job, num in wanted.items():
-            mine = list(held.get(job, ()))
+            mine = list(held.get(job, ())) if num else []
             while len(mine) < num and free:
                 mine.append(free.pop(0))
-            if mine:
-                devices[job] = tuple(mine)
-        return Placement(devices=devices, moved=frozenset())
+            if mine or job in held:
+                changes[job] = tuple(mine)
+        return Placement(changes=changes)
 
 
 class Linear:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.model.cluster import Cluster, Node
-from swell.model.plan import Placement
 from swell.placement.buddy import BuddyPlacer
 from swell.placement.tree import tree_of
 
@@ -28,10 +28,27 @@ def cluster(*sizes: int, per_rack: int = 100, switches: int = 1) -> Cluster:
     )
 
 
+@dataclass(frozen=True)
+class Placed:
+    devices: Held  #: of everybody who has any
+    moved: frozenset[str]
+
+
 def place(
-    machines: Cluster, wanted: Mapping[str, int], held: Held | None = None, pinned: str = ""
-) -> Placement:
-    return BuddyPlacer().place(machines, wanted, held or {}, frozenset(pinned))
+    machines: Cluster,
+    wanted: Mapping[str, int],
+    held: Held | None = None,
+    pinned: Iterable[str] = (),
+    placer: BuddyPlacer | None = None,
+) -> Placed:
+    """Where all are then, if those of `wanted` are to have so many devices and all others none."""
+    held = held or {}
+    others = {job: num for job, num in wanted.items() if num != len(held.get(job, ()))}
+    others |= {job: 0 for job in held if job not in wanted}
+    placement = (placer or BuddyPlacer()).place(machines, others, held, frozenset(pinned))
+    devices = {job: own for job, own in (dict(held) | dict(placement.changes)).items() if own}
+    assert placement.unplaced.isdisjoint(devices.keys())
+    return Placed(devices, placement.moved)
 
 
 def at(machines: Cluster, *positions: int) -> tuple[str, ...]:
@@ -68,8 +85,8 @@ def test_devices_are_real_and_nobody_shares(machines: Cluster, steps: list, data
     for wanted in steps:
         pinned = frozenset(data.draw(st.sets(st.sampled_from(sorted(held))))) if held else frozenset()
         free = machines.num_devices - sum(len(held[job]) for job in pinned)
-        placement = placer.place(machines, wanted, held, pinned)
-        assert placement == BuddyPlacer().place(machines, wanted, held, pinned)
+        placement = place(machines, wanted, held, pinned, placer)
+        assert placement == place(machines, wanted, held, pinned)
         everything = [device for devices in placement.devices.values() for device in devices]
         assert len(everything) == len(set(everything))
         assert set(everything) <= set(machines.devices())

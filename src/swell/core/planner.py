@@ -53,7 +53,7 @@ class Planner:
         is_as_wished = bool((steadied.workers == allocation.workers).all())
         return Plan(
             job_ids=snapshot.job_ids,
-            changes=_changes(snapshot, account, held),
+            changes=_changes(snapshot, account),
             refusals=allocation.refusals,
             undecided=np.flatnonzero(snapshot.is_undecided),
             account=account,
@@ -74,36 +74,45 @@ class Planner:
         pinned: frozenset[str],
     ) -> Placement:
         """Place; a running job that cannot have its new size here and now keeps the devices it has."""
-        wanted = _wanted_devices(snapshot, allocation, workers)
+        wanted = _wanted_devices(snapshot, allocation, workers, held)
         placement = self.placer.place(cluster, wanted, held, pinned)
-        stuck = (held.keys() & wanted.keys()) - placement.devices.keys()
+        stuck = placement.unplaced & held.keys()
         if not stuck:
             return placement
-        kept = {job: len(held[job]) if job in stuck else num for job, num in wanted.items()}
-        return self.placer.place(cluster, kept, held, pinned | stuck)
+        others = {job: num for job, num in wanted.items() if job not in stuck}
+        return self.placer.place(cluster, others, held, pinned | stuck)
 
 
-def _wanted_devices(snapshot: Snapshot, allocation: Allocation, workers: IntArray) -> dict[str, int]:
-    """Job id -> number of devices: those that stay as they are, promises, the rest by class and arrival."""
-    is_same = workers == snapshot.held_workers
-    changing = np.flatnonzero((workers > 0) & ~is_same)
-    changing = snapshot.in_order(changing, allocation.floor == 0, snapshot.job_class)
-    rows = np.concatenate([np.flatnonzero((workers > 0) & is_same), changing])
-    num_devices = (workers * snapshot.devices_per_worker)[rows].tolist()
-    return {snapshot.job_ids[row]: num for row, num in zip(rows.tolist(), num_devices, strict=True)}
+def _wanted_devices(
+    snapshot: Snapshot, allocation: Allocation, workers: IntArray, held: Held
+) -> dict[str, int]:
+    """Job id -> number of devices, of jobs that are to have another: promises, the rest by class and arrival.
+
+    What is still held by jobs that nobody plans for any more (they are being stopped) is counted as free.
+    """
+    wanted: dict[str, int] = {}
+    if len(held) != np.count_nonzero(snapshot.held_workers):
+        wanted |= {job: 0 for job in held if job not in snapshot.row_of}
+    rows = np.flatnonzero(workers != snapshot.held_workers)
+    if len(rows):
+        rows = snapshot.in_order(rows, allocation.floor == 0, snapshot.job_class)
+        num_devices = (workers[rows] * snapshot.devices_per_worker[rows]).tolist()
+        for row, num in zip(rows.tolist(), num_devices, strict=True):
+            wanted[snapshot.job_ids[row]] = num
+    return wanted
 
 
-def _changes(snapshot: Snapshot, account: PlanAccount, held: Held) -> dict[str, JobPlan]:
+def _changes(snapshot: Snapshot, account: PlanAccount) -> dict[str, JobPlan]:
     """By id, in the order of rows: what jobs should have that now have something else."""
-    planned = account.placement.devices
-    rows = [row for row, job in enumerate(snapshot.job_ids) if planned.get(job) is not held.get(job)]
+    planned = account.placement.changes
+    rows = sorted(snapshot.row_of[job] for job in planned if job in snapshot.row_of)
     if not rows:
         return {}
     is_as_wished = (account.steadied.workers == account.allocation.workers)[rows].all()
     saved_s = account.steadied.gain_s if is_as_wished else gain_s(snapshot, account.steadied.workers)
     return {
         snapshot.job_ids[row]: JobPlan(
-            devices=planned.get(snapshot.job_ids[row], ()),
+            devices=planned[snapshot.job_ids[row]],
             why=partial(account.reason, row),
             expected_gain_s=float(saved_s[row] - snapshot.resize_cost_s[row]),
             expected_cost_s=float(snapshot.resize_cost_s[row]),

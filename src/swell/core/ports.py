@@ -55,8 +55,8 @@ class Placer(Protocol):
     ) -> Placement:
         """Devices for each job of `wanted` (job id -> number of devices, in order of importance).
 
-        Jobs keep the devices they hold where that can be. `pinned` jobs keep exactly what they hold.
-        A job that cannot be placed is absent from the answer.
+        All others keep as many as they hold, and jobs keep the devices they hold where that can be. `pinned`
+        jobs keep exactly what they hold.
         """
 
 

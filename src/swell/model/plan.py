@@ -83,8 +83,10 @@ class Allocation:
 class Placement:
     """Which devices."""
 
-    devices: Mapping[str, tuple[str, ...]]  #: job id -> its devices, in rank order; only jobs that got any
-    moved: frozenset[str]  #: jobs that were moved to make a block whole for another
+    #: Job id -> its devices, in rank order, of jobs that are to have others than they hold; empty: none.
+    changes: Mapping[str, tuple[str, ...]]
+    moved: frozenset[str] = frozenset()  #: jobs that were moved to make a block whole for another
+    unplaced: frozenset[str] = frozenset()  #: jobs for which there is not enough
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

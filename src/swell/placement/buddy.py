@@ -46,14 +46,18 @@ class BuddyPlacer:
         if cluster is not self._reality.cluster:
             self._reality = Reality(cluster)
         self._reality.learn(held)
-        placing, damaged = _Placing(self._reality, pinned), self._reality.damaged
-        for job, devices in held.items():
-            if wanted.get(job, 0) < len(devices) and job not in pinned:
-                placing.keep(job, wanted.get(job, 0))
-        unplaced = set()
+        damaged = [job for job in held if job in self._reality.damaged] if self._reality.damaged else []
+        if not wanted and not damaged:
+            return Placement(changes={})
+        placing = _Placing(self._reality, pinned)
         for job, num_devices in wanted.items():
-            is_as_it_is = num_devices == len(held.get(job, ())) and job not in damaged
-            if not is_as_it_is and job not in pinned and not placing.complete(job, num_devices):
+            if num_devices < len(held.get(job, ())) and job not in pinned:
+                placing.keep(job, num_devices)
+        unplaced = set()
+        again = {job: len(held[job]) for job in damaged if job not in wanted}
+        for job, num_devices in (again | dict(wanted)).items():
+            is_to_have = num_devices > 0 and job not in pinned
+            if is_to_have and not placing.complete(job, num_devices):
                 unplaced.add(job)
         return placing.outcome(held, unplaced)
 
@@ -123,17 +127,17 @@ class _Placing:
         return True
 
     def outcome(self, held: Held, unplaced: set[str]) -> Placement:
-        """Whoever has just what it had keeps the very same devices in the same order."""
+        """Whoever is not mentioned keeps the very same devices in the same order."""
         names, damaged = self._reality.names, self._reality.damaged
-        devices = {job: devices for job, devices in held.items() if devices}
+        changes: dict[str, tuple[str, ...]] = {}
         for number in self._touched | {self._reality.number(job) for job in damaged}:
             job, positions = names[number], self.board.held.get(number)
-            if positions is None or job in unplaced:
-                devices.pop(job, None)
-            else:
-                devices[job] = tuple(self._tree.devices[one] for one in self._ranked(number, positions))
-        moved = {names[job] for job in self._evicted if names[job] in devices and self._has_moved(job)}
-        return Placement(devices=devices, moved=frozenset(moved))
+            if positions is not None and job not in unplaced:
+                changes[job] = tuple(self._tree.devices[one] for one in self._ranked(number, positions))
+            elif job in held:
+                changes[job] = ()
+        moved = {names[job] for job in self._evicted if changes.get(names[job]) and self._has_moved(job)}
+        return Placement(changes=changes, moved=frozenset(moved), unplaced=frozenset(unplaced))
 
     def _has_moved(self, job: int) -> bool:
         """Whether a job that ran has left devices for others: more than growing or shrinking."""
@@ -212,8 +216,11 @@ class _Placing:
         blocks = self._free_blocks(size, home)
         if len(blocks) == 0:
             return None
-        overlap = self._overlap(job, blocks)
-        blocks = ancestors = _least(blocks, -overlap, self._num_taken_at[blocks] - overlap)
+        keys = [self._num_taken_at[blocks]]
+        if len(own):
+            overlap = self._overlap(job, blocks)
+            keys = [-overlap, keys[0] - overlap]
+        blocks = ancestors = _least(blocks, *keys)
         for _ in range(tree.lineages.shape[1]):
             if len(blocks) == 1:
                 break
