@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.solvers.marginal import boost, raise_in_order
+from swell.solvers.marginal import boost, raise_in_order, serve_in_order
 
 
 @st.composite
@@ -76,3 +76,18 @@ def test_raising_in_order_stops_at_the_level_asked_for_and_at_what_is_left() -> 
     assert level.tolist() == [1, 1, 2]
     assert raise_in_order(level, devices, num_levels, [2, 0], 3, 2) == 0
     assert level.tolist() == [1, 1, 3]
+
+
+@given(st.lists(st.integers(0, 3), max_size=6), st.integers(0, 12))
+def test_nobody_overtakes_who_is_served_in_order(num_levels: list[int], left: int) -> None:
+    level = np.zeros(len(num_levels), dtype=np.int64)
+    devices = np.tile([1, 2, 4], (len(num_levels), 1))
+    rows = np.arange(len(num_levels))[::-1].copy()
+    unused = serve_in_order(level, devices, np.array(num_levels, dtype=np.int64), rows, left)
+    expected, free, is_open = [0] * len(num_levels), left, True
+    for row in rows.tolist():
+        fitting = [one for one in range(1, num_levels[row] + 1) if 2 ** (one - 1) <= free]
+        if is_open and fitting:
+            expected[row], free = fitting[-1], free - 2 ** (fitting[-1] - 1)
+        is_open = is_open and bool(fitting or num_levels[row] == 0)
+    assert (level.tolist(), unused) == (expected, free)

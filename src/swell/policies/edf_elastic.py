@@ -68,8 +68,4 @@ class EdfElastic:
 
 def _prices(levels: Levels, plans: Plans) -> FloatArray:
     """(J,) device-seconds that a step costs at the level to which a job is filled, or at its lowest."""
-    top = np.minimum(np.maximum(plans.top, 1), levels.num)
-    below = np.maximum(top - 1, 0)
-    devices = levels.devices_at(top) - levels.devices_at(below)
-    prices: FloatArray = devices / np.where(top > 0, levels.rates_at(top) - levels.rates_at(below), 1.0)
-    return prices
+    return levels.prices(np.minimum(np.maximum(plans.top, 1), levels.num))

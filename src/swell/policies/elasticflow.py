@@ -18,6 +18,8 @@ from swell.solvers.filling import no_plans
 from swell.solvers.marginal import boost, raise_in_order
 from swell.solvers.profile import Takers
 
+NONE: IntArray = np.zeros(0, dtype=np.int64)
+
 
 class ElasticFlow:
     """Admission by minimum satisfactory share, then devices by marginal return.
@@ -79,9 +81,11 @@ def is_power_of_two(sizes: IntArray) -> BoolArray:
 def _queue(snapshot: Snapshot, levels: Levels, promises: Promises, refusals: Mapping[int, Refusal]) -> Queue:
     is_other = promises.reserve < 0
     is_other[list(refusals)] = False
+    plans = no_plans(snapshot.num_jobs)
+    if not is_other.any():
+        return Queue(promises.rows, NONE, NONE, NONE, plans)
     is_best_effort = snapshot.job_class == BEST_EFFORT
     soft = by_deadline(snapshot, np.flatnonzero(is_other & ~is_best_effort))
-    plans = no_plans(snapshot.num_jobs)
     if len(soft):
         profile = promises.profile.copy()
         profile.fill(_soft_tries(snapshot, levels), plans, soft, hold_s(snapshot))
@@ -142,12 +146,16 @@ def _share(
         weakest = weak[promises.reserve[weak] >= Reserve.NONE]
         give(weakest, safe_level(snapshot, levels, weakest))
     floor = level.copy()
+    if left == 0:
+        return Shares(floor, level)
     if len(soft):
         give(soft, np.maximum(queue.plans.now[soft], np.minimum(queue.plans.top[soft], levels.held[soft])))
     running = np.concatenate([promised[is_running[promised]], soft[is_running[soft]]])
     give(np.concatenate([running, queue.late, queue.best_effort]), 1)
-    num_levels = levels.num.copy()
-    num_levels[list(refusals)] = 0
+    num_levels = levels.num
+    if refusals:
+        num_levels = num_levels.copy()
+        num_levels[list(refusals)] = 0
     level, _ = boost(
         level,
         levels.devices,
@@ -166,11 +174,8 @@ def _prices(levels: Levels, promises: Promises, queue: Queue) -> FloatArray:
 
     One less step to do then frees that many. A job without a plan is filled to its smallest size.
     """
-    top = np.maximum(np.minimum(levels.num, 1), np.maximum(promises.plans.top, queue.plans.top))
-    below = np.maximum(top - 1, 0)
-    devices = levels.devices_at(top) - levels.devices_at(below)
-    prices: FloatArray = devices / np.where(top > 0, levels.rates_at(top) - levels.rates_at(below), 1.0)
-    return prices
+    planned = np.maximum(promises.plans.top, queue.plans.top)
+    return levels.prices(np.maximum(planned, np.minimum(levels.num, 1)))
 
 
 def _wake_s(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue, shares: Shares) -> float:

@@ -9,7 +9,7 @@ from swell.model.snapshot import Snapshot
 from swell.policies.levels import useful_levels
 from swell.policies.order import by_arrival
 from swell.policies.unpromised import without_promises
-from swell.solvers.marginal import raise_in_order
+from swell.solvers.marginal import serve_in_order
 
 
 class Fifo:
@@ -27,13 +27,7 @@ class Fifo:
         levels = useful_levels(snapshot)
         level = np.zeros(snapshot.num_jobs, dtype=np.int64)
         order = by_arrival(snapshot, range(snapshot.num_jobs))
-        left = snapshot.num_devices
-        for row in order:
-            if levels.num[row] == 0:
-                continue
-            left = raise_in_order(level, levels.devices, levels.num, [row], int(levels.num[row]), left)
-            if level[row] == 0:
-                break
+        serve_in_order(level, levels.devices, levels.num, order, snapshot.num_devices)
         return without_promises(
             snapshot,
             levels,

@@ -35,10 +35,15 @@ class Levels:
         """(J,) steps/s at each job's level; 0 at level 0."""
         return self.rates.ravel()[self._at(level)] * (level > 0)
 
+    def prices(self, level: IntArray) -> FloatArray:
+        """(J,) device-seconds a step that the last rise to each job's level costs; 0 at level 0."""
+        price = np.zeros(len(level))
+        suited(_list_prices, len(level))(self.devices, self.rates, level, price)
+        return price
+
     def _at(self, level: IntArray) -> IntArray:
         """(J,) where a level's entry is; that of some other level for level 0."""
-        num_columns = self.workers.shape[1]
-        return np.arange(0, self.workers.size, num_columns) + np.maximum(level - 1, 0)
+        return np.arange(-1, self.workers.size - 1, self.workers.shape[1]) + level
 
 
 def useful_levels(snapshot: Snapshot, is_allowed: BoolArray | None = None) -> Levels:
@@ -104,3 +109,13 @@ def _list_levels(
             num[row] += 1
             if size <= held_workers[row]:
                 held[row] = num[row]
+
+
+def _list_prices(devices: IntArray, rates: FloatArray, level: IntArray, price: FloatArray) -> None:
+    """Write what the last rise takes in devices over what it brings in speed."""
+    for row in range(len(level)):
+        top = level[row] - 1
+        if top > 0:
+            price[row] = (devices[row, top] - devices[row, top - 1]) / (rates[row, top] - rates[row, top - 1])
+        elif top == 0:
+            price[row] = devices[row, top] / rates[row, top]

@@ -9,6 +9,7 @@ import numpy as np
 
 from swell.model.snapshot import FloatArray, IntArray, Snapshot
 from swell.policies.levels import Levels
+from swell.solvers.compiled import part, suited
 from swell.solvers.filling import FreeProfile, no_plans
 from swell.solvers.profile import Plans, Takers
 
@@ -67,39 +68,75 @@ def need_of(snapshot: Snapshot) -> FloatArray:
     return snapshot.remaining_steps * (1.0 + snapshot.margin_share)
 
 
-def resize_reserve_s(snapshot: Snapshot, until_s: FloatArray) -> FloatArray:
+@part
+def resize_reserve_s(until_s: FloatArray, resize_cost_s: FloatArray, least_s: float) -> FloatArray:
     """(J,) time that resizes are expected to take from jobs which have `until_s` to go.
 
-    A gang that changed keeps its size for the minimum hold, so there are at most `until_s` / hold of
-    them, and no more than MOST_RESIZES are expected. This falls as the deadline comes near: a reserve
+    A gang that changed keeps its size for the minimum hold, `least_s`, so there are at most `until_s` / hold
+    of them, and no more than MOST_RESIZES are expected. This falls as the deadline comes near: a reserve
     that is not used turns into slack and never makes a promise look broken.
     """
-    resizes = np.minimum(MOST_RESIZES, np.maximum(until_s, 0.0) / hold_s(snapshot))
-    reserve_s: FloatArray = resizes * snapshot.resize_cost_s
+    resizes = np.minimum(MOST_RESIZES, np.maximum(until_s, 0.0) / least_s)
+    reserve_s: FloatArray = resizes * resize_cost_s
     return reserve_s
 
 
 def tries_of(snapshot: Snapshot, levels: Levels, until_s: FloatArray) -> Takers:
     """What is tried for each job, if it were to end within `until_s` (J,); see RESERVES."""
-    running_s = until_s - resize_reserve_s(snapshot, until_s)
-    if_running_s = np.where(snapshot.held_workers > 0, running_s, -np.inf)
-    work, ends_s = np.empty((len(until_s), 4)), np.empty((len(until_s), 4))
-    work[:, :3], work[:, 3] = need_of(snapshot)[:, None], snapshot.remaining_steps
-    ends_s[:, 0], ends_s[:, 1] = if_running_s, running_s - snapshot.start_cost_s
-    ends_s[:, 2], ends_s[:, 3] = if_running_s, until_s
-    return Takers(
+    num_jobs = len(until_s)
+    tries = Takers(
         devices=levels.devices,
         rates=levels.rates,
         num_levels=levels.num,
-        work=work,
-        ends_s=ends_s,
+        work=np.empty((num_jobs, len(RUNS_ON))),
+        ends_s=np.empty((num_jobs, len(RUNS_ON))),
         grades=RESERVES,
         is_at_once=RUNS_ON,
         held=levels.held,
-        stop_s=stop_s(snapshot),
-        easy_s=running_s * (1.0 - EASE_SHARE) - hold_s(snapshot),
+        stop_s=np.empty(num_jobs),
+        easy_s=np.empty(num_jobs),
         left=snapshot.remaining_steps,
     )
+    suited(_list_tries, num_jobs)(
+        until_s,
+        snapshot.remaining_steps,
+        snapshot.margin_share,
+        snapshot.resize_cost_s,
+        snapshot.start_cost_s,
+        snapshot.held_workers,
+        hold_s(snapshot),
+        tries.work,
+        tries.ends_s,
+        tries.stop_s,
+        tries.easy_s,
+    )
+    return tries
+
+
+def _list_tries(
+    until_s: FloatArray,
+    remaining_steps: FloatArray,
+    margin_share: float,
+    resize_cost_s: FloatArray,
+    start_cost_s: FloatArray,
+    held_workers: IntArray,
+    least_s: float,
+    work: FloatArray,
+    ends_s: FloatArray,
+    stop_s: FloatArray,
+    easy_s: FloatArray,
+) -> None:
+    """Write the columns of `tries_of` that depend on the time left; `least_s` is the minimum hold."""
+    for row in range(len(until_s)):
+        is_running = held_workers[row] > 0
+        running_s = until_s[row] - resize_reserve_s(until_s[row], resize_cost_s[row], least_s)
+        work[row, :3] = remaining_steps[row] * (1.0 + margin_share)
+        work[row, 3] = remaining_steps[row]
+        ends_s[row, 0] = ends_s[row, 2] = running_s if is_running else -np.inf
+        ends_s[row, 1] = running_s - start_cost_s[row]
+        ends_s[row, 3] = until_s[row]
+        stop_s[row] = start_cost_s[row] if is_running else 0.0
+        easy_s[row] = running_s * (1.0 - EASE_SHARE) - least_s
 
 
 def stop_s(snapshot: Snapshot) -> FloatArray:
@@ -149,7 +186,8 @@ def all_free(snapshot: Snapshot) -> FreeProfile:
 def safe_level(snapshot: Snapshot, levels: Levels, rows: IntArray) -> IntArray:
     """(n,) the lowest levels that keep promises with their reserve from now to the end; else the highest."""
     until_s = snapshot.deadline_s - snapshot.now_s
-    running_s = np.maximum(until_s - resize_reserve_s(snapshot, until_s), 0.0)
+    reserve_s = resize_reserve_s(until_s, snapshot.resize_cost_s, hold_s(snapshot))
+    running_s = np.maximum(until_s - reserve_s, 0.0)
     is_level = np.arange(levels.rates.shape[1]) < levels.num[rows, None]
     rates = np.where(is_level, levels.rates[rows], -1.0)
     is_enough = rates * running_s[rows, None] >= need_of(snapshot)[rows, None]

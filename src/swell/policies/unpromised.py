@@ -35,6 +35,7 @@ def without_promises(
         refusals={},
         wake_s=math.inf,
         account=_Account(snapshot, levels, level, order, why_has, why_waits),
+        is_sated=bool((level == levels.num).all()),
     )
 
 

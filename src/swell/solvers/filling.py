@@ -8,6 +8,9 @@ from swell.solvers.arrays import IntArray
 from swell.solvers.compiled import suited
 from swell.solvers.profile import WIDTH, Plans, Profile, Takers, fill_in_order
 
+#: No grade is too bad.
+ANY: IntArray = np.zeros(0, dtype=np.int64)
+
 
 class FreeProfile:
     """Free devices over [0, inf), and whoever takes of them.
@@ -52,8 +55,10 @@ class FreeProfile:
         Args:
             worst: (J,) grades; None: none is too bad.
         """
+        if len(rows) == 0:
+            return 0
         if worst is None:
-            worst = np.full(len(plans.grade), takers.grades.max())
+            worst = ANY
         run = suited(fill_in_order, self._num_takers)
         return int(run(self.columns, takers, plans, rows, hold_s, worst, is_late_served))
 

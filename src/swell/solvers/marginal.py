@@ -121,3 +121,28 @@ def _raise(level: IntArray, devices: IntArray, rows: IntArray, limits: IntArray,
                 left -= devices[row, higher - 1] - current
                 break
     return left
+
+
+def serve_in_order(
+    level: IntArray, devices: IntArray, num_levels: IntArray, rows: IntArray, left: int
+) -> int:
+    """Raise `rows`, in this order, as far as `left` allows, until one gets nothing: nobody overtakes it.
+
+    One that has no level is passed over. Changes `level` (J,), all 0, in place; returns what is left.
+    """
+    return int(suited(_serve, len(rows))(level, devices, num_levels, rows, left))
+
+
+def _serve(level: IntArray, devices: IntArray, num_levels: IntArray, rows: IntArray, left: int) -> int:
+    for position in range(len(rows)):
+        row = rows[position]
+        higher = num_levels[row]
+        if higher == 0:
+            continue
+        while higher > 0 and devices[row, higher - 1] > left:
+            higher -= 1
+        if higher == 0:
+            break
+        level[row] = higher
+        left -= devices[row, higher - 1]
+    return left

@@ -79,7 +79,7 @@ def fill_in_order(
     Args:
         rows: takers in order.
         hold_s: a step up sooner than this happens now instead: no size can change so soon after.
-        worst: (J,) stop before a taker whose grade is worse than this.
+        worst: (J,) stop before a taker whose grade is worse than this; empty: nobody's is too bad.
         is_late_served: one whom no try fits takes, from now on, what there is; else nothing.
 
     Returns: how many of `rows` were served.
@@ -92,7 +92,7 @@ def fill_in_order(
         devices, rates = takers.devices[row, :num], takers.rates[row, :num]
         chosen, level, cut_s = _first_that_fits(profile, takers, row, devices, rates, hold_s)
         plans.grade[row] = takers.grades[chosen]
-        if plans.grade[row] > worst[row]:
+        if len(worst) > 0 and plans.grade[row] > worst[row]:
             return position
         plans.top[row], plans.now[row], plans.keep[row] = 0, 0, 0
         plans.change_s[row], plans.end_s[row] = np.inf, 0.0
