@@ -18,7 +18,7 @@ from tests.policies.snapshots import (
 
 from swell.model.snapshot import STRICT
 from swell.policies.edf import Edf, EdfLargest
-from swell.policies.edf_admission import EdfAdmission
+from swell.policies.edf_admission import EdfAdmission, EdfAdmissionLargest
 from swell.policies.edf_elastic import EdfElastic
 from swell.policies.elasticflow import ElasticFlow
 
@@ -95,6 +95,12 @@ def test_whom_edf_admits_it_serves_in_time(jobs: list[Job]) -> None:
     for job in fresh:
         if job.job_class == STRICT:
             assert (job.id in run.refused) != (run.finished.get(job.id, 1e9) <= job.deadline + 1e-6)
+
+
+def test_with_the_largest_sizes_the_gate_refuses_whom_a_smaller_size_would_serve() -> None:
+    jobs = [strict("a", PEAK_AT_2, 8, 8 / PEAK_AT_2[2])]
+    assert not EdfAdmission().decide(snapshot(jobs, 8)).refusals
+    assert set(EdfAdmissionLargest().decide(snapshot(jobs, 8)).refusals) == {0}
 
 
 @given(jobs=some_jobs(6))

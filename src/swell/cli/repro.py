@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.cli.output import note, print_table, warn
+from swell.cli.simulate import policy_names
 
 if TYPE_CHECKING:
-    from swell.repro.experiment import Paper, Records
+    from swell.repro.experiment import Context, Paper, Records
     from swell.repro.findings import Findings
 
 Figures = Annotated[
@@ -26,6 +27,15 @@ Docs = Annotated[
     typer.Option(
         metavar="FOLDER",
         help="Also write results/PAPER.md there, of all findings that --out holds.",
+        show_default=False,
+    ),
+]
+Policies = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME,...",
+        help="Run only these; of the others is shown what was published.",
         show_default=False,
     ),
 ]
@@ -57,6 +67,7 @@ def elasticflow(
     figures: Figures = None,
     data: Data = Path("data"),
     out: Out = Path("out/repro"),
+    policy: Policies = None,
     seed: Seed = 0,
     docs: Docs = None,
     state: State = None,
@@ -67,21 +78,21 @@ def elasticflow(
     what Swell does: with the same resize costs (everyone), and paid by who changes (changed). Exit status
     1: something that is to be reached was not.
     """
-    from swell.repro.elasticflow import PAPER
-
-    _play(PAPER, figures or [], data, out, seed, docs, state)
-
-
-def _play(
-    paper: Paper, figures: list[str], data: Path, out: Path, seed: int, docs: Path | None, state: Path | None
-) -> None:
     from swell.cli.progress import progress_bar
-    from swell.repro import shelf
+    from swell.repro.elasticflow import PAPER
     from swell.repro.experiment import Context
 
+    policies = frozenset(policy_names(policy)) if policy else None
+    records = _records(state)
+    context = Context(data=data, seed=seed, policies=policies, records=records, watch=progress_bar)
+    _play(PAPER, figures or [], context, out, docs)
+
+
+def _play(paper: Paper, figures: list[str], context: Context, out: Path, docs: Path | None) -> None:
+    from swell.repro import shelf
+
     experiments = paper.chosen(figures)
-    paper.check(experiments, data)
-    context = Context(data=data, seed=seed, records=_records(state), watch=progress_bar)
+    paper.check(experiments, context.data)
     is_all_reached = True
     for experiment in experiments:
         findings = experiment.run(context)

@@ -114,13 +114,14 @@ def simulate(
     rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, unknown)
     rules = msgspec.structs.replace(rules, buggy_share=buggy, cancelled_share=cancelled)
     conditions = _conditions(cluster, resize_cost, noise, profile_error, node_mtbf, node_mttr, seed)
-    names = _policies(policy)
+    names = policy_names(policy)
     workload, scenario = _scenario(trace, format, strict, profiles, rules, conditions)
     runs = {name: _run(name, scenario, settings, stories) for name in names}
     _write(runs, workload, conditions, settings, timing, json, jobs, plot)
 
 
-def _policies(text: str) -> list[str]:
+def policy_names(text: str) -> list[str]:
+    """Raises InvalidInput for one that there is not."""
     from swell.policies.registry import UnknownPolicy, new_policy
 
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))

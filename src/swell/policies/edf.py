@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from swell.model.plan import Allocation
-from swell.model.snapshot import IntArray, Snapshot
-from swell.policies.levels import Levels, useful_levels
+from swell.model.snapshot import Snapshot
+from swell.policies.levels import Levels, all_levels, useful_levels
 from swell.policies.order import by_deadline
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import raise_in_order
@@ -57,14 +57,4 @@ class EdfLargest(Edf):
     name = "edf_largest"
 
     def _levels(self, snapshot: Snapshot) -> Levels:
-        devices = snapshot.sizes[None, :] * snapshot.devices_per_worker[:, None]
-        is_level = (snapshot.rate_per_s > 0) & (devices <= snapshot.num_devices)
-        packed = np.argsort(~is_level, axis=1, kind="stable")  # levels first, in ascending order
-        num: IntArray = np.sum(is_level, axis=1)
-        return Levels(
-            workers=snapshot.sizes[packed],
-            devices=np.take_along_axis(devices, packed, axis=1),
-            rates=np.take_along_axis(snapshot.rate_per_s, packed, axis=1),
-            num=num,
-            held=np.sum(is_level & (snapshot.sizes[None, :] <= snapshot.held_workers[:, None]), axis=1),
-        )
+        return all_levels(snapshot)

@@ -7,7 +7,7 @@ import numpy as np
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.gate import Gate
-from swell.policies.levels import useful_levels
+from swell.policies.levels import Levels, all_levels, useful_levels
 from swell.policies.order import by_deadline
 from swell.policies.refusing import with_refusals
 from swell.policies.unpromised import without_promises
@@ -29,7 +29,7 @@ class EdfAdmission:
     makes_promises = True
 
     def decide(self, snapshot: Snapshot) -> Allocation:
-        levels = useful_levels(snapshot)
+        levels = self._levels(snapshot)
         gate = Gate(snapshot, levels)
         gate.admit()
         is_other = np.ones(snapshot.num_jobs, dtype=bool)
@@ -49,3 +49,19 @@ class EdfAdmission:
         floor = np.zeros_like(answer.workers)
         floor[gate.kept] = answer.workers[gate.kept]
         return with_refusals(answer, gate.refusals, floor)
+
+    def _levels(self, snapshot: Snapshot) -> Levels:
+        return useful_levels(snapshot)  # section 6.1: cut at the peak
+
+
+class EdfAdmissionLargest(EdfAdmission):
+    """The same, but with the largest size that a job may have, be it slower than a smaller one.
+
+    References: the published simulator of ElasticFlow; see `edf.EdfLargest`.
+    Deviates: from section 6.1 of the paper, which says "without decreasing the throughput".
+    """
+
+    name = "edf_admission_largest"
+
+    def _levels(self, snapshot: Snapshot) -> Levels:
+        return all_levels(snapshot)

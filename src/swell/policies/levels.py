@@ -78,6 +78,21 @@ def useful_levels(snapshot: Snapshot, is_allowed: BoolArray | None = None) -> Le
     return levels
 
 
+def all_levels(snapshot: Snapshot) -> Levels:
+    """Every size that a job may have and that fits, slower ones too: rates need not ascend."""
+    devices = snapshot.sizes[None, :] * snapshot.devices_per_worker[:, None]
+    is_level = (snapshot.rate_per_s > 0) & (devices <= snapshot.num_devices)
+    packed = np.argsort(~is_level, axis=1, kind="stable")  # levels first, in ascending order
+    num: IntArray = np.sum(is_level, axis=1)
+    return Levels(
+        workers=snapshot.sizes[packed],
+        devices=np.take_along_axis(devices, packed, axis=1),
+        rates=np.take_along_axis(snapshot.rate_per_s, packed, axis=1),
+        num=num,
+        held=np.sum(is_level & (snapshot.sizes[None, :] <= snapshot.held_workers[:, None]), axis=1),
+    )
+
+
 def _list_levels(
     sizes: IntArray,
     rate_per_s: FloatArray,

@@ -9,7 +9,7 @@ from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.chronus import Chronus
 from swell.policies.edf import Edf, EdfLargest
-from swell.policies.edf_admission import EdfAdmission
+from swell.policies.edf_admission import EdfAdmission, EdfAdmissionLargest
 from swell.policies.edf_elastic import EdfElastic
 from swell.policies.elasticflow import ElasticFlow
 from swell.policies.equal_share import EqualShare
@@ -37,6 +37,7 @@ POLICIES: dict[str, Callable[[], Decides]] = {
         Edf,
         EdfLargest,
         EdfAdmission,
+        EdfAdmissionLargest,
         EdfElastic,
         Srtf,
         Tiresias,

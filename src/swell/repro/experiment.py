@@ -34,11 +34,13 @@ class Context:
 
     Args:
         data: folder of public inputs, one subfolder a paper.
+        policies: those that are run; None for all. Of the others there is only what was published.
         records: of a platform that runs, for what is measured on real processes.
     """
 
     data: Path
     seed: int = 0
+    policies: frozenset[str] | None = None
     records: Records | None = None
     watch: Watch = unwatched
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from swell.assemble import new_core
 from swell.model.errors import InvalidInput
+from swell.model.job import Phase
 from swell.model.snapshot import FloatArray
 from swell.repro.experiment import Context
 from swell.repro.findings import Findings
@@ -84,6 +85,7 @@ class Simulated:
     metrics: Metrics
     values: Mapping[str, float | None]
     in_time: frozenset[str]
+    late: tuple[tuple[float, int], ...]  #: of each job that ended late: by how many seconds, its resizes
     efficiency_per_hour: FloatArray  #: (H,) mean of each hour since the first submission
 
 
@@ -170,7 +172,11 @@ def _results(experiment: LogExperiment, case: Case, context: Context) -> Iterato
     profiles = load(str(context.data / case.profiles))
     workload = fill(log, profiles, Rules(seed=context.seed))
     workload = msgspec.structs.replace(workload, source=case.trace)  # a name that is the same everywhere
-    costs = {line.policy: (CHANGED, EVERYONE)[: 1 + line.is_compared] for line in case.lines if line.is_ours}
+    costs = {
+        line.policy: (CHANGED, EVERYONE)[: 1 + line.is_compared]
+        for line in case.lines
+        if line.is_ours and (context.policies is None or line.policy in context.policies)
+    }
     scenarios = {
         cost: set_up(workload, profiles, conditions(case, cost, context.seed))
         for cost in (CHANGED, EVERYONE)
@@ -203,6 +209,14 @@ def _run(
         metrics=metrics,
         values={measure.name: measure.of(outcome, metrics) for measure in experiment.measures},
         in_time=frozenset(job.id for job in outcome.jobs if job.is_kept),
+        late=tuple(
+            (job.end_s - job.deadline_s, job.num_resizes)
+            for job in outcome.jobs
+            if job.is_kept is False
+            and job.phase is Phase.SUCCEEDED
+            and job.end_s is not None
+            and job.deadline_s is not None
+        ),
         efficiency_per_hour=efficiency_per_hour(outcome, metrics.makespan_s),
     )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from swell.policies.registry import new_policy
 from swell.repro.experiment import Context
 from swell.repro.findings import Cell, Column, Findings, Table
 from swell.repro.log_charts import charts_of
@@ -28,12 +29,18 @@ from swell.sim.traces.workload import Workload
 POINTS = 3.0
 #: An end that is later than its deadline by no more is a little late.
 NEAR_S = 600.0
+#: In the table of job sizes, the run of the published simulator, strictly.
+PUBLISHED = "(published)"
 #: Of more cases the table of job sizes shows the sum.
 MAX_CASES_BY_SIZE = 3
 
 
 def findings_of(experiment: LogExperiment, results: Sequence[Result], context: Context) -> Findings:
-    bars = [(bar, *_measured(experiment, bar, results)) for bar in experiment.bars]
+    bars = [
+        (bar, *_measured(experiment, bar, results))
+        for bar in experiment.bars
+        if context.policies is None or bar.policy in context.policies
+    ]
     tables = [_table(experiment, measure, results) for measure in experiment.measures]
     tables += [_bars_table(experiment, bars)] if bars else []
     tables += [parting] if (parting := _parting_table(experiment, results)) else []
@@ -43,7 +50,12 @@ def findings_of(experiment: LogExperiment, results: Sequence[Result], context: C
         truth=tuple(_truth(experiment, results, context)),
         tables=(*tables, _sizes_table(experiment, results)),
         charts=tuple(charts_of(experiment, results)),
-        notes=(*experiment.remarks, *_missing(results, context), *_differences(experiment, results)),
+        notes=(
+            *experiment.remarks,
+            *_missing(results, context),
+            *_broken(results),
+            *_differences(experiment, results),
+        ),
         missed=tuple(
             f"{bar.policy} on {', '.join(bar.cases)}: {value:.3f} with {late} broken promises; "
             f"to reach: {bar.at_least:g} with none"
@@ -59,7 +71,7 @@ def findings_of(experiment: LogExperiment, results: Sequence[Result], context: C
 def _table(experiment: LogExperiment, measure: Measure, results: Sequence[Result]) -> Table:
     """Ours beside the published ones; columns in which there is nothing are left out."""
     is_first = measure is experiment.measures[0]
-    own, strict = f"published, {'own count' if measure.is_share else 'run'}", "published, strict"
+    own, strict = "own count" if measure.is_share else "published", "strict"
     columns: list[tuple[Column, Callable[[Result], Cell]]] = [
         (Column("case"), lambda result: result.case.name),
         (Column("policy"), lambda result: result.line.policy),
@@ -78,10 +90,10 @@ def _table(experiment: LogExperiment, measure: Measure, results: Sequence[Result
     columns += [(Column("changed", measure.digits), lambda result: result.ours(CHANGED, measure))]
     if is_first:
         columns += [
-            (Column("admitted"), lambda result: result.count(CHANGED, "admitted")),
-            (Column("rejected"), lambda result: result.count(CHANGED, "rejected")),
+            (Column("adm"), lambda result: result.count(CHANGED, "admitted")),
+            (Column("rej"), lambda result: result.count(CHANGED, "rejected")),
             (Column("late"), lambda result: result.count(CHANGED, "admitted_late")),
-            (Column("everyone: late"), lambda result: result.count(EVERYONE, "admitted_late")),
+            (Column("late too"), lambda result: result.count(EVERYONE, "admitted_late")),
         ]
     rows = [[tell(result) for _, tell in columns] for result in results]
     kept = [at for at in range(len(columns)) if any(row[at] is not None for row in rows)]
@@ -184,47 +196,40 @@ def _parting(ours: frozenset[str], result: Result) -> tuple[int, ...]:
 
 
 def _sizes_table(experiment: LogExperiment, results: Sequence[Result]) -> Table:
-    """Share in time of the jobs of each size, resize cost changed: who pays for a high mean."""
-    ours = [result for result in results if CHANGED in result.runs]
-    policies = list(dict.fromkeys(result.line.policy for result in ours))
+    """Share in time of the jobs of each size: who pays for a high mean."""
+    groups: defaultdict[str, defaultdict[str, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
     is_summed = len(experiment.cases) > MAX_CASES_BY_SIZE
-    groups: defaultdict[tuple[str, int], dict[str, list[int]]] = defaultdict(dict)
-    for result in ours:
-        name = f"all {len(experiment.cases)}" if is_summed else result.case.name
-        _count(groups, name, result.line.policy, result.workload, result.runs[CHANGED].in_time)
-        if result.line.policy == "elasticflow" and result.published is not None and not is_summed:
-            kept = in_time(result.published, with_deadline(result.workload))
-            _count(groups, name, "published elasticflow", result.workload, kept)
-    columns = [*policies, *(["published elasticflow"] if _has(groups, "published elasticflow") else [])]
-    rows = []
-    for (name, size), counts in groups.items():
-        total = next(iter(counts.values()))[1]
-        shares = [counts[column][0] / counts[column][1] if column in counts else None for column in columns]
-        rows.append((name, size, total, *shares))
+    for result in results:
+        in_case = groups[f"all {len(experiment.cases)}" if is_summed else result.case.name]
+        line = result.line
+        if CHANGED in result.runs:
+            in_case[line.policy] += _sizes(result.workload, result.runs[CHANGED].in_time)
+            in_case[f"of {line.policy}"] += _sizes(result.workload, with_deadline(result.workload))
+        if line.policy == "elasticflow" and result.published is not None and not is_summed:
+            ids = with_deadline(result.workload)
+            in_case[PUBLISHED] = _sizes(result.workload, in_time(result.published, ids))
+            in_case[f"of {PUBLISHED}"] = _sizes(result.workload, ids)
+    sizes = sorted({size for in_case in groups.values() for counts in in_case.values() for size in counts})
+    rows: list[tuple[Cell, ...]] = []
+    for case, in_case in groups.items():
+        names = [name for name in in_case if f"of {name}" in in_case]
+        all_jobs = in_case[f"of {names[0]}"] if names else Counter()
+        rows.append((case, "jobs", *(all_jobs[size] or None for size in sizes)))
+        for name in names:
+            total = in_case[f"of {name}"]
+            shares = (in_case[name][size] / total[size] if total[size] else None for size in sizes)
+            rows.append((case, name, *shares))
     return Table(
         name=f"{experiment.name}-sizes",
-        title="share of jobs in time by the devices a job asked for, resize cost changed",
-        columns=(Column("case"), Column("asked for"), Column("jobs"), *map(Column, columns)),
+        title="share of jobs in time by the devices that they asked for, resize cost changed",
+        columns=(Column("case"), Column("policy"), *(Column(str(size)) for size in sizes)),
         rows=tuple(rows),
     )
 
 
-def _count(
-    groups: defaultdict[tuple[str, int], dict[str, list[int]]],
-    name: str,
-    column: str,
-    workload: Workload,
-    kept: frozenset[str],
-) -> None:
-    for job in sorted(workload.jobs, key=lambda job: job.requested_devices):
-        if job.deadline_s is not None:
-            pair = groups[name, job.requested_devices].setdefault(column, [0, 0])
-            pair[0] += job.id in kept
-            pair[1] += 1
-
-
-def _has(groups: dict[tuple[str, int], dict[str, list[int]]], column: str) -> bool:
-    return any(column in counts for counts in groups.values())
+def _sizes(workload: Workload, ids: frozenset[str]) -> Counter[int]:
+    """How many of `ids` asked for each number of devices."""
+    return Counter(job.requested_devices for job in workload.jobs if job.id in ids)
 
 
 # Sentences
@@ -242,6 +247,7 @@ def _truth(experiment: LogExperiment, results: Sequence[Result], context: Contex
         + (f", and {EVERYONE} where the published simulator is compared with" if is_compared else "")
         + f"; noise {truth.noise:g}, no node fails, profiles are the truth; seed {truth.seed}; "
         f"settings {told}; swell {truth.version}"
+        + (f"; run were only {', '.join(sorted(context.policies))}" if context.policies else "")
     )
     for result in by_case.values():
         case, workload = result.case, result.workload
@@ -265,6 +271,20 @@ def _missing(results: Iterable[Result], context: Context) -> Iterable[str]:
         yield (
             f"Not compared with the published simulator, for these files were missing: {', '.join(lacking)}."
         )
+
+
+def _broken(results: Iterable[Result]) -> Iterable[str]:
+    """A sentence for each run whose policy promises, with the promises that it broke."""
+    for result in results:
+        policy = result.line.policy
+        for cost, run in result.runs.items():
+            if run.late and new_policy(policy).makes_promises:
+                late_s, resizes = zip(*run.late, strict=True)
+                yield (
+                    f"{policy} broke promises on {result.case.name}, resize cost {cost}: {len(late_s)}, late "
+                    f"by {min(late_s):.1f} to {max(late_s):.1f} s, of jobs that were resized {min(resizes)} "
+                    f"to {max(resizes)} times."
+                )
 
 
 def _differences(experiment: LogExperiment, results: Iterable[Result]) -> Iterable[str]:
