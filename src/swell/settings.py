@@ -51,6 +51,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = _CORE.yield_s
 
+    any_size: Annotated[
+        int, Meta(ge=0, le=1, description="1: gangs of any number of workers; 0: of powers of two only.")
+    ] = _CORE.any_size
+
     # ---- the agent: counts from its start on
     ready_s: Annotated[
         float, _seconds(1, DAY_S, "From the start of a worker to its call of `swell.train.elastic`.")

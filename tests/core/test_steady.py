@@ -46,6 +46,8 @@ def snapshot_of(
         devices_per_worker=np.ones(num, dtype=np.int64),
         requested_workers=np.ones(num, dtype=np.int64),
         held_workers=np.array(held, dtype=np.int64),
+        most_workers=np.array(held, dtype=np.int64),
+        num_changes=np.zeros(num, dtype=np.int64),
         changed_s=now_s - np.array(age_s),
         attained_device_s=zeros,
         resize_cost_s=np.full(num, 0.5),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from hypothesis import strategies as st
 
-from swell.model.snapshot import BEST_EFFORT, SOFT, STRICT, Snapshot
+from swell.model.snapshot import BEST_EFFORT, SOFT, STRICT, Batches, Snapshot
 
 NOW_S = 1_000.0
 
@@ -32,6 +32,9 @@ class Job:
     resize_cost: float = 0.0
     start_cost: float = 0.0
     promised: bool = False
+    most: int = 1_000  #: workers that it has ever had
+    changes: int = 0
+    open: Mapping[int, tuple[int, float]] | None = None  #: workers -> (best batch, steps/s at it)
 
     @property
     def is_undecided(self) -> bool:
@@ -83,6 +86,8 @@ def snapshot(
         devices_per_worker=column([job.devices_per_worker for job in jobs], np.int64),
         requested_workers=column([job.requested for job in jobs], np.int64),
         held_workers=column([job.held for job in jobs], np.int64),
+        most_workers=column([job.most for job in jobs], np.int64),
+        num_changes=column([job.changes for job in jobs], np.int64),
         changed_s=column([now_s + job.changed for job in jobs], float),
         attained_device_s=column([job.attained for job in jobs], float),
         resize_cost_s=column([job.resize_cost for job in jobs], float),
@@ -93,7 +98,19 @@ def snapshot(
         is_undecided=column([job.is_undecided for job in jobs], bool),
         margin_share=margin_share,
         min_hold_s=min_hold_s,
+        batches=_batches(jobs, sizes) if any(job.open for job in jobs) else None,
     )
+
+
+def _batches(jobs: Sequence[Job], sizes: Sequence[int]) -> Batches:
+    """Of jobs that leave theirs open; the others have their own."""
+    own = [{size: (0, rate) for size, rate in job.rates.items()} for job in jobs]
+    best = [
+        [(job.open or mine).get(size, (0, 0.0)) for size in sizes]
+        for job, mine in zip(jobs, own, strict=True)
+    ]
+    pairs = np.array(best, dtype=float).reshape(len(jobs), len(sizes), 2)
+    return Batches(rate_per_s=pairs[:, :, 1], global_batch=pairs[:, :, 0].astype(np.int64))
 
 
 #: Concave, linear, with a peak, with a hole, from two workers on, with a step that brings nothing.
@@ -113,6 +130,9 @@ def some_jobs(draw: st.DrawFn, most: int = 7, *, curves: Sequence[Mapping[int, f
     for number in range(draw(st.integers(0, most))):
         job_class = draw(st.sampled_from([STRICT, STRICT, SOFT, BEST_EFFORT]))
         rates = draw(st.sampled_from(curves))
+        gain = draw(
+            st.sampled_from([None, None, 1.0, 1.5, 4.0])
+        )  #: of a larger batch; None: the batch is its own
         jobs.append(
             Job(
                 id=f"job-{number}",
@@ -126,6 +146,8 @@ def some_jobs(draw: st.DrawFn, most: int = 7, *, curves: Sequence[Mapping[int, f
                 resize_cost=draw(st.sampled_from([0.0, 0.2])),
                 start_cost=draw(st.sampled_from([0.0, 0.5])),
                 promised=job_class == STRICT and draw(st.booleans()),
+                changes=draw(st.sampled_from([0, 3])),
+                open=gain and {size: (64 * size, gain * rate) for size, rate in rates.items()},
             )
         )
     return jobs
@@ -149,4 +171,7 @@ def permuted(view: Snapshot, order: Sequence[int]) -> Snapshot:
         for name in Snapshot.__dataclass_fields__
         if isinstance(getattr(view, name), np.ndarray) and name != "sizes"
     }
-    return replace(view, job_ids=tuple(view.job_ids[row] for row in rows), **arrays)
+    batches = view.batches and Batches(
+        rate_per_s=view.batches.rate_per_s[rows], global_batch=view.batches.global_batch[rows]
+    )
+    return replace(view, job_ids=tuple(view.job_ids[row] for row in rows), batches=batches, **arrays)

@@ -53,6 +53,7 @@ def test_an_allocation_is_legal(policy: Decides, view: Snapshot) -> None:
     assert np.isfinite(answer.finish_s).all() and (answer.finish_s >= view.now_s).all()
     assert answer.wake_s >= view.now_s + view.min_hold_s
     assert len(answer.reasons) == view.num_jobs
+    assert answer.global_batch is None or answer.global_batch.shape == view.rate_per_s.shape
     sizes = view.sizes.tolist()
     for row, workers in enumerate(answer.workers.tolist()):
         assert workers == 0 or view.rate_per_s[row, sizes.index(workers)] > 0

@@ -230,6 +230,8 @@ def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
     if event.steps > record.first_step:
         record.num_setbacks = 0
     learn_rate(state, record, event)
+    if event.noise_scale is not None:
+        state.learn_noise(record, event.noise_scale)
     record.done_steps = _truth(record, event.steps)
     record.step_s = event.step_s or record.step_s
     record.loss = record.loss if event.loss is None else event.loss
@@ -321,7 +323,7 @@ def _release(record: JobRecord, at_s: float) -> None:
     record.advance(at_s)
     record.resizes.end(at_s)
     record.settle(())
-    record.is_saving = False
+    record.is_saving, record.batch = False, None
     record.rate_per_s = 0.0
     record.note_size(at_s, 0)
 

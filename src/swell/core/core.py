@@ -10,6 +10,7 @@ from functools import partial
 import msgspec
 
 from swell.core.apply import apply, is_stale
+from swell.core.batches import set_batches, with_batches
 from swell.core.converge import Converger
 from swell.core.latest import Latest
 from swell.core.learn import expect_resize, is_repair
@@ -19,7 +20,16 @@ from swell.core.ports import Belief
 from swell.core.record import JobRecord
 from swell.core.state import HeadState, Words
 from swell.model.cluster import Cluster
-from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang, WakeAt
+from swell.model.command import (
+    AnyCommand,
+    LaunchGang,
+    ProfileJob,
+    ResizeGang,
+    SetBatch,
+    StopGang,
+    SuspendGang,
+    WakeAt,
+)
 from swell.model.event import AnyEvent
 from swell.model.job import JobClass, Phase
 from swell.model.plan import JobPlan, Plan, Reason, Refusal
@@ -36,6 +46,7 @@ class CoreSettings:
     min_hold_s: float = 5.0  #: a gang keeps its size at least so long, promises apart
     report_plan_s: float = 2.0  #: progress reports alone lead to a new plan at most so often
     yield_s: float = 60.0  #: a gang that does not give up devices which a promise lacks is stopped after that
+    any_size: int = 0  #: 1: gangs of any number of workers; 0: of powers of two
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +65,7 @@ class Core:
     def __init__(self, planner: Planner, belief: Belief, settings: CoreSettings) -> None:
         self._planner = planner
         self._settings = settings
-        self._state = HeadState(belief)
+        self._state = HeadState(belief, bool(settings.any_size))
 
     # ------------------------------------------------------------ the turn
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
@@ -96,6 +107,7 @@ class Core:
     def _follow_plan(self) -> list[AnyCommand]:
         state, plan = self._state, self._plan()
         state.latest, state.revisit, state.is_sated = Latest(plan), plan.revisit, plan.is_sated
+        state.batches = plan.batches
         self._decide(plan)
         commands = self._change(plan.changes, plan.is_short)
         state.write_rows()
@@ -114,6 +126,17 @@ class Core:
         state.owed = {job_id: plans[job_id] for job_id in waiting if job_id in plans}
         for job_id, plan in state.owed.items():
             self._explain_wait(state.records[job_id], plan)
+        return commands + self._set_batches()
+
+    def _set_batches(self) -> list[SetBatch]:
+        state = self._state
+        commands = set_batches(state.special("open batch"), state.batches)
+        for command in commands:
+            record = state.records[command.job_id]
+            record.advance(state.now_s)
+            if record.phase is Phase.RUNNING and not (record.is_broken or record.is_changing):
+                state.set_rate(record, record.num_workers)
+            state.touch(record)
         return commands
 
     def _late(self) -> str:
@@ -173,8 +196,10 @@ class Core:
         return commands
 
     def _profile(self, record: JobRecord, kind: str) -> ProfileJob:
-        sizes = tuple(self._state.sizes_of(record.spec).tolist())
-        return ProfileJob(job_id=record.id, spec=record.spec, sizes=sizes, device_kind=kind)
+        sizes = self._state.sizes_of(record.spec)
+        powers = sizes[(sizes & (sizes - 1)) == 0]  # a curve needs no more points than these
+        wanted = tuple((powers if powers.size else sizes).tolist())
+        return ProfileJob(job_id=record.id, spec=record.spec, sizes=wanted, device_kind=kind)
 
     def _plan(self) -> Plan:
         state, settings = self._state, self._settings
@@ -185,6 +210,7 @@ class Core:
             state.belief.margin_share,
             settings.min_hold_s,
         )
+        snapshot = with_batches(snapshot, state.special("open batch"), state.belief)
         is_pinned = state.table.pinned()
         for record in self._held_back():
             if record.id in state.table:

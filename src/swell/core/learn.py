@@ -22,8 +22,8 @@ def learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> Non
             at_s=event.at_s, steps=event.steps, generation=event.generation, num_workers=event.num_workers
         ),
     )
-    if last is None or event.step_s is None:
-        return
+    if last is None or event.step_s is None or record.batch is not None:
+        return  # what is learnt is the speed at the job's own batch
     num_steps = event.steps - last.steps
     is_same = (last.generation, last.num_workers) == (event.generation, event.num_workers)
     if is_same and num_steps > 0 and event.at_s > last.at_s:

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from swell.core.batches import at_batches, planned_batches
 from swell.core.gain import gain_s
 from swell.core.ports import Placer, Policy
 from swell.core.reasons import PlanAccount
@@ -45,6 +46,7 @@ class Planner:
             held: job id -> devices of its gang, or of the gang under way; only jobs that have any.
         """
         allocation = self.policy.decide(snapshot)
+        snapshot = at_batches(snapshot, allocation)
         steadied = steady(snapshot, allocation, is_pinned)
         pinned = frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_pinned).tolist())
         placement = self._place(snapshot, allocation, steadied.workers, cluster, held, pinned)
@@ -61,6 +63,7 @@ class Planner:
             makes_promises=self.policy.makes_promises,
             is_short=bool((allocation.floor > snapshot.held_workers).any()),
             is_sated=allocation.is_sated and is_as_wished,
+            batches=planned_batches(snapshot, allocation, steadied.workers),
             revisit=frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_postponed).tolist()),
         )
 

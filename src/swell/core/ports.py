@@ -72,6 +72,18 @@ class Belief(Protocol):
     def rates_per_s(self, job_id: str, sizes: IntArray) -> FloatArray:
         """(K,) steps/s at each size; 0 where the job cannot run."""
 
+    def learn_noise(self, job_id: str, noise_scale: float) -> None:
+        """What training last measured of a job whose batch is open; see `BatchProfile`."""
+
+    def best_batches(self, job_id: str, sizes: IntArray) -> tuple[FloatArray, IntArray] | None:
+        """(K,) rates and the global batches that they are of; None if nothing is known but the own one's.
+
+        Rates are in steps of the own batch, as in `Batches`; 0 where no batch has so many workers.
+        """
+
+    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:
+        """Steps/s at one size and batch, in steps of the own batch. Only of jobs with `best_batches`."""
+
     @property
     def margin_share(self) -> float:
         """By how much beliefs have proved too fast, as a share of the time: safe to plan with."""

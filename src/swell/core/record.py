@@ -61,6 +61,8 @@ class JobRecord(msgspec.Struct, kw_only=True):
     held_back_until_s: float = 0.0  #: after a failure: no new change before
     num_setbacks: int = 0  #: failures in a row without a finished step
 
+    batch: int | None = None  #: samples of a step that the gang was told; None: those of the spec
+
     # what changes of the gang cost and bring
     num_resizes: int = 0
     resize_pause_s: float = 0.0
@@ -78,6 +80,8 @@ class JobRecord(msgspec.Struct, kw_only=True):
     finished_s: float | None = None
     estimated_finish_s: float | None = None
     sizes: tuple[tuple[float, int], ...] = ()
+    most_workers: int = 0  #: of `sizes`
+    num_changes: int = 0  #: of `sizes`, to another number of workers, since the first
     pids: tuple[int, ...] = ()
     live_pids: tuple[int, ...] = ()
     step_s: float | None = None
@@ -179,6 +183,8 @@ class JobRecord(msgspec.Struct, kw_only=True):
 
     def note_size(self, at_s: float, num_workers: int) -> None:
         if not self.sizes or self.sizes[-1][1] != num_workers:
+            self.num_changes += bool(self.sizes) and num_workers > 0
+            self.most_workers = max(self.most_workers, num_workers)
             self.sizes += ((at_s, num_workers),)
 
     def note_pids(self, pids: tuple[int, ...]) -> None:

@@ -18,7 +18,7 @@ from swell.core.table import JobTable
 from swell.model.cluster import Cluster
 from swell.model.coding import decoder, encode
 from swell.model.job import Elasticity, JobSpec, Phase, Profile
-from swell.model.plan import JobPlan, Reason
+from swell.model.plan import JobPlan, Reason, SizedBatch
 from swell.model.snapshot import IntArray
 
 
@@ -63,6 +63,7 @@ class Saved(msgspec.Struct, kw_only=True):
     is_draining: bool
     policy: str
     owed: dict[str, Owed] = {}
+    batches: dict[str, SizedBatch] = {}
     revisit: list[str] = []
     is_sated: bool = False
 
@@ -78,13 +79,15 @@ SPECIAL: Mapping[str, Callable[[JobRecord], bool]] = {
     "ailing": lambda record: record.is_broken or record.is_cancelled,
     "leaving": lambda record: record.is_leaving,
     "held back": lambda record: record.held_back_until_s > 0.0,
+    "open batch": lambda record: record.spec.max_batch is not None,
 }
 
 
 class HeadState:
     """Records, the columns made of them, and what was learnt. Only `apply` and `Core` change it."""
 
-    def __init__(self, belief: Belief) -> None:
+    def __init__(self, belief: Belief, any_size: bool = False) -> None:
+        self._any_size = any_size
         self.now_s = 0.0
         self.cluster = Cluster()
         self.records: dict[str, JobRecord] = {}
@@ -96,12 +99,13 @@ class HeadState:
         self.is_draining = False
         self.policy = ""  #: empty: the one the core was made with
         self.owed: dict[str, JobPlan] = {}  #: what jobs are to have as soon as others have left it
+        self.batches: Mapping[str, SizedBatch] = {}  #: of the latest plan
         self.revisit: frozenset[str] = frozenset()  #: jobs that are to change, and could not yet
         self.is_sated = False  #: more devices would be of no use to anybody
         self.latest = Latest()
         self.holdings = Holdings()
         self.devices: frozenset[str] = frozenset()
-        self.table = JobTable(gang_sizes(0))
+        self.table = JobTable(gang_sizes(0, any_size))
         self.stories: list[tuple[str, float, str, Words]] = []  #: job, when, code and text, of this turn
         self.ended: list[JobRecord] = []  #: of this turn; the head forgets them
         self._dirty: set[str] = set()
@@ -155,6 +159,8 @@ class HeadState:
 
     def rate_per_s(self, record: JobRecord, num_workers: int) -> float:
         """Steps/s believed of so many workers."""
+        if record.batch is not None:
+            return self.belief.rate_at_batch(record.id, num_workers, record.batch)
         is_written = record.id not in self._relearnt
         known_per_s = self.table.rate_per_s(record.id, num_workers) if is_written else 0.0
         return known_per_s or float(self.belief.rates_per_s(record.id, np.array([num_workers]))[0])
@@ -169,10 +175,14 @@ class HeadState:
         self.belief.learn_rate(record.id, num_workers, step_s, num_steps)
         self._relearnt.add(record.id)
 
+    def learn_noise(self, record: JobRecord, noise_scale: float) -> None:
+        """See `Belief.learn_noise`."""
+        self.belief.learn_noise(record.id, noise_scale)
+
     # ------------------------------------------------------------ what `Core` uses
     def sizes_of(self, spec: JobSpec) -> IntArray:
         """Worker counts that the job may have on this cluster; empty if there is none."""
-        return job_sizes(spec, self.num_devices)
+        return job_sizes(spec, self.num_devices, self._any_size)
 
     def special(self, name: str) -> list[JobRecord]:
         """Records that are one of SPECIAL, in order of submission."""
@@ -222,7 +232,7 @@ class HeadState:
         self.cluster, self.devices = cluster, frozenset(cluster.devices())
         self._dirty.update(self.records)
         self._relearnt.update(self.records)
-        sizes = gang_sizes(cluster.num_devices)
+        sizes = gang_sizes(cluster.num_devices, self._any_size)
         if not np.array_equal(sizes, self.table.sizes):
             self.table = JobTable(sizes)
 
@@ -232,7 +242,7 @@ class HeadState:
             return
         sizes, own = self.table.sizes, self.sizes_of(record.spec)
         rates = self.belief.rates_per_s(record.id, sizes)
-        may_have = (sizes >= own[0]) & (sizes <= own[-1]) if own.size else False  # powers of two, no gaps
+        may_have = (sizes >= own[0]) & (sizes <= own[-1]) if own.size else False  # no gaps
         self.table.write(record, np.where(may_have, rates, 0.0))
         self._relearnt.discard(record.id)
 
@@ -251,6 +261,7 @@ class HeadState:
             is_draining=self.is_draining,
             policy=self.policy,
             owed={job_id: Owed.of(plan) for job_id, plan in self.owed.items()},
+            batches=dict(self.batches),
             revisit=sorted(self.revisit),
             is_sated=self.is_sated,
         )
@@ -262,12 +273,13 @@ class HeadState:
         self.planned_s, self.wake_s = saved.planned_s, saved.wake_s
         self.is_draining, self.policy = saved.is_draining, saved.policy
         self.owed = {job_id: owed.plan() for job_id, owed in saved.owed.items()}
+        self.batches = saved.batches
         self.revisit, self.is_sated = frozenset(saved.revisit), saved.is_sated
         self.latest = Latest()
         self.belief.restore(saved.belief)
         self.records = {record.id: record for record in saved.records}
         self.cluster, self.devices = saved.cluster, frozenset(saved.cluster.devices())
-        self.table = JobTable(gang_sizes(saved.cluster.num_devices))
+        self.table = JobTable(gang_sizes(saved.cluster.num_devices, self._any_size))
         self.holdings, self._special = Holdings(), {name: set() for name in SPECIAL}
         for job_id in saved.rows:
             self._write_row(self.records[job_id])
@@ -275,24 +287,30 @@ class HeadState:
         self.write_rows()
 
 
-def job_sizes(spec: JobSpec, num_devices: int) -> IntArray:
+def job_sizes(spec: JobSpec, num_devices: int, any_size: bool = False) -> IntArray:
     """Worker counts that a job may have on so many devices, ascending; empty if there is none. Read-only."""
     most = num_devices // spec.devices_per_worker
     if spec.max_workers is not None:
         most = min(most, spec.max_workers)
     if spec.elasticity is Elasticity.LIVE:
         most = min(most, spec.global_batch)  # a worker without samples would be of no use
-    return _sizes_within(spec.min_workers, most)
+    return _sizes_within(spec.min_workers, most, any_size)
 
 
 @lru_cache(maxsize=1024)
-def _sizes_within(least: int, most: int) -> IntArray:
-    sizes = gang_sizes(most)
+def _sizes_within(least: int, most: int, any_size: bool) -> IntArray:
+    sizes = gang_sizes(most, any_size)
     within = sizes[(sizes >= least) & (sizes <= most)]
     within.flags.writeable = False
     return within
 
 
-def gang_sizes(num_devices: int) -> IntArray:
-    """Powers of two up to the cluster's size: only these fill buddy blocks (ElasticFlow, section 4.3)."""
+def gang_sizes(num_devices: int, any_size: bool = False) -> IntArray:
+    """Powers of two up to the cluster's size: only these fill buddy blocks (ElasticFlow, section 4.3).
+
+    Args:
+        any_size: every number instead.
+    """
+    if any_size:
+        return np.arange(1, max(num_devices, 1) + 1, dtype=np.int64)
     return 2 ** np.arange(max(1, num_devices.bit_length()), dtype=np.int64)

@@ -36,7 +36,14 @@ FLOATS = (
     "num_taken",
     "state_bytes",
 )
-INTS = ("job_class", "devices_per_worker", "requested_workers", "held_workers")
+INTS = (
+    "job_class",
+    "devices_per_worker",
+    "requested_workers",
+    "held_workers",
+    "most_workers",
+    "num_changes",
+)
 BOOLS = ("is_promised", "is_undecided", "is_pinned", "is_restart")
 
 
@@ -138,6 +145,8 @@ class JobTable:
             devices_per_worker=ints["devices_per_worker"],
             requested_workers=ints["requested_workers"],
             held_workers=ints["held_workers"],
+            most_workers=ints["most_workers"],
+            num_changes=ints["num_changes"],
             changed_s=floats["changed_s"],
             attained_device_s=_read_only(attained),
             resize_cost_s=_read_only(resize_cost_s),
@@ -194,6 +203,8 @@ def _ints(record: JobRecord) -> tuple[int, ...]:
         spec.devices_per_worker,
         spec.requested_workers or spec.min_workers,
         record.target_workers,
+        record.most_workers,
+        record.num_changes,
     )
 
 

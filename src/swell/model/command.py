@@ -44,6 +44,18 @@ class ResizeGang(Command, frozen=True, kw_only=True):
     devices: tuple[str, ...]
 
 
+class SetBatch(Command, frozen=True, kw_only=True):
+    """From this generation on, at once if it trains already, a step has so many samples. Not answered.
+
+    Only of jobs whose batch is open (`JobSpec.max_batch`); the number of steps that are left changes as the
+    job's noise scale says.
+    """
+
+    job_id: str
+    generation: int
+    global_batch: int
+
+
 class SuspendGang(Command, frozen=True, kw_only=True):
     """Save a checkpoint and leave. Answered by `GangSuspended`, `SuspendFailed` or `GangEnded`.
 
@@ -67,4 +79,4 @@ class WakeAt(Command, frozen=True, kw_only=True):
     at_s: float
 
 
-AnyCommand = ProfileJob | LaunchGang | ResizeGang | SuspendGang | StopGang | WakeAt
+AnyCommand = ProfileJob | LaunchGang | ResizeGang | SetBatch | SuspendGang | StopGang | WakeAt

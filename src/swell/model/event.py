@@ -78,6 +78,7 @@ class StepsReported(GangEvent, frozen=True, kw_only=True):
     loss: float | None = None
     metrics: dict[str, float] = {}
     pause_s: float | None = None  #: time the latest change of the gang took from training
+    noise_scale: float | None = None  #: samples; of a job whose batch is open: see `BatchProfile`
 
 
 class JobWarned(JobEvent, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 
 import msgspec
@@ -108,6 +109,19 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     estimate_s: float | None = None  #: restart jobs: the user's guess of the run time on one worker
     seed: int = 0  #: order of samples
     stop_on_nan: bool = False  #: end as failed at the first loss that is no number, before its update
+    #: With `max_batch` the batch is open: a policy may give any from `min_batch` (None: `global_batch`) on.
+    #: A step of another batch then counts as the steps at `global_batch` that get training as far.
+    min_batch: int | None = None
+    max_batch: int | None = None
+
+
+class BatchProfile(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a job at batches that it may have instead of its own."""
+
+    step_s: dict[int, dict[int, float]]  #: global batch -> workers -> seconds a step; absent: not possible
+    #: Samples (McCandlish et al. 2018): far below it twice the batch gets training twice as far in a step,
+    #: far above it hardly any farther. inf: a sample is worth the same in any batch.
+    noise_scale: float = math.inf
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,3 +136,4 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float  #: from the fork of a worker to its being ready to join
     max_local_batch: int | None = None  #: samples that fit on a device at once; None: no limit was met
     num_shards: int | None = None  #: parts of a batch that no two workers can share; None: its samples
+    batches: BatchProfile | None = None  #: of a job whose batch is open

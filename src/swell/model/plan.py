@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 from swell.model.snapshot import FloatArray, IntArray
 
@@ -67,6 +67,9 @@ class Allocation:
     wake_s: float  #: ask again then, if nothing happens before; inf: no need
     account: Account  #: reasons and estimates
     is_sated: bool = False  #: no job could make use of more devices than it gets
+    #: (J, K) samples of a step at each size, for the head may hold a job at another one than `workers`; 0:
+    #: the job's own. None: every job's own.
+    global_batch: IntArray | None = None
 
     @property
     def finish_s(self) -> FloatArray:
@@ -87,6 +90,13 @@ class Placement:
     changes: Mapping[str, tuple[str, ...]]
     moved: frozenset[str] = frozenset()  #: jobs that were moved to make a block whole for another
     unplaced: frozenset[str] = frozenset()  #: jobs for which there is not enough
+
+
+class SizedBatch(NamedTuple):
+    """A batch that is right for one number of workers."""
+
+    workers: int
+    global_batch: int  #: samples of a step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,3 +123,4 @@ class Plan:
     is_short: bool  #: a promise needs more workers now than its job has
     revisit: frozenset[str]  #: jobs whose gang could not change now, and would have
     is_sated: bool  #: no job could make use of more devices than it gets
+    batches: Mapping[str, SizedBatch] = field(default_factory=dict)  #: by job id; absent: the job's own

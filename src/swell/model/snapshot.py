@@ -21,6 +21,18 @@ CLASS_CODES = {JobClass.STRICT: STRICT, JobClass.SOFT: SOFT, JobClass.BEST_EFFOR
 
 
 @dataclass(frozen=True, kw_only=True)
+class Batches:
+    """The best batch at each size, of jobs that leave their batch open.
+
+    Rates are in steps of the job's own batch, or as much of what others get training as far: throughput
+    times statistical efficiency, which Pollux calls goodput.
+    """
+
+    rate_per_s: FloatArray  #: (J, K) at that batch; as in the snapshot where the batch is not open
+    global_batch: IntArray  #: (J, K) samples; 0: the job's own, or a size that it may not have
+
+
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """Everything a policy may know at `now_s`: J jobs that have not ended, K sizes a gang may have.
 
@@ -41,6 +53,8 @@ class Snapshot:
     devices_per_worker: IntArray  #: (J,)
     requested_workers: IntArray  #: (J,) what a policy of fixed sizes gives a job
     held_workers: IntArray  #: (J,) 0 for a queued job; the size under way for one that is changing
+    most_workers: IntArray  #: (J,) that it has ever trained with
+    num_changes: IntArray  #: (J,) of the gang since it first trained, restarts and losses included
     changed_s: FloatArray  #: (J,) when the gang last changed; -inf if it never has
     attained_device_s: FloatArray  #: (J,) device-seconds used so far
     resize_cost_s: (
@@ -53,6 +67,7 @@ class Snapshot:
     is_undecided: BoolArray  #: (J,) strict jobs that wait for their admission
     margin_share: float  #: by how much rates have proved too high, as a share: 0.05 is 5 %
     min_hold_s: float  #: a gang that changed keeps its size at least so long, promises apart
+    batches: Batches | None = None  #: None: every job has its own batch, and `rate_per_s` says all there is
 
     @property
     def num_jobs(self) -> int:

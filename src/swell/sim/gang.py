@@ -23,6 +23,8 @@ class Training:
     paused_s: float = 0.0  #: length of the latest pause, until it is reported
     mark: int = 0  #: raised by everything that makes an expected end wrong
     change: Upcoming | None = None
+    global_batch: int | None = None  #: that it was told; None: the job's own
+    next_batch: int | None = None  #: from the change under way on; None: as before
     formed_s: float | None = None  #: when its workers first trained; None: they are starting
     known_sets: set[frozenset[str]] = field(default_factory=set)
 
@@ -46,8 +48,9 @@ class Training:
         self.advance(now_s)
         self.devices = devices
         self.known_sets.add(frozenset(devices))
-        self.rate_per_s = self.job.speed.rate_per_s(self.num_workers)
+        self.global_batch, self.next_batch = self.next_batch or self.global_batch, None
         self.pause(now_s, pause_s)
+        self.renew_rate()
 
     def lose_unsaved(self, now_s: float, checkpoint_interval_s: float) -> None:
         """Back to the newest checkpoint: one is written every so often, from the forming of the gang on."""
@@ -57,6 +60,46 @@ class Training:
             rate_per_s = self.job.speed.rate_per_s(max(self.num_workers, 1))
             self.saved_steps = max(self.saved_steps, self.steps - unsaved_s * rate_per_s)
         self.steps = self.saved_steps
+
+    def set_batch(self, global_batch: int, now_s: float) -> None:
+        """From now on a step has so many samples; from the change on, if one is under way."""
+        if self.change is not None:
+            self.next_batch = global_batch
+            return
+        self.advance(now_s)
+        self.global_batch = global_batch
+        self.mark += 1
+        if self.rate_per_s > 0.0:
+            self.renew_rate()
+
+    def renew_rate(self) -> None:
+        """What a step is worth may have changed."""
+        truth, batch = self.job.batches, self.global_batch
+        if truth is None or batch is None:
+            self.rate_per_s = self.job.speed.rate_per_s(self.num_workers)
+        else:
+            rate_per_s = truth.rate_per_s(self.num_workers, batch, self.steps)
+            self.rate_per_s = rate_per_s * self.job.speed.factor(self.num_workers)
+
+    @property
+    def next_turn(self) -> float:
+        """Steps at which it will be worth something else; inf where it is always the same."""
+        if self.job.batches is None or self.global_batch is None:
+            return math.inf
+        return self.job.batches.epoch_end(self.steps)
+
+    def noise_scale(self) -> float | None:
+        """As training measures it, where the batch is open and was chosen."""
+        if self.job.batches is None or self.global_batch is None:
+            return None
+        return self.job.batches.noise_scale(self.global_batch, self.steps)
+
+    def turn_s(self) -> float:
+        """When it gets to `next_turn`; inf if it does not."""
+        turn = self.next_turn
+        if self.rate_per_s <= 0.0 or turn >= self.end_step:
+            return math.inf
+        return max(self.as_of_s, self.resumes_s) + (turn - self.steps) / self.rate_per_s
 
     def pause(self, now_s: float, pause_s: float) -> None:
         """Train nothing for so long, on top of a pause that is under way."""

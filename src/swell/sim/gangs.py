@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypedDict
 
-from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
+from swell.model.command import LaunchGang, ResizeGang, SetBatch, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -23,7 +23,7 @@ from swell.sim.agenda import Agenda
 from swell.sim.change_cost import Change, ChangeCost
 from swell.sim.gang import Training, Upcoming
 from swell.sim.job import SimJob
-from swell.sim.occurrence import Changes, Ends, Leaves, Occurrence, Reports, Resumes, Starts
+from swell.sim.occurrence import Changes, Ends, Leaves, Occurrence, Reports, Resumes, Starts, Turns
 from swell.sim.tally import Tally
 
 
@@ -106,6 +106,11 @@ class Gangs:
         delay_s = self._begin(training, len(training.devices), command.devices)
         self._agenda.put(now_s + delay_s, Changes(training.job.id, command.generation))
 
+    def set_batch(self, command: SetBatch, now_s: float) -> None:
+        training = self.training.get(command.job_id)
+        if training is not None and command.generation >= training.generation:
+            self._set_batch(training, command.global_batch, now_s)
+
     def suspend(self, command: SuspendGang, now_s: float) -> None:
         training = self.training.get(command.job_id)
         if training is None or command.generation <= training.generation:
@@ -135,6 +140,15 @@ class Gangs:
         cost = self._cost.of(change)
         training.change = Upcoming(training.generation, devices, cost.pause_s)
         return cost.delay_s
+
+    def _set_batch(self, training: Training, global_batch: int, now_s: float) -> None:
+        training.set_batch(global_batch, now_s)
+        if training.change is None and training.rate_per_s > 0.0:
+            self.tally.note(training)
+            self.version += 1
+            self._expect_end(training, now_s)
+            if training.resumes_s > now_s:  # the end of its pause is still to be told
+                self._agenda.put(training.resumes_s, Resumes(training.job.id, training.mark))
 
     # ------------------------------------------------------------ what time brings
     def started(self, occurrence: Starts, now_s: float) -> None:
@@ -191,6 +205,21 @@ class Gangs:
         else:
             self._end(training, Outcome.SUCCEEDED, now_s)
 
+    def turned(self, occurrence: Turns, now_s: float) -> None:
+        """An epoch is over: the gang goes on at what its steps are worth in the next one."""
+        training = self.training.get(occurrence.job_id)
+        if training is None or training.mark != occurrence.mark:
+            return
+        turn = training.next_turn
+        training.advance(now_s)
+        training.steps = max(training.steps, turn)
+        training.mark += 1
+        training.renew_rate()
+        self.tally.note(training)
+        self.version += 1
+        self._report(training, now_s)
+        self._expect_end(training, now_s)
+
     def pause_all(self, pause_s: float, now_s: float) -> None:
         for training in self.training.values():
             if training.rate_per_s > 0.0:
@@ -239,7 +268,12 @@ class Gangs:
         self._expect_report(training, now_s)
 
     def _expect_end(self, training: Training, now_s: float) -> None:
-        self._agenda.put(max(training.end_s(), now_s), Ends(training.job.id, training.mark))
+        """And before it the end of the epoch, where that makes a difference."""
+        turn_s = training.turn_s()
+        if math.isfinite(turn_s):
+            self._agenda.put(max(turn_s, now_s), Turns(training.job.id, training.mark))
+        else:
+            self._agenda.put(max(training.end_s(), now_s), Ends(training.job.id, training.mark))
 
     def _expect_report(self, training: Training, now_s: float) -> None:
         if math.isfinite(self._habits.report_s):
@@ -257,6 +291,7 @@ class Gangs:
                 num_workers=training.num_workers,
                 step_s=step_s,
                 pause_s=pause_s,
+                noise_scale=training.noise_scale(),
             )
         )
 

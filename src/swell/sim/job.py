@@ -9,6 +9,7 @@ import numpy as np
 
 from swell.model.job import JobSpec, Profile
 from swell.model.snapshot import FloatArray, IntArray
+from swell.sim.profiles.batch_truth import BatchTruth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +21,7 @@ class SimJob:
     spec: JobSpec
     profile: Profile
     speed: TrueSpeed
+    batches: BatchTruth | None = None  #: of a job whose batch is open
     num_steps: int  #: that it really has to do: the spec's, or fewer for a job that ends early
     dies_at_step: int | None = None  #: a buggy script raises there
     cancel_s: float | None = None  #: its user gives it up then
@@ -50,9 +52,11 @@ class TrueSpeed:
         generator: np.random.Generator | None = None,
     ) -> None:
         rates = rate_per_s.astype(np.float64)
-        if noise_share > 0 and generator is not None:
-            rates = rates * np.exp(noise_share * generator.standard_normal(len(rates)))
         self._log_sizes = np.log(sizes)
+        self._log_factors: FloatArray | None = None
+        if noise_share > 0 and generator is not None:
+            self._log_factors = noise_share * generator.standard_normal(len(rates))
+            rates = rates * np.exp(self._log_factors)
         self._log_rates = np.log(rates)
         self._known: dict[int, float] = dict(zip(sizes.tolist(), rates.tolist(), strict=True))
         self._one_device_rate_per_s = float(rates[0]) / int(sizes[0])
@@ -64,6 +68,12 @@ class TrueSpeed:
             rate = math.exp(float(np.interp(math.log(num_workers), self._log_sizes, self._log_rates)))
             self._known[num_workers] = rate
         return rate
+
+    def factor(self, num_workers: int) -> float:
+        """True rate / measured rate, at whatever batch."""
+        if self._log_factors is None:
+            return 1.0
+        return math.exp(float(np.interp(math.log(num_workers), self._log_sizes, self._log_factors)))
 
     @property
     def one_device_rate_per_s(self) -> float:

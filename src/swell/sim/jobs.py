@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import msgspec
 import numpy as np
 
 from swell.model.job import EndCondition, JobSpec, Profile
@@ -50,6 +51,7 @@ def jobs_of(
             spec=_spec(job, curve),
             profile=profile,
             speed=speed,
+            batches=curve.batches if job.is_elastic else None,
             num_steps=job.num_steps,
             dies_at_step=job.dies_at_step,
             cancel_s=job.cancel_s,
@@ -68,9 +70,12 @@ def true_speed(
 
 
 def _spec(job: WorkloadJob, curve: ThroughputCurve) -> JobSpec:
-    least, most = curve.min_workers, curve.max_workers
+    least, most, batches = curve.min_workers, curve.max_workers, curve.batches
     if not job.is_elastic:
         least = most = job.requested_devices
+        batches = None
+    if batches is not None:
+        most = max(most, batches.max_workers)
     return JobSpec(
         name=job.model,
         entry=job.model,
@@ -82,6 +87,8 @@ def _spec(job: WorkloadJob, curve: ThroughputCurve) -> JobSpec:
         min_workers=least,
         max_workers=most,
         requested_workers=job.requested_devices,
+        min_batch=None if batches is None else batches.least_batch,
+        max_batch=None if batches is None else batches.most_batch,
     )
 
 
@@ -93,12 +100,14 @@ def _misread(profile: Profile, error_share: float, generator: np.random.Generato
         batch: time_s * float(factor)
         for (batch, time_s), factor in zip(profile.compute_s.items(), factors, strict=True)
     }
-    return Profile(
-        device_kind=profile.device_kind,
-        compute_s=compute_s,
-        allreduce_s=profile.allreduce_s,
-        grad_bytes=profile.grad_bytes,
-        state_bytes=profile.state_bytes,
-        samples_per_epoch=profile.samples_per_epoch,
-        start_s=profile.start_s,
-    )
+    misread = msgspec.structs.replace(profile, compute_s=compute_s)
+    if profile.batches is None:
+        return misread
+    sizes = sorted({size for times in profile.batches.step_s.values() for size in times})
+    by_size = dict(zip(sizes, np.exp(error_share * generator.standard_normal(len(sizes))), strict=True))
+    step_s = {
+        batch: {size: time_s * float(by_size[size]) for size, time_s in times.items()}
+        for batch, times in profile.batches.step_s.items()
+    }
+    batches = msgspec.structs.replace(profile.batches, step_s=step_s)
+    return msgspec.structs.replace(misread, batches=batches)

@@ -64,6 +64,14 @@ class Ends:
 
 
 @dataclass(frozen=True, slots=True)
+class Turns:
+    """An epoch ends after which steps are worth something else, unless the gang's `mark` has moved on."""
+
+    job_id: str
+    mark: int
+
+
+@dataclass(frozen=True, slots=True)
 class Profiled:
     """A trial run is over, unless it was called off."""
 
@@ -80,4 +88,6 @@ class NodeReturns:
     node: Node
 
 
-Occurrence = Told | Starts | Changes | Resumes | Reports | Leaves | Ends | Profiled | NodeFails | NodeReturns
+Occurrence = (
+    Told | Starts | Changes | Resumes | Reports | Leaves | Ends | Turns | Profiled | NodeFails | NodeReturns
+)

@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import singledispatchmethod
 
 from swell.model.cluster import Node
-from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang, WakeAt
+from swell.model.command import (
+    AnyCommand,
+    LaunchGang,
+    ProfileJob,
+    ResizeGang,
+    SetBatch,
+    StopGang,
+    SuspendGang,
+    WakeAt,
+)
 from swell.model.event import (
     AnyEvent,
     CancelRequested,
@@ -34,6 +43,7 @@ from swell.sim.occurrence import (
     Resumes,
     Starts,
     Told,
+    Turns,
 )
 from swell.sim.tally import Tally
 
@@ -169,6 +179,10 @@ class SimulatedWorld:
         self._gangs.resize(command, self._missing(command.devices), self.now_s)
 
     @_perform.register
+    def _(self, command: SetBatch) -> None:
+        self._gangs.set_batch(command, self.now_s)
+
+    @_perform.register
     def _(self, command: SuspendGang) -> None:
         self._gangs.suspend(command, self.now_s)
 
@@ -221,6 +235,10 @@ class SimulatedWorld:
     @_happen.register
     def _(self, occurrence: Ends) -> None:
         self._gangs.ended(occurrence, self.now_s)
+
+    @_happen.register
+    def _(self, occurrence: Turns) -> None:
+        self._gangs.turned(occurrence, self.now_s)
 
     @_happen.register
     def _(self, occurrence: NodeFails) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from swell.model.job import JobSpec, Profile
+from swell.model.job import BatchProfile, JobSpec, Profile
 from swell.model.snapshot import FloatArray, IntArray
+from swell.throughput.batch_table import BatchTable
 from swell.throughput.curve import SHORTEST_STEP_S, Curve
 
 #: Reports fade with this time constant: seldom pauses (an evaluation each epoch, a checkpoint) count with
@@ -63,6 +64,8 @@ class Learnt(msgspec.Struct, kw_only=True):
 
     curve: Curve
     measured: dict[int, Measured] = {}  #: by workers
+    batches: BatchProfile | None = None  #: of a job whose batch is open
+    noise_scale: float = math.inf
 
     def step_s(self, workers: IntArray) -> FloatArray:
         """(K,) measured where there are reports, else predicted times the ratio seen at other sizes."""
@@ -104,13 +107,24 @@ class FittedBelief:
 
     def __init__(self) -> None:
         self._state = BeliefState()
+        # Worked out from the state when asked for.
+        self._tables: dict[str, BatchTable] = {}
+        self._best: dict[str, tuple[IntArray, FloatArray, IntArray]] = {}
         self._margin_share: float | None = PRIOR_MARGIN  #: None: to be worked out anew
 
     def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None:
         """A later profile replaces the curve; what running taught stays."""
         known = self._state.jobs.get(job_id)
         measured = known.measured if known else {}
-        self._state.jobs[job_id] = Learnt(curve=Curve.of(spec, profile), measured=measured)
+        batches = profile.batches if spec.max_batch is not None else None
+        self._state.jobs[job_id] = Learnt(
+            curve=Curve.of(spec, profile),
+            measured=measured,
+            batches=batches,
+            noise_scale=math.inf if batches is None else batches.noise_scale,
+        )
+        self._tables.pop(job_id, None)
+        self._best.pop(job_id, None)
 
     def learn_rate(self, job_id: str, num_workers: int, step_s: float, num_steps: int) -> None:
         """Correct the job's curve at this size. Of a job without a profile there is nothing to correct."""
@@ -124,6 +138,38 @@ class FittedBelief:
         measured.add(step_s, num_steps)
         if measured.error is not None:
             self._note_error(SizeError(job_id, num_workers, measured.error))
+
+    def learn_noise(self, job_id: str, noise_scale: float) -> None:
+        """From now on the best batches are those of this noise scale."""
+        if job_id in self._state.jobs:
+            self._state.jobs[job_id].noise_scale = noise_scale
+            self._best.pop(job_id, None)
+
+    def best_batches(self, job_id: str, sizes: IntArray) -> tuple[FloatArray, IntArray] | None:
+        """See `core.ports.Belief`."""
+        table = self._table(job_id)
+        if table is None:
+            return None
+        known = self._best.get(job_id)
+        if known is None or known[0] is not sizes:
+            best = table.best(sizes, self._state.jobs[job_id].noise_scale)
+            known = self._best[job_id] = (sizes, *best)
+        return known[1:]
+
+    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:
+        """See `core.ports.Belief`."""
+        table = self._table(job_id)
+        if table is None:
+            return float(self.rates_per_s(job_id, np.array([num_workers], dtype=np.int64))[0])
+        return table.rate_per_s(num_workers, global_batch, self._state.jobs[job_id].noise_scale)
+
+    def _table(self, job_id: str) -> BatchTable | None:
+        job = self._state.jobs.get(job_id)
+        if job is None or job.batches is None:
+            return None
+        if job_id not in self._tables:
+            self._tables[job_id] = BatchTable(job.batches, job.curve.global_batch)
+        return self._tables[job_id]
 
     def _note_error(self, error: SizeError) -> None:
         # One error for each job and size, not for each report: a long job must not drown the others.
@@ -163,6 +209,8 @@ class FittedBelief:
     def forget(self, job_id: str) -> None:
         """Drop the job's curve. Its errors stay: they speak of the belief, not of the job."""
         self._state.jobs.pop(job_id, None)
+        self._tables.pop(job_id, None)
+        self._best.pop(job_id, None)
 
     def state(self) -> dict[str, Any]:
         state: dict[str, Any] = msgspec.to_builtins(self._state, str_keys=True)
@@ -171,4 +219,5 @@ class FittedBelief:
     def restore(self, state: dict[str, Any]) -> None:
         """Raises msgspec.ValidationError if this is no state of a belief."""
         self._state = msgspec.convert(state, BeliefState, strict=False)
+        self._tables, self._best = {}, {}
         self._margin_share = None

@@ -39,7 +39,7 @@ from swell.executors.local.protocol import (
     Told,
 )
 from swell.model.coding import decoder
-from swell.model.command import AnyCommand, WakeAt
+from swell.model.command import AnyCommand, SetBatch, WakeAt
 from swell.model.event import AnyEvent
 
 log = logging.getLogger("swell.link")
@@ -107,6 +107,9 @@ class LocalExecutor:
         """Begin it; what comes of it is delivered. Waits for nothing."""
         if isinstance(command, WakeAt):
             raise TypeError("time is not an executor's affair: WakeAt is for the world's clock")
+        if isinstance(command, SetBatch):
+            log.error("job %s keeps its batch: workers on this machine train with their own", command.job_id)
+            return
         with self._lock:
             self._to_send.append(self._ledger.order(command))
         self._wake()

@@ -8,6 +8,7 @@ import numpy as np
 
 from swell.model.job import Profile
 from swell.model.snapshot import FloatArray, IntArray
+from swell.sim.profiles.batch_truth import BatchTruth
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +23,8 @@ class ThroughputCurve:
     sizes: IntArray  #: (K,) workers, ascending, >= 1, none above the global batch
     rate_per_s: FloatArray  #: (K,) steps/s, > 0
     filled: tuple[int, ...] = ()  #: sizes between measured ones that were interpolated
+    num_steps: int | None = None  #: until a model is as good as it can be, where that was measured
+    batches: BatchTruth | None = None  #: other batches that a job may have, where they were measured
 
     @property
     def min_workers(self) -> int:
@@ -78,6 +81,9 @@ class ThroughputCurve:
             state_bytes=state_bytes,
             samples_per_epoch=0,
             start_s=start_s,
+            # A bound of the own batch alone: a larger one may have more workers.
+            num_shards=None if self.batches is None else self.max_workers,
+            batches=None if self.batches is None else self.batches.profile(),
         )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from swell.sim.profiles.errors import UnknownProfile
 from swell.sim.profiles.law import DEFAULT_EXPONENT, PowerLaw, hu
+from swell.sim.profiles.pollux import PolluxProfiles, is_pollux
 from swell.sim.profiles.printed import bftrainer, elasticflow_example
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.profiles.tables import read_tables
@@ -21,7 +22,7 @@ LAW = "law:"
 
 
 def load(name: str) -> ProfileSet:
-    """A built-in set (`bftrainer`, `hu`, `law`, `law:0.7` ...), or a folder of tables.
+    """A built-in set (`bftrainer`, `hu`, `law`, `law:0.7` ...), or a folder of tables or of measurements.
 
     Raises:
         UnknownProfile: it is neither.
@@ -36,7 +37,8 @@ def load(name: str) -> ProfileSet:
             f"there are no profiles {name!r}; name a folder of MODEL.csv, or one of {', '.join(BUILT_IN)}, "
             f"{LAW}EXPONENT"
         )
-    return read_tables(Path(name))
+    folder = Path(name)
+    return PolluxProfiles(folder) if is_pollux(folder) else read_tables(folder)
 
 
 def _exponent(text: str) -> float:

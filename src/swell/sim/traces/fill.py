@@ -80,7 +80,7 @@ class Filling:
     def _complete(self, job: TraceJob, draw: Draw) -> WorkloadJob:
         curve = self._curve_of(job, draw)
         requested = self._requested(job, curve)
-        num_steps, duration_s = self._work(job, curve.rate_at(requested))
+        num_steps, duration_s = self._work(job, curve, requested)
         deadline_s, job_class = self._deadline(job, duration_s, draw)
         dies_at_step, cancel_s = self._fate(job, num_steps, duration_s, draw)
         return WorkloadJob(
@@ -149,9 +149,13 @@ class Filling:
             return curve.min_workers
         return job.num_devices
 
-    def _work(self, job: TraceJob, rate_per_s: float) -> tuple[int, float]:
+    def _work(self, job: TraceJob, curve: ThroughputCurve, requested: int) -> tuple[int, float]:
         """Steps, and seconds at the size asked for."""
+        rate_per_s = curve.rate_at(requested)
         if job.duration_s is None:
+            if job.num_steps is None and curve.num_steps is not None:
+                self._note("steps = those that its model took at its batch when it was measured")
+                return curve.num_steps, curve.num_steps / rate_per_s
             if job.num_steps is None:
                 raise Undecidable("tells neither its duration nor its steps")
             self._note("duration = steps / (steps/s at the size asked for)")

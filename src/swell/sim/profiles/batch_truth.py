@@ -1,0 +1,81 @@
+"""What is true of a job whose batch may change while it trains."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from swell.model.job import BatchProfile
+from swell.model.snapshot import FloatArray
+from swell.sim.profiles.statistics import Statistics
+from swell.sim.profiles.step_times import StepTimes
+
+#: Batches that a trial run tries, in equal ratios from the smallest to the largest.
+NUM_TRIED = 24
+
+
+class BatchTruth:
+    """Progress is counted in steps of the job's own batch, or as much of what other batches get as far.
+
+    Epochs are as long as they are at the own batch. Within one a step at another batch is worth the ratio of
+    the gains there (`Statistics.gain`).
+
+    Args:
+        own_batch: what the job asked for; within those of the statistics.
+    """
+
+    def __init__(self, times: StepTimes, statistics: Statistics, own_batch: int) -> None:
+        self._times = times
+        self._statistics = statistics
+        self.own_batch = own_batch
+        self._ends: FloatArray = np.cumsum(statistics.epoch_progress / statistics.gain(own_batch))
+
+    @property
+    def num_steps(self) -> int:
+        """At the own batch, until the model is as good as the runs made it."""
+        return max(1, round(float(self._ends[-1])))
+
+    @property
+    def least_batch(self) -> int:
+        return self._statistics.least_batch
+
+    @property
+    def most_batch(self) -> int:
+        return self._statistics.most_batch
+
+    @property
+    def max_workers(self) -> int:
+        """That some batch has enough samples for."""
+        return self._times.most_workers(self.most_batch)
+
+    def rate_per_s(self, workers: int, global_batch: int, steps: float) -> float:
+        """Own steps a second once so many are done."""
+        epoch = self._epoch(steps)
+        worth = self._statistics.gain(global_batch)[epoch] / self._statistics.gain(self.own_batch)[epoch]
+        return float(worth / self._times.step_s(workers, np.array([global_batch], dtype=np.float64))[0])
+
+    def noise_scale(self, global_batch: int, steps: float) -> float:
+        """Samples; as training at this batch measures it."""
+        return float(self._statistics.noise_scale(global_batch)[self._epoch(steps)])
+
+    def epoch_end(self, steps: float) -> float:
+        """The number of steps at which the epoch ends that is under way; inf in the last one."""
+        epoch = self._epoch(steps)
+        return float(self._ends[epoch]) if epoch < len(self._ends) - 1 else np.inf
+
+    def profile(self) -> BatchProfile:
+        """What a trial run reports: step times at batches over the whole range, the own one among them."""
+        tried = np.geomspace(self.least_batch, self.most_batch, NUM_TRIED).round().astype(np.int64)
+        batches = np.unique(np.append(tried, self.own_batch))
+        step_s: dict[int, dict[int, float]] = {batch: {} for batch in batches.tolist()}
+        for workers in range(1, self.max_workers + 1):
+            times_s = self._times.step_s(workers, batches.astype(np.float64))
+            for batch, time_s in zip(batches.tolist(), times_s.tolist(), strict=True):
+                if np.isfinite(time_s):
+                    step_s[batch][workers] = time_s
+        return BatchProfile(
+            step_s={batch: times for batch, times in step_s.items() if times},
+            noise_scale=self.noise_scale(self.own_batch, 0.0),
+        )
+
+    def _epoch(self, steps: float) -> int:
+        return min(int(np.searchsorted(self._ends, steps, side="right")), len(self._ends) - 1)

@@ -1,0 +1,206 @@
+"""Measurements as Pollux's artifact has them: a folder a model, with step times and training runs.
+
+placements.csv        placement,local_bsz,step_time,sync_time     4 and 3 devices of two nodes are 34
+scalability.csv       num_nodes,num_replicas,local_bsz,step_time,sync_time
+validation-BATCH.csv  progress,iteration,metric,grad_sqr,grad_var     a row an epoch
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from swell.model.snapshot import FloatArray
+from swell.sim.profiles.batch_truth import BatchTruth
+from swell.sim.profiles.curve import ThroughputCurve
+from swell.sim.profiles.errors import ProfileError, UnknownProfile
+from swell.sim.profiles.statistics import Statistics, Validation
+from swell.sim.profiles.step_times import PassTimes, StepTimes
+
+PLACEMENTS, SCALABILITY, VALIDATION = "placements.csv", "scalability.csv", "validation-"
+#: Of the nodes it was measured on.
+DEVICES_PER_NODE = 4
+
+#: A measured placement: devices -> samples of a pass -> (step, exchange) in seconds.
+Points = dict[int, dict[float, tuple[float, float]]]
+
+
+def is_pollux(folder: Path) -> bool:
+    """Whether the folder holds such measurements."""
+    return any(folder.glob(f"*/{PLACEMENTS}"))
+
+
+class PolluxProfiles:
+    """Implements `ProfileSet`: a curve for any global batch between the smallest and the largest run's.
+
+    A job's steps are those that Pollux's simulator lets it do: all epochs of the runs, each as long as it is
+    at the job's batch by the statistics of its gradients.
+
+    References: Qiao et al., "Pollux", OSDI 2021, section 5.3 (simulator construction).
+    Deviates: gangs are taken to be on as few nodes as can be, all but one of them whole, so a curve has one
+        time for each number of workers; beyond 16 devices, where single placements were not measured, times
+        are on a line between measured numbers of full nodes (in the published simulator, of any nodes); a
+        worker's samples may be a fraction.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.name, self.source = folder.name, str(folder)
+        self._folders = {path.parent.name: path.parent for path in sorted(folder.glob(f"*/{PLACEMENTS}"))}
+        self._times = cache(lambda model: _step_times(self._folders[model], self._statistics(model)))
+        self._statistics = cache(lambda model: Statistics(_runs(self._folders[model])))
+        self._curves: dict[tuple[str, int], ThroughputCurve] = {}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (
+            "gangs are on as few nodes as can be; a job may have any batch from its model's smallest run to "
+            "its largest; steps are those of all epochs of the runs",
+        )
+
+    def models(self) -> tuple[str, ...]:
+        return tuple(self._folders)
+
+    def batches(self, model: str) -> tuple[int, ...]:
+        """Those of the runs; see `ProfileSet`."""
+        if model not in self._folders:
+            known = ", ".join(self.models())
+            raise UnknownProfile(f"profiles {self.name!r} have no model {model!r}; they have {known}")
+        return self._statistics(model).batches
+
+    def curve(self, model: str, global_batch: int) -> ThroughputCurve:
+        """Of any batch in between, too; see `ProfileSet`."""
+        known = self._curves.get((model, global_batch))
+        if known is None:
+            batches = self.batches(model)
+            if not batches[0] <= global_batch <= batches[-1]:
+                raise UnknownProfile(
+                    f"profiles {self.name!r} have no global batch {global_batch} of model {model!r}; "
+                    f"it was measured from {batches[0]} to {batches[-1]}"
+                )
+            known = self._curves[model, global_batch] = self._made(model, global_batch)
+        return known
+
+    def _made(self, model: str, global_batch: int) -> ThroughputCurve:
+        times, statistics = self._times(model), self._statistics(model)
+        sizes = np.arange(1, times.most_workers(global_batch) + 1, dtype=np.int64)
+        if len(sizes) == 0:
+            raise ProfileError(
+                f"{self._folders[model] / PLACEMENTS}: no pass as small as a global batch of {global_batch} "
+                f"was measured, the smallest has {times.least_samples:g} samples; measure smaller ones"
+            )
+        batch = np.array([global_batch], dtype=np.float64)
+        step_s = [float(times.step_s(size, batch)[0]) for size in sizes.tolist()]
+        truth = BatchTruth(times, statistics, global_batch)
+        return ThroughputCurve(
+            model=model,
+            global_batch=global_batch,
+            sizes=sizes,
+            rate_per_s=1.0 / np.array(step_s),
+            num_steps=truth.num_steps,
+            batches=truth,
+        )
+
+
+def _step_times(folder: Path, statistics: Statistics) -> StepTimes:
+    points: Points = {}
+    for row in _rows(folder / PLACEMENTS, ("placement", "local_bsz", "step_time", "sync_time")):
+        digits = [int(digit) for digit in str(int(row["placement"]))]
+        if _is_compact(sum(digits), len(digits)) and digits[1:] == [DEVICES_PER_NODE] * (len(digits) - 1):
+            _add(points, sum(digits), row)
+    if 1 not in points:
+        raise ProfileError(
+            f"{folder / PLACEMENTS}: nothing was measured on one device; a placement 1 is needed"
+        )
+    most_samples = max(points[1])
+    if (folder / SCALABILITY).is_file():
+        rows = _rows(
+            folder / SCALABILITY, ("num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time")
+        )
+        most_samples = _most_samples(points[1], rows, statistics.most_batch)
+        most_placed = max(points)
+        for row in rows:
+            devices = int(row["num_replicas"])
+            if devices > most_placed and devices == int(row["num_nodes"]) * DEVICES_PER_NODE:
+                _add(points, devices, row)
+    times = {size: _pass_times(at) for size, at in points.items()}
+    return StepTimes(times, statistics.least_batch, most_samples)
+
+
+def _most_samples(alone: Iterable[float], rows: list[dict[str, float]], most_batch: int) -> float:
+    """Of a pass: what one device was measured with, but for what gangs never had where batches allowed it."""
+    had = [(row["local_bsz"], row["num_replicas"]) for row in rows]
+    if not had:
+        return max(alone)
+    most, devices = max(samples for samples, _ in had), min(devices for _, devices in had)
+    return max(samples for samples in alone if samples <= most or samples * devices > most_batch)
+
+
+def _is_compact(devices: int, nodes: int) -> bool:
+    return nodes == -(-devices // DEVICES_PER_NODE)
+
+
+def _add(points: Points, devices: int, row: Mapping[str, float]) -> None:
+    points.setdefault(devices, {})[row["local_bsz"]] = (row["step_time"], row["sync_time"])
+
+
+def _pass_times(at: Mapping[float, tuple[float, float]]) -> PassTimes:
+    samples = sorted(at)
+    step_s, sync_s = np.array([at[batch] for batch in samples]).T
+    return PassTimes(np.array(samples), step_s, sync_s)
+
+
+def _runs(folder: Path) -> list[Validation]:
+    runs = []
+    for path in sorted(folder.glob(f"{VALIDATION}*.csv")):
+        batch = path.stem.removeprefix(VALIDATION)
+        if not batch.isdecimal() or int(batch) < 1:
+            raise ProfileError(
+                f"{path} names no batch; it is to be {VALIDATION}BATCH.csv, as {VALIDATION}128.csv"
+            )
+        rows = _rows(path, ("progress", "grad_sqr", "grad_var"))
+        columns = [_column(rows, name) for name in ("progress", "grad_sqr", "grad_var")]
+        if not rows or (np.diff(columns[0], prepend=0.0) <= 0.0).any():
+            raise ProfileError(f"{path}: progress must grow from epoch to epoch, beginning above 0")
+        runs.append(Validation(int(batch), *columns))
+    if not runs:
+        raise ProfileError(f"{folder} has no training run; add {VALIDATION}BATCH.csv")
+    return runs
+
+
+def _column(rows: list[dict[str, float]], name: str) -> FloatArray:
+    return np.array([row[name] for row in rows], dtype=np.float64)
+
+
+def _rows(path: Path, needed: tuple[str, ...]) -> list[dict[str, float]]:
+    """Raises ProfileError that names the line and the rule."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            missing = [name for name in needed if name not in (reader.fieldnames or ())]
+            if missing:
+                raise ProfileError(
+                    f"{path} has no column {', '.join(missing)}; see the header it should have"
+                )
+            return [_numbers(path, reader.line_num, row, needed) for row in reader]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProfileError(f"cannot read {path}: {error}") from error
+
+
+def _numbers(
+    path: Path, line: int, row: Mapping[str, str | None], needed: tuple[str, ...]
+) -> dict[str, float]:
+    found = {}
+    for name in needed:
+        try:
+            value = float(row[name] or "")
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value) or value < 0.0:
+            raise ProfileError(f"{path}, line {line}: {name} {row[name]!r} is no number >= 0")
+        found[name] = value
+    return found

@@ -1,0 +1,83 @@
+"""Goodput: which batch gets training farthest in a second, and how far, at each number of workers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from swell.model.job import BatchProfile
+from swell.model.snapshot import FloatArray, IntArray
+
+
+def worth(global_batch: FloatArray, own_batch: int, noise_scale: float) -> FloatArray:
+    """Steps of the own batch that one step at each batch (any shape) gets training as far as.
+
+    A step of M samples at noise scale B makes `1 / (1 + B / M)` of the progress that one without noise would.
+
+    References: Qiao et al., "Pollux", OSDI 2021, section 3.1 (statistical efficiency times batch,
+        relative to the own batch); McCandlish et al., "An Empirical Model of Large-Batch Training", 2018,
+        section 2.2.
+    """
+    if math.isinf(noise_scale):
+        return global_batch / own_batch
+    share: FloatArray = global_batch * (noise_scale + own_batch) / (own_batch * (noise_scale + global_batch))
+    return share
+
+
+class BatchTable:
+    """Step times of a job by batch and workers, and the best batch at each number of workers.
+
+    Numbers of workers between known ones are on a line between these; beyond them no batch is possible.
+
+    References: Qiao et al., "Pollux", OSDI 2021, sections 3 and 4.1 (goodput, the batch that maximises it).
+    """
+
+    def __init__(self, profile: BatchProfile, own_batch: int) -> None:
+        self._own_batch = own_batch
+        self._batches: IntArray = np.array(sorted(profile.step_s), dtype=np.int64)
+        known = {size for times in profile.step_s.values() for size in times}
+        self._workers: IntArray = np.array(sorted(known), dtype=np.int64)
+        self._step_s: FloatArray = np.array(
+            [
+                [profile.step_s[batch].get(size, math.inf) for size in self._workers.tolist()]
+                for batch in self._batches.tolist()
+            ]
+        ).reshape(len(self._batches), len(self._workers))
+
+    def best(self, sizes: IntArray, noise_scale: float) -> tuple[FloatArray, IntArray]:
+        """(K,) rates in steps/s of the own batch, and the batches; 0 where none is possible."""
+        rates = worth(self._batches[:, None].astype(np.float64), self._own_batch, noise_scale) / self._at(
+            sizes
+        )
+        row = np.argmax(rates, axis=0)
+        rate = rates[row, np.arange(len(sizes))]
+        return rate, np.where(rate > 0.0, self._batches[row], 0)
+
+    def rate_per_s(self, num_workers: int, global_batch: int, noise_scale: float) -> float:
+        """Steps/s of the own batch; at the best possible batch where this one is not possible."""
+        sizes = np.array([num_workers], dtype=np.int64)
+        row = int(np.searchsorted(self._batches, global_batch))
+        if row < len(self._batches) and self._batches[row] == global_batch:
+            gain = float(worth(np.array([float(global_batch)]), self._own_batch, noise_scale)[0])
+            rate = gain / float(self._at(sizes)[row, 0])
+            if rate > 0.0:
+                return rate
+        return float(self.best(sizes, noise_scale)[0][0])
+
+    def _at(self, sizes: IntArray) -> FloatArray:
+        """(B, K) seconds a step."""
+        above = np.minimum(np.searchsorted(self._workers, sizes), len(self._workers) - 1)
+        below = np.where(self._workers[above] == sizes, above, np.maximum(above - 1, 0))
+        gap = np.maximum(self._workers[above] - self._workers[below], 1)
+        share = (sizes - self._workers[below]) / gap
+        # A time that is inf beside a share of 0 must not make a NaN.
+        upper = np.where(share > 0.0, share * self._finite(above), 0.0)
+        step_s = (1.0 - share) * self._finite(below) + upper
+        is_possible = np.isfinite(self._step_s[:, below]) & np.isfinite(self._step_s[:, above])
+        is_within = (sizes >= self._workers[0]) & (sizes <= self._workers[-1])
+        return np.where(is_possible & is_within, step_s, math.inf)
+
+    def _finite(self, columns: IntArray) -> FloatArray:
+        times_s: FloatArray = np.where(np.isfinite(self._step_s[:, columns]), self._step_s[:, columns], 0.0)
+        return times_s

@@ -1,0 +1,114 @@
+"""Goodput: what a step is worth, and the batch that gets farthest in a second."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.model.job import BatchProfile, JobSpec, Profile
+from swell.throughput.batch_table import BatchTable, worth
+from swell.throughput.belief import FittedBelief
+
+SIZES = np.array([1, 2, 4, 8], dtype=np.int64)
+
+
+def steps_s(compute_s: float = 0.01, sync_s: float = 0.2) -> dict[int, dict[int, float]]:
+    """So long a sample and an exchange; a worker has 8 samples at least."""
+    return {
+        batch: {size: compute_s * batch / size + sync_s for size in SIZES.tolist() if batch >= 8 * size}
+        for batch in (16, 32, 64, 128, 256)
+    }
+
+
+@given(batch=st.integers(1, 10_000), own=st.integers(1, 10_000), noise=st.floats(0.0, 1e9))
+def test_more_samples_are_worth_more_and_never_more_than_their_number(
+    batch: int, own: int, noise: float
+) -> None:
+    """Pollux, section 3.1: efficiency is within (0, 1] and falls with the batch."""
+    some, more = worth(np.array([float(batch), batch + 1.0]), own, noise)
+    assert some <= more * (1 + 1e-12)
+    assert worth(np.array([float(own)]), own, noise)[0] == pytest.approx(1.0)
+    if batch >= own:
+        assert 1.0 - 1e-9 <= some <= batch / own * (1 + 1e-9)
+
+
+def test_at_an_infinite_noise_scale_a_sample_is_a_sample() -> None:
+    """As Saxena et al. count progress."""
+    assert worth(np.array([64.0, 256.0]), 64, math.inf).tolist() == [1.0, 4.0]
+    assert worth(np.array([256.0]), 64, 1e15)[0] == pytest.approx(4.0)
+
+
+@given(noise=st.floats(1.0, 1e6))
+def test_the_best_batch_is_the_best_of_all(noise: float) -> None:
+    """Pollux, section 4.1: the batch of a job is the one of the highest goodput."""
+    table = BatchTable(BatchProfile(step_s=steps_s()), own_batch=32)
+    rates, batches = table.best(SIZES, noise)
+    for size, rate, batch in zip(SIZES.tolist(), rates.tolist(), batches.tolist(), strict=True):
+        all_rates = {
+            each: worth(np.array([float(each)]), 32, noise)[0] / times[size]
+            for each, times in steps_s().items()
+            if size in times
+        }
+        assert rate == pytest.approx(max(all_rates.values()))
+        assert all_rates[batch] == pytest.approx(rate)
+        assert table.rate_per_s(size, batch, noise) == pytest.approx(rate)
+
+
+def test_the_noisier_the_gradients_the_larger_the_batch() -> None:
+    table = BatchTable(BatchProfile(step_s=steps_s()), own_batch=16)
+    chosen = [int(table.best(np.array([8]), noise)[1][0]) for noise in (1.0, 100.0, 10_000.0)]
+    assert chosen == sorted(chosen) and chosen[0] < chosen[-1]
+
+
+def test_sizes_between_are_interpolated_and_beyond_them_nothing_is_possible() -> None:
+    table = BatchTable(BatchProfile(step_s={64: {2: 0.4, 4: 0.2}}), own_batch=64)
+    rates, batches = table.best(np.array([1, 2, 3, 4, 5]), math.inf)
+    assert rates.tolist() == pytest.approx([0.0, 2.5, 1 / 0.3, 5.0, 0.0])
+    assert batches.tolist() == [0, 64, 64, 64, 0]
+
+
+def test_a_batch_that_a_size_cannot_have_counts_as_its_best() -> None:
+    """Whoever asks then is between two sizes; a rate of 0 would mean that it stands still for ever."""
+    table = BatchTable(BatchProfile(step_s=steps_s()), own_batch=32)
+    assert table.rate_per_s(8, 16, 100.0) == table.best(np.array([8]), 100.0)[0][0] > 0.0
+
+
+def belief(max_batch: int | None) -> FittedBelief:
+    spec = JobSpec(name="j", entry="j", workdir="/", global_batch=32, max_batch=max_batch)
+    profile = Profile(
+        device_kind="gpu",
+        compute_s={32 // size: steps_s()[32][size] for size in (1, 2, 4)},
+        allreduce_s={},
+        grad_bytes=0,
+        state_bytes=0,
+        samples_per_epoch=0,
+        start_s=0.0,
+        batches=BatchProfile(step_s=steps_s(), noise_scale=50.0),
+    )
+    made = FittedBelief()
+    made.learn_profile("j", spec, profile)
+    return made
+
+
+def test_a_belief_has_batches_of_jobs_that_leave_theirs_open_alone() -> None:
+    assert belief(None).best_batches("j", SIZES) is None
+    assert belief(None).rate_at_batch("j", 2, 64) == belief(None).rates_per_s("j", np.array([2]))[0]
+    rates, batches = belief(256).best_batches("j", SIZES) or (None, None)
+    assert rates is not None and (rates >= belief(256).rates_per_s("j", SIZES) * (1 - 1e-9)).all()
+    assert batches is not None and batches.min() > 0
+
+
+def test_noise_that_was_measured_moves_the_best_batch_and_survives_a_restart() -> None:
+    believed = belief(256)
+    before = believed.best_batches("j", SIZES)
+    believed.learn_noise("j", 5_000.0)
+    after = believed.best_batches("j", SIZES)
+    assert before is not None and after is not None and after[1][3] > before[1][3]
+    again = FittedBelief()
+    again.restore(believed.state())
+    restored = again.best_batches("j", SIZES)
+    assert restored is not None and restored[0].tolist() == after[0].tolist()
