@@ -15,9 +15,10 @@ from swell.policies.elasticflow import ElasticFlow
 from swell.policies.equal_share import EqualShare
 from swell.policies.fifo import Fifo
 from swell.policies.gandiva import Gandiva
+from swell.policies.pollux import Pollux
 from swell.policies.srtf import Srtf
 from swell.policies.themis import Themis
-from swell.policies.tiresias import Tiresias
+from swell.policies.tiresias import Tiresias, TiresiasPollux
 
 
 class Decides(Protocol):
@@ -44,6 +45,8 @@ POLICIES: dict[str, Callable[[], Decides]] = {
         Gandiva,
         Themis,
         Chronus,
+        Pollux,
+        TiresiasPollux,
     )
 }
 

@@ -41,15 +41,17 @@ class Tiresias:
 
     name = "tiresias"
     makes_promises = False
+    thresholds_device_s: tuple[float, ...] = THRESHOLDS_DEVICE_S
+    promote_knob: float = PROMOTE_KNOB
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = requested_levels(snapshot)
-        thresholds = np.array(THRESHOLDS_DEVICE_S)
+        thresholds = np.array(self.thresholds_device_s)
         devices = np.maximum(levels.devices[:, 0], 1)
         queue = np.searchsorted(thresholds, snapshot.attained_device_s, side="right")  # section 3.2: K queues
-        is_promoted = _is_promoted(snapshot, devices)
+        is_promoted = self._is_promoted(snapshot, devices)
         queue[is_promoted] = 0
-        order = _in_order(snapshot, queue)
+        order = self._in_order(snapshot, queue)
         level = np.zeros(snapshot.num_jobs, dtype=np.int64)
         raise_in_order(level, levels.devices, levels.num, order, 1, snapshot.num_devices)
         answer = without_promises(
@@ -60,41 +62,54 @@ class Tiresias:
             lambda row: f"the size it asked for, of queue {queue[row] + 1} by the service it has had",
             "jobs that have had less service come first",
         )
-        return replace(answer, wake_s=_wake_s(snapshot, levels, queue, is_promoted))
+        return replace(answer, wake_s=self._wake_s(snapshot, levels, queue, is_promoted))
+
+    def _is_promoted(self, snapshot: Snapshot, devices: IntArray) -> BoolArray:
+        """(J,) those that starved, and have not been served a first queue's worth since their launch."""
+        since_s = np.where(snapshot.held_workers > 0, snapshot.now_s - snapshot.changed_s, 0.0)
+        before_s = np.maximum(snapshot.attained_device_s / devices - since_s, 0.0)  # run before the launch
+        waited_s = snapshot.now_s - since_s - snapshot.submitted_s - before_s
+        has_starved = waited_s >= self.promote_knob * before_s  # section 3.2: PROMOTEKNOB
+        promoted: BoolArray = has_starved & (since_s * devices < self.thresholds_device_s[0])
+        return promoted
+
+    def _wake_s(self, snapshot: Snapshot, levels: Levels, queue: IntArray, is_promoted: BoolArray) -> float:
+        """When the first job changes its queue, but not sooner than sizes may change.
+
+        Only if somebody waits: else the order changes nothing.
+        """
+        is_waiting = (snapshot.held_workers == 0) & (levels.num > 0)
+        if not is_waiting.any():
+            return np.inf
+        devices = np.maximum(levels.devices[:, 0], 1)
+        next_at = np.append(self.thresholds_device_s, np.inf)[queue]
+        since_s = np.where(snapshot.held_workers > 0, snapshot.now_s - snapshot.changed_s, 0.0)
+        served = np.where(is_promoted, since_s * devices, snapshot.attained_device_s)
+        sinks_s: FloatArray = np.where(snapshot.held_workers > 0, (next_at - served) / devices, np.inf)
+        run_s = snapshot.attained_device_s / devices
+        waited_s = snapshot.now_s - snapshot.submitted_s - run_s
+        rises_s = np.where(is_waiting & ~is_promoted, self.promote_knob * run_s - waited_s, np.inf)
+        first_s = float(np.minimum(sinks_s, rises_s).min())
+        return snapshot.now_s + max(first_s, snapshot.min_hold_s, LEAST_WAIT_S)
+
+    def _in_order(self, snapshot: Snapshot, queue: IntArray) -> IntArray:
+        """Rows by queue; in it those that run first, so that nobody is stopped for one of its own queue."""
+        rows = by_arrival(snapshot, range(snapshot.num_jobs))
+        ordered: IntArray = rows[np.lexsort((snapshot.held_workers[rows] == 0, queue[rows]))]
+        return ordered
 
 
-def _in_order(snapshot: Snapshot, queue: IntArray) -> IntArray:
-    """Rows by queue; in it those that run first, so that nobody is stopped for one of its own queue."""
-    rows = by_arrival(snapshot, range(snapshot.num_jobs))
-    ordered: IntArray = rows[np.lexsort((snapshot.held_workers[rows] == 0, queue[rows]))]
-    return ordered
+class TiresiasPollux(Tiresias):
+    """As Pollux's evaluation has it: one threshold of 16 device-hours, no promotion, strictly by arrival.
 
+    An earlier job stops later ones of its own queue as soon as that makes room for it.
 
-def _is_promoted(snapshot: Snapshot, devices: IntArray) -> BoolArray:
-    """(J,) those that starved, and have not been served a first queue's worth since they were launched."""
-    since_s = np.where(snapshot.held_workers > 0, snapshot.now_s - snapshot.changed_s, 0.0)
-    before_s = np.maximum(snapshot.attained_device_s / devices - since_s, 0.0)  # run before the launch
-    waited_s = snapshot.now_s - since_s - snapshot.submitted_s - before_s
-    has_starved = waited_s >= PROMOTE_KNOB * before_s  # section 3.2: PROMOTEKNOB
-    promoted: BoolArray = has_starved & (since_s * devices < THRESHOLDS_DEVICE_S[0])
-    return promoted
-
-
-def _wake_s(snapshot: Snapshot, levels: Levels, queue: IntArray, is_promoted: BoolArray) -> float:
-    """When the first job changes its queue, but not sooner than sizes may change.
-
-    Only if somebody waits: else the order changes nothing.
+    References: the published simulator of Pollux (Qiao et al., OSDI 2021), section 5.2 for its figures.
     """
-    is_waiting = (snapshot.held_workers == 0) & (levels.num > 0)
-    if not is_waiting.any():
-        return np.inf
-    devices = np.maximum(levels.devices[:, 0], 1)
-    next_at = np.append(THRESHOLDS_DEVICE_S, np.inf)[queue]
-    since_s = np.where(snapshot.held_workers > 0, snapshot.now_s - snapshot.changed_s, 0.0)
-    served = np.where(is_promoted, since_s * devices, snapshot.attained_device_s)
-    sinks_s: FloatArray = np.where(snapshot.held_workers > 0, (next_at - served) / devices, np.inf)
-    run_s = snapshot.attained_device_s / devices
-    waited_s = snapshot.now_s - snapshot.submitted_s - run_s
-    rises_s = np.where(is_waiting & ~is_promoted, PROMOTE_KNOB * run_s - waited_s, np.inf)
-    first_s = float(np.minimum(sinks_s, rises_s).min())
-    return snapshot.now_s + max(first_s, snapshot.min_hold_s, LEAST_WAIT_S)
+
+    name = "tiresias_pollux"
+    thresholds_device_s = (16 * 3600.0,)
+    promote_knob = 1e12  #: never
+
+    def _in_order(self, snapshot: Snapshot, queue: IntArray) -> IntArray:
+        return snapshot.in_order(range(snapshot.num_jobs), queue)

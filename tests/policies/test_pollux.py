@@ -1,0 +1,112 @@
+"""Pollux: what its paper promises."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.policies.snapshots import Job, best_effort, snapshot
+
+from swell.policies.pollux import EXPLORATION, INTERVAL_S, NO_SPEEDUP, Pollux
+
+LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
+FLAT = {1: 1.0, 2: 1.1, 4: 1.2, 8: 1.3}
+CONCAVE = {1: 1.0, 2: 1.6, 4: 2.4, 8: 3.0}
+curves = st.sampled_from([LINEAR, FLAT, CONCAVE])
+
+
+def workers(jobs: list[Job], num_devices: int) -> list[int]:
+    return Pollux().decide(snapshot(jobs, num_devices)).workers.tolist()
+
+
+@given(shapes=st.lists(curves, min_size=1, max_size=4), num_devices=st.integers(1, 16))
+def test_the_mean_of_speedups_over_an_equal_share_is_the_highest_there_is(
+    shapes: list[dict[int, float]], num_devices: int
+) -> None:
+    """Section 4.2, the fitness function with p = -1, where nobody runs yet; against every other answer."""
+    jobs = [best_effort(f"j{row}", rates, 100) for row, rates in enumerate(shapes)]
+    share = -(-num_devices // len(jobs))
+    fair = [rates[max(size for size in rates if size <= share)] for rates in shapes]
+
+    def loss(sizes: tuple[int, ...]) -> float:
+        speedups = [
+            rates.get(size, 0.0) / base for rates, size, base in zip(shapes, sizes, fair, strict=True)
+        ]
+        return sum(1.0 / (speedup + NO_SPEEDUP) for speedup in speedups)
+
+    found = tuple(workers(jobs, num_devices))
+    possible = (sizes for sizes in product((0, 1, 2, 4, 8), repeat=len(jobs)) if sum(sizes) <= num_devices)
+    assert sum(found) <= num_devices
+    assert loss(found) <= min(map(loss, possible)) + 1e-6
+
+
+@given(shapes=st.lists(curves, min_size=1, max_size=6), more=st.integers(0, 8))
+def test_nobody_waits_while_there_is_a_device_for_everybody(
+    shapes: list[dict[int, float]], more: int
+) -> None:
+    """Section 4.2: the exponent is below 0 so that no job is left behind."""
+    jobs = [best_effort(f"j{row}", rates, 100) for row, rates in enumerate(shapes)]
+    assert min(workers(jobs, len(jobs) + more)) >= 1
+
+
+def test_who_scales_better_gets_more() -> None:
+    assert workers([best_effort("linear", LINEAR, 100), best_effort("flat", FLAT, 100)], 9) == [8, 1]
+
+
+def test_a_batch_that_may_grow_makes_a_job_scale() -> None:
+    """Section 2: with an adaptive batch more devices are of use than at the batch it was submitted with."""
+    fixed = best_effort("a", FLAT, 100)
+    adaptive = replace(fixed, id="b", open={size: (64 * size, 0.9 * size) for size in FLAT})
+    assert workers([fixed, replace(fixed, id="b")], 9) in ([4, 4], [8, 1], [1, 8])
+    view = snapshot([fixed, adaptive], 9)
+    answer = Pollux().decide(view)
+    assert answer.workers.tolist() == [1, 8]
+    assert answer.global_batch is not None
+    assert answer.global_batch[1].tolist() == [64, 128, 256, 512] and not answer.global_batch[0].any()
+
+
+def test_batches_are_left_alone_where_nobody_leaves_his_open() -> None:
+    assert Pollux().decide(snapshot([best_effort("a", LINEAR, 10)], 8)).global_batch is None
+
+
+def test_nobody_gets_more_than_twice_the_most_it_has_had() -> None:
+    """Section 4.1, prior-driven exploration: a job begins small and doubles."""
+    most, seen = 0, []
+    for _ in range(5):
+        (size,) = workers([best_effort("a", LINEAR, 100, most=most)], 8)
+        seen.append(size)
+        most = max(most, size)
+    assert seen == [1, EXPLORATION, EXPLORATION**2, 8, 8]
+
+
+def test_the_smallest_size_may_be_had_at_once() -> None:
+    assert workers([best_effort("a", {4: 1.0, 8: 1.5}, 100, most=0)], 8) == [4]
+
+
+def test_a_job_that_has_changed_often_is_let_be_and_a_fresh_one_is_not() -> None:
+    """Section 4.2, re-allocation penalty: a change discounts the speedup by what changes have taken."""
+    job = best_effort("a", CONCAVE, 1000, held=4, submitted=-600.0, resize_cost=30.0)
+    assert workers([job], 8) == [8]
+    assert workers([replace(job, changes=10)], 8) == [4]
+    young = replace(job, submitted=-60.0)
+    assert workers([young], 8) == [4]
+
+
+def test_a_free_change_is_not_discounted() -> None:
+    assert workers([best_effort("a", CONCAVE, 100, held=4, changes=99, submitted=0.0)], 8) == [8]
+
+
+def test_equal_jobs_get_equal_shares() -> None:
+    jobs = [best_effort(f"j{row}", CONCAVE, 100) for row in range(4)]
+    assert workers(jobs, 16) == [4] * 4
+
+
+def test_it_decides_again_after_a_minute_at_the_latest() -> None:
+    """Section 4.2: efficiency changes while jobs train."""
+    view = snapshot([best_effort("a", LINEAR, 10)], 8)
+    assert Pollux().decide(view).wake_s == pytest.approx(view.now_s + INTERVAL_S)
+    assert np.isinf(Pollux().decide(snapshot([], 8)).wake_s)

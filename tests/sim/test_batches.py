@@ -1,0 +1,133 @@
+"""Batches that change while a simulated job trains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.sim.profiles.test_pollux import PLACEMENTS, RUNS, SCALABILITY
+from tests.sim.worlds import head
+
+from swell.model.command import AnyCommand, SetBatch
+from swell.model.event import AnyEvent
+from swell.model.job import Phase
+from swell.sim.change_cost import change_cost
+from swell.sim.job import SimJob
+from swell.sim.jobs import jobs_of
+from swell.sim.outcome import Outcome
+from swell.sim.profiles.load import load
+from swell.sim.profiles.profile_set import ProfileSet
+from swell.sim.simulate import Scenario, cluster, simulate
+from swell.sim.traces.entry import Trace, TraceJob
+from swell.sim.traces.fill import fill
+from swell.sim.traces.rules import Rules
+
+RULES = Rules(deadlines="none")
+#: Long enough for a gang to double until it has all devices.
+LONG = {batch: text.replace("\n100,", "\n2000,").replace("\n300,", "\n6000,") for batch, text in RUNS.items()}
+
+
+@pytest.fixture
+def profiles(tmp_path: Path) -> ProfileSet:
+    model = tmp_path / "net"
+    model.mkdir()
+    (model / "placements.csv").write_text(PLACEMENTS)
+    (model / "scalability.csv").write_text(SCALABILITY)
+    for batch, text in LONG.items():
+        (model / f"validation-{batch}.csv").write_text(text)
+    return load(str(tmp_path))
+
+
+def some(profiles: ProfileSet, num: int = 1, rules: Rules = RULES, **draws: float) -> list[SimJob]:
+    jobs = tuple(
+        TraceJob(id=f"job-{row}", submit_s=10.0 * row, num_devices=2, model="net", global_batch=32)
+        for row in range(num)
+    )
+    return jobs_of(
+        fill(Trace(jobs=jobs, format="plain", source="t"), profiles, rules), profiles, "gpu", **draws
+    )
+
+
+def run(
+    jobs: list[SimJob], policy: str, cost: str = "none", told: list[tuple[float, int]] | None = None
+) -> Outcome:
+    """On two nodes of four; `told` hears each batch that a gang is given, and when."""
+    scenario = Scenario(nodes=cluster(2, 4, "gpu"), jobs=jobs, cost=change_cost(cost, 8))
+    core, heard = head(policy, min_hold_s=0.0), [] if told is None else told
+    handle = core.handle
+
+    def listening(batch: Sequence[AnyEvent]) -> list[AnyCommand]:
+        commands = handle(batch)
+        heard.extend((core.now_s, each.global_batch) for each in commands if isinstance(each, SetBatch))
+        return commands
+
+    core.handle = listening  # type: ignore[method-assign]
+    return simulate(core, scenario)
+
+
+def test_a_fixed_policy_trains_at_the_jobs_own_batch(profiles: ProfileSet) -> None:
+    curve = profiles.curve("net", 32)
+    (job,) = run(some(profiles), "tiresias").jobs
+    assert job.phase is Phase.SUCCEEDED and curve.num_steps is not None
+    assert job.end_s == pytest.approx(curve.num_steps / curve.rate_at(2))
+
+
+def test_pollux_chooses_batches_and_each_epoch_is_as_long_as_it_is_at_them(profiles: ProfileSet) -> None:
+    """The end is where the steps of each batch, size and epoch, worked out piece by piece, add up to all."""
+    (simulated,) = some(profiles)
+    truth = simulated.batches
+    assert truth is not None
+    told: list[tuple[float, int]] = []
+    (job,) = run([simulated], "pollux", told=told).jobs
+    assert job.phase is Phase.SUCCEEDED and job.end_s is not None
+    assert [workers for _, workers in job.sizes if workers] == [1, 2, 4]  # which eight do not beat
+    done, now_s = 0.0, 0.0
+    times_s = sorted({*(at_s for at_s, _ in job.sizes), *(at_s for at_s, _ in told)})
+    for next_s in [*times_s[1:], job.end_s]:
+        workers = [size for at_s, size in job.sizes if at_s <= now_s][-1]
+        batch = [chosen for at_s, chosen in told if at_s <= now_s][-1]
+        while now_s < next_s:
+            rate_per_s = truth.rate_per_s(workers, batch, done)
+            turn_s = now_s + (truth.epoch_end(done) - done) / rate_per_s
+            if turn_s <= next_s:
+                done, now_s = truth.epoch_end(done), turn_s
+            else:
+                done, now_s = done + (next_s - now_s) * rate_per_s, next_s
+    assert done == pytest.approx(simulated.num_steps)
+
+
+def test_a_batch_fits_the_size_and_grows_with_size_and_noise(profiles: ProfileSet) -> None:
+    """One worker begins with the smallest; each has 8 samples at least, the fewest that were measured."""
+    told: list[tuple[float, int]] = []
+    (job,) = run(some(profiles), "pollux", told=told).jobs
+    batches = [batch for _, batch in told]
+    assert batches[0] == 16 and batches == sorted(batches) and batches[-1] > 32
+    for at_s, batch in told:
+        workers = [size for since_s, size in job.sizes if since_s <= at_s][-1]
+        assert batch >= 8 * workers
+
+
+def test_a_pause_is_told_although_the_batch_changes_in_it(profiles: ProfileSet) -> None:
+    outcome = run(some(profiles, 3), "pollux", cost="5")
+    assert all(job.phase is Phase.SUCCEEDED for job in outcome.jobs)
+    assert sum(job.num_resizes for job in outcome.jobs) > 0
+
+
+def test_a_run_is_the_same_twice(profiles: ProfileSet) -> None:
+    first = run(some(profiles, 6, seed=3, noise_share=0.2), "pollux", cost="5")
+    second = run(some(profiles, 6, seed=3, noise_share=0.2), "pollux", cost="5")
+    assert first.jobs == second.jobs
+
+
+def test_jobs_that_cannot_change_have_no_open_batch(profiles: ProfileSet) -> None:
+    (job,) = some(profiles, rules=Rules(deadlines="none", elastic_share=0.0))
+    assert job.batches is None and job.spec.max_batch is None
+
+
+def test_trial_runs_that_are_off_are_off_at_every_batch(profiles: ProfileSet) -> None:
+    (true,), (off,) = some(profiles), some(profiles, profile_error_share=0.3)
+    assert true.profile.batches is not None and off.profile.batches is not None
+    assert off.profile.batches.step_s != true.profile.batches.step_s
+    (job,) = run([off], "pollux").jobs
+    assert job.phase is Phase.SUCCEEDED
