@@ -50,9 +50,17 @@ def some(profiles: ProfileSet, num: int = 1, rules: Rules = RULES, **draws: floa
 
 
 def run(
-    jobs: list[SimJob], policy: str, cost: str = "none", told: list[tuple[float, int]] | None = None
+    jobs: list[SimJob],
+    policy: str,
+    cost: str = "none",
+    told: list[tuple[float, int]] | None = None,
+    is_folded: bool = False,
 ) -> Outcome:
-    """On two nodes of four; `told` hears each batch that a gang is given, and when."""
+    """On two nodes of four; `told` hears each batch that a gang is given, and when.
+
+    Args:
+        is_folded: after each turn the head forgets all but what a fold of the journal keeps.
+    """
     scenario = Scenario(nodes=cluster(2, 4, "gpu"), jobs=jobs, cost=change_cost(cost, 8))
     core, heard = head(policy, min_hold_s=0.0), [] if told is None else told
     handle = core.handle
@@ -60,6 +68,8 @@ def run(
     def listening(batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         commands = handle(batch)
         heard.extend((core.now_s, each.global_batch) for each in commands if isinstance(each, SetBatch))
+        if is_folded:
+            core.load(core.save())
         return commands
 
     core.handle = listening  # type: ignore[method-assign]
@@ -118,6 +128,12 @@ def test_a_run_is_the_same_twice(profiles: ProfileSet) -> None:
     first = run(some(profiles, 6, seed=3, noise_share=0.2), "pollux", cost="5")
     second = run(some(profiles, 6, seed=3, noise_share=0.2), "pollux", cost="5")
     assert first.jobs == second.jobs
+
+
+def test_a_head_that_is_folded_after_each_turn_decides_the_same(profiles: ProfileSet) -> None:
+    """Batches, noise scales and what else matters of them survive a restart."""
+    plain, folded = (run(some(profiles, 4), "pollux", cost="5", is_folded=fold) for fold in (False, True))
+    assert [(job.end_s, job.sizes) for job in folded.jobs] == [(job.end_s, job.sizes) for job in plain.jobs]
 
 
 def test_jobs_that_cannot_change_have_no_open_batch(profiles: ProfileSet) -> None:

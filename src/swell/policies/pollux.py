@@ -67,8 +67,10 @@ class Pollux:
             levels,
             level,
             order,
-            lambda row: f"{speedup[row, level[row] - 1]:.1f} times as fast as on an equal share, fair to all",
-            "the others get further with what there is, one change each considered",
+            lambda row: (
+                f"with {speedup[row, level[row] - 1]:.1f} times its speed on an equal share all get farthest"
+            ),
+            "others get farther with what there is",
         )
         batches = None if snapshot.batches is None else snapshot.batches.global_batch
         return replace(answer, wake_s=_wake_s(snapshot, levels), global_batch=batches)

@@ -17,7 +17,7 @@ def least_cost(devices: IntArray, cost: FloatArray, num_levels: IntArray, num_de
         devices: (J, L) of levels 1, 2, ..., whole numbers > 0; the first `num_levels` of a row count.
         cost: (J, L + 1) of levels 0, 1, 2, ...; finite.
 
-    Complexity: O(J N L) for N devices.
+    Complexity: O(J N L) for N devices; memory O(J N).
 
     References: Kellerer, Pferschy, Pisinger, "Knapsack Problems", 2004, section 11.5.
     """
@@ -25,7 +25,8 @@ def least_cost(devices: IntArray, cost: FloatArray, num_levels: IntArray, num_de
         num_devices + 1
     )  # (N + 1,) least cost of the takers so far with so many devices or fewer
     offers = np.arange(num_devices + 1)
-    chosen = np.zeros((len(devices), num_devices + 1), dtype=np.int64)
+    # Levels are few, takers and devices may be many.
+    chosen = np.zeros((len(devices), num_devices + 1), dtype=np.min_scalar_type(devices.shape[1]))
     for row in range(len(devices)):
         takes = np.concatenate([[0], devices[row, : num_levels[row]]])
         fitting = np.flatnonzero(takes <= num_devices)
