@@ -103,6 +103,12 @@ def test_with_the_largest_sizes_the_gate_refuses_whom_a_smaller_size_would_serve
     assert set(EdfAdmissionLargest().decide(snapshot(jobs, 8)).refusals) == {0}
 
 
+def test_at_the_published_gate_starts_cost_nothing() -> None:
+    job = strict("a", LINEAR, 8, 1.5, start_cost=1.0)
+    assert set(EdfAdmission().decide(snapshot([job], 8)).refusals) == {0}
+    assert not EdfAdmissionLargest().decide(snapshot([job], 8)).refusals
+
+
 @given(jobs=some_jobs(6))
 def test_a_refusal_names_a_deadline_that_would_be_promised(jobs: list[Job]) -> None:
     """Submitted again at once, with that deadline and behind the others."""

@@ -10,6 +10,7 @@ from swell.policies.gate import Gate
 from swell.policies.levels import Levels, all_levels, useful_levels
 from swell.policies.order import by_deadline
 from swell.policies.refusing import with_refusals
+from swell.policies.unaware import without_costs
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import raise_in_order
 
@@ -55,13 +56,17 @@ class EdfAdmission:
 
 
 class EdfAdmissionLargest(EdfAdmission):
-    """The same, but with the largest size that a job may have, be it slower than a smaller one.
+    """The same, but with the largest size that a job may have, be it slower than a smaller one, and at a gate
+    that expects no costs of starts and resizes.
 
     References: the published simulator of ElasticFlow; see `edf.EdfLargest`.
     Deviates: from section 6.1 of the paper, which says "without decreasing the throughput".
     """
 
     name = "edf_admission_largest"
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        return super().decide(without_costs(snapshot))
 
     def _levels(self, snapshot: Snapshot) -> Levels:
         return all_levels(snapshot)

@@ -19,6 +19,7 @@ from swell.policies.pollux import Pollux
 from swell.policies.srtf import Srtf
 from swell.policies.themis import Themis
 from swell.policies.tiresias import Tiresias, TiresiasPollux
+from swell.policies.unaware import EdfElasticUnaware, ElasticFlowUnaware
 
 
 class Decides(Protocol):
@@ -33,6 +34,7 @@ POLICIES: dict[str, Callable[[], Decides]] = {
     policy.name: policy
     for policy in (
         ElasticFlow,
+        ElasticFlowUnaware,
         EqualShare,
         Fifo,
         Edf,
@@ -40,6 +42,7 @@ POLICIES: dict[str, Callable[[], Decides]] = {
         EdfAdmission,
         EdfAdmissionLargest,
         EdfElastic,
+        EdfElasticUnaware,
         Srtf,
         Tiresias,
         Gandiva,

@@ -8,40 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from swell.repro.elasticflow_words import INTRODUCTION, WHY
 from swell.repro.experiment import Paper
 from swell.repro.log_experiment import Bar, Case, Line, LogExperiment
 from swell.repro.measures import BEST_EFFORT_SPEED_UP, EFFICIENCY, MAKESPAN, SATISFACTION
 from swell.repro.overheads import Overheads
-
-#: What the columns of its page are.
-COLUMNS = {
-    "paper": "the figure that the paper prints, or, where it only draws, that its artifact plots",
-    "own count": "the published simulator's own runs on the same input, as it counts them: a job "
-    "of ElasticFlow is in time if its end, less the last slot's rounding and overhead, is; one that it "
-    "admitted and that is late after all it moves to those it declined",
-    "strict": "the same runs: in time is who ended at or before the deadline",
-    "everyone": "Swell with that simulator's resize costs: whoever runs pays 2 s (7 s on 256 devices and "
-    "more) whenever a job comes or ends, and 2 (log2 n + 1) s for n devices that are new to it. Admission "
-    "cannot foresee what the arrivals of others will cost, so promises can break (`late too`)",
-    "points": "everyone less strict, in hundredths",
-    "changed": "Swell with the same amounts, paid by the gang that changes: the honest cost, and what counts",
-    "adm, rej, late": "of `changed`, jobs admitted and rejected; late: admitted and not in time, which is a "
-    "broken promise if the policy makes promises. It is always shown",
-}
-INTRODUCTION = "\n".join(
-    (
-        "Gu, Zhao, Zhong et al., *ElasticFlow: An Elastic Serverless Training Platform for Distributed Deep",
-        "Learning*, ASPLOS 2023, section 6, on the inputs of its public artifact. Side by side stand:",
-        "",
-        "| column | is |",
-        "|---|---|",
-        *(f"| {name} | {meaning} |" for name, meaning in COLUMNS.items()),
-        "",
-        "Jobs that are refused count as missed, everywhere. The head that decides is the one that runs live.",
-        "Our names for the paper's baselines are in [the map](../papers.md#baselines); `edf_largest` is its",
-        "EDF as its simulator has it, `edf` as its text has it.",
-    )
-)
 
 A100, T4 = "elasticflow/throughputs_A100", "elasticflow/throughputs_T4"
 #: As the paper lists them in section 6.1.
@@ -56,6 +27,8 @@ SCHEDULES = {
     "edf_admission_largest": "edf-accessctrl",
     "edf_elastic": "ef",
     "elasticflow": "ef-accessctrl",
+    "edf_elastic_unaware": "ef",
+    "elasticflow_unaware": "ef-accessctrl",
 }
 ALL_BUT_THEMIS = frozenset(SCHEDULES) - {"themis"}
 
@@ -85,7 +58,7 @@ def _lines(
             run=f"elasticflow/published-simulator-runs/{runs}-{SCHEDULES[policy]}-job.csv"
             if policy in with_runs
             else None,
-            slot_s=slot_s if policy == "elasticflow" else 0.0,
+            slot_s=slot_s if policy.startswith("elasticflow") else 0.0,
             is_ours=policy != "pollux",
         )
         for policy in policies
@@ -97,7 +70,8 @@ def _satisfaction(*figures: float) -> dict[str, dict[str, float]]:
     return {SATISFACTION.name: dict(zip((*BASELINES, "elasticflow"), figures, strict=True))}
 
 
-TESTBED_POLICIES = (*BASELINES, "edf", "edf_admission", *HALVES, "elasticflow")
+UNAWARE = ("edf_elastic_unaware", "elasticflow_unaware")
+TESTBED_POLICIES = (*BASELINES, "edf", "edf_admission", *HALVES, "elasticflow", *UNAWARE)
 FIGURE_6B = LogExperiment(
     name="6b",
     title="Figure 6(b): the testbed's trace, 195 jobs",
@@ -126,6 +100,7 @@ FIGURE_6B = LogExperiment(
             for nodes in (8, 4)
         ),
     ),
+    why=WHY,
     measures=(SATISFACTION,),
     bars=(
         Bar(policy="elasticflow", cases=("16x8",), at_least=0.88),
@@ -150,7 +125,7 @@ FIGURE_8A = LogExperiment(
             profiles=T4,
             cluster=(16, 4),
             lines=_lines(
-                (*BASELINES, "pollux", "edf", "edf_admission", *HALVES, "elasticflow"),
+                (*BASELINES, "pollux", "edf", "edf_admission", *HALVES, "elasticflow", *UNAWARE),
                 POLLUX_PAPER,
                 "fig8a",
                 ALL_BUT_THEMIS,
@@ -158,6 +133,7 @@ FIGURE_8A = LogExperiment(
             ),
         ),
     ),
+    why=WHY,
     measures=(SATISFACTION,),
     bars=(Bar(policy="elasticflow", cases=("16x4",), at_least=0.75),),
 )
@@ -206,6 +182,7 @@ FIGURE_8B = LogExperiment(
             ),
         ),
     ),
+    why=WHY,
     measures=(SATISFACTION,),
     bars=(Bar(policy="elasticflow", cases=tuple(PRODUCTION), at_least=0.955),),
     remarks=("Traces 3, 6 and 9 of the paper's ten are not among the inputs here.",),
@@ -239,6 +216,7 @@ FIGURE_9 = LogExperiment(
         )
         for devices, figures in SOURCES.items()
     ),
+    why=WHY,
     measures=(SATISFACTION,),
     picture="cases",
 )
@@ -255,6 +233,7 @@ FIGURE_10 = LogExperiment(
             lines=_lines((*BASELINES, "elasticflow"), {}, "fig10", frozenset(SCHEDULES), slot_s=240.0),
         ),
     ),
+    why=WHY,
     measures=(SATISFACTION, MAKESPAN, EFFICIENCY),
     remarks=(
         "The paper draws curves and prints no numbers; it says that ElasticFlow has the smallest makespan.",

@@ -29,6 +29,8 @@ def _by_policy(experiment: LogExperiment, name: str, measure: Measure, results: 
         "Swell, changed": lambda result: result.ours(CHANGED, measure),
     }
 
+    told = [case for case in experiment.cases if any(line.paper or line.is_compared for line in case.lines)]
+
     def panel(case: Case) -> Panel:
         of_case = {result.line.policy: result for result in results if result.case is case}
         return Panel(
@@ -46,7 +48,7 @@ def _by_policy(experiment: LogExperiment, name: str, measure: Measure, results: 
         x=policies,
         x_label="",
         y_label=measure.label,
-        panels=tuple(map(panel, experiment.cases)),
+        panels=tuple(map(panel, told or experiment.cases)),
     )
 
 

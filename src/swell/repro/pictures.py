@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from swell.repro.findings import Chart, Panel, Series
 
 #: Inches: of a picture, and of each further panel.
-WIDTH, PANEL_WIDTH, HEIGHT = 7.0, 4.0, 4.2
+WIDTH, PANEL_WIDTH, HEIGHT = 8.0, 4.0, 4.4
+LEGEND_COLUMNS = 6
 
 
 def draw(chart: Chart, folder: Path) -> Path:
@@ -28,7 +29,8 @@ def draw(chart: Chart, folder: Path) -> Path:
         for axes in all_axes
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=8)
+    num_columns = min(len(handles), LEGEND_COLUMNS)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=num_columns, fontsize=8)
     figure.suptitle(chart.title, fontsize=10)
     file = folder / f"{chart.name}.png"
     figure.savefig(file, dpi=110, metadata={"Software": None})

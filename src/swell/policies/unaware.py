@@ -1,0 +1,41 @@
+"""Policies as they are printed: they plan as if starts and resizes cost nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+from swell.policies.edf_elastic import EdfElastic
+from swell.policies.elasticflow import ElasticFlow
+
+
+def without_costs(snapshot: Snapshot) -> Snapshot:
+    """The same, but nothing is expected to cost time and no rate has proved too high."""
+    nothing_s = np.zeros(snapshot.num_jobs)
+    return replace(snapshot, start_cost_s=nothing_s, resize_cost_s=nothing_s, margin_share=0.0)
+
+
+class ElasticFlowUnaware(ElasticFlow):
+    """What it promises it may not keep: a plan ends just at its deadline, and what changes cost comes on top.
+
+    References: Gu et al., ElasticFlow, ASPLOS 2023, Algorithms 1 and 2, which know no overheads; its
+        simulator charges them, and its admission ignores them.
+    Deviates: as `elasticflow` does, but for costs and margins.
+    """
+
+    name = "elasticflow_unaware"
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        return super().decide(without_costs(snapshot))
+
+
+class EdfElasticUnaware(EdfElastic):
+    """`edf_elastic` that plans for no costs, as the published simulator does; see `ElasticFlowUnaware`."""
+
+    name = "edf_elastic_unaware"
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        return super().decide(without_costs(snapshot))
