@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.sim.profiles.test_pollux import PLACEMENTS, RUNS, SCALABILITY
 from tests.sim.worlds import head
 
@@ -15,6 +17,7 @@ from swell.model.job import Phase
 from swell.sim.change_cost import change_cost
 from swell.sim.job import SimJob
 from swell.sim.jobs import jobs_of
+from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.outcome import Outcome
 from swell.sim.profiles.load import load
 from swell.sim.profiles.profile_set import ProfileSet
@@ -24,6 +27,7 @@ from swell.sim.traces.fill import fill
 from swell.sim.traces.rules import Rules
 
 RULES = Rules(deadlines="none")
+NODES = cluster(2, 4, "gpu")
 #: Long enough for a gang to double until it has all devices.
 LONG = {batch: text.replace("\n100,", "\n2000,").replace("\n300,", "\n6000,") for batch, text in RUNS.items()}
 
@@ -55,13 +59,14 @@ def run(
     cost: str = "none",
     told: list[tuple[float, int]] | None = None,
     is_folded: bool = False,
+    others: Sequence[tuple[float, Occurrence]] = (),
 ) -> Outcome:
     """On two nodes of four; `told` hears each batch that a gang is given, and when.
 
     Args:
         is_folded: after each turn the head forgets all but what a fold of the journal keeps.
     """
-    scenario = Scenario(nodes=cluster(2, 4, "gpu"), jobs=jobs, cost=change_cost(cost, 8))
+    scenario = Scenario(nodes=NODES, jobs=jobs, cost=change_cost(cost, 8), others=others)
     core, heard = head(policy, min_hold_s=0.0), [] if told is None else told
     handle = core.handle
 
@@ -128,6 +133,23 @@ def test_a_run_is_the_same_twice(profiles: ProfileSet) -> None:
     first = run(some(profiles, 6, seed=3, noise_share=0.2), "pollux", cost="5")
     second = run(some(profiles, 6, seed=3, noise_share=0.2), "pollux", cost="5")
     assert first.jobs == second.jobs
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.0, 900.0), st.floats(1.0, 200.0)), max_size=3),
+    st.sampled_from(["none", "30"]),
+)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_batches_outlive_nodes(profiles: ProfileSet, faults: list[tuple[float, float]], cost: str) -> None:
+    """Whatever is lost and comes back, jobs end, and batches always fit: nobody stands still for ever."""
+    downs: list[tuple[float, Occurrence]] = [(at_s, NodeFails("n0")) for at_s, _ in faults]
+    ups: list[tuple[float, Occurrence]] = [
+        (at_s + lasts_s, NodeReturns(NODES[0])) for at_s, lasts_s in faults
+    ]
+    outcome = run(
+        some(profiles, 3), "pollux", cost=cost, others=sorted(downs + ups, key=lambda entry: entry[0])
+    )
+    assert all(job.phase is Phase.SUCCEEDED for job in outcome.jobs)
 
 
 def test_a_head_that_is_folded_after_each_turn_decides_the_same(profiles: ProfileSet) -> None:

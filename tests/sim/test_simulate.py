@@ -17,7 +17,7 @@ from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.outcome import JobOutcome, Outcome
 from swell.sim.simulate import cluster
 
-POLICIES = ("elasticflow", "fifo", "equal_share")
+POLICIES = ("elasticflow", "fifo", "equal_share", "pollux")
 
 
 def test_a_job_alone_takes_its_work_over_its_best_rate() -> None:

@@ -50,15 +50,14 @@ class Training:
         self.known_sets.add(frozenset(devices))
         self.global_batch, self.next_batch = self.next_batch or self.global_batch, None
         self.pause(now_s, pause_s)
-        self.renew_rate()
+        self.rate_per_s = self.true_rate_per_s
 
     def lose_unsaved(self, now_s: float, checkpoint_interval_s: float) -> None:
         """Back to the newest checkpoint: one is written every so often, from the forming of the gang on."""
         self.halt(now_s)
         if self.formed_s is not None and now_s - self.formed_s >= checkpoint_interval_s:
             unsaved_s = (now_s - self.formed_s) % checkpoint_interval_s
-            rate_per_s = self.job.speed.rate_per_s(max(self.num_workers, 1))
-            self.saved_steps = max(self.saved_steps, self.steps - unsaved_s * rate_per_s)
+            self.saved_steps = max(self.saved_steps, self.steps - unsaved_s * self.true_rate_per_s)
         self.steps = self.saved_steps
 
     def set_batch(self, global_batch: int, now_s: float) -> None:
@@ -70,16 +69,15 @@ class Training:
         self.global_batch = global_batch
         self.mark += 1
         if self.rate_per_s > 0.0:
-            self.renew_rate()
+            self.rate_per_s = self.true_rate_per_s
 
-    def renew_rate(self) -> None:
-        """What a step is worth may have changed."""
-        truth, batch = self.job.batches, self.global_batch
+    @property
+    def true_rate_per_s(self) -> float:
+        """Of its workers, one at least, at its batch and as far as it has got, whether it trains or not."""
+        truth, batch, num_workers = self.job.batches, self.global_batch, max(self.num_workers, 1)
         if truth is None or batch is None:
-            self.rate_per_s = self.job.speed.rate_per_s(self.num_workers)
-        else:
-            rate_per_s = truth.rate_per_s(self.num_workers, batch, self.steps)
-            self.rate_per_s = rate_per_s * self.job.speed.factor(self.num_workers)
+            return self.job.speed.rate_per_s(num_workers)
+        return truth.rate_per_s(num_workers, batch, self.steps) * self.job.speed.factor(num_workers)
 
     @property
     def next_turn(self) -> float:

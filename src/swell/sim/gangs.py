@@ -214,7 +214,7 @@ class Gangs:
         training.advance(now_s)
         training.steps = max(training.steps, turn)
         training.mark += 1
-        training.renew_rate()
+        training.rate_per_s = training.true_rate_per_s
         self.tally.note(training)
         self.version += 1
         self._report(training, now_s)
