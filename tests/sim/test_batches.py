@@ -72,7 +72,10 @@ def run(
 
     def listening(batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         commands = handle(batch)
-        heard.extend((core.now_s, each.global_batch) for each in commands if isinstance(each, SetBatch))
+        batches = [each.global_batch for each in commands if isinstance(each, SetBatch)]
+        heard.extend((core.now_s, batch) for batch in batches)
+        lines = [story.text for _, story in core.stories() if story.code == "batch"]
+        assert lines == [f"is to have {batch} samples in a step" for batch in batches]
         if is_folded:
             core.load(core.save())
         return commands

@@ -136,6 +136,7 @@ class Core:
             record.advance(state.now_s)
             if record.phase is Phase.RUNNING and not (record.is_broken or record.is_changing):
                 state.set_rate(record, record.num_workers)
+            state.tell(record, "batch", f"is to have {command.global_batch} samples in a step")
             state.touch(record)
         return commands
 
