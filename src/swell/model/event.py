@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from swell.model.cluster import Node
-from swell.model.job import JobSpec, Profile
+from swell.model.job import JobSpec, Profile, plain_members
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -24,6 +24,7 @@ class GangEvent(JobEvent, frozen=True, kw_only=True):
     generation: int
 
 
+@plain_members
 class Outcome(StrEnum):
     """How a gang ended."""
 

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import math
-from enum import StrEnum
+from enum import Enum, StrEnum
+from typing import TypeVar
 
 import msgspec
 
+AnyEnum = TypeVar("AnyEnum", bound=type[Enum])
 
+
+def plain_members(kind: AnyEnum) -> AnyEnum:
+    """Members become plain attributes of their class: Python 3.11 calls a function for each look at one."""
+    for name, member in kind.__members__.items():
+        type.__setattr__(kind, name, member)
+    return kind
+
+
+@plain_members
 class Phase(StrEnum):
     """Where a job is in its life. Everything else one might say about it is a `Reason`."""
 
@@ -35,6 +46,7 @@ ENDS = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Phase.REJECTED
 HOLDING = frozenset({Phase.STARTING, Phase.RUNNING, Phase.STOPPING})
 
 
+@plain_members
 class JobClass(StrEnum):
     """What a job's deadline means."""
 
@@ -43,6 +55,7 @@ class JobClass(StrEnum):
     BEST_EFFORT = "best_effort"  #: no deadline; shortest average completion
 
 
+@plain_members
 class Elasticity(StrEnum):
     """How a job's gang can change."""
 

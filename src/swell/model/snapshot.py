@@ -95,12 +95,13 @@ class Snapshot:
         """(J,) rows by submission, ties by id."""
         order = np.argsort(self.submitted_s, kind="stable")
         submitted_s = self.submitted_s[order]
-        is_tie = submitted_s[1:] == submitted_s[:-1]
-        if is_tie.any():
-            edges = np.flatnonzero(np.diff(is_tie.astype(np.int8), prepend=0, append=0))
-            for first, last in edges.reshape(-1, 2).tolist():
-                run = slice(first, last + 1)
-                order[run] = sorted(order[run].tolist(), key=self.job_ids.__getitem__)
+        ties = (submitted_s[1:] == submitted_s[:-1]).nonzero()[0].tolist()
+        while ties:
+            last = first = ties.pop()
+            while ties and ties[-1] == first - 1:
+                first = ties.pop()
+            run = slice(first, last + 2)
+            order[run] = sorted(order[run].tolist(), key=self.job_ids.__getitem__)
         return order
 
     @cached_property

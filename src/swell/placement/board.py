@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from swell.model.snapshot import IntArray
-from swell.placement.tree import Tree
+from swell.placement.tree import NONE, Tree
 
 NOBODY = -1
 
@@ -63,8 +63,12 @@ class Board:
 
     def free_blocks(self, size: int) -> IntArray:
         """Numbers of the blocks of this size of which all is free, in order of position."""
-        blocks = self.tree.blocks.get(size)
-        if blocks is None:
-            return np.zeros(0, dtype=np.int64)
+        return self._free_of(self.tree.blocks.get(size, NONE), size)
+
+    def free_blocks_in(self, home: int, size: int) -> IntArray:
+        """Those of a home."""
+        return self._free_of(self.tree.blocks_in(home, size), size)
+
+    def _free_of(self, blocks: IntArray, size: int) -> IntArray:
         free: IntArray = blocks[self.num_free_at[blocks] == size]
         return free

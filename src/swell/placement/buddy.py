@@ -11,9 +11,7 @@ from swell.model.plan import Placement
 from swell.model.snapshot import IntArray
 from swell.placement.board import NOBODY
 from swell.placement.reality import Held, Reality
-from swell.placement.tree import Tree, powers_of_two
-
-NONE: IntArray = np.zeros(0, dtype=np.int64)
+from swell.placement.tree import NONE, Tree, powers_of_two
 
 
 class BuddyPlacer:
@@ -178,7 +176,7 @@ class _Placing:
         return fitting
 
     def _blocks_in(self, home: int, job: int, sizes: Sequence[int]) -> list[int] | None:
-        if len(set(sizes)) == 1 and self._is_flat(home, sizes[0]):
+        if len(set(sizes)) == 1 and self._tree.is_flat(home, sizes[0]):
             blocks = self._best_blocks(job, sizes[0], home, len(sizes))
             return blocks if len(blocks) == len(sizes) else None
         blocks = []
@@ -190,19 +188,6 @@ class _Placing:
             blocks.append(block)
         self.board.take_back(job)
         return blocks if len(blocks) == len(sizes) else None
-
-    def _is_flat(self, home: int, size: int) -> bool:
-        """Whether no two blocks of the home have anything around them in common but the home."""
-        parents = self._tree.parents[self._in(home, self._tree.blocks[size])]
-        is_child = parents == home
-        is_grandchild = self._tree.parents[parents] == home
-        return bool((is_child | is_grandchild).all()) and len(np.unique(parents)) in (1, len(parents))
-
-    def _in(self, home: int, blocks: IntArray) -> IntArray:
-        tree = self._tree
-        is_in = (tree.starts[blocks] >= tree.starts[home]) & (tree.stops[blocks] <= tree.stops[home])
-        inside: IntArray = blocks[is_in]
-        return inside
 
     def _best_block(self, job: int, size: int, home: int | None = None) -> int | None:
         """The free block with most of the job's own devices, then with the fewest that others have yet
@@ -243,8 +228,7 @@ class _Placing:
 
     def _free_blocks(self, size: int, home: int | None) -> IntArray:
         """In order of position."""
-        blocks = self.board.free_blocks(size)
-        return blocks if home is None else self._in(home, blocks)
+        return self.board.free_blocks(size) if home is None else self.board.free_blocks_in(home, size)
 
     # Room made by moving others
 

@@ -67,8 +67,8 @@ class Reality:
             self._give(job, held[job])
 
     def _give(self, job: str, devices: tuple[str, ...]) -> None:
-        positions = self.tree.positions
-        there = [positions[device] for device in devices if device in positions]
+        position = self.tree.positions.get
+        there = [found for device in devices if (found := position(device)) is not None]
         if len(there) < len(devices):
             self.damaged.add(job)
         self.board.give(self.number(job), np.array(there, dtype=np.int64))

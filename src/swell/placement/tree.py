@@ -23,6 +23,8 @@ import numpy as np
 from swell.model.cluster import Cluster, Node
 from swell.model.snapshot import BoolArray, IntArray
 
+NONE: IntArray = np.zeros(0, dtype=np.int64)
+
 
 @dataclass(frozen=True)
 class Tree:
@@ -39,6 +41,8 @@ class Tree:
     lineages: IntArray  #: (D, M) of each device: its block of one, that one's parent, up to the root; then N
     blocks: Mapping[int, IntArray]  #: size -> numbers of its blocks, in order of position
     homes: IntArray  #: numbers of all that is no block, innermost first
+    _blocks_in: dict[tuple[int, int], IntArray] = field(default_factory=dict)  #: as far as it was asked for
+    _is_flat: dict[tuple[int, int], bool] = field(default_factory=dict)  #: likewise
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
@@ -59,6 +63,25 @@ class Tree:
             for block in blocks.tolist():
                 at[size][self.starts[block] : self.stops[block]] = block
         return at
+
+    def blocks_in(self, home: int, size: int) -> IntArray:
+        """Blocks of this size below a home, in order of position."""
+        known = self._blocks_in.get((home, size))
+        if known is None:
+            blocks = self.blocks.get(size, NONE)
+            is_in = (self.starts[blocks] >= self.starts[home]) & (self.stops[blocks] <= self.stops[home])
+            known = self._blocks_in[home, size] = blocks[is_in]
+        return known
+
+    def is_flat(self, home: int, size: int) -> bool:
+        """Whether no two blocks of the home have anything around them in common but the home."""
+        known = self._is_flat.get((home, size))
+        if known is None:
+            parents = self.parents[self.blocks_in(home, size)]
+            is_near = (parents == home) | (self.parents[parents] == home)
+            known = bool(is_near.all()) and len(np.unique(parents)) in (1, len(parents))
+            self._is_flat[home, size] = known
+        return known
 
     @cached_property
     def depths(self) -> IntArray:

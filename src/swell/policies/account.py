@@ -15,6 +15,10 @@ from swell.policies.levels import Levels
 from swell.policies.outlook import Outlook, look_ahead
 from swell.policies.promises import Promises, Reserve
 from swell.policies.shares import Queue, Shares
+from swell.solvers.compiled import suited
+
+CODES = ("waiting", "sharing", "boosted", "promised", "at_risk")
+NONE, LATE = int(Reserve.NONE), int(Reserve.LATE)
 
 
 @dataclass(frozen=True)
@@ -30,15 +34,12 @@ class ElasticFlowAccount:
 
     @cached_property
     def codes(self) -> Sequence[str]:
-        level, floor, reserve = self.shares.level, self.shares.floor, self.promises.reserve
-        is_promised, has = reserve >= 0, level > 0
-        codes = np.full(len(level), "waiting", dtype=object)
-        codes[has] = "boosted"
-        codes[has & ~is_promised & (level == 1)] = "sharing"
-        codes[has & is_promised & ((level == floor) | (reserve == Reserve.NONE))] = "promised"
-        codes[reserve == Reserve.LATE] = "at_risk"
-        codes[list(self.refusals)] = "refused"
-        return codes.tolist()
+        level, number = self.shares.level, np.zeros(len(self.shares.level), dtype=np.int64)
+        suited(_list_codes, len(level))(level, self.shares.floor, self.promises.reserve, number)
+        codes = [CODES[one] for one in number.tolist()]
+        for row in self.refusals:
+            codes[row] = "refused"
+        return codes
 
     @property
     def finish_s(self) -> FloatArray:
@@ -94,3 +95,16 @@ class ElasticFlowAccount:
             start_s=np.where(is_planned, np.minimum(outlook.start_s, plans.change_s), outlook.start_s),
             end_s=np.where(is_planned, np.minimum(outlook.end_s, plans.end_s), outlook.end_s),
         )
+
+
+def _list_codes(level: IntArray, floor: IntArray, reserve: IntArray, number: IntArray) -> None:
+    """Write which of CODES each job has."""
+    for row in range(len(level)):
+        if reserve[row] == LATE:
+            number[row] = 4
+        elif level[row] == 0:
+            number[row] = 0
+        elif reserve[row] >= 0 and (level[row] == floor[row] or reserve[row] == NONE):
+            number[row] = 3
+        else:
+            number[row] = 1 if reserve[row] < 0 and level[row] == 1 else 2

@@ -80,7 +80,8 @@ def is_power_of_two(sizes: IntArray) -> BoolArray:
 
 def _queue(snapshot: Snapshot, levels: Levels, promises: Promises, refusals: Mapping[int, Refusal]) -> Queue:
     is_other = promises.reserve < 0
-    is_other[list(refusals)] = False
+    if refusals:
+        is_other[list(refusals)] = False
     plans = no_plans(snapshot.num_jobs)
     if not is_other.any():
         return Queue(promises.rows, NONE, NONE, NONE, plans)

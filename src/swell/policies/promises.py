@@ -7,6 +7,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from swell.model.job import plain_members
 from swell.model.snapshot import FloatArray, IntArray, Snapshot
 from swell.policies.levels import Levels
 from swell.solvers.compiled import part, suited
@@ -23,6 +24,7 @@ EASE_SHARE = 0.1
 SHORTEST_STEP_S = 0.1
 
 
+@plain_members
 class Reserve(IntEnum):
     """How much a plan that keeps a promise can stand, from most to nothing at all."""
 

@@ -50,6 +50,9 @@ from swell.sim.tally import Tally
 #: A head that does nothing but ask to be woken, with nothing else to come, is woken no more often.
 MAX_IDLE_WAKES = 100
 
+#: By the name of the method and the kind of thing that it is for.
+_METHODS: dict[tuple[str, type], Callable[[SimulatedWorld, object], None]] = {}
+
 
 class SimulatedWorld:
     """Implements `core.ports.World`. It ends when nothing more will happen and nobody trains.
@@ -127,7 +130,7 @@ class SimulatedWorld:
                 return ()
             self.now_s = max(self.now_s, due_s)
             for occurrence in self._agenda.pop_due(self.now_s):
-                self._happen(occurrence)
+                _dispatch("_happen", self, occurrence)
             if self._wake_s <= self.now_s:
                 self._wake_s = math.inf
                 self._told.append(Woke(at_s=self.now_s))
@@ -154,7 +157,7 @@ class SimulatedWorld:
 
     # ------------------------------------------------------------ commands
     def perform(self, command: AnyCommand) -> None:
-        self._perform(command)
+        _dispatch("_perform", self, command)
 
     @singledispatchmethod
     def _perform(self, command: AnyCommand) -> None:
@@ -256,3 +259,14 @@ class SimulatedWorld:
             self._nodes[node.name] = node
             self._devices |= frozenset(node.devices)
             self._told.append(NodeJoined(at_s=self.now_s, node=node))
+
+
+def _dispatch(name: str, world: SimulatedWorld, thing: object) -> None:
+    """Call the world's method of this name that is for this kind of thing.
+
+    A `singledispatchmethod` binds itself anew at each call: that took longer than most of what is called.
+    """
+    method = _METHODS.get((name, type(thing)))
+    if method is None:
+        method = _METHODS[name, type(thing)] = vars(SimulatedWorld)[name].dispatcher.dispatch(type(thing))
+    method(world, thing)

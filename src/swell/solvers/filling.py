@@ -24,15 +24,17 @@ class FreeProfile:
         """`num_takers`: how many there will be at most; with many, the loops are compiled."""
         self._num_takers = num_takers
         num_blocks = 2 + (2 * num_takers) // (WIDTH // 2)
-        self.columns = Profile(
+        self.columns = columns = Profile(
             starts_s=np.zeros((num_blocks, WIDTH)),
-            free=np.full((num_blocks, WIDTH), num_devices, dtype=np.int64),
-            used=np.ones(num_blocks, dtype=np.int64),
-            least=np.full(num_blocks, num_devices, dtype=np.int64),
-            most=np.full(num_blocks, num_devices, dtype=np.int64),
+            free=np.zeros((num_blocks, WIDTH), dtype=np.int64),
+            used=np.zeros(num_blocks, dtype=np.int64),
+            least=np.zeros(num_blocks, dtype=np.int64),
+            most=np.zeros(num_blocks, dtype=np.int64),
             order=np.zeros(num_blocks, dtype=np.int64),
-            num_blocks=np.ones(1, dtype=np.int64),
+            num_blocks=np.zeros(1, dtype=np.int64),
         )
+        columns.num_blocks[0] = columns.used[0] = 1  # one segment, from now on
+        columns.free[0, 0] = columns.least[0] = columns.most[0] = num_devices
 
     def copy(self) -> FreeProfile:
         """The same capacity, to try something on."""
@@ -65,11 +67,14 @@ class FreeProfile:
 
 def no_plans(num_takers: int) -> Plans:
     """Columns for plans that are yet to be made."""
-    return Plans(
-        grade=np.full(num_takers, -1, dtype=np.int64),
+    plans = Plans(
+        grade=np.empty(num_takers, dtype=np.int64),
         top=np.zeros(num_takers, dtype=np.int64),
         now=np.zeros(num_takers, dtype=np.int64),
         keep=np.zeros(num_takers, dtype=np.int64),
-        change_s=np.full(num_takers, np.inf),
+        change_s=np.empty(num_takers),
         end_s=np.zeros(num_takers),
     )
+    plans.grade.fill(-1)
+    plans.change_s.fill(np.inf)
+    return plans
