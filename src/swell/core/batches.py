@@ -18,8 +18,7 @@ from swell.model.snapshot import Batches, IntArray, Snapshot
 
 def with_batches(snapshot: Snapshot, open_jobs: Sequence[JobRecord], belief: Belief) -> Snapshot:
     """The snapshot with what is believed of these jobs' batches; as it is if none is in it."""
-    rows = {job_id: row for row, job_id in enumerate(snapshot.job_ids)}
-    seen = [record for record in open_jobs if record.id in rows]
+    seen = [record for record in open_jobs if record.id in snapshot.row_of]
     if not seen:
         return snapshot
     rate_per_s = snapshot.rate_per_s.copy()
@@ -28,7 +27,7 @@ def with_batches(snapshot: Snapshot, open_jobs: Sequence[JobRecord], belief: Bel
         best = belief.best_batches(record.id, snapshot.sizes)
         if best is not None:
             may_have = allowed(snapshot.sizes, record.spec.min_workers, record.spec.max_workers)
-            row = rows[record.id]
+            row = snapshot.row_of[record.id]
             rate_per_s[row], global_batch[row] = (np.where(may_have, column, 0) for column in best)
     rate_per_s.flags.writeable = global_batch.flags.writeable = False
     return replace(snapshot, batches=Batches(rate_per_s=rate_per_s, global_batch=global_batch))

@@ -23,6 +23,7 @@ NUM_REPORTS_NEEDED = 3
 #: Speed of a job without a profile: w workers do w ** 0.8 seconds of one-worker work a second.
 SCALING_EXPONENT = 0.8
 
+NUM_CURVES = 1000  #: predictions remembered
 NUM_ERRORS = 64  #: errors remembered, most recent first to stay
 NUM_ERRORS_NEEDED = 5
 ERROR_QUANTILE = 0.95
@@ -111,6 +112,7 @@ class FittedBelief:
         self._tables: dict[str, BatchTable] = {}
         self._best: dict[str, tuple[IntArray, FloatArray, IntArray]] = {}
         self._margin_share: float | None = PRIOR_MARGIN  #: None: to be worked out anew
+        self._predicted: dict[tuple[bytes, bytes], FloatArray] = {}  #: many jobs train the same model
 
     def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None:
         """A later profile replaces the curve; what running taught stays."""
@@ -187,7 +189,14 @@ class FittedBelief:
         if job_id not in self._state.jobs:
             return sizes.astype(np.float64) ** SCALING_EXPONENT
         job = self._state.jobs[job_id]
-        return np.where(job.curve.allows(sizes), 1.0 / job.step_s(sizes), 0.0)
+        if job.measured:
+            return _rates_per_s(job, sizes)
+        key = (msgspec.msgpack.encode(job.curve), sizes.tobytes())
+        if key not in self._predicted:
+            if len(self._predicted) >= NUM_CURVES:
+                self._predicted.clear()
+            self._predicted[key] = _rates_per_s(job, sizes)
+        return self._predicted[key].copy()
 
     @property
     def margin_share(self) -> float:
@@ -221,3 +230,7 @@ class FittedBelief:
         self._state = msgspec.convert(state, BeliefState, strict=False)
         self._tables, self._best = {}, {}
         self._margin_share = None
+
+
+def _rates_per_s(job: Learnt, sizes: IntArray) -> FloatArray:
+    return np.where(job.curve.allows(sizes), 1.0 / job.step_s(sizes), 0.0)
