@@ -94,3 +94,17 @@ def test_what_jobs_that_have_ended_went_through_is_what_a_new_one_expects() -> N
             ended.take()
         costs.tenure.add(ended)
     assert _hold_s(Tenure(), costs) == pytest.approx(4.0 + PRIOR_S / 20, rel=0.5)
+
+
+@given(st.lists(st.floats(0.0, 60.0), min_size=1, max_size=30))
+def test_promises_expect_what_a_dear_resize_took(pauses_s: list[float]) -> None:
+    costs, nobody = ChangeCosts(), np.array([math.nan])
+    for pause_s in pauses_s:
+        costs.learn_pause(launched(2), pause_s + profile().state_bytes / STATE_BYTES_PER_S)
+    state_bytes, is_restart = np.array([0.0]), np.array([False])
+    most_s = costs.most_resize_s(nobody, state_bytes, is_restart)[0]
+    assert most_s >= costs.resize_s(nobody, state_bytes, is_restart)[0] - 1e-9
+    assert most_s >= 0.8 * max(pauses_s) - 1e-9
+    for _ in range(1000):
+        costs.learn_pause(launched(2), 0.2)
+    assert costs.most_pause_s <= 0.2 + 0.01 * max(pauses_s)

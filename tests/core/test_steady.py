@@ -51,6 +51,7 @@ def snapshot_of(
         changed_s=now_s - np.array(age_s),
         attained_device_s=zeros,
         resize_cost_s=np.full(num, 0.5),
+        most_resize_cost_s=np.full(num, 0.5),
         resize_wait_s=np.full(num, wait_s),
         expected_hold_s=np.full(num, hold_s),
         start_cost_s=np.full(num, 1.0),

@@ -94,6 +94,7 @@ def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCos
     assert bool(snapshot.is_undecided[row]) == is_undecided
     assert (snapshot.rate_per_s[row] == _rates(record)).all()
     assert snapshot.resize_cost_s[row] == pytest.approx(_pause_s(record, costs))
+    assert snapshot.most_resize_cost_s[row] == pytest.approx(_most_pause_s(record, costs))
     assert snapshot.start_cost_s[row] == pytest.approx(_start_s(record, costs))
     waits_s = record.resizes.waits_s
     assert snapshot.resize_wait_s[row] == pytest.approx(
@@ -118,6 +119,11 @@ def _pause_s(record: JobRecord, costs: ChangeCosts) -> float:
         return sum(record.pauses) / len(record.pauses)
     state_bytes = record.profile.state_bytes if isinstance(record.profile, Profile) else 0
     return costs.pause_s + state_bytes / STATE_BYTES_PER_S
+
+
+def _most_pause_s(record: JobRecord, costs: ChangeCosts) -> float:
+    state_bytes = record.profile.state_bytes if isinstance(record.profile, Profile) else 0
+    return max(costs.most_pause_s + state_bytes / STATE_BYTES_PER_S, *record.pauses, 0.0)
 
 
 def test_nobody_can_write_into_a_snapshot() -> None:

@@ -30,8 +30,9 @@ class Reserve(IntEnum):
 
     FULL = 0  #: beliefs that are too fast by the margin, some resizes, and a start if it needs one
     RUNNING = 1  #: the same if the job, which its plan would suspend for now, is not suspended
-    NONE = 2  #: just fits if all goes as believed
-    LATE = 3  #: does not fit
+    CHANGES = 2  #: some resizes and a start, if all else goes as believed
+    NONE = 3  #: just fits if all goes as believed, and no change takes time
+    LATE = 4  #: does not fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def resize_reserve_s(snapshot: Snapshot, row: int, until_s: float) -> float:
     that is not used turns into slack and never makes a promise look broken.
     """
     resizes = min(MOST_RESIZES, max(until_s, 0.0) / hold_s(snapshot))
-    return float(resizes * snapshot.resize_cost_s[row])
+    return float(resizes * snapshot.most_resize_cost_s[row])
 
 
 def stop_s(snapshot: Snapshot, row: int) -> float:
@@ -111,11 +112,11 @@ def _keep(snapshot: Snapshot, levels: Levels, row: int, promises: Promises) -> N
     tries = {Reserve.FULL: (need, running_s - float(snapshot.start_cost_s[row]))}
     if is_running:
         tries[Reserve.RUNNING] = (need, running_s)
+    tries[Reserve.CHANGES] = (left, running_s - float(snapshot.start_cost_s[row]))
     tries[Reserve.NONE] = (left, until_s)
     for reserve, (work, end_s) in tries.items():
-        fill = promises.profile.fill(
-            work, end_s, *_curve(levels, row), hold_s(snapshot), stop_s(snapshot, row)
-        )
+        put_off_s = math.inf if reserve >= Reserve.CHANGES else hold_s(snapshot)
+        fill = promises.profile.fill(work, end_s, *_curve(levels, row), put_off_s, stop_s(snapshot, row))
         if fill is not None:
             promises.reserve[row], promises.fills[row] = reserve, fill
             return
@@ -183,6 +184,10 @@ def _harms_nobody(trial: Promises, kept: Promises, newcomer: int) -> bool:
     """
     if trial.reserve[newcomer] is not Reserve.FULL:
         return False
+    order = list(trial.reserve)
+    behind = order[order.index(newcomer) + 1 :]
+    if any(Reserve.RUNNING < kept.reserve[row] < Reserve.LATE for row in behind):
+        return False
     for row, fill in kept.fills.items():
         if trial.reserve[row] > kept.reserve[row]:
             return False
@@ -248,5 +253,5 @@ def _last_resort_s(snapshot: Snapshot, levels: Levels, kept: Promises, row: int)
     """Enough for the job alone at its peak after every plan has ended."""
     ends_s = [fill.end_s for fill in kept.fills.values() if fill is not None]
     alone_s = need_of(snapshot, row) / levels.rates[row, levels.num[row] - 1]
-    pauses_s = snapshot.start_cost_s[row] + MOST_RESIZES * snapshot.resize_cost_s[row]
+    pauses_s = snapshot.start_cost_s[row] + MOST_RESIZES * snapshot.most_resize_cost_s[row]
     return math.ceil(float(max(ends_s, default=0.0) + alone_s + pauses_s + hold_s(snapshot))) + 1

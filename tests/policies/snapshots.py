@@ -30,6 +30,7 @@ class Job:
     changed: float = -np.inf
     requested: int = 1
     resize_cost: float = 0.0
+    most_resize_cost: float | None = None  #: as `resize_cost` if None
     start_cost: float = 0.0
     promised: bool = False
     most: int = 1_000  #: workers that it has ever had
@@ -91,6 +92,7 @@ def snapshot(
         changed_s=column([now_s + job.changed for job in jobs], float),
         attained_device_s=column([job.attained for job in jobs], float),
         resize_cost_s=column([job.resize_cost for job in jobs], float),
+        most_resize_cost_s=column([_most_resize_cost(job) for job in jobs], float),
         resize_wait_s=column([job.start_cost for job in jobs], float),
         expected_hold_s=column([np.inf for _ in jobs], float),
         start_cost_s=column([job.start_cost for job in jobs], float),
@@ -111,6 +113,10 @@ def _batches(jobs: Sequence[Job], sizes: Sequence[int]) -> Batches:
     ]
     pairs = np.array(best, dtype=float).reshape(len(jobs), len(sizes), 2)
     return Batches(rate_per_s=pairs[:, :, 1], global_batch=pairs[:, :, 0].astype(np.int64))
+
+
+def _most_resize_cost(job: Job) -> float:
+    return job.resize_cost if job.most_resize_cost is None else job.most_resize_cost
 
 
 #: Concave, linear, with a peak, with a hole, from two workers on, with a step that brings nothing.
@@ -144,6 +150,7 @@ def some_jobs(draw: st.DrawFn, most: int = 7, *, curves: Sequence[Mapping[int, f
                 devices_per_worker=draw(st.sampled_from([1, 1, 1, 2, 3])),
                 held=draw(st.sampled_from([0, 0, *rates])),
                 resize_cost=draw(st.sampled_from([0.0, 0.2])),
+                most_resize_cost=draw(st.sampled_from([None, 0.5])),
                 start_cost=draw(st.sampled_from([0.0, 0.5])),
                 promised=job_class == STRICT and draw(st.booleans()),
                 changes=draw(st.sampled_from([0, 3])),

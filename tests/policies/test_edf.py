@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from tests.policies.fluid import follow
@@ -111,7 +113,9 @@ def test_at_the_published_gate_starts_cost_nothing() -> None:
 
 @given(jobs=some_jobs(6))
 def test_a_refusal_names_a_deadline_that_would_be_promised(jobs: list[Job]) -> None:
-    """Submitted again at once, with that deadline and behind the others."""
+    """Submitted again at once, with that deadline, before anybody else is promised anything."""
+    undecided = [row for row, job in enumerate(jobs) if job.is_undecided]
+    jobs = [replace(job, promised=job.promised or row in undecided[1:]) for row, job in enumerate(jobs)]
     answer = EdfAdmission().decide(snapshot(jobs, 6))
     told = [
         promised(job.id, job.rates, job.steps, job.deadline, held=job.held, start_cost=job.start_cost,

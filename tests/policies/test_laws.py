@@ -91,6 +91,7 @@ def test_what_was_decided_is_decided_again(policy: Decides, view: Snapshot) -> N
         is_undecided=np.zeros(len(rows), dtype=bool),
         start_cost_s=np.zeros(len(rows)),
         resize_cost_s=np.zeros(len(rows)),
+        most_resize_cost_s=np.zeros(len(rows)),
     )
     before = replace(after, held_workers=view.held_workers[rows])
     settled = policy.decide(before).workers

@@ -52,6 +52,7 @@ def columns(tasks: Sequence[Taker]) -> Takers:
         ends_s=ends_s[:, None],
         grades=np.array([0, 1]),
         is_at_once=np.array([False]),
+        is_early=np.array([False]),
         held=np.zeros(len(tasks), dtype=np.int64),
         stop_s=np.zeros(len(tasks)),
         easy_s=ends_s,

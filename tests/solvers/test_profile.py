@@ -131,6 +131,7 @@ def test_the_first_try_that_fits_is_taken_and_a_grade_that_is_too_bad_ends_it() 
         ends_s=np.array([[4.0, 4.0]] * 2),
         grades=np.array([0, 1, 2]),
         is_at_once=np.array([False, False]),
+        is_early=np.array([False, False]),
     )
     plans, rows = no_plans(2), np.arange(2)
     assert FreeProfile(1, 2).fill(tries, plans, rows) == 2
@@ -250,3 +251,13 @@ def test_hundreds_of_takers_leave_what_plain_python_leaves(seed: int) -> None:
         for _ in range(300)
     ]
     check_against_plain(sorted(tasks, key=lambda task: task.end_s), 90, 2.0, 0)
+
+
+def test_who_is_in_need_puts_no_step_up_off() -> None:
+    tries = columns([Taker(CURVES[2], 8.0, 9.0)])
+    plans = no_plans(1)
+    assert FreeProfile(8, 1).fill(tries, plans, np.arange(1)) == 1
+    assert (plans.top[0], plans.now[0]) == (1, 0)
+    in_need = tries._replace(is_early=np.array([True]))
+    assert FreeProfile(8, 1).fill(in_need, plans, np.arange(1)) == 1
+    assert (plans.top[0], plans.now[0]) == (1, 1)

@@ -13,6 +13,8 @@ from swell.model.snapshot import BoolArray, FloatArray, IntArray
 STATE_BYTES_PER_S = 1e9
 #: Weight of the newest of several measurements.
 NEWEST_SHARE = 0.3
+#: The most that a pause has taken is believed again and again, by this share less with each shorter one.
+FORGOTTEN_SHARE = 0.005
 
 
 class ChangeCosts(msgspec.Struct, kw_only=True):
@@ -20,6 +22,8 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
 
     pause_s: float = 0.1  #: of a resize, beyond copying the state
     restart_s: float = 5.0  #: of a resize where every process stops and starts, as far as that is seen
+    most_pause_s: float = 0.1  #: `pause_s` of a resize that is dear, as promises have to expect
+    most_restart_s: float = 5.0
     start_s: float = 1.0  #: from a launch to the first step, where no profile says
     order_s: float = 0.3  #: of a launch, beside what the script needs until it is ready to join
     crowding_share: float = 0.25  #: by how much each further worker that starts beside the first delays it
@@ -30,9 +34,11 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
             0.0, pause_s - (record.profile.state_bytes if record.profile else 0) / STATE_BYTES_PER_S
         )
         self.pause_s += NEWEST_SHARE * (beyond_s - self.pause_s)
+        self.most_pause_s = _most(self.most_pause_s, beyond_s)
 
     def learn_restart(self, pause_s: float) -> None:
         self.restart_s += NEWEST_SHARE * (pause_s - self.restart_s)
+        self.most_restart_s = _most(self.most_restart_s, pause_s)
 
     def learn_start(self, record: JobRecord, start_s: float) -> None:
         """A launch took so long until the first step: orders and forks, and scripts side by side."""
@@ -57,6 +63,19 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
         live_s = self.pause_s + state_bytes / STATE_BYTES_PER_S
         expected_s = np.where(is_restart, self.restart_s, live_s)
         return np.where(np.isnan(own_pause_s), expected_s, own_pause_s)
+
+    def most_resize_s(
+        self, own_pause_s: FloatArray, state_bytes: FloatArray, is_restart: BoolArray
+    ) -> FloatArray:
+        """(J,) time that each job's next resize may well take from its training.
+
+        The most of this installation's lately, and of its own latest ones: the next may be to a larger size.
+
+        Args:
+            own_pause_s: (J,) NaN where a job has had none.
+        """
+        live_s = self.most_pause_s + state_bytes / STATE_BYTES_PER_S
+        return np.fmax(np.where(is_restart, self.most_restart_s, live_s), own_pause_s)
 
     def wait_s(self, own_wait_s: FloatArray, start_cost_s: FloatArray, is_restart: BoolArray) -> FloatArray:
         """(J,) time for which each job is expected to train on at its old size when it is to grow.
@@ -90,3 +109,7 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
         """
         crowded_s = own_start_s * (1.0 + self.crowding_share * np.maximum(num_workers - 1, 0))
         return np.where(own_start_s > 0, self.order_s + crowded_s, self.start_s)
+
+
+def _most(most_s: float, newest_s: float) -> float:
+    return max(newest_s, most_s + FORGOTTEN_SHARE * (newest_s - most_s))

@@ -135,6 +135,11 @@ class JobRecord(msgspec.Struct, kw_only=True):
         return sum(self.pauses) / len(self.pauses) if self.pauses else math.nan
 
     @property
+    def most_pause_s(self) -> float:
+        """The longest of its own latest pauses; NaN before the first."""
+        return max(self.pauses, default=math.nan)
+
+    @property
     def known_total(self) -> int | None:
         """Steps until its end; None for a script that ends by itself."""
         is_counted = self.spec.elasticity is Elasticity.LIVE and self.total_steps is not None

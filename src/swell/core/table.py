@@ -30,6 +30,7 @@ FLOATS = (
     "attained_device_s",
     "held_devices",
     "own_pause_s",
+    "own_most_pause_s",
     "own_wait_s",
     "own_start_s",
     "trained_s",
@@ -130,6 +131,9 @@ class JobTable:
         overdue = floats["least_steps"] + floats["rate_now_per_s"] * start_cost_s
         remaining = np.where(remaining > floats["least_steps"], remaining, overdue)
         resize_cost_s = costs.resize_s(floats["own_pause_s"], floats["state_bytes"], bools["is_restart"])
+        most_resize_cost_s = costs.most_resize_s(
+            floats["own_most_pause_s"], floats["state_bytes"], bools["is_restart"]
+        )
         resize_wait_s = costs.wait_s(floats["own_wait_s"], start_cost_s, bools["is_restart"])
         return Snapshot(
             now_s=now_s,
@@ -150,6 +154,7 @@ class JobTable:
             changed_s=floats["changed_s"],
             attained_device_s=_read_only(attained),
             resize_cost_s=_read_only(resize_cost_s),
+            most_resize_cost_s=_read_only(most_resize_cost_s),
             resize_wait_s=_read_only(resize_wait_s),
             expected_hold_s=_read_only(costs.hold_s(floats["trained_s"], floats["num_taken"])),
             start_cost_s=_read_only(start_cost_s),
@@ -187,6 +192,7 @@ def _floats(record: JobRecord) -> tuple[float, ...]:
         record.attained_device_s,
         len(record.held),
         record.own_pause_s,
+        record.most_pause_s,
         record.resizes.wait_s,
         profile.start_s if profile else 0.0,
         record.tenure.total_s,

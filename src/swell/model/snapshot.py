@@ -60,6 +60,7 @@ class Snapshot:
     resize_cost_s: (
         FloatArray  #: (J,) time that one more change while running is expected to take from training
     )
+    most_resize_cost_s: FloatArray  #: (J,) the same if it is a dear one: what promises have to expect
     resize_wait_s: FloatArray  #: (J,) for which the old size is expected to train on before a growth
     expected_hold_s: FloatArray  #: (J,) for which workers given now are expected to stay
     start_cost_s: FloatArray  #: (J,) expected time from a launch to the first step

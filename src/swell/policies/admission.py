@@ -11,6 +11,7 @@ import numpy as np
 from swell.model.plan import Refusal
 from swell.model.snapshot import IntArray, Snapshot
 from swell.policies.levels import Levels
+from swell.policies.objective import FIRST_COME, Objective, bid_of
 from swell.policies.order import by_arrival, by_deadline
 from swell.policies.promises import (
     MOST_RESIZES,
@@ -29,8 +30,13 @@ from swell.solvers.profile import Plans, Takers
 NO_LATER_S = 1e-6
 
 
-def admit(snapshot: Snapshot, levels: Levels) -> tuple[Promises, dict[int, Refusal]]:
+def admit(
+    snapshot: Snapshot, levels: Levels, objective: Objective = FIRST_COME
+) -> tuple[Promises, dict[int, Refusal]]:
     """Promise or refuse each undecided job, the first to arrive first; each promise counts for the next.
+
+    Args:
+        objective: which of those that fit are worth it.
 
     References: ElasticFlow, section 4.1, Algorithm 1.
     """
@@ -42,10 +48,14 @@ def admit(snapshot: Snapshot, levels: Levels) -> tuple[Promises, dict[int, Refus
     refusals: dict[int, Refusal] = {}
     for row in newcomers:
         trial = with_newcomer(snapshot, tries, kept, row, _place_of(snapshot, row, kept.rows))
-        if trial is not None:
+        until_s = float(snapshot.deadline_s[row]) - snapshot.now_s
+        objection = (
+            "" if trial is None else objective.objection(bid_of(snapshot, levels, kept, trial, row, until_s))
+        )
+        if trial is not None and not objection:
             kept = trial  # line 9
         else:
-            refusals[row] = _refuse(snapshot, levels, kept, row)  # line 7
+            refusals[row] = _refuse(snapshot, levels, kept, row, objective, objection)  # line 7
     return kept, refusals
 
 
@@ -54,7 +64,8 @@ def with_newcomer(
 ) -> Promises | None:
     """The promises with the newcomer's among them; None if it does not fit with full reserve, or harms one.
 
-    Every promise must stand as firmly as before. One that is broken already cannot forbid new ones for
+    Every promise must stand as firmly as before, and nobody new comes before one that has lost its reserve:
+    it is in need of whatever slack it has left. One that is broken already cannot forbid new ones for
     ever, but none may make it later still. Only jobs of later deadlines are planned anew.
 
     Args:
@@ -62,6 +73,8 @@ def with_newcomer(
 
     References: ElasticFlow, section 4.1, Algorithm 1, lines 2-7.
     """
+    if kept.is_any_weak(place):
+        return None
     rows = np.insert(kept.rows, place, newcomer)
     if kept.is_any_late:  # whether a late one is served in its turn depends on all of them
         trial = keep_promises(snapshot, tries, rows, kept.num_before)
@@ -103,14 +116,22 @@ def _place(snapshot: Snapshot, newcomer: int, rows: IntArray, deadline_s: float,
 # The counter-offer
 
 
-def _refuse(snapshot: Snapshot, levels: Levels, kept: Promises, row: int) -> Refusal:
+def _refuse(
+    snapshot: Snapshot, levels: Levels, kept: Promises, row: int, objective: Objective, objection: str
+) -> Refusal:
     until_s, num_promised = snapshot.deadline_s[row] - snapshot.now_s, len(kept.rows)
-    offer_s = earliest_offer_s(snapshot, levels, kept, row)
+    offer_s = earliest_offer_s(snapshot, levels, kept, row, objective)
     if offer_s is None:
         return Refusal(
             earliest_deadline_s=None,
             text=f"no size it may have fits on the {snapshot.num_devices} devices that are there; "
             "allow fewer workers or add nodes",
+        )
+    if objection:
+        return Refusal(
+            earliest_deadline_s=snapshot.now_s + offer_s,
+            text=f"its deadline in {until_s:.0f} s is not promised: {objection}; "
+            f"the earliest that can be promised is in {offer_s} s",
         )
     asked = f"its deadline in {until_s:.0f} s cannot be kept" if until_s > 0 else "its deadline has passed"
     beside = {0: "", 1: " beside the promise made before"}.get(
@@ -122,7 +143,9 @@ def _refuse(snapshot: Snapshot, levels: Levels, kept: Promises, row: int) -> Ref
     )
 
 
-def earliest_offer_s(snapshot: Snapshot, levels: Levels, kept: Promises, row: int) -> int | None:
+def earliest_offer_s(
+    snapshot: Snapshot, levels: Levels, kept: Promises, row: int, objective: Objective = FIRST_COME
+) -> int | None:
     """The fewest whole seconds from now for which a deadline would be promised at this instant.
 
     Found by bisection, and the answer is tried by the admission itself. (Progressive filling is not
@@ -134,7 +157,7 @@ def earliest_offer_s(snapshot: Snapshot, levels: Levels, kept: Promises, row: in
     """
     if levels.num[row] == 0:
         return None
-    bargain = _Bargain(snapshot, levels, kept, row)
+    bargain = _Bargain(snapshot, levels, kept, row, objective)
     enough_s = _last_resort_s(snapshot, levels, kept, row)
     first_s = _bisect(bargain.has_room, 0, enough_s)
     return first_s if bargain.is_accepted(first_s) else _bisect(bargain.is_accepted, first_s, enough_s)
@@ -157,8 +180,11 @@ def _bisect(accepts: Callable[[int], bool], refused: int, accepted: int) -> int:
 class _Bargain:
     """Tries deadlines for one newcomer: submitted again now, it stands behind older jobs of the same one."""
 
-    def __init__(self, snapshot: Snapshot, levels: Levels, kept: Promises, row: int) -> None:
+    def __init__(
+        self, snapshot: Snapshot, levels: Levels, kept: Promises, row: int, objective: Objective
+    ) -> None:
         self._snapshot, self._levels, self._kept, self._row = snapshot, levels, kept, row
+        self._objective = objective
         self._num_before, self._before = 0, all_free(snapshot)  # of deadlines that have been refused
 
     def has_room(self, offer_s: int) -> bool:
@@ -179,7 +205,11 @@ class _Bargain:
         if not kept.is_any_late:
             kept = replace(kept, num_before=self._num_before, before=self._before)
         place = self._place(offer_s)
-        return with_newcomer(self._snapshot, self._tries(offer_s), kept, self._row, place) is not None
+        trial = with_newcomer(self._snapshot, self._tries(offer_s), kept, self._row, place)
+        if trial is None:
+            return False
+        bid = bid_of(self._snapshot, self._levels, kept, trial, self._row, offer_s)
+        return not self._objective.objection(bid)
 
     def _tries(self, offer_s: int) -> Takers:
         until_s = self._snapshot.deadline_s - self._snapshot.now_s
@@ -194,6 +224,6 @@ class _Bargain:
 def _last_resort_s(snapshot: Snapshot, levels: Levels, kept: Promises, row: int) -> int:
     """Enough for the job alone at its peak after every plan has ended."""
     alone_s = need_of(snapshot)[row] / levels.rates[row, levels.num[row] - 1]
-    pauses_s = snapshot.start_cost_s[row] + MOST_RESIZES * snapshot.resize_cost_s[row]
+    pauses_s = snapshot.start_cost_s[row] + MOST_RESIZES * snapshot.most_resize_cost_s[row]
     others_s = kept.plans.end_s[kept.rows].max(initial=0.0)
     return math.ceil(float(others_s + alone_s + pauses_s + hold_s(snapshot))) + 1

@@ -11,6 +11,7 @@ from swell.model.snapshot import BEST_EFFORT, BoolArray, FloatArray, IntArray, S
 from swell.policies.account import ElasticFlowAccount
 from swell.policies.admission import admit
 from swell.policies.levels import Levels, useful_levels
+from swell.policies.objective import FIRST_COME, Objective
 from swell.policies.order import by_deadline, by_key
 from swell.policies.promises import Promises, Reserve, hold_s, need_of, safe_level, stop_s
 from swell.policies.shares import Queue, Shares
@@ -56,10 +57,11 @@ class ElasticFlow:
 
     name = "elasticflow"
     makes_promises = True
+    objective: Objective = FIRST_COME
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = useful_levels(snapshot, is_power_of_two(snapshot.sizes))
-        promises, refusals = admit(snapshot, levels)
+        promises, refusals = admit(snapshot, levels, self.objective)
         queue = _queue(snapshot, levels, promises, refusals)
         shares = _share(snapshot, levels, promises, queue, refusals)
         return Allocation(
@@ -121,6 +123,7 @@ def _soft_tries(snapshot: Snapshot, levels: Levels) -> Takers:
         ends_s=until_s[:, None],
         grades=np.array([0, 1]),
         is_at_once=np.array([False]),
+        is_early=np.array([False]),
         held=levels.held,
         stop_s=stop_s(snapshot),
         easy_s=until_s,
@@ -144,7 +147,7 @@ def _share(
     weak = promised[promises.reserve[promised] > Reserve.FULL]
     if len(weak):
         give(weak[promises.reserve[weak] == Reserve.RUNNING], 1)
-        weakest = weak[promises.reserve[weak] >= Reserve.NONE]
+        weakest = weak[promises.reserve[weak] >= Reserve.CHANGES]
         give(weakest, safe_level(snapshot, levels, weakest))
     floor = level.copy()
     if left == 0:

@@ -30,14 +30,20 @@ class Reserve(IntEnum):
 
     FULL = 0  #: beliefs that are too fast by the margin, some resizes, and a start if it needs one
     RUNNING = 1  #: the same if the job, which its plan would suspend for now, is not suspended
-    NONE = 2  #: just fits if all goes as believed
-    LATE = 3  #: does not fit
+    CHANGES = 2  #: some resizes and a start, if all else goes as believed
+    NONE = 3  #: just fits if all goes as believed, and no change takes time
+    LATE = 4  #: does not fit
 
 
 #: What is tried for a promise, in this order: that its gang runs on and needs no time for a start; that it
-#: may have to start; that it would hold if the gang ran on; that it just fits. Else it is late.
-RESERVES = np.array([Reserve.FULL, Reserve.FULL, Reserve.RUNNING, Reserve.NONE, Reserve.LATE], dtype=np.int64)
-RUNS_ON = np.array([True, False, False, False])
+#: may have to start; that it would hold if the gang ran on; that it holds if beliefs do; that it just fits.
+#: Else it is late.
+RESERVES = np.array(
+    [Reserve.FULL, Reserve.FULL, Reserve.RUNNING, Reserve.CHANGES, Reserve.NONE, Reserve.LATE], dtype=np.int64
+)
+RUNS_ON = np.array([True, False, False, False, False])
+#: With little to spare nothing is put off: each later step up would take time that is not there.
+IN_NEED = np.array([False, False, False, True, True])
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,11 @@ class Promises:
     def reserve(self) -> IntArray:
         """(J,) a `Reserve`, -1 for jobs without a promise."""
         return self.plans.grade
+
+    def is_any_weak(self, place: int) -> bool:
+        """Whether one of `rows[place:]` holds, but only if beliefs do."""
+        reserve = self.reserve[self.rows[place:]]
+        return bool(((reserve > Reserve.RUNNING) & (reserve < Reserve.LATE)).any())
 
     @property
     def is_any_late(self) -> bool:
@@ -75,8 +86,9 @@ def resize_reserve_s(until_s: FloatArray, resize_cost_s: FloatArray, least_s: fl
     """(J,) time that resizes are expected to take from jobs which have `until_s` to go.
 
     A gang that changed keeps its size for the minimum hold, `least_s`, so there are at most `until_s` / hold
-    of them, and no more than MOST_RESIZES are expected. This falls as the deadline comes near: a reserve
-    that is not used turns into slack and never makes a promise look broken.
+    of them, and no more than MOST_RESIZES are expected, each a dear one: a mean over jobs and sizes would be
+    too little for a large gang. This falls as the deadline comes near: a reserve that is not used turns into
+    slack and never makes a promise look broken.
     """
     resizes = np.minimum(MOST_RESIZES, np.maximum(until_s, 0.0) / least_s)
     reserve_s: FloatArray = resizes * resize_cost_s
@@ -94,6 +106,7 @@ def tries_of(snapshot: Snapshot, levels: Levels, until_s: FloatArray) -> Takers:
         ends_s=np.empty((num_jobs, len(RUNS_ON))),
         grades=RESERVES,
         is_at_once=RUNS_ON,
+        is_early=IN_NEED,
         held=levels.held,
         stop_s=np.empty(num_jobs),
         easy_s=np.empty(num_jobs),
@@ -103,7 +116,7 @@ def tries_of(snapshot: Snapshot, levels: Levels, until_s: FloatArray) -> Takers:
         until_s,
         snapshot.remaining_steps,
         snapshot.margin_share,
-        snapshot.resize_cost_s,
+        snapshot.most_resize_cost_s,
         snapshot.start_cost_s,
         snapshot.held_workers,
         hold_s(snapshot),
@@ -133,10 +146,10 @@ def _list_tries(
         is_running = held_workers[row] > 0
         running_s = until_s[row] - resize_reserve_s(until_s[row], resize_cost_s[row], least_s)
         work[row, :3] = remaining_steps[row] * (1.0 + margin_share)
-        work[row, 3] = remaining_steps[row]
+        work[row, 3:] = remaining_steps[row]
         ends_s[row, 0] = ends_s[row, 2] = running_s if is_running else -np.inf
-        ends_s[row, 1] = running_s - start_cost_s[row]
-        ends_s[row, 3] = until_s[row]
+        ends_s[row, 1] = ends_s[row, 3] = running_s - start_cost_s[row]
+        ends_s[row, 4] = until_s[row]
         stop_s[row] = start_cost_s[row] if is_running else 0.0
         easy_s[row] = running_s * (1.0 - EASE_SHARE) - least_s
 
@@ -188,7 +201,7 @@ def all_free(snapshot: Snapshot) -> FreeProfile:
 def safe_level(snapshot: Snapshot, levels: Levels, rows: IntArray) -> IntArray:
     """(n,) the lowest levels that keep promises with their reserve from now to the end; else the highest."""
     until_s = snapshot.deadline_s - snapshot.now_s
-    reserve_s = resize_reserve_s(until_s, snapshot.resize_cost_s, hold_s(snapshot))
+    reserve_s = resize_reserve_s(until_s, snapshot.most_resize_cost_s, hold_s(snapshot))
     running_s = np.maximum(until_s - reserve_s, 0.0)
     is_level = np.arange(levels.rates.shape[1]) < levels.num[rows, None]
     rates = np.where(is_level, levels.rates[rows], -1.0)

@@ -43,6 +43,15 @@ class FreeProfile:
         twin.columns = Profile._make(column.copy() for column in self.columns)
         return twin
 
+    def free_device_s(self, until_s: float) -> float:
+        """Device-seconds that are free from now until then."""
+        columns = self.columns
+        blocks = columns.order[: columns.num_blocks[0]]
+        is_used = np.arange(WIDTH) < columns.used[blocks, None]
+        starts_s = columns.starts_s[blocks][is_used]
+        ends_s = np.minimum(np.append(starts_s[1:], np.inf), until_s)
+        return float((columns.free[blocks][is_used] * np.maximum(ends_s - starts_s, 0.0)).sum())
+
     def fill(
         self,
         takers: Takers,

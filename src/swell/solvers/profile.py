@@ -48,6 +48,7 @@ class Takers(NamedTuple):
     ends_s: FloatArray  #: (J, T) not above 0 where there is no such try
     grades: IntArray  #: (T + 1,) how good a try is, 0 is best; the last one is that of those whom none fits
     is_at_once: BoolArray  #: (T,) tries that count only if the taker has devices from now on
+    is_early: BoolArray  #: (T,) tries that take their level from now on, not as late as can be
     held: IntArray  #: (J,) level that a taker has
     stop_s: FloatArray  #: (J,) one that would have nothing for less time than this has its lowest level then
     easy_s: FloatArray  #: (J,) when it would be done with ease
@@ -120,7 +121,7 @@ def _first_that_fits(
         level, cut_s = _find_level(profile, need, end_s, devices, rates)
         if level == 0:
             continue
-        if cut_s < hold_s or (level == 1 and cut_s < takers.stop_s[row]):
+        if takers.is_early[attempt] or cut_s < hold_s or (level == 1 and cut_s < takers.stop_s[row]):
             cut_s = 0.0
         first = profile.free[profile.order[0], 0]
         level_now = level if cut_s == 0.0 else level - 1
