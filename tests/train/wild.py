@@ -159,7 +159,8 @@ class Ride:
     def _num_finished(self) -> int:
         num_finished = 0
         for diary in self.folder.glob("diary-*"):
-            for line in map(json.loads, diary.read_text().splitlines()[-1:]):
+            whole = diary.read_text().rpartition("\n")[0]  # the line behind that is being written
+            for line in map(json.loads, whole.splitlines()[-1:]):
                 num_finished = max(num_finished, line.get("computed", 0), line.get("finished", -1) + 1)
         return num_finished
 

@@ -62,17 +62,16 @@ class Packing:
     @torch.no_grad()
     def write(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
         """Put the model's gradients there, times `weight`; where there is none, zeros. No votes."""
-        targets, sources = self._present(flat)
-        if len(targets) < len(flat.parts):
-            flat.numbers.zero_()
-        torch._foreach_copy_(targets, sources)
-        flat.numbers.mul_(weight)
+        targets, sources, others = self._present(flat)
+        if others:
+            torch._foreach_zero_(others)
+        _copy_scaled(targets, sources, weight)
         self._count(flat, weight, loss)
 
     @torch.no_grad()
     def add(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
         """Add the model's gradients, times `weight`."""
-        targets, sources = self._present(flat)
+        targets, sources, _ = self._present(flat)
         torch._foreach_add_(targets, sources, alpha=weight)
         before = flat.words.clone()
         self._count(flat, weight, loss)
@@ -80,7 +79,11 @@ class Packing:
 
     @torch.no_grad()
     def read(self, flat: Flat) -> Words:
-        """Put what is there into the model. A gradient that no pass had stays away: its optimizer rests."""
+        """Put what is there into the model. A gradient that no pass had stays away: its optimizer rests.
+
+        Where it can, a parameter borrows its part of the buffer as its gradient until the next step, which
+        saves a copy. The next `write` reads such a gradient and scales it in place.
+        """
         _, *counts, num_votes, num_stops, marks = flat.words.tolist()  # the step's only wait for a GPU
         targets: list[torch.Tensor] = []
         sources: list[torch.Tensor] = []
@@ -88,6 +91,9 @@ class Packing:
             if count == 0:
                 continue
             if isinstance(tensor, nn.Parameter):
+                if tensor.dtype == part.dtype and tensor.is_contiguous():
+                    tensor.grad = part
+                    continue
                 if tensor.grad is None:
                     tensor.grad = torch.empty_like(tensor)
                 tensor = tensor.grad
@@ -106,12 +112,13 @@ class Packing:
         for parameter in self._parameters:
             parameter.grad = None
 
-    def _present(self, flat: Flat) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        """(part of the buffer, gradient or statistic) of all that there are."""
-        targets, sources = [], []
+    def _present(self, flat: Flat) -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]:
+        """Parts of the buffer and the gradients or statistics for them; parts for which there is none."""
+        targets, sources, others = [], [], []
         for tensor, part in zip(self._tensors, flat.parts, strict=True):
             source = tensor.grad if isinstance(tensor, nn.Parameter) else tensor
             if source is None:
+                others.append(part)
                 continue
             if source.layout != torch.strided:
                 raise TypeError(
@@ -120,10 +127,23 @@ class Packing:
                 )
             targets.append(part)
             sources.append(source)
-        return targets, sources
+        return targets, sources, others
 
     def _count(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
         had_gradient = (parameter.grad is not None for parameter in self._parameters)
         counts = [float(count) for count in (*had_gradient, *self._statistics.moved())]
         flat.words.copy_(torch.tensor([0.0, *counts, *[0.0] * NUM_VOTES], dtype=self._dtype))
         torch.mul(loss.to(flat.words.device, self._dtype), weight, out=flat.loss)
+
+
+def _copy_scaled(targets: list[torch.Tensor], sources: list[torch.Tensor], weight: float) -> None:
+    """On a CPU in one pass over the memory, on a GPU in few kernels."""
+    if targets and targets[0].device.type != "cpu":
+        torch._foreach_copy_(targets, sources)
+        torch._foreach_mul_(targets, weight)
+        return
+    for target, source in zip(targets, sources, strict=True):
+        if source.dtype == target.dtype:
+            torch.mul(source, weight, out=target)
+        else:  # scaled in the wider type
+            target.copy_(source).mul_(weight)
