@@ -15,7 +15,13 @@ from swell.policies.elasticflow import ElasticFlow
 def without_costs(snapshot: Snapshot) -> Snapshot:
     """The same, but nothing is expected to cost time and no rate has proved too high."""
     nothing_s = np.zeros(snapshot.num_jobs)
-    return replace(snapshot, start_cost_s=nothing_s, resize_cost_s=nothing_s, margin_share=0.0)
+    return replace(
+        snapshot,
+        start_cost_s=nothing_s,
+        resize_cost_s=nothing_s,
+        most_resize_cost_s=nothing_s,
+        margin_share=0.0,
+    )
 
 
 class ElasticFlowUnaware(ElasticFlow):
