@@ -33,7 +33,7 @@ def test_paper_published_and_ours_stand_side_by_side(data: Path) -> None:
     findings = found(tiny.experiment(tiny.COMPARED, tiny.line("fifo")), data)
     compared, fifo = rows(findings.tables[0])
     assert compared["paper"] == 0.5
-    assert compared["own count"] == pytest.approx(2 / 3)
+    assert compared["own"] == pytest.approx(2 / 3)
     assert compared["strict"] == pytest.approx(1 / 3)
     assert compared["changed"] == compared["everyone"] == pytest.approx(2 / 3)
     assert compared["points"] == pytest.approx(100 / 3)
@@ -57,7 +57,7 @@ def test_the_makespan_of_a_published_run_is_on_the_clock_of_its_trace(data: Path
 def test_counts_stand_in_for_a_run_that_is_not_at_hand(data: Path) -> None:
     findings = found(tiny.experiment(tiny.line("elasticflow", counts=(3, 1))), data)
     (row,) = rows(findings.tables[0])
-    assert (row["own count"], row["strict"]) == (1.0, pytest.approx(1 / 3))
+    assert (row["own"], row["strict"]) == (1.0, pytest.approx(1 / 3))
 
 
 def test_a_missing_published_run_is_said_and_the_rest_is_done(data: Path) -> None:

@@ -53,7 +53,13 @@ class FakeRecords:
         return self.views
 
     def stories(self, job_id: str) -> list[Story]:
-        codes = (("submitted", 10.0), ("profiling", 12.0), ("profiled", 15.0), ("profiling", 20.0))
+        codes = (
+            ("submitted", 10.0),
+            ("profiling", 12.0),
+            ("profiled", 15.0),
+            ("profiling", 20.0),
+            ("profiled", 20.01),
+        )
         return [Story(at_s=at_s, code=code, text="") for code, at_s in codes]
 
     def cluster(self) -> ClusterView:

@@ -198,10 +198,10 @@ SOURCES = {
 HALF_POLICIES = ("edf_largest", *HALVES, "elasticflow")
 FIGURE_9 = LogExperiment(
     name="9",
-    title="Figure 9: sources of improvement, 1,000 jobs",
+    title="Figure 9: sources of improvement, 1,000 jobs on 64, 128 and 256 devices",
     cases=tuple(
         Case(
-            name=f"{devices} devices",
+            name=f"{devices}",
             trace=_trace("1000job_1500lam.csv"),
             profiles=A100,
             cluster=(devices // 8, 8),

@@ -71,7 +71,7 @@ def findings_of(experiment: LogExperiment, results: Sequence[Result], context: C
 def _table(experiment: LogExperiment, measure: Measure, results: Sequence[Result]) -> Table:
     """Ours beside the published ones; columns in which there is nothing are left out."""
     is_first = measure is experiment.measures[0]
-    own, strict = "own count" if measure.is_share else "published", "strict"
+    own, strict = "own" if measure.is_share else "published", "strict"
     columns: list[tuple[Column, Callable[[Result], Cell]]] = [
         (Column("case"), lambda result: result.case.name),
         (Column("policy"), lambda result: result.line.policy),
@@ -93,7 +93,6 @@ def _table(experiment: LogExperiment, measure: Measure, results: Sequence[Result
             (Column("adm"), lambda result: result.count(CHANGED, "admitted")),
             (Column("rej"), lambda result: result.count(CHANGED, "rejected")),
             (Column("late"), lambda result: result.count(CHANGED, "admitted_late")),
-            (Column("late too"), lambda result: result.count(EVERYONE, "admitted_late")),
         ]
     rows = [[tell(result) for _, tell in columns] for result in results]
     kept = [at for at in range(len(columns)) if any(row[at] is not None for row in rows)]
