@@ -11,6 +11,8 @@ from swell.model.errors import InvalidInput
 from swell.repro import shelf
 from swell.repro.elasticflow import PAPER
 from swell.repro.experiment import Context, Paper
+from swell.repro.findings import Chart, Panel, Series
+from swell.repro.pictures import figure_of
 
 
 @pytest.fixture
@@ -60,3 +62,19 @@ def test_findings_of_another_version_are_named(paper: Paper, tmp_path: Path) -> 
     (tmp_path / "1a.json").write_text('{"name": "1a"}')
     with pytest.raises(InvalidInput, match=r"1a\.json cannot be read .*; run 1a again"):
         shelf.read(paper, tmp_path)
+
+
+def test_all_panels_show_all_of_their_values(tmp_path: Path) -> None:
+    """They share an axis: the first one's values must not be its end."""
+    low, high = (Series("a", (value, value)) for value in (1.0, 3.0))
+    chart = Chart(
+        name="c",
+        title="",
+        kind="lines",
+        x=("1", "2"),
+        x_label="",
+        y_label="",
+        panels=(Panel("low", (low,)), Panel("high", (high,))),
+    )
+    axes = figure_of(chart).axes
+    assert all(panel.get_ylim()[0] == 0.0 and panel.get_ylim()[1] >= 3.0 for panel in axes)

@@ -18,12 +18,20 @@ LEGEND_COLUMNS = 6
 
 def draw(chart: Chart, folder: Path) -> Path:
     """Write `NAME.png`. Raises OSError."""
+    file = folder / f"{chart.name}.png"
+    figure_of(chart).savefig(file, dpi=110, metadata={"Software": None})
+    return file
+
+
+def figure_of(chart: Chart) -> Figure:
     size = (WIDTH + PANEL_WIDTH * (len(chart.panels) - 1), HEIGHT)
     figure = Figure(figsize=size, layout="constrained")
     all_axes = figure.subplots(1, len(chart.panels), squeeze=False, sharey=True)[0]
     for axes, panel in zip(all_axes, chart.panels, strict=True):
         _draw_panel(axes, chart, panel)
-    all_axes[0].set_ylabel(chart.y_label)
+    if chart.kind != "steps":
+        all_axes[0].set_ylim(bottom=0.0)  # once all panels are drawn, for they share it
+    all_axes[0].set_ylabel(chart.y_label, fontsize=8)
     handles = {
         label: handle
         for axes in all_axes
@@ -32,9 +40,7 @@ def draw(chart: Chart, folder: Path) -> Path:
     num_columns = min(len(handles), LEGEND_COLUMNS)
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=num_columns, fontsize=8)
     figure.suptitle(chart.title, fontsize=10)
-    file = folder / f"{chart.name}.png"
-    figure.savefig(file, dpi=110, metadata={"Software": None})
-    return file
+    return figure
 
 
 def _draw_panel(axes: Axes, chart: Chart, panel: Panel) -> None:
@@ -53,7 +59,6 @@ def _draw_panel(axes: Axes, chart: Chart, panel: Panel) -> None:
         axes.set_xticks(
             range(len(chart.x)), list(map(str, chart.x)), fontsize=8, rotation=45 if is_long else 0
         )
-        axes.set_ylim(bottom=0.0)
     axes.set_title(panel.title, fontsize=9)
     axes.set_xlabel(chart.x_label)
     axes.grid(axis="y", lw=0.3)
