@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-soak check bench bench-decisions bench-sim bench-resize bench-throughput clean
+.PHONY: demo test test-soak check bench bench-decisions bench-sim bench-resize bench-throughput repro clean
 
 demo: $(STAMP)
 	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
@@ -39,6 +39,11 @@ bench-resize: $(STAMP)
 
 bench-throughput: $(STAMP)
 	$(BIN)/python -m benchmarks.training.throughput --json out/bench-throughput.json $(OPTIONS)
+
+# Tables and pictures of docs/results, from the papers' public inputs: make repro DATA=FOLDER
+DATA ?= data
+repro: $(STAMP)
+	$(BIN)/swell repro elasticflow --data $(DATA) --out out/repro --docs docs $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) build dist demo-out src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
