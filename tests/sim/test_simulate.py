@@ -166,3 +166,28 @@ def test_a_job_that_fails_of_its_own_misses_its_deadline_and_breaks_no_promise()
     outcome = run([job("buggy", steps=300, deadline_s=500.0, dies_at_step=30), job("fine", deadline_s=500.0)])
     metrics = metrics_of(outcome)
     assert (metrics.deadline_satisfaction, metrics.admitted, metrics.admitted_late) == (0.5, 2, 0)
+
+
+def test_a_gang_changes_between_two_steps_where_that_is_its_habit() -> None:
+    """Eight workers make a step each half second; the other job comes in the middle of one."""
+    rates = {1: 0.25, 2: 0.5, 4: 1.0, 8: 2.0}
+    jobs = [job("first", steps=100, rates=rates), job("second", 20.3, steps=100, rates=rates)]
+    whole = run(jobs, "equal_share", habits=Habits(grain_steps=1.0)).jobs[0]
+    any_moment = run(jobs, "equal_share").jobs[0]
+    assert [at_s for at_s, _ in whole.sizes[:2]] == [0.0, pytest.approx(20.5, abs=1e-3)]
+    assert [at_s for at_s, _ in any_moment.sizes[:2]] == [0.0, pytest.approx(20.3)]
+
+
+def test_a_job_ends_with_its_processes() -> None:
+    (found,) = run([job("alone", steps=100)], habits=Habits(exit_s=3.0, exit_more_s=0.5)).jobs
+    assert found.end_s == pytest.approx(100 / RATES[4] + 3.0 + 3 * 0.5)
+
+
+def test_a_job_that_leaves_takes_its_last_step_with_it() -> None:
+    """It goes on with whole steps, and loses none."""
+    rates = {8: 2.0}
+    jobs = [job("long", steps=100, rates=rates), job("short", 20.3, steps=10, rates=rates)]
+    outcome = run(jobs, "srtf", habits=Habits(grain_steps=1.0, save_s=1.0))
+    long, short = outcome.jobs
+    assert short.start_s == pytest.approx(21.5, abs=1e-3) and short.end_s == pytest.approx(26.5, abs=1e-3)
+    assert long.end_s == pytest.approx(26.5 + (100 - 41) / 2.0, abs=1e-3)

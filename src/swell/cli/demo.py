@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import signal
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -21,16 +13,15 @@ from rich.console import Console
 from rich.live import Live
 
 import swell.demo
-from swell.api.client import Client, connect
-from swell.api.errors import InvalidOption, NoPlatform
-from swell.cli.launch import launch
+from swell.api.client import Client
+from swell.api.errors import InvalidOption
+from swell.cli.brief import brief_platform
 from swell.demo.board import board, changes
 from swell.demo.report import as_json, table, verdict
 from swell.demo.schedule import CAST, PACED_DEVICES, Prompter, Submission
 from swell.demo.timeline import Watch, draw
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.model.view import ClusterView, JobView
-from swell.store.folder import StateFolder
 
 #: Seconds between two looks at the platform.
 LOOK_EVERY_S = 0.25
@@ -73,7 +64,8 @@ def demo(
         _make(json_file.parent, "--json")
         _check_file(json_file)
     chosen = _checked(devices) if devices else _choose_devices(console)
-    with _platform(chosen, console) as client:
+    options = ["--devices", chosen, "--preload", "sklearn.datasets"]
+    with brief_platform(options, "swell-demo-", lambda text: _say(console, text)) as client:
         play = Play(client, console, seed)
         play.run()
         cluster, views = client.cluster(), client.jobs()
@@ -205,43 +197,5 @@ def _draw(out: Path, cluster: ClusterView, play: Play, views: list[JobView]) -> 
     return picture
 
 
-@contextmanager
-def _platform(devices: str, console: Console) -> Iterator[Client]:
-    """A platform in a folder of its own. It always ends; the folder stays only if something went wrong."""
-    state = Path(tempfile.mkdtemp(prefix="swell-demo-"))
-    is_good = False
-    signal.signal(signal.SIGTERM, _interrupt)  # to be asked to end is as Ctrl-C
-    try:
-        options = ["--devices", devices, "--preload", "sklearn.datasets"]
-        with launch(StateFolder(state), options) as client:
-            yield client
-        is_good = True
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)  # one is enough: what follows ends soon and must be done
-        _take_down(state)
-        if is_good:
-            shutil.rmtree(state)
-        else:
-            console.print(f"Journal and logs are kept in {state}", highlight=False, soft_wrap=True)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-def _take_down(state: Path) -> None:
-    """Nothing of the platform runs when this returns."""
-    try:
-        with connect(state) as client:
-            for job in client.jobs():
-                if not job.phase.is_end:
-                    client.cancel(job.id)  # nobody will go on with it: no checkpoint is needed
-    except NoPlatform:
-        pass  # it never came up, or was killed: `down` ends what it may have left
-    # It says on stderr what it could not end; that it saved nothing of what was cancelled is no matter.
-    subprocess.run(
-        [sys.executable, "-P", "-m", "swell.cli.main", "down", "--state", str(state)],
-        check=False,
-        stdout=subprocess.DEVNULL,
-    )
+def _say(console: Console, text: str) -> None:
+    console.print(text, highlight=False, soft_wrap=True)

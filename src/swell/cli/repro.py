@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from swell.cli import fidelity
 from swell.cli.output import note, print_table, warn
 from swell.cli.simulate import policy_names
 
@@ -62,6 +63,9 @@ def begin(context: typer.Context) -> None:
         print(context.get_help())
 
 
+app.command()(fidelity.fidelity)
+
+
 @app.command()
 def elasticflow(
     figures: Figures = None,
@@ -99,7 +103,7 @@ def _play(paper: Paper, figures: list[str], context: Context, out: Path, docs: P
         is_all_reached &= not findings.missed
         for file in shelf.write(findings, out):
             note(f"wrote {file}")
-        _print(findings)
+        show_findings(findings)
     if docs is not None:
         for file in shelf.write_page(paper, shelf.read(paper, out), docs):
             note(f"wrote {file}")
@@ -115,7 +119,7 @@ def _records(state: Path | None) -> Records | None:
     return connect(state)
 
 
-def _print(findings: Findings) -> None:
+def show_findings(findings: Findings) -> None:
     from swell.repro.tables import cells
 
     print(findings.title)

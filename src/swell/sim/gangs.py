@@ -26,6 +26,9 @@ from swell.sim.job import SimJob
 from swell.sim.occurrence import Changes, Ends, Leaves, Occurrence, Reports, Resumes, Starts, Turns
 from swell.sim.tally import Tally
 
+#: Of a step: so little is nothing, for progress is summed up from pieces.
+WHOLE = 1e-4
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
@@ -33,6 +36,9 @@ class Habits:
 
     profiling_s: float = 0.0  #: a trial run
     save_s: float = 0.0  #: writing a checkpoint at a suspend
+    exit_s: float = 0.0  #: from a job's last step to the end of its process
+    exit_more_s: float = 0.0  #: for each further one beside it
+    grain_steps: float = 0.0  #: gangs change and report after so many steps; 0: at any moment
     checkpoint_interval_s: float = 1800.0  #: what is done since the last one is lost with the last worker
     #: Between two reports of a gang; inf: it only reports pauses, which is enough where belief is truth.
     report_s: float = math.inf
@@ -116,9 +122,14 @@ class Gangs:
         if training is None or command.generation <= training.generation:
             return
         training.generation, training.change = command.generation, None
-        training.halt(now_s)
+        boundary_s = self._boundary_s(training, now_s)
+        if self._habits.grain_steps and boundary_s >= training.end_s():
+            return  # it is done before it can leave
+        training.advance(boundary_s)
+        self._boundary_s(training, boundary_s)  # whole steps, to the last digit
+        training.halt(boundary_s)
         self.tally.note(training)
-        self._agenda.put(now_s + self._habits.save_s, Leaves(training.job.id, command.generation))
+        self._agenda.put(boundary_s + self._habits.save_s, Leaves(training.job.id, command.generation))
 
     def stop(self, command: StopGang, now_s: float) -> None:
         training = self.training.get(command.job_id)
@@ -160,6 +171,10 @@ class Gangs:
             self._train(training, change, now_s)
 
     def changed(self, occurrence: Changes, now_s: float) -> None:
+        training = self.training.get(occurrence.job_id)
+        if training is not None and (boundary_s := self._boundary_s(training, now_s)) > now_s:
+            self._agenda.put(boundary_s, occurrence)
+            return
         change = self._take_change(occurrence.job_id, occurrence.generation)
         if change is not None:
             training = self.training[occurrence.job_id]
@@ -178,6 +193,9 @@ class Gangs:
         training = self.training.get(occurrence.job_id)
         is_of_now = training is not None and training.generation == occurrence.generation
         if training is not None and is_of_now and training.rate_per_s > 0.0:
+            if (boundary_s := self._boundary_s(training, now_s)) > now_s:
+                self._agenda.put(boundary_s, occurrence)
+                return
             self._report(training, now_s, step_s=1.0 / training.rate_per_s)
             self._expect_report(training, now_s)
 
@@ -252,6 +270,19 @@ class Gangs:
         self._tell(WorkersLost(**_facts(training, now_s), devices=lost, message="a node was lost"))
 
     # ------------------------------------------------------------ the same for all
+    def _boundary_s(self, training: Training, now_s: float) -> float:
+        """When the steps under way are done that nothing cuts in two; now if none is under way."""
+        grain = self._habits.grain_steps
+        if not grain or training.rate_per_s <= 0.0:
+            return now_s
+        training.advance(now_s)
+        done = math.ceil(training.steps / grain - WHOLE) * grain
+        left = done - training.steps
+        if left <= WHOLE * grain:
+            training.steps = done
+            return now_s
+        return max(now_s, training.resumes_s) + left / training.rate_per_s
+
     def _take_change(self, job_id: str, generation: int) -> Upcoming | None:
         """The change under way, if it is still the one that was expected."""
         training = self.training.get(job_id)
@@ -273,7 +304,8 @@ class Gangs:
         if math.isfinite(turn_s):
             self._agenda.put(max(turn_s, now_s), Turns(training.job.id, training.mark))
         else:
-            self._agenda.put(max(training.end_s(), now_s), Ends(training.job.id, training.mark))
+            exit_s = self._habits.exit_s + self._habits.exit_more_s * (training.num_workers - 1)
+            self._agenda.put(max(training.end_s(), now_s) + exit_s, Ends(training.job.id, training.mark))
 
     def _expect_report(self, training: Training, now_s: float) -> None:
         if math.isfinite(self._habits.report_s):

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from swell.core.ports import Belief
 from swell.core.record import JobRecord
 from swell.core.state import Saved, job_sizes
@@ -39,8 +41,14 @@ class Standing:
         return training
 
 
-def sim_job(record: JobRecord, belief: Belief, num_devices: int) -> SimJob:
-    """The job as it is believed to be, on a cluster of so many devices at most.
+def sim_job(
+    record: JobRecord,
+    belief: Belief,
+    num_devices: int,
+    noise_share: float = 0.0,
+    generator: np.random.Generator | None = None,
+) -> SimJob:
+    """The job as it is believed to be, on a cluster of so many devices at most; with noise, nearly so.
 
     Raises:
         ValueError: nothing is believed of it: it has not been measured, or it has no size on this cluster.
@@ -55,7 +63,7 @@ def sim_job(record: JobRecord, belief: Belief, num_devices: int) -> SimJob:
         submit_s=record.submitted_s,
         spec=record.spec,
         profile=record.profile or _no_profile(),
-        speed=TrueSpeed(sizes, rate_per_s),
+        speed=TrueSpeed(sizes, rate_per_s, noise_share, generator),
         num_steps=max(1, math.ceil(record.total_steps)),
         model=record.spec.name,
     )

@@ -1,0 +1,90 @@
+"""`swell repro fidelity`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from swell.cli.output import note
+from swell.cli.simulate import policy_names
+from swell.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from swell.repro.live_run import LiveRun
+
+
+def fidelity(
+    policy: Annotated[
+        str, typer.Option(metavar="NAME,...", help="One live run each, of about two minutes.")
+    ] = "elasticflow,edf,fifo",
+    live: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Run nothing: simulate again what --out of an earlier run holds."
+        ),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FOLDER", help="For tables (CSV), a picture, and what was measured (JSON)."),
+    ] = Path("out/repro"),
+) -> None:
+    """Run twelve real jobs on paced devices, simulate them from their own profiles, and compare.
+
+    Live runs are sensitive to load: let the machine do nothing else. Exit status 1: completion times are more
+    than 3 % off on average, or another set of jobs was admitted.
+    """
+    from swell.cli.repro import show_findings
+    from swell.repro import shelf
+    from swell.repro.fidelity import findings_of
+
+    names = policy_names(policy)
+    out.mkdir(parents=True, exist_ok=True)
+    runs = [_play(name, out) if live is None else _read(live, name) for name in names]
+    findings = findings_of(runs)
+    for file in shelf.write(findings, out):
+        note(f"wrote {file}")
+    show_findings(findings)
+    if findings.missed:
+        raise typer.Exit(1)
+
+
+def _play(policy: str, out: Path) -> LiveRun:
+    """Live, on a platform of its own; the record is kept beside the findings."""
+    import msgspec
+
+    from swell.cli.brief import brief_platform
+    from swell.cli.output import warn
+    from swell.cli.progress import progress_bar
+    from swell.repro.fidelity import DEVICES, WORKLOAD
+    from swell.repro.live_run import run
+
+    options = ["--devices", DEVICES, "--policy", policy, "--preload", "sklearn.datasets"]
+    with (
+        brief_platform(options, "swell-fidelity-", warn) as client,
+        progress_bar(f"{policy}, live", len(WORKLOAD)) as advance,
+    ):
+        found = run(client, WORKLOAD, DEVICES, advance)
+    file = _file(out, policy)
+    file.write_bytes(msgspec.json.encode(found))
+    note(f"wrote {file}")
+    return found
+
+
+def _read(folder: Path, policy: str) -> LiveRun:
+    import msgspec
+
+    from swell.repro.live_run import LiveRun
+
+    file = _file(folder, policy)
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=LiveRun)
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read ({error.strerror}); run it live first") from error
+    except msgspec.MsgspecError as error:
+        raise InvalidInput(f"{file} is no record of this version ({error}); run it live again") from error
+
+
+def _file(folder: Path, policy: str) -> Path:
+    return folder / f"live-{policy}.json"

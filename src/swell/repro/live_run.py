@@ -1,0 +1,169 @@
+"""A workload of real jobs on a platform that is up, and the record of what became of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+
+import swell
+from swell.api.client import Client
+from swell.api.submission import parse
+from swell.core.state import job_sizes
+from swell.executors.local.profile_cache import ProfileCache
+from swell.model.cluster import Node
+from swell.model.command import ProfileJob
+from swell.model.job import JobClass, JobSpec, Profile
+from swell.model.view import JobView, Story
+
+SCRIPTS = Path(swell.__file__).parent / "demo"
+LOOK_EVERY_S = 0.25
+#: Steps of a job that is only to be measured.
+NUM_TRIAL_STEPS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One job of a workload."""
+
+    at_s: float  #: submitted so long after the first
+    name: str
+    script: str  #: of the demo's
+    steps: int
+    job_class: JobClass = JobClass.BEST_EFFORT
+    deadline_after_s: float | None = None  #: after its submission
+    workers: str = "1:"
+    global_batch: int = 64
+
+    def fields(self, now_s: float) -> dict[str, object]:
+        """As `Client.submit` takes them."""
+        given: dict[str, object] = {
+            "name": self.name,
+            "script": str(SCRIPTS / self.script),
+            "workdir": str(SCRIPTS),
+            "args": ["--batch", str(self.global_batch)],
+            "global_batch": self.global_batch,
+            "steps": self.steps,
+            "class": str(self.job_class),
+            "workers": self.workers,
+        }
+        if self.deadline_after_s is not None:
+            given["deadline"] = now_s + self.deadline_after_s
+        return given
+
+
+class LiveJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked for, what a trial run had measured of it, and what became of it."""
+
+    spec: JobSpec
+    profile: Profile
+    view: JobView
+    stories: tuple[Story, ...]
+
+
+class LiveRun(msgspec.Struct, frozen=True, kw_only=True):
+    """All times are seconds since 1970."""
+
+    policy: str
+    begun_s: float
+    head: str  #: its state (`Core.save`) then: idle, and no longer without experience
+    devices: str  #: as for `swell up`
+    nodes: tuple[Node, ...]
+    trials: tuple[LiveJob, ...]  #: of a few steps, before the others: see `Player.measure`
+    jobs: tuple[LiveJob, ...]  #: in order of submission
+    num_cores: int
+    load_before: float  #: of the machine in the minute before (processes that run or wait to)
+    load_after: float  #: in the last minute of the run
+
+
+@dataclass(slots=True)
+class Player:
+    """Submits each job when it is due, and waits for the end of all."""
+
+    client: Client
+    advance: Callable[[int], None] = lambda num_ended: None
+    specs: dict[str, JobSpec] = field(default_factory=dict)  #: by id
+
+    def measure(self, parts: Sequence[Part]) -> list[JobView]:
+        """Have each script measured, and run for a few steps; what became of these jobs.
+
+        First one after the other, on as many devices as it can use; then all of them on one each.
+        """
+        unlike = {(part.script, part.workers, part.global_batch): part for part in parts}
+        short = [
+            replace(part, steps=NUM_TRIAL_STEPS, job_class=JobClass.BEST_EFFORT, deadline_after_s=None)
+            for part in unlike.values()
+        ]
+        whole = [self.client.wait(self._submit(part)) for part in short]
+        scripts = {(part.script, part.global_batch): replace(part, workers="1") for part in short}
+        small = [self._submit(part) for part in scripts.values()]
+        return [*whole, *(self.client.wait(job_id) for job_id in small)]
+
+    def play(self, parts: Sequence[Part]) -> list[JobView]:
+        """What became of each, in order of submission."""
+        opened_s, ids = time.time(), []
+        for part in sorted(parts, key=lambda part: part.at_s):
+            while (wait_s := opened_s + part.at_s - time.time()) > 0.0:
+                time.sleep(min(wait_s, LOOK_EVERY_S))
+                self._look()
+            ids.append(self._submit(part))
+        while self._look() < len(self.specs):
+            time.sleep(LOOK_EVERY_S)
+        return [self.client.job(job_id) for job_id in ids]
+
+    def _submit(self, part: Part) -> str:
+        now_s = time.time()
+        fields = part.fields(now_s)
+        job_id = self.client.submit(**fields)
+        self.specs[job_id] = parse(fields).to_spec(now_s)
+        return job_id
+
+    def _look(self) -> int:
+        num_ended = sum(view.phase.is_end for view in self.client.jobs())
+        self.advance(num_ended)
+        return num_ended
+
+
+def run(client: Client, parts: Sequence[Part], devices: str, advance: Callable[[int], None]) -> LiveRun:
+    """Play the workload, once every script in it has been measured."""
+    player = Player(client, advance)
+    trials = player.measure(parts)
+    load_before, begun_s, head = os.getloadavg()[0], time.time(), client.head_state().decode()
+    views = player.play(parts)
+    cluster = client.cluster()
+    nodes = tuple(
+        Node(
+            name=node.name,
+            devices=tuple(node.devices),
+            kind=node.kind,
+            rack=node.rack,
+            num_switches=node.num_switches,
+        )
+        for node in cluster.nodes
+    )
+    return LiveRun(
+        policy=cluster.policy,
+        begun_s=begun_s,
+        head=head,
+        devices=devices,
+        nodes=nodes,
+        trials=tuple(_job(client, player.specs[view.id], view, nodes) for view in trials),
+        jobs=tuple(_job(client, player.specs[view.id], view, nodes) for view in views),
+        num_cores=len(os.sched_getaffinity(0)),
+        load_before=load_before,
+        load_after=os.getloadavg()[0],
+    )
+
+
+def _job(client: Client, spec: JobSpec, view: JobView, nodes: Sequence[Node]) -> LiveJob:
+    num_devices = sum(len(node.devices) for node in nodes)
+    sizes = tuple(job_sizes(spec, num_devices).tolist())
+    asked = ProfileJob(job_id=view.id, spec=spec, sizes=sizes, device_kind=nodes[0].kind)
+    profile = ProfileCache(client.folder.profiles).profile(asked)
+    if profile is None:
+        raise RuntimeError(f"job {view.id!r} ran and no trial run of it is kept in {client.folder.profiles}")
+    return LiveJob(spec=spec, profile=profile, view=view, stories=tuple(client.stories(view.id)))

@@ -1,0 +1,126 @@
+"""Comparing a live run with its twin; the live ones here were simulated themselves, but for the last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.store.views import job_view
+
+from swell.api.submission import parse
+from swell.assemble import new_core
+from swell.cli import main
+from swell.model.cluster import Node
+from swell.model.event import NodeJoined, Opened
+from swell.model.job import Profile
+from swell.repro.fidelity import BAR_SHARE, WORKLOAD, findings_of
+from swell.repro.live_run import LiveJob, LiveRun, Part
+from swell.repro.twin import _line, measured_cost, simulate
+from swell.sim.change_cost import AsMeasured
+from swell.sim.diary import Diary
+from swell.sim.gangs import Habits
+
+BEGUN_S = 1_800_000_000.0
+NODE = Node(name="node0", kind="paced@64", devices=tuple(f"node0/{place}" for place in range(4)))
+PROFILE = Profile(
+    device_kind=NODE.kind,
+    compute_s={64: 1.0, 32: 0.5, 16: 0.25},
+    allreduce_s={2: 0.002, 4: 0.004},
+    grad_bytes=1000,
+    state_bytes=3000,
+    samples_per_epoch=1437,
+    start_s=0.8,
+)
+COST = AsMeasured(pause_s=0.04, order_s=0.2, crowding_share=0.4)
+HABITS = Habits(report_s=1.0, grain_steps=1.0)
+
+
+def live_run(policy: str, parts: tuple[Part, ...] = WORKLOAD) -> LiveRun:
+    """A run that went exactly as it is simulated."""
+    core = new_core(policy)
+    core.handle([Opened(at_s=BEGUN_S, policy=policy), NodeJoined(at_s=BEGUN_S, node=NODE)])
+    run = LiveRun(
+        policy=policy,
+        begun_s=BEGUN_S,
+        head=core.save().decode(),
+        devices="paced:1x4@64",
+        nodes=(NODE,),
+        trials=(),
+        jobs=tuple(_submitted(part) for part in parts),
+        num_cores=2,
+        load_before=0.1,
+        load_after=0.5,
+    )
+    diary = Diary()
+    views = simulate(run, COST, HABITS, diary.listen)
+    jobs = []
+    for job in run.jobs:
+        stories = tuple(story for job_id, story in diary.stories if job_id == job.view.id)
+        jobs.append(msgspec.structs.replace(job, view=views[job.view.id], stories=stories))
+    return msgspec.structs.replace(run, jobs=tuple(jobs))
+
+
+def _submitted(part: Part) -> LiveJob:
+    at_s = BEGUN_S + 1.0 + part.at_s
+    spec = parse(part.fields(at_s)).to_spec(at_s)
+    view = job_view(id=f"{part.name}-1", name=part.name, submitted_s=at_s)
+    return LiveJob(spec=spec, profile=PROFILE, view=view, stories=())
+
+
+@pytest.mark.parametrize("policy", ["elasticflow", "edf", "fifo"])
+def test_a_run_that_went_as_simulated_has_no_error(policy: str) -> None:
+    run = live_run(policy)
+    assert measured_cost(run).crowding_share == pytest.approx(COST.crowding_share, abs=0.02)
+    assert measured_cost(run).order_s == pytest.approx(COST.order_s, abs=0.05)
+    found = findings_of([run])
+    assert found.missed == ()
+    (row,) = found.tables[0].rows
+    assert row[:5] == (policy, 12, row[2], row[2], "yes") and row[5] < 1.0  # type: ignore[operator]
+
+
+def test_costs_are_fitted_without_going_below_nothing() -> None:
+    assert _line([0.0, 1.0, 3.0], [0.2, 0.5, 1.1]) == (pytest.approx(0.2), pytest.approx(0.3))
+    assert _line([1.0, 2.0], [1.0, 0.0]) == (0.5, 0.0)
+    assert _line([1.0, 2.0], [0.0, 1.0]) == (0.0, pytest.approx(0.4))
+    assert _line([], []) == (0.0, 0.0)
+
+
+def test_elasticflow_refuses_what_is_in_vain() -> None:
+    refused = [job.view.name for job in live_run("elasticflow").jobs if job.view.phase == "rejected"]
+    assert "cnn-e" in refused and len(refused) < 4
+
+
+def test_a_run_that_went_otherwise_is_told() -> None:
+    run = live_run("fifo")
+    slow = [
+        msgspec.structs.replace(
+            job,
+            view=msgspec.structs.replace(
+                job.view,
+                finished_s=(job.view.finished_s or 0.0) * (1.0 + 1e-8),  # 18 s
+            ),
+        )
+        for job in run.jobs
+    ]
+    (missed,) = findings_of([msgspec.structs.replace(run, jobs=tuple(slow))]).missed
+    assert missed.startswith("fifo: mean error ") and missed.endswith(f"more than {BAR_SHARE:.0%}")
+
+
+def test_a_record_is_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "live-edf.json").write_bytes(msgspec.json.encode(live_run("edf")))
+    out = tmp_path / "out"
+    status = main.run(["repro", "fidelity", "--live", str(tmp_path), "--policy", "edf", "--out", str(out)])
+    printed = capsys.readouterr()
+    assert status == 0, printed
+    assert "12 real PyTorch jobs on paced:1x4@64, 2 cores" in printed.out
+    assert {file.name for file in out.iterdir()} >= {"fidelity.csv", "fidelity-jobs.csv", "fidelity.png"}
+    status = main.run(["repro", "fidelity", "--live", str(out), "--policy", "fifo", "--out", str(out)])
+    assert status == 1 and "live-fifo.json cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_live_and_simulated_agree(tmp_path: Path) -> None:
+    """Wants a machine that does nothing else."""
+    assert main.run(["repro", "fidelity", "--policy", "fifo", "--out", str(tmp_path)]) == 0
