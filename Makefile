@@ -41,6 +41,7 @@ bench-throughput: $(STAMP)
 	$(BIN)/python -m benchmarks.training.throughput --json out/bench-throughput.json $(OPTIONS)
 
 # Tables and pictures of docs/results, from the papers' public inputs: make repro DATA=FOLDER
+# All policies on the large clusters of 8b take long: OPTIONS="8b --policy elasticflow" runs one of them on one figure.
 DATA ?= data
 repro: $(STAMP)
 	$(BIN)/swell repro elasticflow --data $(DATA) --out out/repro --docs docs $(OPTIONS)

@@ -29,6 +29,9 @@ INTRODUCTION = "\n".join(
         "Jobs that are refused count as missed, everywhere. The head that decides is the one that runs live.",
         "Our names for the paper's baselines are in [the map](../papers.md#baselines); `edf_largest` is its",
         "EDF as its simulator has it, `edf` as its text has it.",
+        "",
+        "`swell repro elasticflow --data FOLDER --docs docs` makes this page; `swell repro elasticflow 8b",
+        "--policy elasticflow` one figure with one policy. The truth below a figure says if only some ran.",
     )
 )
 
