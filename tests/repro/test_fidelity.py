@@ -14,7 +14,8 @@ from swell.cli import main
 from swell.model.cluster import Node
 from swell.model.event import NodeJoined, Opened
 from swell.model.job import Profile
-from swell.repro.fidelity import BAR_SHARE, WORKLOAD, findings_of
+from swell.repro.fidelity import BAR_SHARE, WORKLOAD
+from swell.repro.fidelity_findings import findings_of
 from swell.repro.live_run import LiveJob, LiveRun, Part
 from swell.repro.twin import _line, measured_cost, simulate
 from swell.sim.change_cost import AsMeasured
@@ -68,7 +69,7 @@ def _submitted(part: Part) -> LiveJob:
     return LiveJob(spec=spec, profile=PROFILE, view=view, stories=())
 
 
-@pytest.mark.parametrize("policy", ["elasticflow", "edf", "fifo"])
+@pytest.mark.parametrize("policy", ["elasticflow", "srtf", "fifo"])
 def test_a_run_that_went_as_simulated_has_no_error(policy: str) -> None:
     run = live_run(policy)
     assert measured_cost(run).crowding_share == pytest.approx(COST.crowding_share, abs=0.02)

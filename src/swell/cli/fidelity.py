@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def fidelity(
     policy: Annotated[
         str, typer.Option(metavar="NAME,...", help="One live run each, of about two minutes.")
-    ] = "elasticflow,edf,fifo",
+    ] = "elasticflow,srtf,fifo",
     live: Annotated[
         Path | None,
         typer.Option(
@@ -37,7 +37,7 @@ def fidelity(
     """
     from swell.cli.repro import show_findings
     from swell.repro import shelf
-    from swell.repro.fidelity import findings_of
+    from swell.repro.fidelity_findings import findings_of
 
     names = policy_names(policy)
     out.mkdir(parents=True, exist_ok=True)
