@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from swell.settings import Settings
     from swell.sim.metrics import Timing
     from swell.sim.outcome import Outcome
-    from swell.sim.report import Result
+    from swell.sim.report import Result, Truth
     from swell.sim.simulate import Scenario
     from swell.sim.stage import Conditions
     from swell.sim.traces.rules import Rules
@@ -101,6 +101,9 @@ def simulate(
             "--stories", metavar="FOLDER", help="Write why each job had what it had, for `explain --run`."
         ),
     ] = None,
+    bound: Annotated[
+        bool, typer.Option("--bound", help="Also what nobody could beat who knew all jobs beforehand.")
+    ] = False,
     timing: Annotated[
         bool, typer.Option("--timing", help="Also what deciding cost; differs from run to run.")
     ] = False,
@@ -116,8 +119,12 @@ def simulate(
     conditions = _conditions(cluster, resize_cost, noise, profile_error, node_mtbf, node_mttr, seed)
     names = policy_names(policy)
     workload, scenario = _scenario(trace, format, strict, profiles, rules, conditions)
+    from swell.sim.stage import truth_of
+
+    most = _bound(scenario, conditions) if bound else None
+    truth = truth_of(workload, conditions, settings.changed, most)
     runs = {name: _run(name, scenario, settings, stories) for name in names}
-    _write(runs, workload, conditions, settings, timing, json, jobs, plot)
+    _write(runs, truth, conditions, timing, json, jobs, plot)
 
 
 def policy_names(text: str) -> list[str]:
@@ -133,6 +140,15 @@ def policy_names(text: str) -> list[str]:
         except UnknownPolicy as error:
             raise InvalidInput(str(error)) from error
     return names
+
+
+def _bound(scenario: Scenario, conditions: Conditions) -> float | None:
+    from swell.sim.bound import offline_bound
+
+    try:
+        return offline_bound(scenario.jobs, conditions.num_devices)
+    except ValueError as error:
+        raise InvalidInput(f"--bound: {error}") from None
 
 
 def _settings(texts: list[str]) -> Settings:
@@ -213,9 +229,8 @@ def _run(policy: str, scenario: Scenario, settings: Settings, stories: Path | No
 
 def _write(
     runs: Mapping[str, Outcome],
-    workload: Workload,
+    truth: Truth,
     conditions: Conditions,
-    settings: Settings,
     timing: bool,
     json: Path | None,
     jobs: Path | None,
@@ -223,9 +238,7 @@ def _write(
 ) -> None:
     from swell.sim.metrics import metrics_of, timing_of
     from swell.sim.report import Result, write_jobs
-    from swell.sim.stage import truth_of
 
-    truth = truth_of(workload, conditions, settings.changed)
     results = [
         Result(
             policy=policy,
@@ -241,7 +254,7 @@ def _write(
     if plot is not None:
         from swell.sim.pictures import draw_all
 
-        title = f"{workload.source} on {conditions.nodes}x{conditions.devices_per_node}"
+        title = f"{truth.trace} on {conditions.nodes}x{conditions.devices_per_node}"
         for file in draw_all(runs, title, plot):
             note(f"wrote {file}")
     if str(json) == "-":
@@ -262,6 +275,9 @@ def _print(results: list[Result], conditions: Conditions, timing: bool) -> None:
         print(f"  filled: {line}")
     print()
     print_table(HEADINGS, map(_row, results))
+    if truth.offline_bound is not None:
+        most = f"more than {truth.offline_bound:.3f} of the deadlines"
+        print(f"\nNobody who knew all jobs beforehand could meet {most}.")
     if timing:
         print()
         print_table(TIMING_HEADINGS, [_timing_row(result.policy, result.timing) for result in results])

@@ -49,9 +49,7 @@ def admit(
     for row in newcomers:
         trial = with_newcomer(snapshot, tries, kept, row, _place_of(snapshot, row, kept.rows))
         until_s = float(snapshot.deadline_s[row]) - snapshot.now_s
-        objection = (
-            "" if trial is None else objective.objection(bid_of(snapshot, levels, kept, trial, row, until_s))
-        )
+        objection = "" if trial is None else objective.objection(bid_of(snapshot, kept, trial, until_s))
         if trial is not None and not objection:
             kept = trial  # line 9
         else:
@@ -208,7 +206,7 @@ class _Bargain:
         trial = with_newcomer(self._snapshot, self._tries(offer_s), kept, self._row, place)
         if trial is None:
             return False
-        bid = bid_of(self._snapshot, self._levels, kept, trial, self._row, offer_s)
+        bid = bid_of(self._snapshot, kept, trial, offer_s)
         return not self._objective.objection(bid)
 
     def _tries(self, offer_s: int) -> Takers:

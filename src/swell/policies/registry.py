@@ -12,7 +12,7 @@ from swell.policies.edf import Edf, EdfLargest
 from swell.policies.edf_admission import EdfAdmission, EdfAdmissionLargest
 from swell.policies.edf_elastic import EdfElastic
 from swell.policies.elasticflow import ElasticFlow
-from swell.policies.elasticflow_objectives import ElasticFlowCount, ElasticFlowWork
+from swell.policies.elasticflow_count import ElasticFlowCount
 from swell.policies.equal_share import EqualShare
 from swell.policies.fifo import Fifo
 from swell.policies.gandiva import Gandiva
@@ -37,7 +37,6 @@ POLICIES: dict[str, Callable[[], Decides]] = {
         ElasticFlow,
         ElasticFlowUnaware,
         ElasticFlowCount,
-        ElasticFlowWork,
         EqualShare,
         Fifo,
         Edf,

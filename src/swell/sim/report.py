@@ -34,6 +34,8 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     node_mtbf_s: float | None
     node_mttr_s: float | None
     seed: int
+    #: Share of deadlines that nobody could beat who knew all jobs beforehand, if asked for: `sim.bound`.
+    offline_bound: float | None
     settings: dict[str, float]  #: of the head
     version: str
 

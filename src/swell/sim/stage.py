@@ -85,7 +85,12 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
     )
 
 
-def truth_of(workload: Workload, conditions: Conditions, settings: Mapping[str, float]) -> Truth:
+def truth_of(
+    workload: Workload,
+    conditions: Conditions,
+    settings: Mapping[str, float],
+    offline_bound: float | None = None,
+) -> Truth:
     return Truth(
         trace=workload.source,
         jobs=len(workload.jobs),
@@ -98,6 +103,7 @@ def truth_of(workload: Workload, conditions: Conditions, settings: Mapping[str, 
         node_mtbf_s=conditions.node_mtbf_s,
         node_mttr_s=None if conditions.node_mtbf_s is None else conditions.node_mttr_s,
         seed=conditions.seed,
+        offline_bound=offline_bound,
         settings=dict(settings),
         version=__version__,
     )
