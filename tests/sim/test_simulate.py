@@ -191,3 +191,9 @@ def test_a_job_that_leaves_takes_its_last_step_with_it() -> None:
     long, short = outcome.jobs
     assert short.start_s == pytest.approx(21.5, abs=1e-3) and short.end_s == pytest.approx(26.5, abs=1e-3)
     assert long.end_s == pytest.approx(26.5 + (100 - 41) / 2.0, abs=1e-3)
+
+
+def test_a_job_that_never_ran_used_nothing() -> None:
+    never, ran = run([job("never", rates={3: 3.0}), job("ran", steps=100)]).jobs
+    assert (never.phase, never.device_s, never.sizes) == (Phase.QUEUED, 0.0, ())
+    assert ran.phase is Phase.SUCCEEDED

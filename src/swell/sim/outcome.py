@@ -124,6 +124,8 @@ def too_large(job: SimJob, num_devices: int) -> JobOutcome:
 
 
 def _device_s(view: JobView, run_end_s: float) -> float:
+    if not view.sizes:
+        return 0.0  # it has never run
     ends_s = [at_s for at_s, _ in view.sizes[1:]]
     ends_s.append(run_end_s if view.finished_s is None else view.finished_s)
     worker_s = sum((end - at) * size for (at, size), end in zip(view.sizes, ends_s, strict=True))
