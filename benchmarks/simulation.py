@@ -260,7 +260,7 @@ def main() -> None:
         what = f"{missing[0]} is not in {options.data}; name its folder with --data" if missing else "no row"
         sys.exit(f"bench-sim: {what}")
     found = [in_processes(case, options) for case in cases]
-    Console(width=130).print(table_of(found))
+    Console(width=140).print(table_of(found))
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(msgspec.to_builtins(found), indent=1) + "\n")
