@@ -96,7 +96,8 @@ def test_ordinary_torch_reads_it(tmp_path: Path) -> None:
     state.objects["words"] = Words()
     path = checkpoints.save(state)
     content = torch.load(path, weights_only=True)
-    assert {"steps", "loss", "model", "optimizer", "scheduler", "scaler", "objects"} <= set(content)
+    named = {"steps", "loss", "model", "optimizer", "scheduler", "scaler", "objects", "stream"}
+    assert set(content) == named, "docs/how-to/read-a-checkpoint.md lists them"
     assert content["objects"] == {"words": Words().state_dict()}
     model = nn.Linear(3, 1)
     model.load_state_dict(content["model"])
@@ -126,7 +127,9 @@ def test_the_newest_whole_one_of_a_folder_or_a_named_one_is_read(tmp_path: Path)
     assert load_checkpoint(tmp_path)["steps"] == 3
     assert load_checkpoint(str(paths[0]))["steps"] == 1
     paths[2].write_bytes(paths[2].read_bytes()[:-1])
-    assert load_checkpoint(tmp_path)["steps"] == 2
+    with pytest.warns(UserWarning, match=rf"{paths[2].name} is damaged; the one before it is used") as warned:
+        assert load_checkpoint(tmp_path)["steps"] == 2
+    assert [Path(each.filename).name for each in warned] == ["test_checkpoint.py"], "it names who asked"
     with pytest.raises(NoCheckpointError, match="holds none but damaged"):
         load_checkpoint(paths[2])
     with pytest.raises(NoCheckpointError, match="holds no checkpoint"):

@@ -32,6 +32,8 @@ REST_PER_SAVE = 10.0
 #: The disk is full, the user's share of it is used up, or a file may not grow.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
+BEFORE_IT = "the one before it is used"
+
 _NAME = re.compile(r"step-(\d{12})\.([0-9a-f]{64})\.pt")
 _DRAFT = re.compile(r"\.draft-(\d+)-.*")  # the pid of who writes it
 
@@ -53,7 +55,11 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 
     Returns:
         The state dicts `model` and `optimizer`, `scheduler` and `scaler` (None where there was none), those
-        of the script's own objects by name under `objects`, and `steps`. Tensors are in host memory.
+        of the script's own objects by name under `objects`, and `steps`; what is known of the loss under
+        `loss`, and the place in a stream under `stream` (None without). Tensors are in host memory.
+
+    Warns:
+        UserWarning: a newer one is damaged, and the one before it is read.
 
     Raises:
         NoCheckpointError: there is none, or none that is whole.
@@ -68,9 +74,11 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
                 f"{path} is no checkpoint; give a file as step-000000000100.HASH.pt, or a folder of them"
             )
         found = [(match[2], path)]
-    for digest, candidate in found:
+    for number, (digest, candidate) in enumerate(found):
         if _is_whole(candidate, digest):
             return _read(candidate)
+        if found[number + 1 :]:  # of the last one the error tells
+            warnings.warn(f"checkpoint {candidate} is damaged; {BEFORE_IT}", stacklevel=2)
     raise NoCheckpointError(f"{path} holds {'none but damaged checkpoints' if found else 'no checkpoint'}")
 
 
@@ -128,7 +136,7 @@ class Checkpoints:
             if _is_whole(path, digest):
                 state.restore(_read(path))
                 return True
-            instead = "the one before it is used" if found[number + 1 :] else "training begins anew"
+            instead = BEFORE_IT if found[number + 1 :] else "training begins anew"
             warnings.warn(f"checkpoint {path} is damaged; {instead}", stacklevel=2)
         return False
 
