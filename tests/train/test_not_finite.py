@@ -153,10 +153,30 @@ def train_alone(odd_from: int, spoils: bool = True, **options: object) -> train.
     return run
 
 
-def test_a_run_that_was_not_told_to_stop_goes_on() -> None:
-    run = train_alone(odd_from=6)
-    assert run.steps == 20
-    assert run._task.state.losses.odd_since == 6
+def test_a_run_that_was_not_told_to_stop_goes_on_and_says_so_once(capfd: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):  # of each run of a process
+        run = train_alone(odd_from=6)
+        assert run.steps == 20
+        assert run._task.state.losses.odd_since == 6
+        out, err = capfd.readouterr()
+        assert err.startswith("swell: the loss is nan since step 6, and training goes on: lower the learning")
+        assert len(err.splitlines()) == 1 and not out
+
+
+def test_a_run_whose_loss_is_a_number_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    train_alone(odd_from=99)
+    assert capfd.readouterr() == ("", "")
+
+
+@given(st.lists(st.sampled_from([1.0, math.nan, math.inf]), max_size=30))
+def test_the_first_odd_loss_is_told_once_also_where_losses_are_read_late(losses: list[float]) -> None:
+    for is_lazy in (False, True):
+        log, told = LossLog(is_lazy), list[tuple[str, int]]()
+        log.tell_odd = lambda loss, since, told=told: told.append((str(loss), since))  # type: ignore[misc]
+        for step, loss in enumerate(losses, start=1):
+            log.add(step, torch.tensor(loss))
+        log.read()
+        assert told == [(str(loss), i) for i, loss in enumerate(losses, 1) if not math.isfinite(loss)][:1]
 
 
 def test_a_run_that_was_told_to_stops_before_the_update_with_its_state_saved(
@@ -211,6 +231,15 @@ def test_under_torchrun_all_stop_and_the_leader_saves(tmp_path: Path) -> None:
     told = "LossNotFinite: the loss is nan in step 6, whose update was not applied; the state after step 5 is"
     assert f"{told} saved in {tmp_path}." in done.stderr
     assert [steps_in(path) for path in tmp_path.iterdir()] == [5]
+
+
+def test_under_torchrun_the_leader_alone_says_that_it_goes_on() -> None:
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", DIVERGES, "6", "0.5"]
+    done = subprocess.run(
+        [sys.executable, *map(str, command)], timeout=90, capture_output=True, text=True, check=True
+    )
+    assert done.stderr.count("swell: the loss is nan since step 6, and training goes on") == 1
+    assert "swell:" not in done.stdout
 
 
 # ---------------------------------------------------------------- workers of an agent

@@ -12,7 +12,7 @@ from swell.train.course import Share
 from swell.train.gradients import Tally
 from swell.train.group import Group
 from swell.train.host import Task
-from swell.train.not_finite import LossNotFinite, keep, not_finite
+from swell.train.not_finite import LossNotFinite, keep, not_finite, say
 from swell.train.stream import AnyCourse
 
 
@@ -50,6 +50,7 @@ class Alone:
 
     def enter(self, task: Task) -> None:
         self._task = task
+        task.state.losses.tell_odd = say
         if self._checkpoints is not None:
             self._checkpoints.load_newest(task.state)
 
@@ -76,7 +77,7 @@ class Alone:
         return False
 
     def finish(self) -> None:
-        """Nobody waits to hear it."""
+        self._task.state.losses.read()
 
 
 def steps_of_script(own: int | None) -> int:

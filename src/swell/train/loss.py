@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,6 +23,8 @@ class LossLog:
         self._odd: float | None = None  # the latest loss, if it is none
         self._since: int | None = None
         self._unread: list[tuple[int, torch.Tensor]] = []
+        #: Called with the loss and the step since when, at the first that is no number, and only then.
+        self.tell_odd: Callable[[float, int], None] | None = None
 
     def add(self, step: int, loss: torch.Tensor) -> None:
         """`loss`, a tensor of shape (), is that of step `step`, counted from 1."""
@@ -30,22 +33,22 @@ class LossLog:
             return
         self._unread.append((step, loss.clone()))  # its memory may be used again by the next step
         if len(self._unread) >= MAX_UNREAD:
-            self._read()
+            self.read()
 
     @property
     def value(self) -> float | None:
         """The running mean; NaN or an infinity while the latest loss is one; None before the first step."""
-        self._read()
+        self.read()
         return self._mean if self._odd is None else self._odd
 
     @property
     def odd_since(self) -> int | None:
         """The step whose loss was the first of those that are no numbers; None while the latest is one."""
-        self._read()
+        self.read()
         return self._since
 
     def state(self) -> dict[str, Any]:
-        self._read()
+        self.read()
         return {"mean": self._mean, "odd": self._odd, "since": self._since}
 
     def restore(self, state: dict[str, Any] | float | None) -> None:
@@ -56,7 +59,8 @@ class LossLog:
         self._mean, self._odd, self._since = known["mean"], known["odd"], known["since"]
         self._unread = []
 
-    def _read(self) -> None:
+    def read(self) -> None:
+        """Losses that wait on a GPU."""
         if self._unread:
             steps, losses = zip(*self._unread, strict=True)
             self._unread = []
@@ -67,6 +71,9 @@ class LossLog:
         if not math.isfinite(loss):
             self._odd = loss
             self._since = step if self._since is None else self._since
+            if self.tell_odd is not None:
+                self.tell_odd(loss, self._since)
+                self.tell_odd = None
             return
         self._odd = self._since = None
         self._mean = loss if self._mean is None else self._mean + NEWEST_SHARE * (loss - self._mean)

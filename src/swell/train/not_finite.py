@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from swell.train.checkpoint import Checkpoints, SaveError, steps_in
 from swell.train.state import TrainState
+
+REMEDY = (
+    "lower the learning rate, clip gradients (elastic(clip_grad_norm=1.0)) or look for such values in "
+    "the data"
+)
 
 
 class LossNotFinite(ArithmeticError):
@@ -31,8 +37,16 @@ def not_finite(loss: float, state: TrainState, folder: Path | None, kept_steps: 
             f"{kept_steps} in {folder}"
         )
     return LossNotFinite(
-        f"the loss is {loss} in step {state.steps + 1}, whose update was not applied; {kept}. Lower the "
-        "learning rate, clip gradients (elastic(clip_grad_norm=1.0)) or look for such values in the data"
+        f"the loss is {loss} in step {state.steps + 1}, whose update was not applied; {kept}. "
+        f"{REMEDY[0].upper()}{REMEDY[1:]}"
+    )
+
+
+def say(loss: float, since: int) -> None:
+    """To somebody whom no agent tells. No warning: scripts silence those, and a second run is not heard."""
+    sys.stderr.write(
+        f"swell: the loss is {loss} since step {since}, and training goes on: {REMEDY}; "
+        "elastic(stop_on_nan=True) ends the run before the update of such a step\n"
     )
 
 

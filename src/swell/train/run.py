@@ -144,8 +144,9 @@ class Run:
                 `scaler.scale(loss).backward()`, and itself not scaled.
 
         Returns:
-            The mean over all samples of the step, a tensor of shape (); that of this pass where nothing was
-            updated, see `has_stepped`.
+            The mean over all samples of the step, on all workers, a tensor of shape (). Where nothing was
+            updated, `loss` itself without its graph, the mean over this worker's samples of this pass: in a
+            pass that is not the step's last, and where a worker was lost; see `has_stepped`.
 
         Raises:
             LoopError: it was not called once after the backward pass of each batch, or not with a loss.

@@ -12,7 +12,7 @@ from swell.train.course import Share
 from swell.train.gradients import Tally
 from swell.train.group import Group, backend_of
 from swell.train.host import Task
-from swell.train.not_finite import LossNotFinite, not_finite
+from swell.train.not_finite import LossNotFinite, not_finite, say
 from swell.train.stream import AnyCourse
 
 
@@ -59,8 +59,10 @@ class Torchrun:
         if not dist.is_initialized():
             dist.init_process_group(backend_of(self.device))
         self._group.rank, self._group.num_workers = dist.get_rank(), dist.get_world_size()
-        if self.rank == 0 and self._checkpoints is not None:
-            self._checkpoints.load_newest(task.state)
+        if self.rank == 0:
+            task.state.losses.tell_odd = say
+            if self._checkpoints is not None:
+                self._checkpoints.load_newest(task.state)
         share_state(self._group, task.state, holders=[0])
 
     def reach_boundary(self) -> None:
@@ -91,4 +93,5 @@ class Torchrun:
         return False
 
     def finish(self) -> None:
+        self._task.state.losses.read()
         self._group.close()
