@@ -16,7 +16,7 @@ from swell.policies.levels import Levels
 from swell.policies.order import by_arrival, by_deadline
 
 #: No job is expected to be resized more often than this; a long one earns it back by being resized.
-MOST_RESIZES = 4
+MOST_RESIZES = 6
 #: A gang shrinks only to a size at which its promise has so much more to spare, as a share of the time
 #: left, and the minimum hold: what goes at the first slack must come back at the first delay.
 EASE_SHARE = 0.1
