@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from swell.model.cluster import Cluster, Node
 from swell.placement.buddy import BuddyPlacer
+from swell.placement.reality import Reality
 from swell.placement.tree import tree_of
 
 Held = Mapping[str, tuple[str, ...]]
@@ -256,3 +257,10 @@ def test_who_grows_does_not_change_places_with_another_but_stays_and_moves_its_n
     assert set(placed.devices["growing"]) == set(at(machines, 4, 5))
     assert placed.devices["neighbour"] == at(machines, 1)
     assert placed.moved == {"neighbour"}
+
+
+def test_a_job_that_is_heard_of_first_because_it_is_pinned_gets_a_flag() -> None:
+    """It waits for devices, and is to stay as it is for a while after a failure."""
+    reality = Reality(cluster(4))
+    flags = reality.flags(reality.number(job) for job in ("a", "b"))
+    assert flags.tolist() == [True, True, False]

@@ -40,8 +40,9 @@ class Reality:
 
     def flags(self, numbers: Iterable[int]) -> BoolArray:
         """By number of job: whether it is one of these; the last entry is of nobody."""
+        listed = list(numbers)  # first: asking for the number of a new job makes one more
         flags = np.zeros(self._num_numbers + 1, dtype=bool)
-        flags[list(numbers)] = True
+        flags[listed] = True
         return flags
 
     @property
