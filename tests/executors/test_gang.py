@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections import deque
 
 import pytest
 from hypothesis import given
@@ -227,6 +228,47 @@ def test_a_joiner_that_dies_while_the_group_forms_undoes_the_resize() -> None:
     assert isinstance(last(made), ResizeFailed)
     assert {puppet.phase for puppet in made.puppets.values()} == {"training"}
     assert ranks(made) == [0, 1]
+
+
+@pytest.mark.parametrize("num_joiners", [1, 2])
+def test_a_joiner_that_is_sent_away_is_not_the_reason_why_it_was(num_joiners: int) -> None:
+    """The state cannot be sent: that is what the head is to hear, and not how the newcomers ended."""
+    made = running(2)
+    joiners = range(2, 2 + num_joiners)
+    made.command(resize(2, 0, 1, *joiners))
+    while any(puppet.phase != "meeting" for puppet in made.puppets.values()):
+        for number in made.puppets:
+            made.advance(number)
+            if made.puppets[number].outbox:
+                made.hear(number)
+    made.puppets[0].phase = "broken"
+    told = m.JoinFailed(generation=2, steps=made.puppets[0].steps, message="model is an object")
+    made.puppets[0].outbox = deque([told])
+    made.settle()
+    failed = last(made)
+    assert isinstance(failed, ResizeFailed)
+    assert failed.message == "model is an object"
+    assert {number: puppet.phase for number, puppet in made.puppets.items()} == {0: "training", 1: "training"}
+
+
+def test_a_member_that_dies_while_newcomers_are_sent_away_is_the_reason_for_the_loss() -> None:
+    made = running(3)
+    made.command(resize(2, 0, 1, 2, 3))
+    while any(puppet.phase != "meeting" for puppet in made.puppets.values()):
+        for number in made.puppets:
+            made.advance(number)
+            if made.puppets[number].outbox:
+                made.hear(number)
+    made.puppets[0].phase = "broken"
+    told = m.JoinFailed(generation=2, steps=made.puppets[0].steps, message="model is an object")
+    made.puppets[0].outbox = deque([told])
+    made.hear(0)
+    made.hear(3)  # it is gone
+    assert 3 not in made.puppets
+    made.kill(1)
+    made.settle()
+    lost = [event for event in made.events if isinstance(event, WorkersLost)]
+    assert [event.message for event in lost] == ["worker 1 was killed by SIGKILL"]
 
 
 def test_a_member_that_dies_while_joiners_start_ends_the_resize_and_the_joiners() -> None:

@@ -74,7 +74,11 @@ class Ensemble:
         self.formation.abort({generation})
 
     def note_death(self, member: Member, why: str) -> None:
-        """A member of the group is gone, and with it every group that it was in."""
+        """A member of the group is gone, and with it every group that it was in.
+
+        Args:
+            why: empty where it had to go because of what had broken before.
+        """
         self.suspension.is_void = True
         self.setback.note_death(why, self.now_s)
         self.formation.abort({self.formation.round, member.whole_round})

@@ -10,6 +10,7 @@ the change: the group is cut back to what the head knows, it is told, and what i
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Sequence
 from functools import singledispatchmethod
 
@@ -181,7 +182,8 @@ class Gang:
             self._parts.end_all(Outcome.FAILED if is_at_fault else Outcome.LOST, message)
 
     def _lose_member(self, member: Member, status: int, log_tail: str) -> None:
-        why = describe_exit(member, status, log_tail)
+        is_sent_away = status == -signal.SIGKILL and member.is_killed and not member.failure
+        why = "" if is_sent_away else describe_exit(member, status, log_tail)
         if status == 0:
             self._parts.finish(member, None)
         elif member.is_at_fault and self._parts.standing.knows(member):

@@ -28,6 +28,7 @@ class Setback:
     why: str = ""
     since_s: float | None = None  #: None: the group is whole
     has_lost: bool = False  #: a member of the group is gone, so it cannot just form again
+    is_of_death: bool = False  #: `why` tells of a worker that died
     is_cut_back: bool = False  #: since the latest loss
     num_failed_rounds: int = 0
 
@@ -41,10 +42,13 @@ class Setback:
             self.since_s, self.why, self.is_cut_back = now_s, why, False
 
     def note_death(self, why: str, now_s: float) -> None:
-        """A member is gone: what its peers said when their collective failed is no more than an echo."""
+        """A member is gone: what its peers said when their collective failed is no more than an echo.
+
+        Of one that was sent away because of that, its death (`why` is empty) is the echo.
+        """
         self.note(why, now_s)
-        if not self.has_lost:
-            self.why = why
+        if why and not self.is_of_death:
+            self.why, self.is_of_death = why, True
         self.has_lost, self.is_cut_back = True, False
 
     def is_hopeless(self) -> bool:
@@ -56,7 +60,7 @@ class Setback:
 
     def close(self) -> None:
         """The next group is told to form."""
-        self.since_s, self.has_lost = None, False
+        self.since_s, self.has_lost, self.is_of_death = None, False, False
 
     def unaware(self, roster: Roster) -> list[Member]:
         """Members that still take the group for whole: their collective has yet to fail."""
