@@ -18,7 +18,7 @@ from tests.store.views import job_view
 from swell import __version__
 from swell.cli import output
 from swell.cli.verdict import verdict
-from swell.model.job import JobClass, Phase
+from swell.model.job import Elasticity, JobClass, Phase
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView
 from swell.store.folder import StateFolder
@@ -336,6 +336,19 @@ def test_show_tells_live_processes_from_former_ones(here: Run, control: FakeCont
         assert re.search(rf"^pids +{shown}$", here("show", "old-1").stdout, re.MULTILINE)
     control.put(job_view(id="old-1", pids=()))
     assert "pids" not in here("show", "old-1").stdout
+
+
+def test_show_tells_the_batch_of_a_restart_job_if_it_has_one(here: Run, control: FakeControl) -> None:
+    """Its script cuts the batches; unless its user has told how, there is nothing to show."""
+    for elasticity, batch, is_shown in (
+        (Elasticity.RESTART, 1, False),
+        (Elasticity.RESTART, 32, True),
+        (Elasticity.LIVE, 1, True),
+    ):
+        control.put(job_view(id="cut-1", elasticity=elasticity, global_batch=batch))
+        shown = re.search(r"^batch +(.+)$", here("show", "cut-1").stdout, re.MULTILINE)
+        assert (shown is not None and shown[1] == f"{batch} samples a step") == is_shown
+        assert (shown is not None) == is_shown
 
 
 @pytest.mark.parametrize("loss", [float("nan"), float("inf"), float("-inf")])

@@ -247,6 +247,58 @@ def test_a_drain_tries_a_failed_checkpoint_again_after_a_while() -> None:
     assert isinstance(again, SuspendGang)
 
 
+@pytest.mark.parametrize("is_draining", [True, False])
+def test_who_cannot_be_saved_is_asked_less_and_less_often(is_draining: bool) -> None:
+    """Though it makes steps meanwhile. Why is told once, and again when the platform is to stop."""
+    bench = Bench()
+    generation = bench.run()
+    [command] = bench.make_room()
+    causes, pauses_s = [], []
+    if is_draining:
+        bench.suspend_failed(command.generation)
+        [command] = bench.say(DrainRequested(at_s=bench.now_s))
+    for number in range(8):
+        assert isinstance(command, SuspendGang)
+        failed_s = bench.now_s
+        assert bench.suspend_failed(command.generation) == []
+        causes += [told.text for _, told in bench.core.stories() if told.code == "suspend_failed"]
+        bench.now_s = failed_s + 0.5
+        assert bench.reported(generation, 10 + number, step_s=0.1) == []
+        [wake] = [command for command in bench.core.under_way() if isinstance(command, WakeAt)]
+        pauses_s.append(wake.at_s - failed_s)
+        bench.now_s = wake.at_s
+        [command] = bench.say(Woke(at_s=wake.at_s))
+    assert pauses_s == pytest.approx([1, 2, 4, 8, 16, 32, 60, 60])
+    trains_on = "trains on: its checkpoint could not be written:"
+    assert causes == [f"{trains_on} disk full"] + 7 * [f"{trains_on} for the same reason as before"]
+
+
+def test_a_resize_that_cannot_be_is_tried_less_and_less_often() -> None:
+    """Until one succeeds."""
+    bench = Bench()
+    generation = bench.run()
+    bench.want(a=4)
+    bench.now_s += 10.0  # its size was held for long enough
+    pauses_s = []
+    for number in range(4):
+        [resize] = bench.say(Woke(at_s=bench.now_s))
+        assert isinstance(resize, ResizeGang)
+        if number == 3:
+            bench.resized(resize.generation)
+            generation = resize.generation
+            bench.want(a=8)
+            bench.now_s += 10.0
+            [resize] = bench.say(Woke(at_s=bench.now_s))
+        failed_s = bench.now_s
+        assert bench.resize_failed(resize.generation) == []
+        bench.now_s = failed_s + 0.5
+        bench.reported(generation, 10 + number, step_s=0.1)
+        [wake] = [command for command in bench.core.under_way() if isinstance(command, WakeAt)]
+        pauses_s.append(wake.at_s - failed_s)
+        bench.now_s = wake.at_s
+    assert pauses_s == pytest.approx([1, 2, 4, 1])
+
+
 def test_a_drain_does_not_wait_for_an_earlier_failure() -> None:
     bench = Bench()
     first = bench.run(workers=2)

@@ -136,6 +136,28 @@ def test_a_resize_that_failed_is_told_and_costs_nothing() -> None:
     assert isinstance(resize, ResizeGang)
     bench.resize_failed(resize.generation)
     assert (last(bench).verdict, last(bench).cost_s, bench.job().resizes) == (Verdict.FAILED, None, 0)
+    [story] = [told for _, told in bench.core.stories() if told.code == "resize_failed"]
+    assert story.text == "kept its 2 workers: the change did not work: no"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "verdict"),
+    [
+        (Outcome.SUCCEEDED, Verdict.OVERTAKEN),
+        (Outcome.STOPPED, Verdict.OVERTAKEN),
+        (Outcome.FAILED, Verdict.FAILED),
+        (Outcome.LOST, Verdict.FAILED),
+    ],
+)
+def test_a_job_that_ends_first_overtakes_its_resize(outcome: Outcome, verdict: Verdict) -> None:
+    bench = Bench(num_devices=4)
+    bench.run(workers=2, job=spec(10**6))
+    bench.want(a=4)
+    [resize] = bench.say(Woke(at_s=bench.now_s))
+    assert isinstance(resize, ResizeGang)
+    bench.gone(resize.generation, outcome)
+    [entry] = bench.job().resize_history
+    assert (entry.verdict, entry.cost_s, entry.wait_s) == (verdict, None, None)
 
 
 def test_a_restart_costs_the_time_in_which_nobody_trains() -> None:
@@ -161,6 +183,40 @@ def test_a_restart_that_reports_costs_the_time_until_its_first_report() -> None:
     training(bench, 4, grown, 36)
     assert (last(bench).cost_s, bench.job().resize_pause_s) == (12.0, 12.0)
     assert decided_s == last(bench).at_s and last(bench).rate_after_per_s == pytest.approx(36)
+
+
+@settings(deadline=None, max_examples=60)
+@given(before=st.integers(5, 50), after=st.integers(5, 200), wait_s=st.floats(1.0, 20.0))
+def test_the_gain_of_a_restart_is_told_in_its_own_steps(before: int, after: int, wait_s: float) -> None:
+    """What is believed of it is in another unit: its user's estimate."""
+    bench = Bench(num_devices=4)
+    generation = bench.run(workers=2, job=spec(None, elasticity=Elasticity.RESTART, estimate_s=500.0))
+    training(bench, 2, generation, before)
+    base_s, base_steps = bench.now_s - 1.0, bench.told_steps
+    grown = resize_to(bench, 4)
+    bench.now_s += wait_s
+    training(bench, 4, grown, after)
+    entry = last(bench)
+    would_take_s = (bench.told_steps - base_steps) / before
+    assert entry.rate_before_per_s == pytest.approx(before)
+    assert entry.rate_after_per_s == pytest.approx(after)
+    assert entry.gain_s == pytest.approx(would_take_s - (bench.now_s - 1.0 - base_s))
+    assert entry.verdict is (Verdict.PAID if entry.gain_s > 0 else Verdict.UNPAID)
+    assert bench.job().resize_saved_s == entry.gain_s
+
+
+@pytest.mark.parametrize("num_reports", [0, 1])
+def test_without_a_rate_before_it_a_restart_has_no_gain(num_reports: int) -> None:
+    """Reports of an earlier gang do not count: it had another size."""
+    bench = Bench(num_devices=4)
+    generation = bench.run(workers=4, job=spec(None, elasticity=Elasticity.RESTART, estimate_s=500.0))
+    training(bench, 4, generation, 36)
+    training(bench, 2, resize_to(bench, 2), 20, num=num_reports)
+    training(bench, 4, resize_to(bench, 4), 36)
+    entry = last(bench)
+    assert (entry.rate_before_per_s, entry.gain_s, entry.verdict) == (None, None, Verdict.UNKNOWN)
+    assert entry.rate_after_per_s == pytest.approx(36)
+    assert bench.job().resize_saved_s == 0.0
 
 
 def test_the_latest_are_kept_and_the_totals_count_all() -> None:

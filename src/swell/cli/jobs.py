@@ -110,7 +110,7 @@ def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
         ("phase", f"{view.phase}: {view.reason}" if view.reason else str(view.phase)),
         ("class", view.job_class + (", promised" if view.is_promised else "")),
         ("script", " ".join((view.entry, *view.args))),
-        ("batch", f"{view.global_batch} samples a step"),
+        ("batch", _batch(view)),
         ("workers", f"{view.workers} of {view.min_workers}:{most}, {view.devices_per_worker} device(s) each"),
         ("devices", ", ".join(view.devices)),
         ("sizes", changes),
@@ -126,6 +126,12 @@ def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
         ("expected", expectation(view, times)),
         ("finished", when(view.finished_s) + _run_time(view)),
     ]
+
+
+def _batch(view: JobView) -> str:
+    """The script of a restart job cuts its batches itself; what was not told when it was submitted is 1."""
+    is_known = view.elasticity == "live" or view.global_batch > 1
+    return f"{view.global_batch} samples a step" if is_known else ""
 
 
 def _pids(view: JobView) -> str:

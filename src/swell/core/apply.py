@@ -140,6 +140,7 @@ def _(event: DrainRequested, state: HeadState) -> None:
     state.is_draining = True
     for record in state.records.values():
         record.held_back_until_s = 0.0  # who is to leave need not wait for an earlier failure
+        record.num_failed_changes = 0
 
 
 @_apply.register
@@ -206,6 +207,7 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     record.form(event.generation)
     record.settle(record.target)
     record.done_steps = _truth(record, event.steps)
+    record.num_failed_changes = 0
     record.num_resizes += 1
     learn_resize(state, record, event)
     record.note_pids(event.pids)
@@ -220,8 +222,9 @@ def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
     record.settle(record.gang)
     record.resizes.fail(event.at_s)
     record.message = event.message
-    _back_off(record, state.now_s)
-    state.tell(record, "resize_failed", f"kept its {_workers(record.num_workers)}: the change did not work")
+    _leave_alone(record, state.now_s)
+    kept = f"kept its {_workers(record.num_workers)}: the change did not work"
+    state.tell(record, "resize_failed", f"{kept}: {event.message}")
 
 
 @_apply_to.register
@@ -264,9 +267,11 @@ def _(event: WorkersLost, state: HeadState, record: JobRecord) -> None:
 def _(event: SuspendFailed, state: HeadState, record: JobRecord) -> None:
     record.move(Phase.RUNNING)
     record.is_saving = False
+    is_known = record.num_failed_changes > 0 and record.message == event.message
     record.message = event.message
-    _back_off(record, state.now_s)
-    state.tell(record, "suspend_failed", "trains on: its checkpoint could not be written")
+    _leave_alone(record, state.now_s)
+    cause = "for the same reason as before" if is_known else event.message
+    state.tell(record, "suspend_failed", f"trains on: its checkpoint could not be written: {cause}")
 
 
 @_apply_to.register
@@ -289,6 +294,8 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     # Of a gang that never trained nothing is known but what was known before. What was believed of one that
     # did counts no more: its script may have hung.
     steps = record.done_steps if record.is_forming else _truth(record, event.steps)
+    if event.outcome in (Outcome.SUCCEEDED, Outcome.STOPPED):
+        record.resizes.overtake(event.at_s)
     _release(record, event.at_s)
     record.done_steps = steps
     record.message = event.message or record.message
@@ -324,14 +331,26 @@ def _release(record: JobRecord, at_s: float) -> None:
     record.resizes.end(at_s)
     record.settle(())
     record.is_saving, record.batch = False, None
+    record.num_failed_changes = 0
     record.rate_per_s = 0.0
     record.note_size(at_s, 0)
 
 
 def _back_off(record: JobRecord, now_s: float) -> None:
-    delay_s = min(LONGEST_BACK_OFF_S, FIRST_BACK_OFF_S * 2.0 ** min(record.num_setbacks, 10))
+    """The gang was lost."""
+    record.held_back_until_s = now_s + _delay_s(record.num_setbacks)
     record.num_setbacks += 1
-    record.held_back_until_s = now_s + delay_s
+
+
+def _leave_alone(record: JobRecord, now_s: float) -> None:
+    """The gang trains on, but could not be changed; that it makes steps does not mean that it can be now."""
+    record.held_back_until_s = now_s + _delay_s(record.num_failed_changes)
+    record.num_failed_changes += 1
+
+
+def _delay_s(num_failures: int) -> float:
+    """Until the next try, after so many failures in a row before this one."""
+    return min(LONGEST_BACK_OFF_S, FIRST_BACK_OFF_S * 2.0 ** min(num_failures, 10))
 
 
 def _has_lasted(record: JobRecord, at_s: float) -> bool:

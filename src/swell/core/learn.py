@@ -16,17 +16,17 @@ def learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> Non
 
     A report without a step time covers the first step of a generation, and so a change of the gang.
     """
-    last, record.reported = (
-        record.reported,
-        LastReport(
-            at_s=event.at_s, steps=event.steps, generation=event.generation, num_workers=event.num_workers
-        ),
+    last = record.reported
+    now = record.reported = LastReport(
+        at_s=event.at_s, steps=event.steps, generation=event.generation, num_workers=event.num_workers
     )
-    if last is None or event.step_s is None or record.batch is not None:
+    if last is None or not now.is_of_gang(last):
+        record.first_reported = now
+        return
+    if event.step_s is None or record.batch is not None:
         return  # what is learnt is the speed at the job's own batch
     num_steps = event.steps - last.steps
-    is_same = (last.generation, last.num_workers) == (event.generation, event.num_workers)
-    if is_same and num_steps > 0 and event.at_s > last.at_s:
+    if num_steps > 0 and event.at_s > last.at_s:
         step_s = (event.at_s - last.at_s) / num_steps
         state.learn_rate(record, event.num_workers, step_s, num_steps)
 
@@ -83,9 +83,23 @@ def expect_resize(state: HeadState, record: JobRecord, command: ResizeGang, plan
         reason=f"goes on with the {after} that are left" if is_forced else reason,
         expected_cost_s=None if is_forced or plan is None else plan.expected_cost_s,
         expected_gain_s=None if is_forced or plan is None else plan.expected_gain_s,
-        rate_before_per_s=state.rate_per_s(record, size_before),
+        rate_before_per_s=_rate_before_per_s(state, record, size_before),
         base=_latest_mark(state, record),
     )
+
+
+def _rate_before_per_s(state: HeadState, record: JobRecord, num_workers: int) -> float:
+    """Steps/s at the old size; 0 if unknown.
+
+    What is believed of a restart job counts its user's estimate, in seconds on one worker, and not steps: of
+    those only measurements tell.
+    """
+    if record.spec.elasticity is Elasticity.LIVE:
+        return state.rate_per_s(record, num_workers)
+    first, last = record.first_reported, record.reported
+    if first is None or last is None or last.generation != record.formed or last.at_s <= first.at_s:
+        return 0.0
+    return max(0, last.steps - first.steps) / (last.at_s - first.at_s)
 
 
 def _latest_mark(state: HeadState, record: JobRecord) -> Mark | None:

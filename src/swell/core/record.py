@@ -17,12 +17,16 @@ DEFAULT_ESTIMATE_S = 3600.0
 
 
 class LastReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The latest progress report of a gang."""
+    """What counts of a progress report of a gang."""
 
     at_s: float
     steps: int
     generation: int
     num_workers: int
+
+    def is_of_gang(self, other: LastReport) -> bool:
+        """Whether both are of the same workers."""
+        return (self.generation, self.num_workers) == (other.generation, other.num_workers)
 
 
 class JobRecord(msgspec.Struct, kw_only=True):
@@ -40,6 +44,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
     done_steps: float = 0.0
     as_of_s: float = 0.0
     reported: LastReport | None = None
+    first_reported: LastReport | None = None  #: of the gang that made the report above, at its size
     rate_per_s: float = 0.0
     attained_device_s: float = 0.0
 
@@ -59,7 +64,8 @@ class JobRecord(msgspec.Struct, kw_only=True):
     changed_s: float | None = None
     asked_s: float = 0.0  #: when the latest command about the gang was given
     held_back_until_s: float = 0.0  #: after a failure: no new change before
-    num_setbacks: int = 0  #: failures in a row without a finished step
+    num_setbacks: int = 0  #: losses of the gang in a row without a finished step
+    num_failed_changes: int = 0  #: resizes and suspends in a row that the gang could not do
 
     batch: int | None = None  #: samples of a step that the gang was told; None: those of the spec
 
@@ -225,6 +231,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
             min_workers=spec.min_workers,
             max_workers=spec.max_workers,
             devices_per_worker=spec.devices_per_worker,
+            elasticity=spec.elasticity,
             submitted_s=self.submitted_s,
             deadline_s=spec.deadline_s,
             is_promised=self.is_promised,

@@ -40,7 +40,7 @@ class Change(msgspec.Struct, kw_only=True):
     reason: str
     expected_cost_s: float | None
     expected_gain_s: float | None
-    rate_before_per_s: float
+    rate_before_per_s: float  #: steps/s, as those reported since; 0: not known in steps
     base: Mark | None  #: the last that is known of the old size; None: the job reports nothing
     answered_s: float | None = None
     pause_s: float | None = None  #: time in which nobody trained
@@ -125,9 +125,11 @@ class ResizeLog(msgspec.Struct, kw_only=True):
 
     def fail(self, at_s: float) -> None:
         """What was commanded will never be."""
-        if self.under_way is not None:
-            self._keep(self.under_way.told(Verdict.FAILED, at_s))
-            self.under_way = None
+        self._call_off(Verdict.FAILED, at_s)
+
+    def overtake(self, at_s: float) -> None:
+        """The job came to its end, or was stopped, before what was commanded was done."""
+        self._call_off(Verdict.OVERTAKEN, at_s)
 
     def lose(self, at_s: float, num_workers: int) -> None:
         """Some of so many workers are gone, and with them the size and what was under way."""
@@ -183,6 +185,11 @@ class ResizeLog(msgspec.Struct, kw_only=True):
     def wait_s(self) -> float:
         """Mean wait of the latest growths; NaN before the first."""
         return sum(self.waits_s) / len(self.waits_s) if self.waits_s else math.nan
+
+    def _call_off(self, verdict: Verdict, at_s: float) -> None:
+        if self.under_way is not None:
+            self._keep(self.under_way.told(verdict, at_s))
+            self.under_way = None
 
     def _keep(self, told: Resize) -> None:
         self.past = _latest((*self.past, told))

@@ -12,6 +12,7 @@ class Verdict(StrEnum):
 
     UNDER_WAY = "under way"
     FAILED = "failed"  #: the gang kept its size
+    OVERTAKEN = "overtaken"  #: the job ended, or was stopped, first
     PAID = "paid"  #: a growth that has saved more than it cost
     UNPAID = "not paid"  #: a growth that has not, or not yet
     UNKNOWN = "unknown"  #: a growth of which nothing was reported
@@ -36,5 +37,6 @@ class Resize(msgspec.Struct, frozen=True, kw_only=True):
     gain_s: float | None  #: against the size before, as long as this one was held; None if unreported
     held_s: float  #: how long the new size was, or has been, held
     is_held: bool  #: still
-    rate_before_per_s: float | None  #: steps/s believed of the old size when this was decided
+    #: Steps/s of the old size as this was decided: believed; of a restart job measured, None if unreported.
+    rate_before_per_s: float | None
     rate_after_per_s: float | None  #: steps/s measured at the new size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swell.model.job import JobClass, Phase
+from swell.model.job import Elasticity, JobClass, Phase
 from swell.model.resize import Resize
 
 
@@ -29,6 +29,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     min_workers: int
     max_workers: int | None
     devices_per_worker: int
+    elasticity: Elasticity = Elasticity.LIVE
     submitted_s: float
     deadline_s: float | None
     is_promised: bool

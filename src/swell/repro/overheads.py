@@ -149,10 +149,14 @@ def _trial_runs_s(stories: Iterable[Story]) -> Iterator[float]:
             begun_s = None
 
 
+#: Resizes that did not take place, or have yet to.
+NEVER_DONE = (Verdict.FAILED, Verdict.OVERTAKEN, Verdict.UNDER_WAY)
+
+
 def _resizes_of(jobs: Iterable[JobView]) -> dict[str, list[Resize]]:
     found: defaultdict[str, list[Resize]] = defaultdict(list)
     for job in jobs:
         for resize in job.resize_history:
-            if resize.verdict not in (Verdict.FAILED, Verdict.UNDER_WAY) and resize.cost_s is not None:
+            if resize.verdict not in NEVER_DONE and resize.cost_s is not None:
                 found[f"{resize.before}->{resize.after}"].append(resize)
     return dict(found)
