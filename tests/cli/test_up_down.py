@@ -13,15 +13,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.api.fake_control import FakeControl
 from tests.cli.conftest import run_swell
 from tests.cli.test_program import fails
 from tests.store.views import job_view
 
+from swell.api.client import connect
 from swell.api.serving import bind
 from swell.cli import down, main
 from swell.executors.local import launch
 from swell.executors.local.launch import AgentSettings, await_address, start_agent
 from swell.executors.local.protocol import Address
+from swell.model.job import Phase
+from swell.model.view import Story
 from swell.settings import Settings
 from swell.store.folder import LastOptions, StateFolder
 from swell.store.journal import SqlJournal
@@ -355,3 +359,51 @@ def test_workers_are_the_children_of_the_agents_children(
         assert down._worker_pids(StateFolder(state)) == {number}
         process.communicate("\n")
     assert down._worker_pids(StateFolder(state)) == frozenset()
+
+
+def test_down_tells_what_it_waits_for(
+    folder: StateFolder,
+    control: FakeControl,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Once a job, and with the first cause; what failed before that, or is saved by now, is no news."""
+    asked_s = time.time()
+    control.put(job_view(id="late-2"))
+    control.put(job_view(id="saved-3", phase=Phase.QUEUED))
+    control.put(job_view(id="busy-4"))
+    daemon = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    looks: list[str] = []
+
+    def stories(job_id: str) -> list[Story]:
+        looks.append(job_id)
+        if looks.count("late-2") == 3:
+            daemon.communicate(b"\n")
+        failed_s = asked_s + (-9.0 if job_id == "busy-4" else 1.0)
+        words = ("trains on: it could not be written: the disk is full\nquite", "trains on: as before")
+        return [Story(at_s=failed_s, code="suspend_failed", text=text) for text in words]
+
+    monkeypatch.setattr(control, "stories", stories)
+    monkeypatch.setattr(down, "LOOK_EVERY_S", 0.01)
+    ended = os.pidfd_open(daemon.pid)
+    try:
+        with connect(folder.path) as client:
+            assert down._wait(client, ended, asked_s)
+    finally:
+        os.close(ended)
+    said = capsys.readouterr().err.splitlines()
+    told = [line for line in said if line.startswith(("waiting for saved-3", "waiting for busy-4"))]
+    assert not told
+    assert [line for line in said if "late-2" in line] == [
+        "waiting for late-2, which trains on: it could not be written: the disk is full"
+    ]
+
+
+def test_down_does_not_wait_for_ever(folder: StateFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(down, "END_WITHIN_S", 0.05)
+    ended = os.pidfd_open(os.getpid())
+    try:
+        with connect(folder.path) as client:
+            assert not down._wait(client, ended, time.time())
+    finally:
+        os.close(ended)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import select
+import sys
+import time
 from typing import TYPE_CHECKING
 
 import typer
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 #: `down` waits so long for checkpoints to be written and processes to end.
 END_WITHIN_S = 120.0
+#: Seconds between two looks at what it waits for.
+LOOK_EVERY_S = 1.0
 #: Exit status when a job that ran was not saved.
 UNSAVED = 1
 
@@ -57,8 +61,9 @@ def _stop(client: Client) -> None:
     """Ask the daemon to end, and wait until its process has."""
     daemon = os.pidfd_open(client.endpoint.pid)
     try:
+        asked_s = time.time()
         client.stop()
-        has_ended, _, _ = select.select([daemon], [], [], END_WITHIN_S)
+        has_ended = _wait(client, daemon, asked_s)
     finally:
         os.close(daemon)
     if not has_ended:
@@ -66,6 +71,42 @@ def _stop(client: Client) -> None:
             f"the platform (pid {client.endpoint.pid}) has not ended after {END_WITHIN_S:g} s; "
             f"see {client.folder.log}"
         )
+
+
+def _wait(client: Client, daemon: int, asked_s: float) -> bool:
+    """For the daemon's end; tells meanwhile what it waits for, each once. False if it does not come."""
+    give_up_s = time.monotonic() + END_WITHIN_S
+    told: set[str] = set()
+    while (left_s := give_up_s - time.monotonic()) > 0:
+        if select.select([daemon], [], [], min(left_s, LOOK_EVERY_S))[0]:
+            return True
+        for line in _hindrances(client, asked_s):
+            if line not in told:
+                print(line, file=sys.stderr)
+                told.add(line)
+    return False
+
+
+def _hindrances(client: Client, since_s: float) -> list[str]:
+    """What became first of each job that could not be saved since then, and holds devices still.
+
+    Nothing if nobody answers any more.
+    """
+    from swell.api.client import ApiError, NoPlatform
+
+    try:
+        return [
+            f"waiting for {job.id}, which {failures[0].partition(chr(10))[0]}"
+            for job in client.jobs()
+            if job.phase.holds_devices and (failures := _failures(client, job.id, since_s))
+        ]
+    except (NoPlatform, ApiError):  # it is about to end
+        return []
+
+
+def _failures(client: Client, job_id: str, since_s: float) -> list[str]:
+    stories = client.stories(job_id)
+    return [told.text for told in stories if told.code == "suspend_failed" and told.at_s >= since_s]
 
 
 def _worker_pids(folder: StateFolder) -> frozenset[int]:
