@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 from collections import Counter, OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,18 @@ def test_an_object_that_cannot_be_saved_is_named(tmp_path: Path) -> None:
     with pytest.raises(SaveError, match=r"\['objects'\]\['reader'\]\['handle'\] is a builtins.object"):
         Checkpoints(tmp_path, 2, 30.0).save(state)
     assert not list(tmp_path.iterdir())
+
+
+def test_of_several_that_save_the_same_at_once_one_writes(tmp_path: Path) -> None:
+    states = [make_state(1.0, steps=7) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        each = [pool.submit(Checkpoints(tmp_path / "new", 2, 30.0).save_once, state) for state in states]
+    written = [path for path in (one.result() for one in each) if path is not None]
+    assert list((tmp_path / "new").iterdir()) == written and len(written) == 1
+    assert Checkpoints(tmp_path / "new", 2, 30.0).save_once(make_state(1.0, steps=8)) is not None
+    (tmp_path / "file").touch()
+    with pytest.raises(SaveError, match=r"no checkpoint at step 7 in .*file: "):
+        Checkpoints(tmp_path / "file", 2, 30.0).save_once(states[0])
 
 
 def test_a_state_of_another_script_is_refused(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ class Alone:
         folder, kept_steps = keep_if_asked(self._checkpoints, self._task)
         return not_finite(float(loss), self._task.state, folder, kept_steps)
 
-    def keep(self) -> None:
+    def keep(self, is_end: bool) -> None:
         """Nobody starts it anew."""
 
     def report(self, metrics: dict[str, float]) -> bool:

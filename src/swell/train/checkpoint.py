@@ -8,13 +8,15 @@ and a damaged one is known before it is read. Its content is a plain tree of sta
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import re
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +127,23 @@ class Checkpoints:
             old.unlink(missing_ok=True)
         return path
 
+    def save_once(self, state: TrainState) -> Path | None:
+        """As `save`, where other workers may be about to write the same: None if one of them has.
+
+        Raises:
+            SaveError: as `save` does.
+        """
+        try:
+            self._make_folder()
+            with _locked(self.folder):
+                if any(steps_in(path) == state.steps for _, path in self._found()):
+                    return None
+                return self.save(state)
+        except SaveError:
+            raise
+        except OSError as error:
+            raise SaveError(f"no checkpoint at step {state.steps} in {self.folder}: {error}") from error
+
     def _kept_instead_of(self, state: TrainState) -> Path | None:
         found = self._found()
         return found[0][1] if found and not state.is_finite() else None
@@ -192,6 +211,17 @@ def _is_whole(path: Path, digest: str) -> bool:
 def _read(path: Path) -> dict[str, Any]:
     tree: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     return tree
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Wait for who has it. The lock goes with its process, and leaves no file."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -76,8 +76,11 @@ class Host(Protocol):
     def give_up(self, loss: torch.Tensor) -> LossNotFinite:
         """All workers agree that the run ends before this step's update. Returns when the state is kept."""
 
-    def keep(self) -> None:
-        """This process is about to end, and to be started anew: save the state, if it is the one to."""
+    def keep(self, is_end: bool) -> None:
+        """This process is about to end, in the middle of a step: save the state, if it is the one to.
+
+        `is_end`: the script has raised, and all others end with it. Otherwise it is started anew.
+        """
 
     def report(self, metrics: dict[str, float]) -> bool:
         """Note what the script measured; True if it meets the end condition."""

@@ -162,8 +162,12 @@ class Linked:
             self._group.close()
         return not_finite(float(loss), state, self._checkpoints.folder, kept_steps)
 
-    def keep(self) -> None:
-        if self._is_member and self.rank == 0:
+    def keep(self, is_end: bool) -> None:
+        if not self._is_member:
+            return
+        if is_end and self._task.state.steps:  # all have the same state, and the others wait for this one
+            self._save(once=True)
+        elif self.rank == 0 and not is_end:
             self._save()
 
     def report(self, metrics: dict[str, float]) -> bool:
@@ -288,14 +292,16 @@ class Linked:
         exit_now(environ.EXIT_STOPPED)
 
     # ------------------------------------------------------------------ reports
-    def _save(self) -> int | None:
+    def _save(self, once: bool = False) -> int | None:
         """The steps of the newest checkpoint now; None if none could be written."""
         steps = self._task.state.steps
         try:
-            path = self._checkpoints.save(self._task.state)
+            path = (self._checkpoints.save_once if once else self._checkpoints.save)(self._task.state)
         except SaveError as error:
             self._link.send(messages.SaveFailed(steps=steps, message=str(error)))
             return None
+        if path is None:
+            return steps  # another worker has said so
         self._link.send(messages.Saved(steps=steps_in(path), path=str(path)))
         self._note_place(is_saved=True)
         return steps_in(path)

@@ -118,7 +118,7 @@ class Profiling:
     def give_up(self, loss: torch.Tensor) -> LossNotFinite:
         return not_finite(float(loss), self._task.state, None, None)
 
-    def keep(self) -> None:
+    def keep(self, is_end: bool) -> None:
         """There is nothing worth it."""
 
     def report(self, metrics: dict[str, float]) -> bool:

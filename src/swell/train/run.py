@@ -224,10 +224,16 @@ class Run:
     def _seed(self, purpose: Purpose, *place: int) -> None:
         seed_streams(self._host.device, self._host.seed, purpose, *place)
 
-    def keep(self) -> None:
-        """This process ends in the middle of a step: save the state before it, if that is still whole."""
-        if not self._is_updating:
-            self._host.keep()
+    def keep(self, is_end: bool) -> None:
+        """This process ends in the middle of a step: save the state before it, if that is still whole.
+
+        `is_end`: of all workers, and not just of this one.
+        """
+        if self._is_updating:
+            return
+        if self._is_within and not self._has_stepped:  # something still holds the script's loop
+            self._task.gradients.abandon()
+        self._host.keep(is_end)
 
     def finish(self) -> None:
         """Training is over, also for a script that left its loop early. Once; `epochs` does it at its end."""

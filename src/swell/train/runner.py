@@ -53,6 +53,7 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
         _ignore_stops()
         status = _status_of(stop)
         if link is not None and status not in (0, environ.EXIT_STOPPED):
+            _keep_last()
             text = f"{entry} ended with exit status {status}"
             link.send(messages.Failed(message=text, steps=link.pulse.steps))
     except BaseException as error:  # noqa: BLE001 - it is the user's, it is told, and the process ends
@@ -82,6 +83,7 @@ def _tell(link: Link, error: BaseException, text: str) -> int:
             )
         )
         return environ.EXIT_STOPPED
+    _keep_last()
     text = text[-MAX_MESSAGE_CHARS:]
     message = text if advice is None else f"{advice}\n{text}"
     link.send(messages.Failed(message=message, steps=link.pulse.steps))
@@ -92,10 +94,20 @@ def _keep(run: Run, error: BaseException) -> None:
     """Another worker may need this one's state, and what the failed step allocated is of no more use."""
     traceback.clear_frames(error.__traceback__)
     try:
-        run.keep()
+        run.keep(is_end=False)
     except (RuntimeError, MemoryError) as again:
         if not is_out_of_memory(again):
             raise
+
+
+def _keep_last() -> None:
+    """The agent ends all workers as soon as it hears that one has failed: before that the state is saved."""
+    if not started:
+        return
+    try:
+        started[-1].keep(is_end=True)
+    except Exception as again:  # noqa: BLE001 - of the script's own state_dict; what it raised first is told
+        sys.stderr.write(f"the state after step {started[-1].steps} was not saved: {again!r}\n")
 
 
 def _await_threads() -> int:

@@ -86,7 +86,7 @@ class Torchrun:
         folder = None if self._checkpoints is None else self._checkpoints.folder
         return not_finite(float(loss), self._task.state, folder, kept_steps)
 
-    def keep(self) -> None:
+    def keep(self, is_end: bool) -> None:
         """Nobody starts it anew."""
 
     def report(self, metrics: dict[str, float]) -> bool:
