@@ -16,7 +16,7 @@ from swell.policies.levels import Levels
 from swell.policies.order import by_arrival, by_deadline
 
 #: No job is expected to be resized more often than this; a long one earns it back by being resized.
-MOST_RESIZES = 6
+MOST_RESIZES = 8
 #: A gang shrinks only to a size at which its promise has so much more to spare, as a share of the time
 #: left, and the minimum hold: what goes at the first slack must come back at the first delay.
 EASE_SHARE = 0.1
@@ -186,7 +186,7 @@ def _harms_nobody(trial: Promises, kept: Promises, newcomer: int) -> bool:
         return False
     order = list(trial.reserve)
     behind = order[order.index(newcomer) + 1 :]
-    if any(Reserve.RUNNING < kept.reserve[row] < Reserve.LATE for row in behind):
+    if any(kept.reserve[row] is Reserve.NONE for row in behind):
         return False
     for row, fill in kept.fills.items():
         if trial.reserve[row] > kept.reserve[row]:

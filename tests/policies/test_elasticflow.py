@@ -183,7 +183,7 @@ def test_admission_charges_the_margin_and_what_starts_and_resizes_cost() -> None
     assert refused(snapshot([tight], 1, margin_share=0.05)) == {"tight"}
     assert refused(snapshot([replace(tight, start_cost=0.1)], 1)) == {"tight"}
     assert refused(snapshot([replace(tight, resize_cost=0.1)], 1)) == {"tight"}
-    assert refused(snapshot([replace(tight, resize_cost=0.1, deadline=10.7)], 1)) == set()
+    assert refused(snapshot([replace(tight, resize_cost=0.1, deadline=10.9)], 1)) == set()
 
 
 def test_a_reserve_that_is_used_up_breaks_no_promise_and_no_newcomer_may_use_it_up() -> None:

@@ -62,8 +62,8 @@ def with_newcomer(
 ) -> Promises | None:
     """The promises with the newcomer's among them; None if it does not fit with full reserve, or harms one.
 
-    Every promise must stand as firmly as before, and nobody new comes before one that has lost its reserve:
-    it is in need of whatever slack it has left. One that is broken already cannot forbid new ones for
+    Every promise must stand as firmly as before, and nobody new comes before one that just holds: it is
+    in need of whatever slack it has left. One that is broken already cannot forbid new ones for
     ever, but none may make it later still. Only jobs of later deadlines are planned anew.
 
     Args:

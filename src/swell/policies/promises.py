@@ -15,7 +15,7 @@ from swell.solvers.filling import FreeProfile, no_plans
 from swell.solvers.profile import Plans, Takers
 
 #: No job is expected to be resized more often than this; a long one earns it back by being resized.
-MOST_RESIZES = 6
+MOST_RESIZES = 8
 #: A gang shrinks only to a size at which its promise has so much more to spare, as a share of the time
 #: left, and the minimum hold: what goes at the first slack must come back at the first delay.
 EASE_SHARE = 0.1
@@ -62,9 +62,8 @@ class Promises:
         return self.plans.grade
 
     def is_any_weak(self, place: int) -> bool:
-        """Whether one of `rows[place:]` holds, but only if beliefs do."""
-        reserve = self.reserve[self.rows[place:]]
-        return bool(((reserve > Reserve.RUNNING) & (reserve < Reserve.LATE)).any())
+        """Whether one of `rows[place:]` just holds, with nothing to spare."""
+        return bool((self.reserve[self.rows[place:]] == Reserve.NONE).any())
 
     @property
     def is_any_late(self) -> bool:
