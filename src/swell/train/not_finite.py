@@ -1,4 +1,4 @@
-"""The end of a run whose loss is no number any more, where its owner asked for that."""
+"""A loss that is no number any more: told, or the end of the run where its owner asked for that."""
 
 from __future__ import annotations
 
