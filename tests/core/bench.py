@@ -79,8 +79,10 @@ class Bench:
     def suspended(self, generation: int, job_id: str = "a", steps: int = 5) -> list[AnyCommand]:
         return self.say(GangSuspended(**self._facts(job_id, generation), steps=steps))
 
-    def suspend_failed(self, generation: int, job_id: str = "a") -> list[AnyCommand]:
-        return self.say(SuspendFailed(**self._facts(job_id, generation), message="disk full"))
+    def suspend_failed(
+        self, generation: int, job_id: str = "a", message: str = "disk full"
+    ) -> list[AnyCommand]:
+        return self.say(SuspendFailed(**self._facts(job_id, generation), message=message))
 
     def gone(
         self, generation: int, outcome: Outcome = Outcome.LOST, job_id: str = "a", steps: int = 0

@@ -255,12 +255,12 @@ def test_who_cannot_be_saved_is_asked_less_and_less_often(is_draining: bool) -> 
     [command] = bench.make_room()
     causes, pauses_s = [], []
     if is_draining:
-        bench.suspend_failed(command.generation)
+        bench.suspend_failed(command.generation, message="step 8: full")
         [command] = bench.say(DrainRequested(at_s=bench.now_s))
     for number in range(8):
         assert isinstance(command, SuspendGang)
         failed_s = bench.now_s
-        assert bench.suspend_failed(command.generation) == []
+        assert bench.suspend_failed(command.generation, message=f"step {number + 9}: full") == []
         causes += [told.text for _, told in bench.core.stories() if told.code == "suspend_failed"]
         bench.now_s = failed_s + 0.5
         assert bench.reported(generation, 10 + number, step_s=0.1) == []
@@ -270,7 +270,7 @@ def test_who_cannot_be_saved_is_asked_less_and_less_often(is_draining: bool) -> 
         [command] = bench.say(Woke(at_s=wake.at_s))
     assert pauses_s == pytest.approx([1, 2, 4, 8, 16, 32, 60, 60])
     trains_on = "trains on: its checkpoint could not be written:"
-    assert causes == [f"{trains_on} disk full"] + 7 * [f"{trains_on} for the same reason as before"]
+    assert causes == [f"{trains_on} step 9: full"] + 7 * [f"{trains_on} for the same reason as before"]
 
 
 def test_a_resize_that_cannot_be_is_tried_less_and_less_often() -> None:
@@ -279,7 +279,7 @@ def test_a_resize_that_cannot_be_is_tried_less_and_less_often() -> None:
     generation = bench.run()
     bench.want(a=4)
     bench.now_s += 10.0  # its size was held for long enough
-    pauses_s = []
+    pauses_s, causes = [], []
     for number in range(4):
         [resize] = bench.say(Woke(at_s=bench.now_s))
         assert isinstance(resize, ResizeGang)
@@ -291,12 +291,18 @@ def test_a_resize_that_cannot_be_is_tried_less_and_less_often() -> None:
             [resize] = bench.say(Woke(at_s=bench.now_s))
         failed_s = bench.now_s
         assert bench.resize_failed(resize.generation) == []
+        causes += [told.text for _, told in bench.core.stories() if told.code == "resize_failed"]
         bench.now_s = failed_s + 0.5
         bench.reported(generation, 10 + number, step_s=0.1)
         [wake] = [command for command in bench.core.under_way() if isinstance(command, WakeAt)]
         pauses_s.append(wake.at_s - failed_s)
         bench.now_s = wake.at_s
     assert pauses_s == pytest.approx([1, 2, 4, 1])
+    known = "kept its 2 workers: the change did not work: for the same reason as before"
+    assert causes[1:3] == [known, known]
+    assert [causes[0], causes[3]] == [
+        f"kept its {num} workers: the change did not work: no" for num in (2, 4)
+    ]
 
 
 def test_a_drain_does_not_wait_for_an_earlier_failure() -> None:

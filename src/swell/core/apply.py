@@ -38,6 +38,8 @@ MAX_SETBACKS = 10
 #: Wait so long after the first setback, twice as long after each further one.
 FIRST_BACK_OFF_S = 1.0
 LONGEST_BACK_OFF_S = 60.0
+#: For `str.translate`.
+NO_DIGITS = dict.fromkeys(map(ord, "0123456789"))
 
 
 def is_stale(state: HeadState, event: Event) -> bool:
@@ -221,10 +223,9 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
 def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
     record.settle(record.gang)
     record.resizes.fail(event.at_s)
-    record.message = event.message
-    _leave_alone(record, state.now_s)
+    cause = _leave_alone(record, state.now_s, event.message)
     kept = f"kept its {_workers(record.num_workers)}: the change did not work"
-    state.tell(record, "resize_failed", f"{kept}: {event.message}")
+    state.tell(record, "resize_failed", f"{kept}: {cause}")
 
 
 @_apply_to.register
@@ -267,10 +268,7 @@ def _(event: WorkersLost, state: HeadState, record: JobRecord) -> None:
 def _(event: SuspendFailed, state: HeadState, record: JobRecord) -> None:
     record.move(Phase.RUNNING)
     record.is_saving = False
-    is_known = record.num_failed_changes > 0 and record.message == event.message
-    record.message = event.message
-    _leave_alone(record, state.now_s)
-    cause = "for the same reason as before" if is_known else event.message
+    cause = _leave_alone(record, state.now_s, event.message)
     state.tell(record, "suspend_failed", f"trains on: its checkpoint could not be written: {cause}")
 
 
@@ -342,10 +340,21 @@ def _back_off(record: JobRecord, now_s: float) -> None:
     record.num_setbacks += 1
 
 
-def _leave_alone(record: JobRecord, now_s: float) -> None:
-    """The gang trains on, but could not be changed; that it makes steps does not mean that it can be now."""
+def _leave_alone(record: JobRecord, now_s: float, message: str) -> str:
+    """The gang trains on, but could not be changed; that it makes steps does not mean that it can be now.
+
+    Returns the cause as its story is to tell it: in full only where that is news.
+    """
+    is_known = record.num_failed_changes > 0 and _is_same_cause(record.message, message)
+    record.message = message
     record.held_back_until_s = now_s + _delay_s(record.num_failed_changes)
     record.num_failed_changes += 1
+    return "for the same reason as before" if is_known else message
+
+
+def _is_same_cause(one: str, other: str) -> bool:
+    """The step at which it happened may be another."""
+    return one.translate(NO_DIGITS) == other.translate(NO_DIGITS)
 
 
 def _delay_s(num_failures: int) -> float:
