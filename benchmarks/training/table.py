@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ class Row:
         """How many times longer the rival's pause is; infinite if ours is none; None if one was not run."""
         if RIVAL not in self.pause_s or OURS not in self.pause_s:
             return None
-        return self.pause_s[RIVAL] / self.pause_s[OURS] if self.pause_s[OURS] > 0 else float("inf")
+        return self.pause_s[RIVAL] / self.pause_s[OURS] if self.pause_s[OURS] > 0 else math.inf
 
 
 def row_of(
@@ -130,4 +131,6 @@ def _table(*heads: str) -> Table:
 
 
 def _show(value: float | None, num_digits: int) -> str:
-    return "-" if value is None else f"{value:.{num_digits}f}"
+    if value is None:
+        return "-"
+    return "all" if math.isinf(value) else f"{value:.{num_digits}f}"
