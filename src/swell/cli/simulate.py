@@ -113,14 +113,14 @@ def simulate(
     The head that decides is the one that runs live. Two runs with the same options, files and version print
     the same.
     """
+    from swell.sim.stage import truth_of
+
     settings = _settings(set_ or [])
     rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, unknown)
     rules = msgspec.structs.replace(rules, buggy_share=buggy, cancelled_share=cancelled)
     conditions = _conditions(cluster, resize_cost, noise, profile_error, node_mtbf, node_mttr, seed)
     names = policy_names(policy)
     workload, scenario = _scenario(trace, format, strict, profiles, rules, conditions)
-    from swell.sim.stage import truth_of
-
     most = _bound(scenario, conditions) if bound else None
     truth = truth_of(workload, conditions, settings.changed, most)
     runs = {name: _run(name, scenario, settings, stories) for name in names}

@@ -33,9 +33,8 @@ class News:
     def __init__(self, state: HeadState) -> None:
         self._state = state
         self.is_any_done = False
-        self.is_any_surprise = (
-            False  #: a job is further, or less far, than believed, or goes at another speed
-        )
+        #: A job is further, or less far, than believed, or goes at another speed.
+        self.is_any_surprise = False
         self._is_any = False
         self._told: list[str] = []  #: jobs about which something else was said
         self._belief: tuple[JobRecord, float, float] | None = None  #: of the latest report, before it
@@ -46,11 +45,10 @@ class News:
         if not isinstance(event, JobEvent):
             self._is_any = True
             return
-        record = self._state.records.get(event.job_id)
-        if isinstance(event, StepsReported):
-            if record is not None:
-                believed = record.done_steps + record.rate_per_s * max(0.0, event.at_s - record.as_of_s)
-                self._belief = (record, believed, record.rate_per_s)
+        record = self._state.records.get(event.job_id)  # None for a job that is submitted just now
+        if record is not None and isinstance(event, StepsReported):
+            believed = record.done_steps + record.rate_per_s * max(0.0, event.at_s - record.as_of_s)
+            self._belief = (record, believed, record.rate_per_s)
         elif self._is_as_planned(event, record):
             self.is_any_done = True
         elif not isinstance(event, JobWarned):

@@ -11,7 +11,7 @@ import numpy as np
 from swell.model.plan import Refusal
 from swell.model.snapshot import IntArray, Snapshot
 from swell.policies.levels import Levels
-from swell.policies.objective import FIRST_COME, Objective, bid_of
+from swell.policies.objective import Objective, objection_to
 from swell.policies.order import by_arrival, by_deadline
 from swell.policies.promises import (
     MOST_RESIZES,
@@ -31,12 +31,12 @@ NO_LATER_S = 1e-6
 
 
 def admit(
-    snapshot: Snapshot, levels: Levels, objective: Objective = FIRST_COME
+    snapshot: Snapshot, levels: Levels, objective: Objective | None = None
 ) -> tuple[Promises, dict[int, Refusal]]:
     """Promise or refuse each undecided job, the first to arrive first; each promise counts for the next.
 
     Args:
-        objective: which of those that fit are worth it.
+        objective: which of those that fit are worth it; None: all are.
 
     References: ElasticFlow, section 4.1, Algorithm 1.
     """
@@ -49,7 +49,7 @@ def admit(
     for row in newcomers:
         trial = with_newcomer(snapshot, tries, kept, row, _place_of(snapshot, row, kept.rows))
         until_s = float(snapshot.deadline_s[row]) - snapshot.now_s
-        objection = "" if trial is None else objective.objection(bid_of(snapshot, kept, trial, until_s))
+        objection = "" if trial is None else objection_to(objective, snapshot, kept, trial, until_s)
         if trial is not None and not objection:
             kept = trial  # line 9
         else:
@@ -71,7 +71,7 @@ def with_newcomer(
 
     References: ElasticFlow, section 4.1, Algorithm 1, lines 2-7.
     """
-    if kept.is_any_weak(place):
+    if kept.is_any_bare(place):
         return None
     rows = np.insert(kept.rows, place, newcomer)
     if kept.is_any_late:  # whether a late one is served in its turn depends on all of them
@@ -115,7 +115,7 @@ def _place(snapshot: Snapshot, newcomer: int, rows: IntArray, deadline_s: float,
 
 
 def _refuse(
-    snapshot: Snapshot, levels: Levels, kept: Promises, row: int, objective: Objective, objection: str
+    snapshot: Snapshot, levels: Levels, kept: Promises, row: int, objective: Objective | None, objection: str
 ) -> Refusal:
     until_s, num_promised = snapshot.deadline_s[row] - snapshot.now_s, len(kept.rows)
     offer_s = earliest_offer_s(snapshot, levels, kept, row, objective)
@@ -142,7 +142,7 @@ def _refuse(
 
 
 def earliest_offer_s(
-    snapshot: Snapshot, levels: Levels, kept: Promises, row: int, objective: Objective = FIRST_COME
+    snapshot: Snapshot, levels: Levels, kept: Promises, row: int, objective: Objective | None = None
 ) -> int | None:
     """The fewest whole seconds from now for which a deadline would be promised at this instant.
 
@@ -179,7 +179,7 @@ class _Bargain:
     """Tries deadlines for one newcomer: submitted again now, it stands behind older jobs of the same one."""
 
     def __init__(
-        self, snapshot: Snapshot, levels: Levels, kept: Promises, row: int, objective: Objective
+        self, snapshot: Snapshot, levels: Levels, kept: Promises, row: int, objective: Objective | None
     ) -> None:
         self._snapshot, self._levels, self._kept, self._row = snapshot, levels, kept, row
         self._objective = objective
@@ -204,10 +204,7 @@ class _Bargain:
             kept = replace(kept, num_before=self._num_before, before=self._before)
         place = self._place(offer_s)
         trial = with_newcomer(self._snapshot, self._tries(offer_s), kept, self._row, place)
-        if trial is None:
-            return False
-        bid = bid_of(self._snapshot, kept, trial, offer_s)
-        return not self._objective.objection(bid)
+        return trial is not None and not objection_to(self._objective, self._snapshot, kept, trial, offer_s)
 
     def _tries(self, offer_s: int) -> Takers:
         until_s = self._snapshot.deadline_s - self._snapshot.now_s

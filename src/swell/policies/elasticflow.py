@@ -11,7 +11,7 @@ from swell.model.snapshot import BEST_EFFORT, BoolArray, FloatArray, IntArray, S
 from swell.policies.account import ElasticFlowAccount
 from swell.policies.admission import admit
 from swell.policies.levels import Levels, useful_levels
-from swell.policies.objective import FIRST_COME, Objective
+from swell.policies.objective import Objective
 from swell.policies.order import by_deadline, by_key
 from swell.policies.promises import Promises, Reserve, hold_s, need_of, safe_level, stop_s
 from swell.policies.shares import Queue, Shares
@@ -57,7 +57,7 @@ class ElasticFlow:
 
     name = "elasticflow"
     makes_promises = True
-    objective: Objective = FIRST_COME
+    objective: Objective | None = None
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = useful_levels(snapshot, is_power_of_two(snapshot.sizes))

@@ -28,25 +28,20 @@ class Objective(Protocol):
         """Why the deadline is not to be promised, as a part of a sentence; empty if it is."""
 
 
-def bid_of(snapshot: Snapshot, kept: Promises, trial: Promises, until_s: float) -> Bid:
-    """What a job takes that has its deadline in `until_s`.
+def objection_to(
+    objective: Objective | None, snapshot: Snapshot, kept: Promises, trial: Promises, until_s: float
+) -> str:
+    """Why a job that has its deadline in `until_s` is not to be promised it; empty if it is.
 
     Args:
+        objective: None: whatever can be kept is promised, as the paper has it.
         kept, trial: the promises without it, and with it.
     """
+    if objective is None:
+        return ""
     last_s = float((snapshot.deadline_s[kept.rows] - snapshot.now_s).max(initial=until_s))
     free = kept.profile.free_device_s(last_s)
-    return Bid(free=free, taken=free - trial.profile.free_device_s(last_s))
-
-
-class FirstCome:
-    """Whatever can be kept is promised, as the paper has it."""
-
-    def objection(self, bid: Bid) -> str:
-        return ""
-
-
-FIRST_COME = FirstCome()
+    return objective.objection(Bid(free=free, taken=free - trial.profile.free_device_s(last_s)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class Promises:
         """(J,) a `Reserve`, -1 for jobs without a promise."""
         return self.plans.grade
 
-    def is_any_weak(self, place: int) -> bool:
+    def is_any_bare(self, place: int) -> bool:
         """Whether one of `rows[place:]` just holds, with nothing to spare."""
         return bool((self.reserve[self.rows[place:]] == Reserve.NONE).any())
 
