@@ -1,10 +1,17 @@
-"""A bar that grows with the jobs of a simulated run, where somebody watches."""
+"""Bars that grow with what is read, written or simulated, where somebody watches."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+#: A bar is moved after so many items.
+NUM_BETWEEN = 4096
 
 
 @contextmanager
@@ -19,3 +26,29 @@ def progress_bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def reading(file: Path) -> Iterator[Callable[[int], None]]:
+    """Gives what is to be called with the bytes of the file that have been read."""
+    num_bytes = file.stat().st_size if file.is_file() else 0
+    with progress_bar(f"reading {file.name}", num_bytes) as advance:
+        yield advance
+
+
+@contextmanager
+def counted(label: str, items: Iterable[Item], num: int) -> Iterator[Iterable[Item]]:
+    """Gives the same items; the bar grows as one goes through them.
+
+    Args:
+        num: of the items, or about so many.
+    """
+    with progress_bar(label, num) as advance:
+
+        def each() -> Iterator[Item]:
+            for done, item in enumerate(items):
+                if done % NUM_BETWEEN == 0:
+                    advance(done)
+                yield item
+
+        yield each()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,11 +16,15 @@ from swell.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from swell.sim.traces.arrivals import Arrivals
-    from swell.sim.traces.entry import Trace
+    from swell.sim.traces.entry import Trace, TraceJob
     from swell.sim.traces.generate import Demand
+    from swell.sim.traces.log import Log
     from swell.sim.traces.rules import Rules
 
 HOUR_S = 3600.0
+
+#: (file, jobs, the first submission on the log's own clock)
+Writer = Callable[[Path, "Iterable[TraceJob]", float], None]
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A trace; .gz is seen through.")]
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="File to write; packed if it ends in .gz.")]
@@ -80,9 +84,11 @@ def info(file: File, format: fill.Format = None, strict: fill.Strict = False, js
 
     Reads it once and keeps about ten bytes a job, so that no file is too long.
     """
+    from swell.cli.progress import reading
     from swell.sim.traces.survey import survey
 
-    found = survey(file, format, strict)
+    with reading(file) as watch:
+        found = survey(file, format, strict, watch)
     if json:
         print_json(found)
         return
@@ -113,15 +119,15 @@ def convert(
 
     Says by which rules what was filled. Jobs that cannot be filled are left out, and named.
     """
-    from swell.sim.traces.read import read
+    from swell.cli.progress import reading
+    from swell.sim.traces.log import Log
 
     rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, unknown)
     writer = _writer(to)
-    trace = read(file, format, strict)
-    print(f"{file}: {trace.format}, {len(trace.jobs):,} jobs, {len(trace.skipped):,} lines skipped")
-    complete = trace if profiles is None else _filled(trace, profiles, rules)
-    writer(out, complete)
-    print(f"{out}: {to}, {len(complete.jobs):,} jobs")
+    with reading(file) as watch:
+        log = Log(file, format, strict, watch)
+    print(f"{file}: {log.format}, {len(log.jobs):,} jobs, {log.num_skipped:,} lines skipped")
+    _write(log, out, to, writer, profiles, rules)
 
 
 @app.command()
@@ -154,24 +160,31 @@ def generate(
     writer = _writer(to)
     law = _arrivals(arrivals, per_hour, low_per_hour, phase, swing)
     trace = make(law, jobs, _demand(devices, median, spread), seed)
-    complete = trace if profiles is None else _filled(trace, profiles, rules)
-    writer(out, complete)
-    print(f"{out}: {to}, {len(complete.jobs):,} jobs")
+    _write(trace, out, to, writer, profiles, rules)
 
 
-def _filled(trace: Trace, profiles: str, rules: Rules) -> Trace:
+def _write(
+    trace: Trace | Log, out: Path, to: str, writer: Writer, profiles: str | None, rules: Rules
+) -> None:
+    """As it is, or filled; and say what was done."""
+    from swell.cli.progress import counted
     from swell.sim.profiles.load import load
-    from swell.sim.traces.fill import fill as fill_trace
+    from swell.sim.traces.fill import Filling
 
-    workload = fill_trace(trace, load(profiles), rules)
-    for line in workload.filled:
-        print(f"  {line}")
-    for line in workload.left_out():
-        print(f"  left out: {line}")
-    return workload.as_trace()
+    filling = None if profiles is None else Filling(trace.jobs, load(profiles), rules)
+    jobs = trace.jobs if filling is None else (job.as_trace_job() for job in filling)
+    with counted(str(out), jobs, len(trace.jobs)) as each:
+        writer(out, each, trace.epoch_s)
+    if filling is not None:
+        for line in filling.applied.lines():
+            print(f"  {line}")
+        for line in filling.dropped.lines():
+            print(f"  left out: {line}")
+    num_left_out = 0 if filling is None else len(filling.dropped)
+    print(f"{out}: {to}, {len(trace.jobs) - num_left_out:,} jobs")
 
 
-def _writer(to: str) -> Callable[[Path, Trace], None]:
+def _writer(to: str) -> Writer:
     from swell.sim.traces.write import write_elasticflow, write_plain
 
     writers = {"plain": write_plain, "elasticflow": write_elasticflow}

@@ -56,7 +56,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
 
 def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> Scenario:
     """Raises InvalidInput for conditions that cannot be, UnknownProfile if the workload is of others."""
-    if not workload.jobs:
+    if not len(workload.jobs):
         raise InvalidInput(f"{workload.source} holds no job that can be simulated; see `swell trace info`")
     try:
         cost = change_cost(conditions.resize_cost, conditions.num_devices)
@@ -67,8 +67,12 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
     is_certain = not (conditions.noise_share or conditions.profile_error_share)
     others: list[tuple[float, Occurrence]] = []
     if conditions.node_mtbf_s is not None:
-        last_s = workload.jobs[-1].submit_s + max(job.duration_s for job in workload.jobs)
-        others = node_failures(nodes, conditions.node_mtbf_s, conditions.node_mttr_s, last_s, conditions.seed)
+        last_s, longest_s = 0.0, 0.0
+        for job in workload.jobs:
+            last_s, longest_s = max(last_s, job.submit_s), max(longest_s, job.duration_s)
+        others = node_failures(
+            nodes, conditions.node_mtbf_s, conditions.node_mttr_s, last_s + longest_s, conditions.seed
+        )
     return Scenario(
         nodes=nodes,
         jobs=jobs_of(

@@ -82,9 +82,9 @@ RULES = st.builds(
 @given(given_jobs=st.lists(jobs(), max_size=8, unique_by=lambda entry: entry.id), rules=RULES)
 def test_every_job_is_complete_or_named(given_jobs: list[TraceJob], rules: Rules) -> None:
     workload = fill(trace(*given_jobs), PROFILES, rules)
-    assert [entry.id for entry in workload.dropped] == [
-        entry.id for entry in given_jobs if entry.duration_s is None and entry.num_steps is None
-    ]
+    lost = [entry.id for entry in given_jobs if entry.duration_s is None and entry.num_steps is None]
+    assert len(workload.dropped) == len(lost)
+    assert "".join(workload.left_out()).partition(" (")[2].rstrip(".) ") == ", ".join(lost[:3])
     assert len(workload.jobs) + len(workload.dropped) == len(given_jobs)
     told = {entry.id: entry for entry in given_jobs}
     for found in workload.jobs:
@@ -107,7 +107,7 @@ def test_what_a_job_tells_is_kept_and_nothing_counts_as_filled() -> None:
     found = only(workload)
     assert (found.num_steps, found.deadline_s, found.requested_devices) == (77, 500.0, 2)
     assert workload.filled == ()
-    assert workload.as_trace().jobs == (told,)
+    assert [job.as_trace_job() for job in workload.jobs] == [told]
 
 
 def test_iterations_are_duration_times_throughput_at_the_size_asked_for() -> None:

@@ -9,7 +9,7 @@ import msgspec
 Status = Literal["completed", "failed", "killed"]
 
 
-class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """What a log says of one job; None where it says nothing."""
 
     id: str
@@ -50,6 +50,17 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     epoch_s: float = 0.0  #: of the first submission on the log's own clock: often seconds since 1970
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()  #: how the format was understood, and what is odd about the jobs
+
+
+def since(job: TraceJob, start_s: float) -> TraceJob:
+    """The same on a clock that is 0 at `start_s`."""
+    if start_s == 0.0:
+        return job
+    return msgspec.structs.replace(
+        job,
+        submit_s=job.submit_s - start_s,
+        deadline_s=None if job.deadline_s is None else job.deadline_s - start_s,
+    )
 
 
 def order(job: TraceJob) -> tuple[float, int, str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 
 import msgspec
 import numpy as np
@@ -12,10 +14,15 @@ from swell.model.job import JobClass
 from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.profiles.errors import UnknownProfile
 from swell.sim.profiles.profile_set import ProfileSet, pairs
+from swell.sim.several import Remade, Several
 from swell.sim.traces.entry import Trace, TraceJob
+from swell.sim.traces.log import Log
 from swell.sim.traces.record import Remarks
 from swell.sim.traces.rules import Rules
 from swell.sim.traces.workload import Dropped, Workload, WorkloadJob
+
+#: Jobs that are drawn for at once; it makes no difference to what is drawn.
+NUM_AT_ONCE = 4096
 
 
 class Draw(msgspec.Struct, frozen=True):
@@ -34,48 +41,60 @@ class Undecidable(ValueError):
     """The job cannot be filled; the text says what is missing."""
 
 
-def fill(trace: Trace, profiles: ProfileSet, rules: Rules | None = None) -> Workload:
-    """Every job of the trace, complete or named among the dropped.
+def fill(trace: Trace | Log, profiles: ProfileSet, rules: Rules | None = None) -> Workload:
+    """Every job of the trace, complete or counted among the dropped.
+
+    Jobs that are not all in memory are filled anew, and alike, each time one goes through them.
 
     Raises:
         UnknownProfile: a job's model or global batch is not among the profiles, and the rules refuse that.
     """
-    filling = Filling(trace, profiles, rules or Rules())
-    return filling.workload()
+
+    def filling() -> Filling:
+        return Filling(trace.jobs, profiles, rules or Rules())
+
+    first = filling()
+    if isinstance(trace.jobs, tuple):
+        jobs: Several[WorkloadJob] = tuple(first)
+    else:
+        jobs = Remade(sum(1 for _ in first), lambda: iter(filling()))
+    return Workload(
+        jobs=jobs,
+        dropped=first.dropped,
+        filled=first.applied.lines(),
+        profiles=profiles.name,
+        source=trace.source,
+        epoch_s=trace.epoch_s,
+    )
 
 
 class Filling:
-    """One trace being filled."""
+    """Jobs of a trace being filled, once; `dropped` and `applied` are complete when it is over."""
 
-    def __init__(self, trace: Trace, profiles: ProfileSet, rules: Rules) -> None:
-        self._trace = trace
+    def __init__(self, jobs: Several[TraceJob], profiles: ProfileSet, rules: Rules) -> None:
+        self.dropped = Dropped()
+        self.applied = Remarks()
+        self._jobs = jobs
         self._profiles = profiles
         self._rules = rules
         self._pairs = pairs(profiles)
-        self._applied = Remarks()
         self._curve = cache(profiles.curve)
         self._covering = cache(self._find_covering)
 
-    def workload(self) -> Workload:
+    def __iter__(self) -> Iterator[WorkloadJob]:
         generator = np.random.default_rng(self._rules.seed)
-        draws = generator.random((len(self._trace.jobs), len(Draw.__struct_fields__))).tolist()
-        jobs: list[WorkloadJob] = []
-        dropped: list[Dropped] = []
-        for job, numbers in zip(self._trace.jobs, draws, strict=True):
-            try:
-                jobs.append(self._complete(job, Draw(*numbers)))
-                self._applied.settle(has_job=True)
-            except Undecidable as error:
-                dropped.append(Dropped(job.id, str(error)))
-                self._applied.settle(has_job=False)
-        return Workload(
-            jobs=tuple(jobs),
-            dropped=tuple(dropped),
-            filled=self._applied.lines(),
-            profiles=self._profiles.name,
-            source=self._trace.source,
-            epoch_s=self._trace.epoch_s,
-        )
+        jobs = iter(self._jobs)
+        while some := tuple(islice(jobs, NUM_AT_ONCE)):
+            draws = generator.random((len(some), len(Draw.__struct_fields__))).tolist()
+            for job, numbers in zip(some, draws, strict=True):
+                try:
+                    filled = self._complete(job, Draw(*numbers))
+                except Undecidable as error:
+                    self.dropped.add(job.id, str(error))
+                    self.applied.settle(has_job=False)
+                else:
+                    self.applied.settle(has_job=True)
+                    yield filled
 
     def _complete(self, job: TraceJob, draw: Draw) -> WorkloadJob:
         curve = self._curve_of(job, draw)
@@ -100,7 +119,7 @@ class Filling:
         )
 
     def _note(self, rule: str) -> None:
-        self._applied.add(rule)
+        self.applied.add(rule)
 
     def _curve_of(self, job: TraceJob, draw: Draw) -> ThroughputCurve:
         if job.model is not None:

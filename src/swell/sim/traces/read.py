@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
-from swell.sim.traces.entry import Skipped, Trace, TraceJob, order
+from swell.sim.traces.entry import Skipped, Trace, TraceJob, order, since
 from swell.sim.traces.errors import TraceError
 from swell.sim.traces.format import Format, Head
 from swell.sim.traces.formats.plain import PLAIN
@@ -15,7 +13,7 @@ from swell.sim.traces.formats.registry import by_name, detect
 from swell.sim.traces.formats.swf import SWF
 from swell.sim.traces.record import Remarks, cut
 from swell.sim.traces.seen import SeenIds
-from swell.sim.traces.source import Source
+from swell.sim.traces.source import Source, Watch, unwatched
 
 
 class Scan:
@@ -26,13 +24,20 @@ class Scan:
     Args:
         format_name: instead of the one the file looks like.
         is_strict: the first malformed line raises instead of being skipped.
+        watch: called now and then with the bytes of the file that have been read.
 
     Raises:
         TraceError: no such file, no known format, or (`is_strict`) a malformed line.
     """
 
-    def __init__(self, path: Path, format_name: str | None = None, is_strict: bool = False) -> None:
-        self.source = Source(path)
+    def __init__(
+        self,
+        path: Path,
+        format_name: str | None = None,
+        is_strict: bool = False,
+        watch: Watch = unwatched,
+    ) -> None:
+        self.source = Source(path, watch)
         head = Head(self.source.head())
         self.format: Format = by_name(format_name) if format_name else detect(self.source, head)
         self.base_s = _base_s(self.format, head)  #: of the file's clock on that of the world
@@ -64,7 +69,7 @@ def _base_s(known: Format, head: Head) -> float:
 
 
 def read(path: Path, format_name: str | None = None, is_strict: bool = False) -> Trace:
-    """The whole trace, in memory. Arguments and errors as in `Scan`."""
+    """The whole trace, in memory: `Log` is for any length. Arguments and errors as in `Scan`."""
     scan = Scan(path, format_name, is_strict)
     jobs: list[TraceJob] = []
     skipped: list[Skipped] = []
@@ -75,24 +80,10 @@ def read(path: Path, format_name: str | None = None, is_strict: bool = False) ->
             skipped.append(entry)
     start_s = min((job.submit_s for job in jobs), default=0.0)
     return Trace(
-        jobs=tuple(sorted(_from(jobs, start_s), key=order)),
+        jobs=tuple(sorted((since(job, start_s) for job in jobs), key=order)),
         format=scan.format.name,
         source=str(path),
         epoch_s=start_s + scan.base_s,
         skipped=tuple(skipped),
         notes=scan.notes(),
     )
-
-
-def _from(jobs: list[TraceJob], start_s: float) -> list[TraceJob]:
-    """The same on a clock that is 0 at `start_s`."""
-    if start_s == 0.0:
-        return jobs
-    return [
-        msgspec.structs.replace(
-            job,
-            submit_s=job.submit_s - start_s,
-            deadline_s=None if job.deadline_s is None else job.deadline_s - start_s,
-        )
-        for job in jobs
-    ]

@@ -5,30 +5,56 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TextIO, cast
+from typing import IO, TYPE_CHECKING, TextIO, cast
 
 from swell.sim.traces.errors import TraceError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 #: A longer line is cut there, and is malformed in every format.
 LONGEST_LINE = 1 << 20
 HEAD_CHARS = 1 << 16
 GZIP_MAGIC = b"\x1f\x8b"
+#: Bytes that are fetched at once; whoever watches is told each time.
+FETCHED_BYTES = 1 << 20
+
+#: Is told how many bytes of a file have been read.
+Watch = Callable[[int], None]
+
+
+def unwatched(num_bytes: int) -> None:
+    """Where nobody wants to know."""
+
+
+class WatchedFile(io.FileIO):
+    """Tells how far it has been read."""
+
+    def __init__(self, path: Path, watch: Watch) -> None:
+        super().__init__(path)
+        self._watch = watch
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int | None:
+        num_bytes = super().readinto(buffer)
+        self._watch(self.tell())
+        return num_bytes
 
 
 class Source:
     """Where a trace is read from. Text is UTF-8; bytes that are none become U+FFFD."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, watch: Watch = unwatched) -> None:
         self.path = path
+        self.watch = watch
 
     @contextmanager
     def open(self) -> Iterator[TextIO]:
         """Raises TraceError if the file cannot be read, then or while it is."""
         try:
-            with self.path.open("rb") as raw:
+            with io.BufferedReader(WatchedFile(self.path, self.watch), FETCHED_BYTES) as raw:
                 is_packed = raw.peek(2).startswith(GZIP_MAGIC)
                 data = gzip.GzipFile(fileobj=raw) if is_packed else raw
                 yield io.TextIOWrapper(cast("IO[bytes]", data), "utf-8-sig", "replace")

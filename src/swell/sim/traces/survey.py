@@ -10,6 +10,7 @@ import msgspec
 from swell.sim.traces.entry import Skipped, TraceJob
 from swell.sim.traces.quantiles import Quantiles
 from swell.sim.traces.read import Scan
+from swell.sim.traces.source import Watch, unwatched
 
 #: Skipped lines that are shown of each reason.
 NUM_EXAMPLES = 3
@@ -111,9 +112,11 @@ class Tally:
             lines.examples.append(entry)
 
 
-def survey(path: Path, format_name: str | None = None, is_strict: bool = False) -> Survey:
+def survey(
+    path: Path, format_name: str | None = None, is_strict: bool = False, watch: Watch = unwatched
+) -> Survey:
     """Reads the file once. Arguments and errors as in `Scan`."""
-    scan = Scan(path, format_name, is_strict)
+    scan = Scan(path, format_name, is_strict, watch)
     tally = Tally()
     for entry in scan:
         if isinstance(entry, TraceJob):

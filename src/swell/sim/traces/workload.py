@@ -7,11 +7,15 @@ from collections.abc import Iterator
 import msgspec
 
 from swell.model.job import JobClass
-from swell.sim.traces.entry import Trace, TraceJob
+from swell.sim.several import Several
+from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.record import plural
 
 #: Ids that are shown of jobs left out for one reason.
 NUM_SHOWN = 3
+#: Reasons that are told apart; more of them are one.
+NUM_REASONS = 1000
+OTHERS = "for other reasons"
 
 
 class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -48,18 +52,35 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
 
-class Dropped(msgspec.Struct, frozen=True, gc=False):
-    """A job of the trace that cannot be simulated."""
+class Dropped(msgspec.Struct):
+    """Jobs of the trace that cannot be simulated: how many, why, and the first ids of each reason."""
 
-    id: str
-    why: str
+    counts: dict[str, int] = {}  #: by reason
+    ids: dict[str, list[str]] = {}
+
+    def add(self, job_id: str, why: str) -> None:
+        if why not in self.counts and len(self.counts) >= NUM_REASONS:
+            why = OTHERS
+        self.counts[why] = self.counts.get(why, 0) + 1
+        ids = self.ids.setdefault(why, [])
+        if len(ids) < NUM_SHOWN:
+            ids.append(job_id)
+
+    def __len__(self) -> int:
+        return sum(self.counts.values())
+
+    def lines(self) -> Iterator[str]:
+        """One for each reason."""
+        for why, count in self.counts.items():
+            shown = ", ".join(self.ids[why]) + (" ..." if count > NUM_SHOWN else "")
+            yield f"{plural(count, 'job')}: {why} ({shown})"
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """The jobs of a trace, filled; every job of the trace is in `jobs` or in `dropped`."""
+    """The jobs of a trace, filled; every job of the trace is in `jobs` or counted in `dropped`."""
 
-    jobs: tuple[WorkloadJob, ...]  #: in the order of the trace
-    dropped: tuple[Dropped, ...]
+    jobs: Several[WorkloadJob]  #: in the order of the trace; a tuple where the trace's are one
+    dropped: Dropped
     filled: tuple[str, ...]  #: each rule that was applied, and to how many jobs
     profiles: str  #: name of the set
     source: str
@@ -67,18 +88,4 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
 
     def left_out(self) -> Iterator[str]:
         """A line for each reason: how many jobs, why, and which, as far as they fit."""
-        by_reason: dict[str, list[str]] = {}
-        for job in self.dropped:
-            by_reason.setdefault(job.why, []).append(job.id)
-        for why, ids in by_reason.items():
-            shown = ", ".join(ids[:NUM_SHOWN]) + (" ..." if len(ids) > NUM_SHOWN else "")
-            yield f"{plural(len(ids), 'job')}: {why} ({shown})"
-
-    def as_trace(self) -> Trace:
-        return Trace(
-            jobs=tuple(job.as_trace_job() for job in self.jobs),
-            format="plain",
-            source=self.source,
-            epoch_s=self.epoch_s,
-            notes=self.filled,
-        )
+        return self.dropped.lines()

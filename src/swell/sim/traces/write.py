@@ -6,14 +6,21 @@ import csv
 import gzip
 import io
 import os
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import compress
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
-from swell.sim.traces.entry import Trace, TraceJob
+import msgspec
+
+from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.errors import TraceError
 from swell.sim.traces.formats import plain
+
+#: Of rows that wait, in memory.
+MAX_HELD_BYTES = 1 << 26
 
 ELASTICFLOW_HEADER = (
     "job_id",
@@ -28,36 +35,49 @@ ELASTICFLOW_HEADER = (
 )
 
 
-def write_plain(path: Path, trace: Trace) -> None:
+def write_plain(path: Path, jobs: Iterable[TraceJob], epoch_s: float = 0.0) -> None:
     """Columns that no job fills are left out. `read` gives the same jobs back, to the last bit.
+
+    Jobs are gone through once. Which columns to leave out is known after the last, so rows wait in a
+    temporary file beside the one to be written.
+
+    Args:
+        epoch_s: the first submission on the log's own clock.
 
     Raises:
         TraceError: the file cannot be written.
     """
-    rows = [plain.cells(job) for job in trace.jobs]
     fields = list(plain.COLUMNS)
-    filled = [at for at in range(len(fields)) if at < 2 or any(row[at] is not None for row in rows)]
-    with replacing(path) as text:
-        if trace.epoch_s:
-            text.write(f"# epoch_s={spell(trace.epoch_s)}\n")
+    is_filled = [at < 2 for at in range(len(fields))]
+    with replacing(path) as text, tempfile.SpooledTemporaryFile(MAX_HELD_BYTES, dir=str(path.parent)) as rows:
+        for job in jobs:
+            row = plain.cells(job)
+            for at, cell in enumerate(row):
+                if cell is not None:
+                    is_filled[at] = True
+            rows.write(msgspec.json.encode([spell(cell) for cell in row]) + b"\n")
+        rows.seek(0)
+        if epoch_s:
+            text.write(f"# epoch_s={spell(epoch_s)}\n")
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([fields[at] for at in filled])
-        writer.writerows([[spell(row[at]) for at in filled] for row in rows])
+        writer.writerow(compress(fields, is_filled))
+        decode = msgspec.json.Decoder(list[str]).decode
+        writer.writerows(compress(decode(row), is_filled) for row in rows)
 
 
-def write_elasticflow(path: Path, trace: Trace) -> None:
+def write_elasticflow(path: Path, jobs: Iterable[TraceJob], epoch_s: float = 0.0) -> None:
     """Later of the two spellings, on a clock that is 0 at the first submission.
 
-    A best-effort job without a deadline gets its submission as one; the format has no blank for it.
+    A best-effort job without a deadline gets its submission as one; the format has no blank for it, nor for
+    `epoch_s`.
 
     Raises:
         TraceError: a job lacks what the format needs, or the file cannot be written.
     """
-    rows = [elasticflow_cells(job) for job in trace.jobs]
     with replacing(path) as text:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(ELASTICFLOW_HEADER)
-        writer.writerows(rows)
+        writer.writerows(map(elasticflow_cells, jobs))
 
 
 def elasticflow_cells(job: TraceJob) -> Sequence[str]:

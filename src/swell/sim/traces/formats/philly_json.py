@@ -114,7 +114,11 @@ def build(line: int, found: Any) -> TraceJob:
 
 
 def _word(value: Any) -> str | None:
-    return " ".join(value.split()) or None if isinstance(value, str) else None
+    if not isinstance(value, str):
+        return None
+    words = " ".join(value.split())
+    # JSON can spell half a surrogate, which no file can be written with.
+    return words.encode("utf-8", "replace").decode() or None
 
 
 def _time(value: Any) -> float | None:

@@ -78,7 +78,7 @@ class Uncommented(Source):
     """The same without lines that begin with a `#`."""
 
     def __init__(self, source: Source) -> None:
-        super().__init__(source.path)
+        super().__init__(source.path, source.watch)
 
     def lines(self) -> Iterator[tuple[int, str]]:
         return (entry for entry in super().lines() if not entry[1].startswith("#"))
