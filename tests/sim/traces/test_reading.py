@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import math
 import string
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from swell.sim.traces import seen
 from swell.sim.traces.entry import Trace, TraceJob, order
 from swell.sim.traces.errors import TraceError
 from swell.sim.traces.formats import philly_json
@@ -247,14 +245,3 @@ def test_json_is_read_the_same_in_pieces_of_any_size(write: Write, monkeypatch: 
         again = read(path)
         assert (again.jobs, again.skipped) == (whole.jobs, whole.skipped)
     assert len(whole.jobs) == 34
-
-
-@given(ids=st.lists(st.integers(0, 60).map(str), max_size=120))
-def test_ids_seen_before_are_known_wherever_they_are_kept(ids: list[str]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(seen, "NUM_NEWEST", 4)
-        known, truth = seen.SeenIds(), set[str]()
-        for job_id in ids:
-            assert known.add(job_id) is (job_id not in truth)
-            truth.add(job_id)
-        assert len(known._older) <= math.log2(max(2, len(truth))) + 1
