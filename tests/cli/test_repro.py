@@ -56,6 +56,15 @@ def test_what_is_missed_ends_with_status_1(data: Path, capsys: pytest.CaptureFix
         (("elasticflow", "7"), "elasticflow has no experiment '7'; choose of 6b, 8a"),
         (("elasticflow", "8a", "--data", "nowhere"), "nowhere lacks elasticflow/traces/elasticVpollux_e.csv"),
         (("elasticflow", "12", "--state", "nowhere"), "nowhere"),
+        (
+            ("elasticflow", "8a", "--out", "data/elasticflow/traces/elasticVpollux_e.csv"),
+            "is a file; name a folder",
+        ),
+        (
+            ("elasticflow", "8a", "--docs", "/dev/null/docs"),
+            "--docs: cannot write /dev/null/docs: Not a directory",
+        ),
+        (("fidelity", "--out", "/dev/null"), "--out: /dev/null is a file; name a folder"),
     ],
 )
 def test_what_is_wrong_is_named_in_a_line(

@@ -164,3 +164,39 @@ def test_a_run_that_is_none_is_named(
     swell(*TWO_ON_ONE_NODE, "--stories", "why")
     done = tell(capsys, "explain", *words)
     assert (done.returncode, done.stdout) == (status, "") and text in done.stderr
+
+
+# ---------------------------------------------------------------- where it writes to
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (
+            ("--json", "nowhere/a.json"),
+            "--json: there is no folder nowhere to write a.json to; make it first",
+        ),
+        (("--jobs", "nowhere/a.csv"), "--jobs: there is no folder nowhere to write a.csv to; make it first"),
+        (("--json", "."), "--json: . is a folder; name a file"),
+        (("--jobs", "-"), "--jobs writes a file; name one"),
+        (("--json", "log.csv"), "--json: log.csv is what is read; give it a file of its own"),
+        (("--json", "a", "--jobs", "a"), "--jobs: a is what --json writes; give it a file of its own"),
+        (("--plot", "log.csv"), "--plot: log.csv is a file; name a folder"),
+        (("--stories", "log.csv"), "--stories: log.csv is a file; name a folder"),
+        (("--stories", "log.csv/why"), "--stories: cannot write log.csv/why: Not a directory"),
+        (("--set", "colour=1"), "--set: no setting has the name 'colour'; there are min_hold_s"),
+        (("--set", "min_hold_s=-5"), "--set: min_hold_s=-5 is not between 0 and 3600"),
+    ],
+)
+def test_what_cannot_be_written_is_said_before_anything_runs(
+    swell: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], text: str
+) -> None:
+    monkeypatch.setattr("swell.cli.simulate._run", None)
+    done = swell(*TWO_ON_ONE_NODE, *words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"swell: {text}") and done.stderr.count("\n") == 1
+    assert Path("log.csv").read_text() == TRACE
+
+
+def test_what_fails_while_it_is_written_comes_after_the_table(swell: Run) -> None:
+    done = swell(*TWO_ON_ONE_NODE, "--json", "/dev/full")
+    assert done.returncode == 1 and "elasticflow" in done.stdout
+    assert done.stderr == "swell: --json: cannot write /dev/full: No space left on device\n"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from swell.cli.destinations import check_folder, writing
 from swell.cli.output import note
 from swell.cli.simulate import policy_names
 from swell.model.errors import InvalidInput
@@ -40,12 +41,14 @@ def fidelity(
     from swell.repro.fidelity_findings import findings_of
 
     names = policy_names(policy)
-    out.mkdir(parents=True, exist_ok=True)
+    check_folder("--out", out)
     runs = [_play(name, out) if live is None else _read(live, name) for name in names]
     findings = findings_of(runs)
-    for file in shelf.write(findings, out):
-        note(f"wrote {file}")
     show_findings(findings)
+    with writing("--out", out):
+        files = shelf.write(findings, out)
+    for file in files:
+        note(f"wrote {file}")
     if findings.missed:
         raise typer.Exit(1)
 
@@ -67,7 +70,8 @@ def _play(policy: str, out: Path) -> LiveRun:
     ):
         found = run(client, WORKLOAD, DEVICES, advance)
     file = _file(out, policy)
-    file.write_bytes(msgspec.json.encode(found))
+    with writing("--out", file):
+        file.write_bytes(msgspec.json.encode(found))
     note(f"wrote {file}")
     return found
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.cli import fidelity
+from swell.cli.destinations import check_folder, writing
 from swell.cli.output import note, print_table, warn
 from swell.cli.simulate import policy_names
 
@@ -97,15 +98,21 @@ def _play(paper: Paper, figures: list[str], context: Context, out: Path, docs: P
 
     experiments = paper.chosen(figures)
     paper.check(experiments, context.data)
+    check_folder("--out", out)
+    check_folder("--docs", docs)
     is_all_reached = True
     for experiment in experiments:
         findings = experiment.run(context)
         is_all_reached &= not findings.missed
-        for file in shelf.write(findings, out):
-            note(f"wrote {file}")
         show_findings(findings)
+        with writing("--out", out):
+            files = shelf.write(findings, out)
+        for file in files:
+            note(f"wrote {file}")
     if docs is not None:
-        for file in shelf.write_page(paper, shelf.read(paper, out), docs):
+        with writing("--docs", docs):
+            files = shelf.write_page(paper, shelf.read(paper, out), docs)
+        for file in files:
             note(f"wrote {file}")
     if not is_all_reached:
         raise typer.Exit(1)

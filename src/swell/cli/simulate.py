@@ -10,6 +10,7 @@ import typer
 
 from swell.api.durations import parse_duration
 from swell.cli import fill_options as fill
+from swell.cli.destinations import check_files, check_folder, writing
 from swell.cli.output import note, print_json, print_table, warn, write_json
 from swell.model.errors import InvalidInput
 
@@ -120,11 +121,19 @@ def simulate(
     rules = msgspec.structs.replace(rules, buggy_share=buggy, cancelled_share=cancelled)
     conditions = _conditions(cluster, resize_cost, noise, profile_error, node_mtbf, node_mttr, seed)
     names = policy_names(policy)
+    check_files({"--json": None if str(json) == "-" else json, "--jobs": jobs}, [trace])
     workload, scenario = _scenario(trace, format, strict, profiles, rules, conditions)
+    check_folder("--plot", plot)
+    check_folder("--stories", stories)
     most = _bound(scenario, conditions) if bound else None
     truth = truth_of(workload, conditions, settings.changed, most)
     runs = {name: _run(name, scenario, settings, stories) for name in names}
-    _write(runs, truth, conditions, timing, json, jobs, plot)
+    results = _results(runs, truth, conditions, timing)
+    if str(json) == "-":
+        print_json(results)
+    else:
+        _print(results, conditions, timing)
+    _write(runs, results, json, jobs, plot)
 
 
 def policy_names(text: str) -> list[str]:
@@ -152,10 +161,13 @@ def _bound(scenario: Scenario, conditions: Conditions) -> float | None:
 
 
 def _settings(texts: list[str]) -> Settings:
-    from swell.settings import make_settings, parse_setting
+    from swell.settings import InvalidSetting, make_settings, parse_setting
     from swell.sim.stage import SETTINGS
 
-    return make_settings(SETTINGS | dict(parse_setting(text) for text in texts))
+    try:
+        return make_settings(SETTINGS | dict(parse_setting(text) for text in texts))
+    except InvalidSetting as error:
+        raise InvalidInput(f"--set: {error}") from error
 
 
 def _conditions(
@@ -222,24 +234,17 @@ def _run(policy: str, scenario: Scenario, settings: Settings, stories: Path | No
             return run(core, scenario, advance)
         diary = Diary()
         outcome = run(core, scenario, advance, diary.listen)
-    file = RunRecord(stories).write(policy, core.save(), diary.jobs(core), diary.stories)
+    with writing("--stories", stories):
+        file = RunRecord(stories).write(policy, core.save(), diary.jobs(core), diary.stories)
     note(f"wrote {file}")
     return outcome
 
 
-def _write(
-    runs: Mapping[str, Outcome],
-    truth: Truth,
-    conditions: Conditions,
-    timing: bool,
-    json: Path | None,
-    jobs: Path | None,
-    plot: Path | None,
-) -> None:
+def _results(runs: Mapping[str, Outcome], truth: Truth, conditions: Conditions, timing: bool) -> list[Result]:
     from swell.sim.metrics import metrics_of, timing_of
-    from swell.sim.report import Result, write_jobs
+    from swell.sim.report import Result
 
-    results = [
+    return [
         Result(
             policy=policy,
             cluster=conditions.shape,
@@ -249,20 +254,33 @@ def _write(
         )
         for policy, outcome in runs.items()
     ]
+
+
+def _write(
+    runs: Mapping[str, Outcome],
+    results: list[Result],
+    json: Path | None,
+    jobs: Path | None,
+    plot: Path | None,
+) -> None:
+    from swell.sim.report import write_jobs
+
+    if json is not None and str(json) != "-":
+        with writing("--json", json):
+            write_json(json, results)
     if jobs is not None:
-        write_jobs(jobs, ((policy, outcome.jobs) for policy, outcome in runs.items()))
+        with writing("--jobs", jobs):
+            write_jobs(jobs, ((policy, outcome.jobs) for policy, outcome in runs.items()))
     if plot is not None:
         from swell.sim.pictures import draw_all
 
-        title = f"{truth.trace} on {conditions.nodes}x{conditions.devices_per_node}"
-        for file in draw_all(runs, title, plot):
+        title = (
+            f"{results[0].truth.trace} on {results[0].cluster.nodes}x{results[0].cluster.devices_per_node}"
+        )
+        with writing("--plot", plot):
+            files = draw_all(runs, title, plot)
+        for file in files:
             note(f"wrote {file}")
-    if str(json) == "-":
-        print_json(results)
-        return
-    if json is not None:
-        write_json(json, results)
-    _print(results, conditions, timing)
 
 
 def _print(results: list[Result], conditions: Conditions, timing: bool) -> None:
