@@ -48,8 +48,6 @@ class Usage:
     at_s: FloatArray
     used_devices: FloatArray
     efficiency: FloatArray  #: sum over jobs of rate / rate on one device (ElasticFlow, Eq. 8, times M)
-    num_admitted: FloatArray  #: so far, of strict jobs
-    num_refused: FloatArray
 
     def mean(self, values: FloatArray, end_s: float) -> float:
         """Mean over time until `end_s`; 0 for no time."""

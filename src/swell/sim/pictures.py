@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import matplotlib as mpl
@@ -26,9 +26,9 @@ def draw_all(runs: Mapping[str, Outcome], title: str, folder: Path) -> list[Path
     folder.mkdir(parents=True, exist_ok=True)
     files = [
         _drawn(folder / "devices.png", title, runs, "devices in use", _draw_devices),
-        _drawn(folder / "admissions.png", title, runs, "strict jobs so far", _draw_admissions),
+        _drawn(folder / "admissions.png", title, runs, "jobs so far", _draw_admissions),
         _drawn(folder / "completion.png", title, runs, "share of completed jobs", _draw_completion),
-        _drawn(folder / "slack.png", title, runs, "share of jobs with a deadline", _draw_slack),
+        _drawn(folder / "slack.png", title, runs, "share of completed jobs with a deadline", _draw_slack),
     ]
     for policy, outcome in runs.items():
         if sum(bool(job.sizes) for job in outcome.jobs) <= MAX_TIMELINE_JOBS:
@@ -56,11 +56,29 @@ def _draw_devices(axes: Axes, policy: str, outcome: Outcome, colour: Colour) -> 
     axes.set_xlabel("hours")
 
 
+def answered_s(jobs: Sequence[JobOutcome]) -> tuple[list[float], list[float]]:
+    """When jobs with a deadline were admitted, and when jobs were refused; as many as the metrics count.
+
+    A trial run takes no time in simulations of logs, so that a job which is not refused was admitted when it
+    was submitted, whether its policy makes promises or not.
+    """
+    admitted_s = [
+        job.submit_s for job in jobs if job.deadline_s is not None and job.phase is not Phase.REJECTED
+    ]
+    refused_s = [
+        job.submit_s if job.end_s is None else job.end_s for job in jobs if job.phase is Phase.REJECTED
+    ]
+    return sorted(admitted_s), sorted(refused_s)
+
+
 def _draw_admissions(axes: Axes, policy: str, outcome: Outcome, colour: Colour) -> None:
-    usage = outcome.usage
-    hours = usage.at_s / HOUR_S
-    axes.step(hours, usage.num_admitted, where="post", label=f"{policy}, admitted", color=colour)
-    axes.step(hours, usage.num_refused, where="post", label=f"{policy}, refused", color=colour, ls=":")
+    admitted_s, refused_s = answered_s(outcome.jobs)
+    last_s = max([*(job.submit_s for job in outcome.jobs), *refused_s], default=0.0)
+    for at_s, answer, line in ((admitted_s, "admitted", "-"), (refused_s, "refused", ":")):
+        if at_s:
+            hours = np.array([0.0, *at_s, last_s]) / HOUR_S
+            counts = np.array([*range(len(at_s) + 1), len(at_s)])
+            axes.step(hours, counts, where="post", label=f"{policy}, {answer}", color=colour, ls=line)
     axes.set_xlabel("hours")
 
 
@@ -98,12 +116,17 @@ def _timeline(outcome: Outcome, title: str, file: Path) -> Path:
     most = max((size for job in jobs for _, size in job.sizes), default=1)
     for row, job in enumerate(jobs):
         _draw_bar(axes, row, job, most, outcome.end_s)
-    axes.set_yticks(range(len(jobs)), [job.id[:12] for job in jobs], fontsize=6)
+    axes.set_yticks(range(len(jobs)), [_name(job) for job in jobs], fontsize=6)
     axes.invert_yaxis()
-    axes.set_xlabel("hours")
+    axes.set_xlim(left=0.0)
+    axes.set_xlabel("hours; the thicker a bar, the more workers; red: the deadline")
     axes.set_title(title)
     figure.savefig(file, dpi=120, metadata={"Software": None})
     return file
+
+
+def _name(job: JobOutcome) -> str:
+    return f"{job.id[:12]}, refused" if job.phase is Phase.REJECTED else job.id[:12]
 
 
 def _draw_bar(axes: Axes, row: int, job: JobOutcome, most: int, run_end_s: float) -> None:

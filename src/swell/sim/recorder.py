@@ -9,7 +9,6 @@ import numpy as np
 
 from swell.core.core import Core
 from swell.model.event import AnyEvent
-from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
 from swell.sim.outcome import Usage
 from swell.sim.tally import Tally
@@ -27,9 +26,8 @@ class Recorder:
         self.ended: dict[str, JobView] = {}
         self.decision_s: list[float] = []
         self._begun_s: float | None = None
-        self._usage: list[tuple[float, float, float, int, int]] = []
-        self._num_admitted = self._num_refused = 0
-        self._seen: tuple[int, int, int] = (-1, 0, 0)
+        self._usage: list[tuple[float, float, float]] = []
+        self._version = -1
 
     # ------------------------------------------------------------ as a journal
     def append(self, batch: Sequence[AnyEvent]) -> None:
@@ -45,20 +43,11 @@ class Recorder:
             self.decision_s.append(time.process_time() - self._begun_s)
             self._begun_s = None
         for view in self._core.ended_views():
-            if view.id not in self.ended:
-                self._note_end(view)
-        seen = (version, self._num_admitted, self._num_refused)
-        if seen != self._seen:
-            self._seen = seen
-            refused = self._num_refused
-            self._usage.append((now_s, tally.num_devices, tally.speedup, self._num_admitted, refused))
-
-    def _note_end(self, view: JobView) -> None:
-        self.ended[view.id] = view
-        is_strict = view.job_class is JobClass.STRICT
-        self._num_refused += is_strict and view.phase is Phase.REJECTED
-        self._num_admitted += is_strict and view.is_promised
+            self.ended.setdefault(view.id, view)
+        if version != self._version:
+            self._version = version
+            self._usage.append((now_s, tally.num_devices, tally.speedup))
 
     def usage(self) -> Usage:
-        columns = np.array(self._usage, dtype=np.float64).reshape(-1, 5).T
+        columns = np.array(self._usage, dtype=np.float64).reshape(-1, 3).T
         return Usage(*columns)
