@@ -16,8 +16,8 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     deadline_satisfaction: float | None  #: ended at or before it / submitted with one (ElasticFlow 6.1)
     admitted: int  #: jobs with a deadline that were not refused
     rejected: int
-    #: Admitted, and not done by the deadline: for strict jobs a broken promise. Those that failed by a bug of
-    #: their own, or that their users gave up, are not counted.
+    #: Admitted, and not done by the deadline, also for want of nodes that were lost: for strict jobs a broken
+    #: promise. Those with a bug of their own, or that their users gave up, are not counted.
     admitted_late: int
     completed: int
     failed: int
@@ -94,7 +94,7 @@ def _is_kept(job: JobOutcome) -> bool:
 
 
 def _is_late(job: JobOutcome) -> bool:
-    return not job.is_kept and job.phase not in (Phase.FAILED, Phase.CANCELLED)
+    return not job.is_kept and not job.is_buggy and job.phase is not Phase.CANCELLED
 
 
 def _ratio(part: float, whole: float) -> float | None:

@@ -28,6 +28,7 @@ class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float | None
     end_s: float | None
     is_kept: bool | None  #: ended at or before its deadline; None for a job without one
+    is_buggy: bool  #: its script raises before its end, whoever decides
     num_resizes: int
     device_s: float  #: device-seconds used
     single_device_s: float  #: run time on one device, of jobs that succeeded; else 0
@@ -90,6 +91,7 @@ def outcome_of(job: SimJob, view: JobView, run_end_s: float) -> JobOutcome:
         start_s=view.started_s,
         end_s=end_s,
         is_kept=kept,
+        is_buggy=job.dies_at_step is not None,
         num_resizes=view.resizes,
         device_s=_device_s(view, run_end_s),
         single_device_s=single_s,
@@ -113,6 +115,7 @@ def too_large(job: SimJob, num_devices: int) -> JobOutcome:
         start_s=None,
         end_s=None,
         is_kept=None if job.spec.deadline_s is None else False,
+        is_buggy=job.dies_at_step is not None,
         num_resizes=0,
         device_s=0.0,
         single_device_s=0.0,
