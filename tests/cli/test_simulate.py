@@ -92,6 +92,10 @@ def test_a_job_that_is_too_large_for_the_cluster_is_refused_and_counted(swell: R
     [
         (("log.csv", "--cluster", "big"), "--cluster is 'big'; write NODESxDEVICES, as 16x8"),
         (("log.csv", "--cluster", "0x8"), "a cluster of 0x8 has no devices; both must be at least 1"),
+        (
+            ("log.csv", "--cluster", "99999999x8"),
+            "a cluster of 99999999x8 has 799,999,992 devices; at most 100,000 can be simulated",
+        ),
         (("log.csv", "--cluster", "1x8", "--policy", "best"), "there is no policy 'best'; choose one of"),
         (("log.csv", "--cluster", "1x8", "--resize-cost", "much"), "'much' is no resize cost; give one of"),
         (("log.csv", "--cluster", "1x8", "--noise", "-1"), "noise_share is -1.0; it must be within 0 and 2"),

@@ -68,6 +68,9 @@ def test_without_jobs_and_without_a_question(stage: Stage, swell: Run) -> None:
     assert done.returncode == 2 and "say what is to be different" in done.stderr
     done = swell("what-if", "--policy", "best")
     assert done.returncode == 1 and done.stderr.startswith("swell: there is no policy 'best'")
+    done = swell("what-if", "--add-nodes", 10**8)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.endswith("would make 200,000,002 devices; at most 100,000 can be simulated\n")
 
 
 def test_no_platform_is_said_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

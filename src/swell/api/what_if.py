@@ -30,6 +30,7 @@ from swell.model.view import JobView
 from swell.policies.registry import UnknownPolicy, new_policy
 from swell.settings import Settings
 from swell.sim.job import SimJob
+from swell.sim.simulate import MAX_DEVICES
 from swell.sim.standing import Standing, read, sim_job
 from swell.sim.what_if import Change, Fate, go_on
 from swell.store.folder import StateFolder
@@ -161,6 +162,10 @@ def _more_nodes(cluster: Cluster, num: int) -> tuple[Node, ...]:
             "--add-nodes: the platform has no node that others could be like; start it with `swell up`"
         )
     like, taken = cluster.nodes[-1], {node.name for node in cluster.nodes}
+    if (num_then := cluster.num_devices + num * len(like.devices)) > MAX_DEVICES:
+        raise InvalidInput(
+            f"--add-nodes {num} would make {num_then:,} devices; at most {MAX_DEVICES:,} can be simulated"
+        )
     names = [name for i in range(1, num + len(taken) + 1) if (name := f"added{i}") not in taken][:num]
     return tuple(
         msgspec.structs.replace(

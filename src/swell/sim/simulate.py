@@ -22,6 +22,8 @@ from swell.solvers.compiled import compile_always
 
 #: So many jobs make so many plans that machine code for the loops of a policy is worth its import.
 NUM_JOBS_WORTH_COMPILING = 100
+#: Each is a thing that the head knows by name: ten times what decisions are measured on is as far as it goes.
+MAX_DEVICES = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

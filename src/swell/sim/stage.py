@@ -15,7 +15,7 @@ from swell.sim.jobs import jobs_of
 from swell.sim.occurrence import Occurrence
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.report import Shape, Truth
-from swell.sim.simulate import Scenario, cluster
+from swell.sim.simulate import MAX_DEVICES, Scenario, cluster
 from swell.sim.traces.workload import Workload
 
 #: Of the head in simulations of logs, where jobs take hours: it need not follow every second.
@@ -40,6 +40,11 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
         if self.nodes < 1 or self.devices_per_node < 1:
             raise InvalidInput(
                 f"a cluster of {self.nodes}x{self.devices_per_node} has no devices; both must be at least 1"
+            )
+        if self.num_devices > MAX_DEVICES:
+            raise InvalidInput(
+                f"a cluster of {self.nodes}x{self.devices_per_node} has {self.num_devices:,} devices; "
+                f"at most {MAX_DEVICES:,} can be simulated"
             )
         for name in ("noise_share", "profile_error_share"):
             if not 0.0 <= getattr(self, name) <= 2.0:
