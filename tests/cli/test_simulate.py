@@ -48,6 +48,18 @@ def test_policies_stand_side_by_side(swell: Run) -> None:
     assert rows[1].split()[:5] == ["fifo", "0.667", "3", "0", "1"]
 
 
+def test_figures_are_in_one_piece_however_narrow_the_terminal_is(
+    swell: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    done = swell(*TWO_ON_ONE_NODE, "--policy", "elasticflow_unaware,fifo", "--timing")
+    headings, *rows = [
+        line.split() for line in done.stdout.splitlines() if line.startswith(("POLICY", "elas", "fifo"))
+    ]
+    assert headings[-1] == "RESIZES" and len(rows) == 5
+    assert all(len(row) == 13 and row[-1].isdecimal() for row in rows[:2])
+
+
 def test_json_has_an_object_a_policy_and_comes_out_again_to_the_byte(swell: Run) -> None:
     words = (*TWO_ON_ONE_NODE, "--policy", "elasticflow,equal_share", "--seed", 3, "--noise", 0.1)
     assert swell(*words, "--json", "one.json").returncode == 0

@@ -14,26 +14,33 @@ if TYPE_CHECKING:
 PIPED_WIDTH = 100
 
 
-def console() -> Console:
+#: For tables of figures, whose lines are as long as they need be: half a number is a wrong one.
+ANY_WIDTH = 10_000
+
+
+def console(width: int | None = None) -> Console:
     from rich.console import Console
 
+    if width is not None:
+        return Console(highlight=False, markup=False, width=width)
     found = Console(highlight=False, markup=False, soft_wrap=False)
     return found if found.is_terminal else Console(highlight=False, markup=False, width=PIPED_WIDTH)
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], wrapping: int = -1) -> None:
-    """Plain columns; where the terminal is too narrow for them, column `wrapping` wraps."""
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], wrapping: int | None = -1) -> None:
+    """Plain columns; where the terminal is too narrow for them, column `wrapping` wraps; None: none does."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(headings))
     for heading in headings:
         table.add_column(heading, no_wrap=True)
-    table.columns[wrapping].no_wrap = False
-    table.columns[wrapping].overflow = "fold"
+    if wrapping is not None:
+        table.columns[wrapping].no_wrap = False
+        table.columns[wrapping].overflow = "fold"
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))  # text from users is no markup
-    paper = console()
+    paper = console(ANY_WIDTH if wrapping is None else None)
     with paper.capture() as captured:
         paper.print(table)
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))

@@ -134,7 +134,7 @@ def show_findings(findings: Findings) -> None:
         print(f"  {line}")
     for table in findings.tables:
         print(f"\n{table.title}")
-        print_table([column.name.upper() for column in table.columns], cells(table))
+        print_table([column.name.upper() for column in table.columns], cells(table), wrapping=None)
     for text in findings.notes:
         print(f"\n{text}")
     print()

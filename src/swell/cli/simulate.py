@@ -292,13 +292,14 @@ def _print(results: list[Result], conditions: Conditions, timing: bool) -> None:
     for line in truth.filled:
         print(f"  filled: {line}")
     print()
-    print_table(HEADINGS, map(_row, results))
+    print_table(HEADINGS, map(_row, results), wrapping=None)
     if truth.offline_bound is not None:
         most = f"more than {truth.offline_bound:.3f} of the deadlines"
         print(f"\nNobody who knew all jobs beforehand could meet {most}.")
     if timing:
         print()
-        print_table(TIMING_HEADINGS, [_timing_row(result.policy, result.timing) for result in results])
+        rows = [_timing_row(result.policy, result.timing) for result in results]
+        print_table(TIMING_HEADINGS, rows, wrapping=None)
 
 
 def _row(result: Result) -> tuple[str, ...]:
