@@ -37,6 +37,12 @@ def fails(done: subprocess.CompletedProcess[str], status: int, *parts: str) -> N
 
 
 # ---------------------------------------------------------------- the program itself
+def test_it_runs_as_a_module_too() -> None:
+    words = [sys.executable, "-m", "swell", "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, f"swell {__version__}\n")
+
+
 def test_version_and_help(swell: Run) -> None:
     assert swell("--version").stdout == f"swell {__version__}\n"
     for words in ((), ("--help",), ("-h",)):

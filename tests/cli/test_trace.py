@@ -98,7 +98,10 @@ def test_what_cannot_be_filled_is_left_out_by_name(swell: Run) -> None:
     Path("models.csv").write_text(TRACE + "130,e,1,10,bert\n140,f,1,,\n")
     done = swell("convert", "models.csv", "full.csv", "--profiles", "bftrainer", "--unknown", "drop")
     assert "  left out: 1 job: profiles 'bftrainer' have no model 'bert'; they have AlexNet" in done.stdout
-    assert "  left out: 1 job: tells neither its duration nor its steps (f)" in done.stdout
+    assert (
+        "  left out: 1 job: tells neither its duration nor its steps, nor do profiles 'bftrainer' (f)"
+        in done.stdout
+    )
     assert done.stdout.endswith("full.csv: plain, 2 jobs\n")
 
 
@@ -128,7 +131,12 @@ def test_sizes_and_durations_are_as_asked_for(swell: Run) -> None:
             "job 'a' has no iteration, which an elasticflow",
         ),
         (("convert", "log.csv", "o.csv", "--profiles", "x"), "there are no profiles 'x'; name a folder"),
-        (("convert", "log.csv", "nowhere/o.csv"), "cannot write nowhere/o.csv: No such file or directory"),
+        (
+            ("convert", "log.csv", "nowhere/o.csv"),
+            "OUT: there is no folder nowhere to write o.csv to; make it first",
+        ),
+        (("convert", "log.csv", "."), "OUT: . is a folder; name a file"),
+        (("generate", "nowhere/o.csv"), "OUT: there is no folder nowhere to write o.csv to; make it first"),
         (
             ("convert", "log.csv", "o.csv", "--deadlines", "x"),
             "--deadlines is 'x'; choose one of missing, all, none",

@@ -10,6 +10,7 @@ import typer
 
 from swell.api.durations import parse_duration
 from swell.cli import fill_options as fill
+from swell.cli.destinations import check_files
 from swell.cli.options import Json
 from swell.cli.output import print_json, print_table
 from swell.model.errors import InvalidInput
@@ -124,6 +125,7 @@ def convert(
 
     rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, unknown)
     writer = _writer(to)
+    check_files({"OUT": out}, [])
     with reading(file) as watch:
         log = Log(file, format, strict, watch)
     print(f"{file}: {log.format}, {len(log.jobs):,} jobs, {log.num_skipped:,} lines skipped")
@@ -158,6 +160,7 @@ def generate(
 
     rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, "refuse")
     writer = _writer(to)
+    check_files({"OUT": out}, [])
     law = _arrivals(arrivals, per_hour, low_per_hour, phase, swing)
     trace = make(law, jobs, _demand(devices, median, spread), seed)
     _write(trace, out, to, writer, profiles, rules)

@@ -176,7 +176,9 @@ class Filling:
                 self._note("steps = those that its model took at its batch when it was measured")
                 return curve.num_steps, curve.num_steps / rate_per_s
             if job.num_steps is None:
-                raise Undecidable("tells neither its duration nor its steps")
+                raise Undecidable(
+                    f"tells neither its duration nor its steps, nor do profiles {self._profiles.name!r}"
+                )
             self._note("duration = steps / (steps/s at the size asked for)")
             return max(1, round(job.num_steps)), job.num_steps / rate_per_s
         if job.num_steps is None:
