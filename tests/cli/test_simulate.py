@@ -99,9 +99,21 @@ def test_a_job_that_is_too_large_for_the_cluster_is_refused_and_counted(swell: R
     assert row["why"] == "needs 16 devices or more, and the cluster has 8"
 
 
+def test_jobs_that_ask_for_more_than_there_is_are_counted_in_the_truth(swell: Run) -> None:
+    found = json.loads(swell("log.csv", "--cluster", "1x4", "--json", "-").stdout)
+    told = "1 job: asked for more devices than the cluster has: on fewer if it fits on them, else refused"
+    assert told in found[0]["truth"]["filled"]
+    assert not any(
+        "asked for more" in line
+        for line in json.loads(swell(*TWO_ON_ONE_NODE, "--json", "-").stdout)[0]["truth"]["filled"]
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
+        (("log.csv", "--cluster", "1x8", "--buggy", "2"), "--buggy is 2; it must be within 0 and 1"),
+        (("log.csv", "--cluster", "1x8", "--soft", "nan"), "--soft is nan; it must be within 0 and 1"),
         (("log.csv", "--cluster", "big"), "--cluster is 'big'; write NODESxDEVICES, as 16x8"),
         (("log.csv", "--cluster", "0x8"), "a cluster of 0x8 has no devices; both must be at least 1"),
         (
@@ -110,7 +122,7 @@ def test_a_job_that_is_too_large_for_the_cluster_is_refused_and_counted(swell: R
         ),
         (("log.csv", "--cluster", "1x8", "--policy", "best"), "there is no policy 'best'; choose one of"),
         (("log.csv", "--cluster", "1x8", "--resize-cost", "much"), "'much' is no resize cost; give one of"),
-        (("log.csv", "--cluster", "1x8", "--noise", "-1"), "noise_share is -1.0; it must be within 0 and 2"),
+        (("log.csv", "--cluster", "1x8", "--noise", "-1"), "--noise is -1; it must be within 0 and 2"),
         (("none.csv", "--cluster", "1x8"), "none.csv"),
     ],
 )

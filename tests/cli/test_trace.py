@@ -145,7 +145,7 @@ def test_sizes_and_durations_are_as_asked_for(swell: Run) -> None:
             ("convert", "log.csv", "o.csv", "--tightness", "x"),
             "--tightness is 'x'; write LOW:HIGH, as 0.5:1.5",
         ),
-        (("convert", "log.csv", "o.csv", "--soft", "2"), "soft_share is 2.0; it must be within 0 and 1"),
+        (("convert", "log.csv", "o.csv", "--soft", "2"), "--soft is 2; it must be within 0 and 1"),
         (("generate", "o.csv", "--arrivals", "x"), "--arrivals is 'x'; choose one of poisson"),
         (("generate", "o.csv", "--devices", "x"), "--devices is 'x'; write NUMBER:WEIGHT,..."),
         (("generate", "o.csv", "--median", "x"), "--median: 'x' is not a length of time; write one as 90s"),

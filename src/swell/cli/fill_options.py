@@ -54,10 +54,17 @@ def rules_of(
         seed=seed,
         deadlines=_choice("deadlines", deadlines),  # type: ignore[arg-type]
         tightness=_range(tightness),
-        best_effort_share=best_effort,
-        soft_share=soft,
+        best_effort_share=share("best-effort", best_effort),
+        soft_share=share("soft", soft),
         unknown=_choice("unknown", unknown),  # type: ignore[arg-type]
     )
+
+
+def share(option: str, value: float, most: float = 1.0) -> float:
+    """Raises InvalidInput."""
+    if not 0.0 <= value <= most:
+        raise InvalidInput(f"--{option} is {value:g}; it must be within 0 and {most:g}")
+    return value
 
 
 def _choice(field: str, word: str) -> str:

@@ -118,7 +118,9 @@ def simulate(
 
     settings = _settings(set_ or [])
     rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, unknown)
-    rules = msgspec.structs.replace(rules, buggy_share=buggy, cancelled_share=cancelled)
+    rules = msgspec.structs.replace(
+        rules, buggy_share=fill.share("buggy", buggy), cancelled_share=fill.share("cancelled", cancelled)
+    )
     conditions = _conditions(cluster, resize_cost, noise, profile_error, node_mtbf, node_mttr, seed)
     names = policy_names(policy)
     check_files({"--json": None if str(json) == "-" else json, "--jobs": jobs}, [trace])
@@ -179,7 +181,7 @@ def _conditions(
     node_mttr: str,
     seed: int,
 ) -> Conditions:
-    from swell.sim.stage import Conditions
+    from swell.sim.stage import MAX_NOISE, Conditions
 
     nodes, cross, devices = cluster.partition("x")
     if not (cross and nodes.isdecimal() and devices.isdecimal()):
@@ -188,8 +190,8 @@ def _conditions(
         nodes=int(nodes),
         devices_per_node=int(devices),
         resize_cost=resize_cost,
-        noise_share=noise,
-        profile_error_share=profile_error,
+        noise_share=fill.share("noise", noise, most=MAX_NOISE),
+        profile_error_share=fill.share("profile-error", profile_error, most=MAX_NOISE),
         node_mtbf_s=None if node_mtbf is None else _seconds("node-mtbf", node_mtbf),
         node_mttr_s=_seconds("node-mttr", node_mttr),
         seed=seed,
@@ -210,10 +212,11 @@ def _scenario(
     from swell.sim.stage import set_up
     from swell.sim.traces.fill import fill as fill_trace
     from swell.sim.traces.read import read
+    from swell.sim.traces.record import plural
 
     log = read(trace, format, strict)
     if log.skipped:
-        warn(f"{trace}: {len(log.skipped):,} lines skipped; `swell trace info {trace}` says why")
+        warn(f"{trace}: {plural(len(log.skipped), 'line')} skipped; `swell trace info {trace}` says why")
     profile_set = load(profiles)
     workload = fill_trace(log, profile_set, rules)
     for line in workload.left_out():
@@ -284,10 +287,12 @@ def _write(
 
 
 def _print(results: list[Result], conditions: Conditions, timing: bool) -> None:
+    from swell.sim.traces.record import plural
+
     truth = results[0].truth
     print(
-        f"{truth.trace}: {truth.jobs:,} jobs on {conditions.nodes}x{conditions.devices_per_node} devices "
-        f"({truth.profiles}), resize cost {truth.resize_cost}, noise {truth.noise:g}, seed {truth.seed}"
+        f"{truth.trace}: {plural(truth.jobs, 'job')} on {conditions.nodes}x{conditions.devices_per_node} "
+        f"devices ({truth.profiles}), resize cost {truth.resize_cost}, noise {truth.noise:g}, seed {truth.seed}"
     )
     for line in truth.filled:
         print(f"  filled: {line}")

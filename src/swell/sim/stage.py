@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -16,12 +16,15 @@ from swell.sim.occurrence import Occurrence
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.report import Shape, Truth
 from swell.sim.simulate import MAX_DEVICES, Scenario, cluster
+from swell.sim.traces.record import plural
 from swell.sim.traces.workload import Workload
 
 #: Of the head in simulations of logs, where jobs take hours: it need not follow every second.
 SETTINGS: dict[str, float] = {"min_hold_s": 60.0, "report_plan_s": 60.0}
 #: Where belief is not truth, gangs report their progress so often.
 REPORT_S = 300.0
+#: Standard deviation of a logarithm: with more of it a profile says nothing.
+MAX_NOISE = 2.0
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +50,8 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
                 f"at most {MAX_DEVICES:,} can be simulated"
             )
         for name in ("noise_share", "profile_error_share"):
-            if not 0.0 <= getattr(self, name) <= 2.0:
-                raise InvalidInput(f"{name} is {getattr(self, name)}; it must be within 0 and 2")
+            if not 0.0 <= getattr(self, name) <= MAX_NOISE:
+                raise InvalidInput(f"{name} is {getattr(self, name)}; it must be within 0 and {MAX_NOISE:g}")
 
     @property
     def num_devices(self) -> int:
@@ -104,7 +107,7 @@ def truth_of(
         trace=workload.source,
         jobs=len(workload.jobs),
         left_out=len(workload.dropped),
-        filled=workload.filled,
+        filled=(*workload.filled, *_too_many_asked_for(workload, conditions)),
         profiles=workload.profiles,
         resize_cost=conditions.resize_cost,
         noise=conditions.noise_share,
@@ -116,3 +119,10 @@ def truth_of(
         settings=dict(settings),
         version=__version__,
     )
+
+
+def _too_many_asked_for(workload: Workload, conditions: Conditions) -> Iterator[str]:
+    count = sum(job.requested_devices > conditions.num_devices for job in workload.jobs)
+    if count:
+        text = "asked for more devices than the cluster has: on fewer if it fits on them, else refused"
+        yield f"{plural(count, 'job')}: {text}"
