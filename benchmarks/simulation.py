@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -137,7 +138,7 @@ def play(case: Case, scenario: Scenario) -> Outcome:
 def measure(case: Case, data: Path, num_shown: int) -> Figures:
     """In this process, once."""
     warm_up = set_stage(case, data)
-    play(case, replace(warm_up, jobs=warm_up.jobs[:NUM_WARM_UP]))
+    play(case, replace(warm_up, jobs=tuple(islice(warm_up.jobs, NUM_WARM_UP))))
     del warm_up
     gc.collect()
     with Profiling(num_shown):
@@ -167,7 +168,7 @@ def measure(case: Case, data: Path, num_shown: int) -> Figures:
 
 
 def _digest(metrics: Metrics, outcome: Outcome) -> str:
-    return hashlib.sha256(msgspec.json.encode((metrics, outcome.jobs))).hexdigest()[:16]
+    return hashlib.sha256(msgspec.json.encode((metrics, tuple(outcome.jobs)))).hexdigest()[:16]
 
 
 class Profiling:

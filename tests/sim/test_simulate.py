@@ -84,7 +84,7 @@ def test_a_belief_that_was_too_fast_is_corrected_by_reports() -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_two_runs_of_one_input_are_equal_to_the_byte(policy: str) -> None:
     jobs = [job(f"j{i}", submit_s=7.0 * i, steps=100 + 37 * i, deadline_s=500.0 + 11 * i) for i in range(20)]
-    first, second = (msgspec.json.encode(run(jobs, policy, cost="changed").jobs) for _ in range(2))
+    first, second = (msgspec.json.encode(tuple(run(jobs, policy, cost="changed").jobs)) for _ in range(2))
     assert first == second
 
 

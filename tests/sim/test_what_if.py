@@ -35,7 +35,8 @@ class Half:
         self.ended: dict[str, JobView] = {}
         self.ended_before: frozenset[str] = frozenset()
         core = head(policy)
-        world = SimulatedWorld(cluster(1, 8, "gpu"), jobs, COST)
+        by_submission = sorted(jobs, key=lambda job: job.submit_s)
+        world = SimulatedWorld(cluster(1, 8, "gpu"), by_submission, COST)
         self.state = b""
         while batch := world.next_events():
             if not self.state and batch[0].at_s > cut_s:

@@ -208,15 +208,17 @@ def _seconds(option: str, text: str) -> float:
 def _scenario(
     trace: Path, format: str | None, strict: bool, profiles: str, rules: Rules, conditions: Conditions
 ) -> tuple[Workload, Scenario]:
+    from swell.cli.progress import reading
     from swell.sim.profiles.load import load
     from swell.sim.stage import set_up
     from swell.sim.traces.fill import fill as fill_trace
-    from swell.sim.traces.read import read
+    from swell.sim.traces.log import Log
     from swell.sim.traces.record import plural
 
-    log = read(trace, format, strict)
-    if log.skipped:
-        warn(f"{trace}: {plural(len(log.skipped), 'line')} skipped; `swell trace info {trace}` says why")
+    with reading(trace) as watch:
+        log = Log(trace, format, strict, watch)
+    if log.num_skipped:
+        warn(f"{trace}: {plural(log.num_skipped, 'line')} skipped; `swell trace info {trace}` says why")
     profile_set = load(profiles)
     workload = fill_trace(log, profile_set, rules)
     for line in workload.left_out():

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
 from swell.model.snapshot import FloatArray
 from swell.sim.job import SimJob
+from swell.sim.several import Several
 
 #: The program has a variable for each job and stretch between two submissions or deadlines of its window.
 MOST_JOBS = 1_000
 
 
-def offline_bound(jobs: Sequence[SimJob], num_devices: int) -> float | None:
+def offline_bound(jobs: Several[SimJob], num_devices: int) -> float | None:
     """`most_deadlines` as a share of those there are; None if there are none."""
     num_facing = sum(job.spec.deadline_s is not None for job in jobs)
     return most_deadlines(jobs, num_devices) / num_facing if num_facing else None
 
 
-def most_deadlines(jobs: Sequence[SimJob], num_devices: int) -> int:
+def most_deadlines(jobs: Iterable[SimJob], num_devices: int) -> int:
     """An upper bound on the deadlines that any schedule meets, over jobs that have one.
 
     A linear program: devices can be divided at will, jobs be stopped and started for nothing, and each job

@@ -84,6 +84,10 @@ class Gangs:
         """A job without a gang, which will go on from `saved_steps`."""
         self._left[training.job.id] = training
 
+    def forget(self, job_id: str) -> None:
+        """The job is over: it has no next gang."""
+        self._left.pop(job_id, None)
+
     # ------------------------------------------------------------ commands
     def launch(self, job: SimJob, command: LaunchGang, gone: frozenset[str], now_s: float) -> None:
         training = Training(job, command.generation, command.devices, as_of_s=now_s)

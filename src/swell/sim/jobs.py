@@ -11,6 +11,7 @@ from swell.model.job import EndCondition, JobSpec, Profile
 from swell.sim.job import SimJob, TrueSpeed
 from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.profiles.profile_set import ProfileSet
+from swell.sim.several import Remade, Several
 from swell.sim.traces.workload import Workload, WorkloadJob
 
 
@@ -21,8 +22,8 @@ def jobs_of(
     noise_share: float = 0.0,
     profile_error_share: float = 0.0,
     seed: int = 0,
-) -> list[SimJob]:
-    """What each user asks for, and what is true of each job.
+) -> Several[SimJob]:
+    """What each user asks for, and what is true of each job. Jobs are made anew each time.
 
     Args:
         noise_share: how far true rates lie from the profile's: standard deviation of their logarithm,
@@ -60,7 +61,7 @@ def jobs_of(
             tenant=job.tenant or "",
         )
 
-    return [job_of(index, job) for index, job in enumerate(workload.jobs)]
+    return Remade(len(workload.jobs), lambda: (job_of(index, job) for index, job in enumerate(workload.jobs)))
 
 
 def true_speed(

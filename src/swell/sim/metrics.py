@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from array import array
+from collections import Counter
+
 import msgspec
 import numpy as np
 
@@ -44,40 +48,67 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def metrics_of(outcome: Outcome) -> Metrics:
-    jobs = outcome.jobs
-    with_deadline = [job for job in jobs if job.deadline_s is not None]
-    rejected = [job for job in jobs if job.phase is Phase.REJECTED]
-    admitted = [job for job in with_deadline if job.phase is not Phase.REJECTED]
-    completed = [job for job in jobs if job.phase is Phase.SUCCEEDED]
-    ends_s = [job.end_s for job in jobs if job.end_s is not None]
-    first_s = min((job.submit_s for job in jobs), default=0.0)
-    makespan_s = max(ends_s, default=first_s) - first_s
-    used_s = sum(job.device_s for job in jobs)
-    single_s = sum(job.single_device_s for job in jobs)
-    jcts_s = [jct_s for job in jobs if (jct_s := job.jct_s) is not None]
-    queues_s = [job.start_s - job.submit_s for job in jobs if job.start_s is not None]
+    sums = Sums()
+    for job in outcome.jobs:
+        sums.add(job)
+    num_jobs, num_rejected = len(outcome.jobs), sums.phases[Phase.REJECTED]
+    first_s = sums.first_s if num_jobs else 0.0
+    makespan_s = max(sums.last_s, first_s) - first_s
     usage = outcome.usage
     return Metrics(
-        jobs=len(jobs),
-        deadline_satisfaction=_ratio(sum(map(_is_kept, with_deadline)), len(with_deadline)),
-        admitted=len(admitted),
-        rejected=len(rejected),
-        admitted_late=sum(_is_late(job) for job in admitted),
-        completed=len(completed),
-        failed=sum(job.phase is Phase.FAILED for job in jobs),
-        cancelled=sum(job.phase is Phase.CANCELLED for job in jobs),
-        unfinished=sum(not job.phase.is_end for job in jobs),
-        drop_ratio=_ratio(len(rejected), len(jobs)) or 0.0,
+        jobs=num_jobs,
+        deadline_satisfaction=_ratio(sums.num_kept, sums.num_with_deadline),
+        admitted=sums.num_admitted,
+        rejected=num_rejected,
+        admitted_late=sums.num_late,
+        completed=sums.phases[Phase.SUCCEEDED],
+        failed=sums.phases[Phase.FAILED],
+        cancelled=sums.phases[Phase.CANCELLED],
+        unfinished=sum(number for phase, number in sums.phases.items() if not phase.is_end),
+        drop_ratio=_ratio(num_rejected, num_jobs) or 0.0,
         cluster_efficiency=usage.mean(usage.efficiency, first_s + makespan_s) / outcome.num_devices,
-        device_utilization=_ratio(used_s, outcome.num_devices * makespan_s) or 0.0,
-        sjs_efficiency=_ratio(single_s, used_s),
-        avg_jct_s=float(np.mean(jcts_s)) if jcts_s else None,
-        p99_jct_s=float(np.percentile(jcts_s, 99)) if jcts_s else None,
+        device_utilization=_ratio(sums.device_s, outcome.num_devices * makespan_s) or 0.0,
+        sjs_efficiency=_ratio(sums.single_device_s, sums.device_s),
+        avg_jct_s=float(np.mean(sums.jcts_s)) if sums.jcts_s else None,
+        p99_jct_s=float(np.percentile(sums.jcts_s, 99)) if sums.jcts_s else None,
         makespan_s=makespan_s,
-        avg_queue_s=float(np.mean(queues_s)) if queues_s else None,
-        resizes=sum(job.num_resizes for job in jobs),
+        avg_queue_s=float(np.mean(sums.queues_s)) if sums.queues_s else None,
+        resizes=sums.num_resizes,
         events=outcome.num_events,
     )
+
+
+class Sums:
+    """Over the jobs of a run, each of which is looked at once."""
+
+    def __init__(self) -> None:
+        self.phases: Counter[Phase] = Counter()
+        self.num_with_deadline = self.num_kept = self.num_admitted = self.num_late = self.num_resizes = 0
+        self.device_s = self.single_device_s = 0.0
+        self.first_s, self.last_s = math.inf, -math.inf
+        self.jcts_s, self.queues_s = array("d"), array("d")
+
+    def add(self, job: JobOutcome) -> None:
+        self.phases[job.phase] += 1
+        self.num_resizes += job.num_resizes
+        self.device_s += job.device_s
+        self.single_device_s += job.single_device_s
+        self.first_s = min(self.first_s, job.submit_s)
+        if job.end_s is not None:
+            self.last_s = max(self.last_s, job.end_s)
+        if job.jct_s is not None:
+            self.jcts_s.append(job.jct_s)
+        if job.start_s is not None:
+            self.queues_s.append(job.start_s - job.submit_s)
+        if job.deadline_s is not None:
+            self._add_deadline(job)
+
+    def _add_deadline(self, job: JobOutcome) -> None:
+        self.num_with_deadline += 1
+        self.num_kept += bool(job.is_kept)
+        if job.phase is not Phase.REJECTED:
+            self.num_admitted += 1
+            self.num_late += _is_late(job)
 
 
 def timing_of(outcome: Outcome) -> Timing:
@@ -87,10 +118,6 @@ def timing_of(outcome: Outcome) -> Timing:
         decision_p99_ms=float(np.percentile(decision_ms, 99)),
         wall_s=outcome.cpu_s,
     )
-
-
-def _is_kept(job: JobOutcome) -> bool:
-    return bool(job.is_kept)
 
 
 def _is_late(job: JobOutcome) -> bool:

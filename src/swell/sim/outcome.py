@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -61,7 +62,7 @@ class Usage:
 class Outcome:
     """A whole run."""
 
-    jobs: tuple[JobOutcome, ...]  #: in the order of the workload
+    jobs: Sequence[JobOutcome]  #: in the order of the workload, each made anew each time
     usage: Usage
     num_devices: int  #: at the start
     end_s: float

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -17,16 +18,20 @@ from swell.sim.tally import Tally
 class Recorder:
     """Stands where the journal stands in a live platform; and sees each turn's end.
 
+    Args:
+        note_end: is told of each job that has ended; without it they are in `ended`.
+
     The time that the head takes is measured between the two: it is what is shown of a run that differs
     from one run to the next, and nothing depends on it.
     """
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, note_end: Callable[[JobView], None] | None = None) -> None:
         self._core = core
         self.ended: dict[str, JobView] = {}
-        self.decision_s: list[float] = []
+        self.decision_s = array("d")
+        self._keep = note_end or self._remember
         self._begun_s: float | None = None
-        self._usage: list[tuple[float, float, float]] = []
+        self._usage = array("d")  #: three numbers an entry
         self._version = -1
 
     # ------------------------------------------------------------ as a journal
@@ -43,11 +48,14 @@ class Recorder:
             self.decision_s.append(time.process_time() - self._begun_s)
             self._begun_s = None
         for view in self._core.ended_views():
-            self.ended.setdefault(view.id, view)
+            self._keep(view)
         if version != self._version:
             self._version = version
-            self._usage.append((now_s, tally.num_devices, tally.speedup))
+            self._usage.extend((now_s, tally.num_devices, tally.speedup))
+
+    def _remember(self, view: JobView) -> None:
+        self.ended.setdefault(view.id, view)
 
     def usage(self) -> Usage:
-        columns = np.array(self._usage, dtype=np.float64).reshape(-1, 3).T
+        columns = np.array(self._usage).reshape(-1, 3).T
         return Usage(*columns)

@@ -11,12 +11,15 @@ import numpy as np
 from swell.core import loop
 from swell.core.core import Core
 from swell.model.cluster import Node
+from swell.model.view import JobView
 from swell.sim.change_cost import ChangeCost
 from swell.sim.gangs import Habits
 from swell.sim.job import SimJob
+from swell.sim.ledger import Ledger
 from swell.sim.occurrence import Occurrence
-from swell.sim.outcome import Outcome, outcome_of, too_large
+from swell.sim.outcome import Outcome
 from swell.sim.recorder import Recorder
+from swell.sim.several import Several
 from swell.sim.world import SimulatedWorld
 from swell.solvers.compiled import compile_always
 
@@ -31,7 +34,7 @@ class Scenario:
     """Everything outside the head."""
 
     nodes: Sequence[Node]
-    jobs: Sequence[SimJob]
+    jobs: Several[SimJob]  #: by submission, unless all are in memory anyway
     cost: ChangeCost
     habits: Habits = field(default_factory=Habits)
     others: Sequence[tuple[float, Occurrence]] = ()
@@ -45,6 +48,9 @@ def simulate(
 ) -> Outcome:
     """Run to the end. The same head and scenario lead to the same outcome, its timings apart.
 
+    Jobs enter as time comes to them; of one that has ended, its outcome is kept. So memory is that of the
+    jobs that are open, and some 300 bytes for each that is not.
+
     A job that could not even have its smallest gang if the cluster were its own is refused at the door,
     as the platform refuses it at submission.
 
@@ -55,29 +61,32 @@ def simulate(
     """
     if len(scenario.jobs) >= NUM_JOBS_WORTH_COMPILING:
         compile_always()
-    recorder = Recorder(core)
     num_devices = sum(len(node.devices) for node in scenario.nodes)
-    fitting = [job for job in scenario.jobs if job.smallest_devices <= num_devices]
+    ledger = Ledger(scenario.jobs, num_devices)
     num_told = 0
+
+    def note_end(view: JobView) -> None:
+        ledger.end(view, world.now_s)
+        world.forget(view.id)
 
     def end_turn(now_s: float) -> None:
         nonlocal num_told
         recorder.end_turn(now_s, world.tally, world.version)
         listen(core)
-        if len(recorder.ended) != num_told:
-            num_told = len(recorder.ended)
+        if ledger.num_ended != num_told:
+            num_told = ledger.num_ended
             progress(num_told)
 
-    world = SimulatedWorld(scenario.nodes, fitting, scenario.cost, scenario.habits, scenario.others, end_turn)
+    recorder = Recorder(core, note_end)
+    world = SimulatedWorld(
+        scenario.nodes, ledger.arrivals(), scenario.cost, scenario.habits, scenario.others, end_turn
+    )
     begun_s = time.process_time()
     loop.run(world, recorder, core)
     cpu_s = time.process_time() - begun_s
-    views = recorder.ended | {view.id: view for view in core.views()}
+    ledger.close(core.views(), world.now_s)
     return Outcome(
-        jobs=tuple(
-            outcome_of(job, views[job.id], world.now_s) if job.id in views else too_large(job, num_devices)
-            for job in scenario.jobs
-        ),
+        jobs=ledger.outcomes,
         usage=recorder.usage(),
         num_devices=num_devices,
         end_s=world.now_s,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import singledispatchmethod
 
 from swell.model.cluster import Node
@@ -62,6 +62,7 @@ class SimulatedWorld:
 
     Args:
         nodes: that are there from the start.
+        jobs: by submission. Each is taken when time has come to it, and kept until somebody says `forget`.
         others: what else happens, failures and repairs: (time, occurrence).
         end_turn: called after each turn, with its time.
     """
@@ -83,6 +84,8 @@ class SimulatedWorld:
         self._told: list[AnyEvent] = []
         self._gangs = Gangs(cost, self._habits, self._agenda, self._told.append)
         self._jobs: dict[str, SimJob] = {}
+        self._coming: Iterator[SimJob] = iter(())
+        self._next_job: SimJob | None = None
         self._trials: set[str] = set()
         self._devices: frozenset[str] = frozenset(device for node in nodes for device in node.devices)
         self._nodes = {node.name: node for node in nodes}
@@ -105,19 +108,33 @@ class SimulatedWorld:
     def _open(
         self, nodes: Sequence[Node], jobs: Iterable[SimJob], others: Iterable[tuple[float, Occurrence]]
     ) -> None:
-        put = self._agenda.put
-        put(0.0, Told(Opened(at_s=0.0)))
+        self._agenda.put_first(0.0, Told(Opened(at_s=0.0)))
         for node in nodes:
-            put(0.0, Told(NodeJoined(at_s=0.0, node=node)))
-        for job in jobs:
-            if job.id in self._jobs:
-                raise ValueError(f"job {job.id!r} is in the workload twice; ids are unique")
+            self._agenda.put_first(0.0, Told(NodeJoined(at_s=0.0, node=node)))
+        self._coming = iter(jobs)
+        self._next_job = next(self._coming, None)
+        for at_s, occurrence in others:
+            self._agenda.put(at_s, occurrence)
+
+    def _take_in_jobs(self) -> None:
+        """All that are submitted before anything else happens, or at the same moment."""
+        while (job := self._next_job) is not None and job.submit_s <= min(self._agenda.next_s, self._wake_s):
             self._jobs[job.id] = job
+            put = self._agenda.put_first
             put(job.submit_s, Told(JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec)))
             if job.cancel_s is not None:
                 put(job.cancel_s, Told(CancelRequested(at_s=job.cancel_s, job_id=job.id)))
-        for at_s, occurrence in others:
-            put(at_s, occurrence)
+            self._next_job = next(self._coming, None)
+            if self._next_job is not None and self._next_job.submit_s < job.submit_s:
+                raise ValueError(
+                    f"job {self._next_job.id!r} comes after a later one; sort jobs by submission"
+                )
+
+    def forget(self, job_id: str) -> None:
+        """The job has ended; nothing will ask for it."""
+        self._jobs.pop(job_id, None)
+        self._trials.discard(job_id)
+        self._gangs.forget(job_id)
 
     # ------------------------------------------------------------ the port
     def next_events(self) -> Sequence[AnyEvent]:
@@ -125,6 +142,7 @@ class SimulatedWorld:
         self._charge()
         self._end_turn(self.now_s)
         while not self._told:
+            self._take_in_jobs()
             due_s = min(self._agenda.next_s, self._wake_s)
             if math.isinf(due_s) or self._is_over():
                 return ()
@@ -140,7 +158,7 @@ class SimulatedWorld:
 
     def _is_over(self) -> bool:
         """Nothing is to come but that the head wakes, and it has had its chances to do something then."""
-        if self._agenda or self._gangs.training:
+        if self._agenda or self._gangs.training or self._next_job is not None:
             self._num_idle_wakes = 0
         else:
             self._num_idle_wakes += 1

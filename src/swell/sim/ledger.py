@@ -1,0 +1,57 @@
+"""Jobs of a run as long as they are open, and what became of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from swell.model.view import JobView
+from swell.sim.job import SimJob
+from swell.sim.outcome import outcome_of, too_large
+from swell.sim.outcomes import Outcomes
+from swell.sim.several import Several
+
+
+class Ledger:
+    """Hands jobs to a world one by one, and keeps of each that has ended a line in `outcomes`.
+
+    Args:
+        jobs: by submission, unless all are in memory anyway.
+        num_devices: a job that needs more never enters.
+    """
+
+    def __init__(self, jobs: Several[SimJob], num_devices: int) -> None:
+        self.outcomes = Outcomes()
+        self.num_ended = 0
+        self._jobs = jobs
+        self._num_devices = num_devices
+        self._open: dict[str, tuple[int, SimJob]] = {}  #: id -> place in the workload, job
+
+    def arrivals(self) -> Iterator[SimJob]:
+        """Each job in its turn. Raises ValueError if two that are known at one time have one id."""
+        for place, job in _in_turn(self._jobs):
+            if job.smallest_devices > self._num_devices:
+                self.outcomes.note(place, too_large(job, self._num_devices))
+                continue
+            if job.id in self._open:
+                raise ValueError(f"job {job.id!r} is in the workload twice; ids are unique")
+            self._open[job.id] = place, job
+            yield job
+
+    def end(self, view: JobView, now_s: float) -> None:
+        """The job has ended, and is forgotten but for its outcome."""
+        place, job = self._open.pop(view.id)
+        self.outcomes.note(place, outcome_of(job, view, now_s))
+        self.num_ended += 1
+
+    def close(self, views: Iterable[JobView], now_s: float) -> None:
+        """The run is over; these jobs it left open."""
+        for view in views:
+            place, job = self._open.pop(view.id)
+            self.outcomes.note(place, outcome_of(job, view, now_s))
+
+
+def _in_turn(jobs: Several[SimJob]) -> Iterable[tuple[int, SimJob]]:
+    """(place, job) by submission; of those at one moment the first in the workload first."""
+    if isinstance(jobs, list | tuple):
+        return sorted(enumerate(jobs), key=lambda entry: entry[1].submit_s)
+    return enumerate(jobs)
