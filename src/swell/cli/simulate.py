@@ -292,9 +292,10 @@ def _print(results: list[Result], conditions: Conditions, timing: bool) -> None:
     from swell.sim.traces.record import plural
 
     truth = results[0].truth
+    cluster = f"{conditions.nodes}x{conditions.devices_per_node} devices"
     print(
-        f"{truth.trace}: {plural(truth.jobs, 'job')} on {conditions.nodes}x{conditions.devices_per_node} "
-        f"devices ({truth.profiles}), resize cost {truth.resize_cost}, noise {truth.noise:g}, seed {truth.seed}"
+        f"{truth.trace}: {plural(truth.jobs, 'job')} on {cluster} ({truth.profiles}), "
+        f"resize cost {truth.resize_cost}, noise {truth.noise:g}, seed {truth.seed}"
     )
     for line in truth.filled:
         print(f"  filled: {line}")
