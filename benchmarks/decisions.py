@@ -150,8 +150,9 @@ class Trial:
         policy_s, placer_s = self._policy_watch.spent_s, self._placer_watch.spent_s
         began_s = time.thread_time()
         commands = self._core.handle(batch)
+        ended = self._core.ended_views()  # counter-offers are found here
         total_s = time.thread_time() - began_s
-        refused = [view for view in self._core.ended_views() if view.phase is Phase.REJECTED]
+        refused = [view for view in ended if view.phase is Phase.REJECTED]
         turns = self.turns[_kind(batch, bool(refused))]
         turns.total_ms.append(1e3 * total_s)
         turns.policy_ms.append(1e3 * (self._policy_watch.spent_s - policy_s))

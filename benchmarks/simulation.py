@@ -132,7 +132,7 @@ def set_stage(case: Case, data: Path) -> Scenario:
 
 
 def play(case: Case, scenario: Scenario) -> Outcome:
-    return simulate(new_core(case.policy, make_settings(SETTINGS)), scenario)
+    return simulate(new_core(case.policy, make_settings(SETTINGS)), scenario, with_offers=False)
 
 
 def measure(case: Case, data: Path, num_shown: int) -> Figures:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import profile, spec
 
-from swell.core.costs import STATE_BYTES_PER_S, ChangeCosts
+from swell.core.costs import STATE_BYTES_PER_S, ChangeCosts, Expected
 from swell.core.record import JobRecord
 from swell.core.tenure import PRIOR_S, Tenure
 
@@ -18,6 +18,23 @@ from swell.core.tenure import PRIOR_S, Tenure
 def launched(num_workers: int) -> JobRecord:
     gang = tuple(f"n0.{index}" for index in range(num_workers))
     return JobRecord(id="j", spec=spec(), submitted_s=0.0, profile=profile(), gang=gang)
+
+
+def expected(
+    costs: ChangeCosts,
+    own_pause_s: float = math.nan,
+    own_wait_s: float = math.nan,
+    own_start_s: float = 0.0,
+    state_bytes: float = 0.0,
+    is_restart: bool = False,
+    most_workers: int = 1,
+) -> Expected:
+    """Of one job, as plain numbers."""
+    floats = (
+        np.array([number]) for number in (own_pause_s, own_pause_s, own_wait_s, own_start_s, state_bytes)
+    )
+    columns = costs.expected(*floats, np.array([int(is_restart)]), np.array([most_workers]))
+    return Expected(*(column[0] for column in columns))
 
 
 @pytest.mark.parametrize(("order_s", "crowding_share"), [(0.1, 0.0), (0.5, 0.6), (2.0, 1.0)])
@@ -28,8 +45,8 @@ def test_launches_of_one_and_of_many_teach_what_any_launch_costs(
     for _ in range(30):
         costs.learn_start(launched(1), order_s + alone_s)
         costs.learn_start(launched(4), order_s + alone_s * (1 + 3 * crowding_share))
-    expected_s = costs.launch_s(np.array([alone_s, alone_s]), np.array([1, 8]))
-    assert expected_s == pytest.approx(
+    starts_s = [expected(costs, own_start_s=alone_s, most_workers=num).start_s for num in (1, 8)]
+    assert starts_s == pytest.approx(
         [order_s + alone_s, order_s + alone_s * (1 + 7 * crowding_share)], rel=0.02
     )
 
@@ -38,7 +55,7 @@ def test_a_job_without_a_profile_starts_like_the_others() -> None:
     costs = ChangeCosts()
     for _ in range(30):
         costs.learn_start(launched(2), 7.0)
-    assert costs.launch_s(np.array([0.0]), np.array([4])) == pytest.approx([7.0], rel=0.01)
+    assert expected(costs, most_workers=4).start_s == pytest.approx(7.0, rel=0.01)
 
 
 @given(st.floats(0.0, 60.0), st.floats(0.0, 60.0), st.floats(0.0, 60.0))
@@ -49,18 +66,19 @@ def test_a_job_is_judged_by_its_own_pauses_and_until_then_by_those_of_its_kind(
     for _ in range(60):
         costs.learn_pause(launched(2), live_s + profile().state_bytes / STATE_BYTES_PER_S)
         costs.learn_restart(restart_s)
-    expected_s = costs.resize_s(
-        np.array([own_s, math.nan, math.nan]),
-        np.full(3, float(profile().state_bytes)),
-        np.array([False, False, True]),
-    )
-    of_live_s = live_s + profile().state_bytes / STATE_BYTES_PER_S
-    assert expected_s == pytest.approx([own_s, of_live_s, restart_s], abs=1e-3)
+    state_bytes = float(profile().state_bytes)
+    of_live_s = live_s + state_bytes / STATE_BYTES_PER_S
+    assert expected(costs, own_s, state_bytes=state_bytes).resize_s == own_s
+    assert expected(costs, state_bytes=state_bytes).resize_s == pytest.approx(of_live_s, abs=1e-3)
+    restart = expected(costs, state_bytes=state_bytes, is_restart=True)
+    assert restart.resize_s == pytest.approx(restart_s, abs=1e-3)
 
 
 def test_joiners_are_waited_for_as_long_as_last_time_and_nobody_trains_on_through_a_restart() -> None:
-    wait_s = ChangeCosts().wait_s(np.array([7.0, math.nan, 7.0]), np.full(3, 2.0), np.array([0, 0, 1], bool))
-    assert wait_s.tolist() == [7.0, 2.0, 0.0]
+    costs = ChangeCosts(start_s=2.0)
+    assert expected(costs, own_wait_s=7.0).wait_s == 7.0
+    assert expected(costs).wait_s == 2.0
+    assert expected(costs, own_wait_s=7.0, is_restart=True).wait_s == 0.0
 
 
 # ---------------------------------------------------------------- how long workers stay
@@ -98,12 +116,11 @@ def test_what_jobs_that_have_ended_went_through_is_what_a_new_one_expects() -> N
 
 @given(st.lists(st.floats(0.0, 60.0), min_size=1, max_size=30))
 def test_promises_expect_what_a_dear_resize_took(pauses_s: list[float]) -> None:
-    costs, nobody = ChangeCosts(), np.array([math.nan])
+    costs = ChangeCosts()
     for pause_s in pauses_s:
         costs.learn_pause(launched(2), pause_s + profile().state_bytes / STATE_BYTES_PER_S)
-    state_bytes, is_restart = np.array([0.0]), np.array([False])
-    most_s = costs.most_resize_s(nobody, state_bytes, is_restart)[0]
-    assert most_s >= costs.resize_s(nobody, state_bytes, is_restart)[0] - 1e-9
+    most_s = expected(costs).most_resize_s
+    assert most_s >= expected(costs).resize_s - 1e-9
     assert most_s >= 0.8 * max(pauses_s) - 1e-9
     for _ in range(1000):
         costs.learn_pause(launched(2), 0.2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swell.solvers import compiled
+from swell import compiled
 
 
 @pytest.fixture(autouse=True)

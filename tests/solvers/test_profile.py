@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.solvers.plain_profile import FreeProfile as PlainProfile
 from tests.solvers.takers import CURVES, Taker, columns, fill_all, free_at, steps_of, taken
 
+from swell.compiled import NUM_ROWS_WORTH_IT
 from swell.solvers import filling, profile
-from swell.solvers.compiled import NUM_ROWS_WORTH_IT
 from swell.solvers.filling import FreeProfile, no_plans
 
 curves = st.sampled_from(CURVES)

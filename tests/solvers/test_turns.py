@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.solvers.compiled import compiled
+from swell.compiled import compiled
 from swell.solvers.turns import _run, ends_in_order
 
 DEVICES = np.array([[1, 2, 4], [1, 2, 4], [2, 4, 8]])

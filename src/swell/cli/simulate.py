@@ -129,7 +129,7 @@ def simulate(
     check_folder("--stories", stories)
     most = _bound(scenario, conditions) if bound else None
     truth = truth_of(workload, conditions, settings.changed, most)
-    runs = {name: _run(name, scenario, settings, stories) for name in names}
+    runs = {name: _run(name, scenario, settings, stories, with_offers=jobs is not None) for name in names}
     results = _results(runs, truth, conditions, timing)
     if str(json) == "-":
         print_json(results)
@@ -226,7 +226,9 @@ def _scenario(
     return workload, set_up(workload, profile_set, conditions)
 
 
-def _run(policy: str, scenario: Scenario, settings: Settings, stories: Path | None) -> Outcome:
+def _run(
+    policy: str, scenario: Scenario, settings: Settings, stories: Path | None, with_offers: bool
+) -> Outcome:
     from swell.assemble import new_core
     from swell.cli.progress import progress_bar
     from swell.sim.diary import Diary
@@ -236,7 +238,7 @@ def _run(policy: str, scenario: Scenario, settings: Settings, stories: Path | No
     core = new_core(policy, settings)
     with progress_bar(policy, len(scenario.jobs)) as advance:
         if stories is None:
-            return run(core, scenario, advance)
+            return run(core, scenario, advance, with_offers=with_offers)
         diary = Diary()
         outcome = run(core, scenario, advance, diary.listen)
     with writing("--stories", stories):

@@ -167,7 +167,9 @@ class Converger:
 
     def _take(self, record: JobRecord, devices: tuple[str, ...]) -> bool:
         """Make the devices this job's, if each is there and free or its own already."""
-        is_free = all(self._owner_of(d, record.id) == record.id and d in self._devices for d in devices)
+        new = set(devices).difference(record.gang)  # nobody else can have those of its gang
+        is_free = all(self._owner_of(device, record.id) == record.id for device in new)
+        is_free = is_free and self._devices.issuperset(devices)
         if is_free:
             self._taken.update(dict.fromkeys(devices, record.id))
         return is_free

@@ -71,7 +71,7 @@ class Core:
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         """Apply every event of the batch, then plan once, at the time of the last."""
         state = self._state
-        state.stories, state.ended = [], []
+        state.stories, state.ended, state.refusals = [], [], {}
         news = News(state)
         for event in batch:
             self._hear(event, news)
@@ -115,6 +115,9 @@ class Core:
 
     def _go_on(self) -> list[AnyCommand]:
         """What the last plan wants is wanted still: others may have left what somebody waits for."""
+        state = self._state
+        if not (state.owed or state.special("ailing") or state.special("open batch")):
+            return []
         return self._change(self._state.owed, is_short=False)
 
     def _change(self, plans: Mapping[str, JobPlan], is_short: bool) -> list[AnyCommand]:
@@ -233,7 +236,7 @@ class Core:
         for row in sorted({*rows, *plan.undecided.tolist()}):
             record = state.records[plan.job_ids[row]]
             if row in plan.refusals:
-                self._refuse(record, plan.refusals[row])
+                self._refuse(record, partial(plan.refusals.__getitem__, row))
                 continue
             why = partial(plan.account.reason, row)
             if record.spec.job_class is JobClass.STRICT and not record.is_decided:
@@ -250,11 +253,10 @@ class Core:
         else:
             self._state.tell(record, "accepted", partial(_text, why, "is accepted without a promise; "))
 
-    def _refuse(self, record: JobRecord, refusal: Refusal) -> None:
+    def _refuse(self, record: JobRecord, why: Callable[[], Refusal]) -> None:
         record.is_decided = True
-        record.counter_offer_s = refusal.earliest_deadline_s
-        record.message = refusal.text
-        self._state.end(record, Phase.REJECTED, "refused", refusal.text)
+        self._state.refusals[record.id] = why
+        self._state.end(record, Phase.REJECTED, "refused", lambda: why().text)
 
     def _note(self, commands: list[AnyCommand], plans: Mapping[str, JobPlan]) -> list[AnyCommand]:
         """Each change of a gang becomes a line of its job's story, with the reason for it."""
@@ -319,9 +321,24 @@ class Core:
         self._state.latest.write(self._state.records)
         return [self._view(record) for record in self._state.records.values()]
 
-    def ended_views(self) -> list[JobView]:
-        """Jobs that ended in the latest batch; the head has forgotten them."""
+    def ended_views(self, with_offers: bool = True) -> list[JobView]:
+        """Jobs that ended in the latest batch; the head has forgotten them.
+
+        Args:
+            with_offers: to those refused; False saves the time to find the earliest deadlines that could have
+                been promised, where nobody reads them.
+        """
+        if with_offers:
+            for record in self._state.ended:
+                self._make_offer(record)
         return [record.view() for record in self._state.ended]
+
+    def _make_offer(self, record: JobRecord) -> None:
+        why = self._state.refusals.get(record.id)
+        if why is not None:
+            refusal = why()
+            record.counter_offer_s = refusal.earliest_deadline_s
+            record.message = record.reason = refusal.text
 
     def stories(self) -> list[tuple[str, Story]]:
         """What the latest batch added to the jobs' stories."""

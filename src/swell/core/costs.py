@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 import numpy as np
 
+from swell.compiled import suited
 from swell.core.record import JobRecord
 from swell.core.tenure import PRIOR_S, Tenure
-from swell.model.snapshot import BoolArray, FloatArray, IntArray
+from swell.model.snapshot import FloatArray, IntArray
 
 #: A pause copies the job's state once; loopback and memory do about this much.
 STATE_BYTES_PER_S = 1e9
@@ -15,6 +18,19 @@ STATE_BYTES_PER_S = 1e9
 NEWEST_SHARE = 0.3
 #: The most that a pause has taken is believed again and again, by this share less with each shorter one.
 FORGOTTEN_SHARE = 0.005
+
+
+class Expected(NamedTuple):
+    """What is expected of the next change of each job."""
+
+    resize_s: FloatArray  #: (J,) time that a resize takes from its training
+    #: (J,) the same if it is a dear one: the most of this installation's lately, and of its own latest ones,
+    #: for the next may be to a larger size
+    most_resize_s: FloatArray
+    wait_s: (
+        FloatArray  #: (J,) for which it trains on at its old size when it is to grow; a restart stands still
+    )
+    start_s: FloatArray  #: (J,) from a launch at its largest size to the first step
 
 
 class ChangeCosts(msgspec.Struct, kw_only=True):
@@ -52,41 +68,38 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
             delay_share = ((start_s - self.order_s) / alone_s - 1.0) / (record.num_workers - 1)
             self.crowding_share += NEWEST_SHARE * (min(1.0, max(0.0, delay_share)) - self.crowding_share)
 
-    def resize_s(self, own_pause_s: FloatArray, state_bytes: FloatArray, is_restart: BoolArray) -> FloatArray:
-        """(J,) time that each job's next resize is expected to take from its training.
-
-        The mean of its own latest ones, else this installation's.
-
-        Args:
-            own_pause_s: (J,) NaN where a job has had none.
-        """
-        live_s = self.pause_s + state_bytes / STATE_BYTES_PER_S
-        expected_s = np.where(is_restart, self.restart_s, live_s)
-        return np.where(np.isnan(own_pause_s), expected_s, own_pause_s)
-
-    def most_resize_s(
-        self, own_pause_s: FloatArray, state_bytes: FloatArray, is_restart: BoolArray
-    ) -> FloatArray:
-        """(J,) time that each job's next resize may well take from its training.
-
-        The most of this installation's lately, and of its own latest ones: the next may be to a larger size.
+    def expected(
+        self,
+        own_pause_s: FloatArray,
+        own_most_pause_s: FloatArray,
+        own_wait_s: FloatArray,
+        own_start_s: FloatArray,
+        state_bytes: FloatArray,
+        is_restart: IntArray,
+        most_workers: IntArray,
+    ) -> Expected:
+        """What each job's next change costs.
 
         Args:
-            own_pause_s: (J,) NaN where a job has had none.
+            own_pause_s, own_most_pause_s: (J,) mean and most of its own latest ones; NaN before the first.
+            own_wait_s: (J,) the same of its growths.
+            own_start_s: (J,) of one worker alone, as profiled; 0 where there is no profile.
+            most_workers: (J,) the largest size that it may have: to start that takes longest.
         """
-        live_s = self.most_pause_s + state_bytes / STATE_BYTES_PER_S
-        return np.fmax(np.where(is_restart, self.most_restart_s, live_s), own_pause_s)
-
-    def wait_s(self, own_wait_s: FloatArray, start_cost_s: FloatArray, is_restart: BoolArray) -> FloatArray:
-        """(J,) time for which each job is expected to train on at its old size when it is to grow.
-
-        The mean of its own latest growths, else what a launch takes. All stand still where a job restarts.
-
-        Args:
-            own_wait_s: (J,) NaN where a job has not grown.
-        """
-        expected_s = np.where(np.isnan(own_wait_s), start_cost_s, own_wait_s)
-        return np.where(is_restart, 0.0, expected_s)
+        columns = Expected(*np.empty((4, len(own_pause_s))))
+        suited(_expect, len(own_pause_s))(
+            own_pause_s,
+            own_most_pause_s,
+            own_wait_s,
+            own_start_s,
+            state_bytes,
+            is_restart,
+            most_workers,
+            (self.pause_s, self.most_pause_s, self.restart_s, self.most_restart_s),
+            (self.start_s, self.order_s, self.crowding_share),
+            columns,
+        )
+        return columns
 
     def hold_s(self, trained_s: FloatArray, num_taken: FloatArray) -> FloatArray:
         """(J,) time that workers given to each job now are expected to stay with it.
@@ -101,14 +114,36 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
         expected_s: FloatArray = (of_all_s + trained_s) / (1.0 + num_taken)
         return expected_s
 
-    def launch_s(self, own_start_s: FloatArray, num_workers: IntArray) -> FloatArray:
-        """(J,) expected time from a launch of so many workers to the first step.
 
-        Args:
-            own_start_s: (J,) of one worker alone, as profiled; 0 where there is no profile.
-        """
-        crowded_s = own_start_s * (1.0 + self.crowding_share * np.maximum(num_workers - 1, 0))
-        return np.where(own_start_s > 0, self.order_s + crowded_s, self.start_s)
+def _expect(
+    own_pause_s: FloatArray,
+    own_most_pause_s: FloatArray,
+    own_wait_s: FloatArray,
+    own_start_s: FloatArray,
+    state_bytes: FloatArray,
+    is_restart: IntArray,
+    most_workers: IntArray,
+    pauses_s: tuple[float, float, float, float],
+    starts: tuple[float, float, float],
+    columns: Expected,
+) -> None:
+    """Write the columns: a job's own measurements, else this installation's."""
+    pause_s, most_pause_s, restart_s, most_restart_s = pauses_s
+    start_s, order_s, crowding_share = starts
+    for row in range(len(own_pause_s)):
+        copy_s = state_bytes[row] / STATE_BYTES_PER_S
+        mean_s = restart_s if is_restart[row] else pause_s + copy_s
+        most_s = most_restart_s if is_restart[row] else most_pause_s + copy_s
+        has_paused = own_pause_s[row] == own_pause_s[row]  # it is no NaN
+        columns.resize_s[row] = own_pause_s[row] if has_paused else mean_s
+        columns.most_resize_s[row] = max(most_s, own_most_pause_s[row]) if has_paused else most_s
+        alone_s = own_start_s[row]
+        crowded_s = alone_s * (1.0 + crowding_share * max(most_workers[row] - 1, 0))
+        launch_s = order_s + crowded_s if alone_s > 0 else start_s
+        columns.start_s[row] = launch_s
+        has_grown = own_wait_s[row] == own_wait_s[row]
+        wait_s = own_wait_s[row] if has_grown else launch_s
+        columns.wait_s[row] = 0.0 if is_restart[row] else wait_s
 
 
 def _most(most_s: float, newest_s: float) -> float:

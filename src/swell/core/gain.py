@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from swell.compiled import suited
 from swell.model.snapshot import FloatArray, IntArray, Snapshot
+
+#: A rate of 0 would have to be divided by.
+LEAST_RATE_PER_S = 1e-12
 
 
 def gain_s(snapshot: Snapshot, workers: IntArray) -> FloatArray:
@@ -13,13 +17,35 @@ def gain_s(snapshot: Snapshot, workers: IntArray) -> FloatArray:
     Joiners take `resize_wait_s` to come, and until then the old size trains on. The new one is held until
     the job ends, or for `expected_hold_s`. Negative for a smaller size; 0 where nothing is held.
     """
-    is_change = (snapshot.held_workers > 0) & (workers > 0) & (workers != snapshot.held_workers)
-    if not is_change.any():
-        return np.zeros(snapshot.num_jobs)
-    rate_now = np.maximum(snapshot.held_rate_per_s, 1e-12)
-    rate_then = np.maximum(snapshot.rates_at(workers), 1e-12)
-    wait_s = np.where(workers > snapshot.held_workers, snapshot.resize_wait_s, 0.0)
-    left = np.maximum(snapshot.remaining_steps - rate_now * wait_s, 0.0)
-    lasts_s = np.minimum(left / rate_then, snapshot.expected_hold_s)
-    saved_s: FloatArray = np.where(is_change, lasts_s * (rate_then / rate_now - 1.0), 0.0)
+    saved_s = np.zeros(snapshot.num_jobs)
+    suited(_save, snapshot.num_jobs)(
+        snapshot.held_workers,
+        workers,
+        snapshot.held_rate_per_s,
+        snapshot.rates_at(workers),
+        snapshot.remaining_steps,
+        snapshot.resize_wait_s,
+        snapshot.expected_hold_s,
+        saved_s,
+    )
     return saved_s
+
+
+def _save(
+    held: IntArray,
+    workers: IntArray,
+    rate_now_per_s: FloatArray,
+    rate_then_per_s: FloatArray,
+    remaining_steps: FloatArray,
+    wait_s: FloatArray,
+    expected_hold_s: FloatArray,
+    saved_s: FloatArray,
+) -> None:
+    """Write what `gain_s` says, where it is not 0."""
+    for row in range(len(held)):
+        if held[row] <= 0 or workers[row] <= 0 or workers[row] == held[row]:
+            continue
+        now, then = max(rate_now_per_s[row], LEAST_RATE_PER_S), max(rate_then_per_s[row], LEAST_RATE_PER_S)
+        waits_s = wait_s[row] if workers[row] > held[row] else 0.0
+        left = max(remaining_steps[row] - now * waits_s, 0.0)
+        saved_s[row] = min(left / then, expected_hold_s[row]) * (then / now - 1.0)

@@ -28,8 +28,9 @@ class PlanAccount:
         for row in np.flatnonzero(self.steadied.workers != self.allocation.workers).tolist():
             codes[row] = "waiting" if self.steadied.workers[row] == 0 else "held"
         for job_id in sorted(self.placement.moved):
-            row = self.snapshot.job_ids.index(job_id)
-            codes[row] = self.reason(row).code
+            row = self.snapshot.row_of[job_id]
+            if self._is_only_moved(row):
+                codes[row] = "moved"
         return codes
 
     @property
@@ -40,13 +41,16 @@ class PlanAccount:
         """Agrees with `codes`."""
         want, held = int(self.allocation.workers[row]), int(self.snapshot.held_workers[row])
         workers = int(self.steadied.workers[row])
-        if self.snapshot.job_ids[row] in self.placement.moved and want == held:
+        if self.snapshot.job_ids[row] in self.placement.moved and self._is_only_moved(row):
             return Reason("moved", "moves to other devices so that another job's block is whole")
         if workers == want:
             return self.allocation.account.reason(row)
         if workers == 0:
             return Reason("waiting", f"waits for devices that cannot be had yet; is to have {_workers(want)}")
         return Reason("held", self._why_held(row, workers, want, held))
+
+    def _is_only_moved(self, row: int) -> bool:
+        return bool(self.allocation.workers[row] == self.snapshot.held_workers[row])
 
     def _why_held(self, row: int, workers: int, want: int, held: int) -> str:
         if workers != held:

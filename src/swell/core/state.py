@@ -14,11 +14,12 @@ from swell.core.holdings import Holdings
 from swell.core.latest import Latest
 from swell.core.ports import Belief
 from swell.core.record import JobRecord
+from swell.core.special import Kind, Special
 from swell.core.table import JobTable
 from swell.model.cluster import Cluster
 from swell.model.coding import decoder, encode
 from swell.model.job import Elasticity, JobSpec, Phase, Profile
-from swell.model.plan import JobPlan, Reason, SizedBatch
+from swell.model.plan import JobPlan, Reason, Refusal, SizedBatch
 from swell.model.snapshot import IntArray
 
 
@@ -73,15 +74,6 @@ Words = str | Callable[[], str]
 
 _decode: Callable[[bytes], Saved] = decoder(Saved).decode
 
-#: Few records are one of these at any time; they are known without a look at all the others.
-SPECIAL: Mapping[str, Callable[[JobRecord], bool]] = {
-    "new": lambda record: record.phase is Phase.QUEUED and record.total_steps is None,
-    "ailing": lambda record: record.is_broken or record.is_cancelled,
-    "leaving": lambda record: record.is_leaving,
-    "held back": lambda record: record.held_back_until_s > 0.0,
-    "open batch": lambda record: record.spec.max_batch is not None,
-}
-
 
 class HeadState:
     """Records, the columns made of them, and what was learnt. Only `apply` and `Core` change it."""
@@ -108,11 +100,12 @@ class HeadState:
         self.table = JobTable(gang_sizes(0, any_size))
         self.stories: list[tuple[str, float, str, Words]] = []  #: job, when, code and text, of this turn
         self.ended: list[JobRecord] = []  #: of this turn; the head forgets them
+        self.refusals: dict[str, Callable[[], Refusal]] = {}  #: of this turn, worked out for whoever asks
         self._dirty: set[str] = set()
         self._relearnt: set[str] = (
             set()
         )  #: jobs of whose speed something else is believed than their rows say
-        self._special: dict[str, set[str]] = {name: set() for name in SPECIAL}
+        self._special = Special()
 
     @property
     def num_devices(self) -> int:
@@ -124,9 +117,9 @@ class HeadState:
         """The record has changed: its row is due."""
         self._dirty.add(record.id)
 
-    def explain(self, record: JobRecord, code: str, text: str) -> None:
+    def explain(self, record: JobRecord, code: str, text: Words) -> None:
         """Why the job has what it has, from now on; also a line of its story."""
-        record.reason_code, record.reason = code, text
+        record.reason_code, record.reason = code, text if isinstance(text, str) else ""
         self.latest.note_explained(record.id)
         self.tell(record, code, text)
 
@@ -134,7 +127,7 @@ class HeadState:
         """Add a line to the job's story."""
         self.stories.append((record.id, self.now_s, code, text))
 
-    def end(self, record: JobRecord, phase: Phase, code: str, text: str, at_s: float | None = None) -> None:
+    def end(self, record: JobRecord, phase: Phase, code: str, text: Words, at_s: float | None = None) -> None:
         """The job is over: its devices are free, its story is complete.
 
         Args:
@@ -184,9 +177,12 @@ class HeadState:
         """Worker counts that the job may have on this cluster; empty if there is none."""
         return job_sizes(spec, self.num_devices, self._any_size)
 
-    def special(self, name: str) -> list[JobRecord]:
-        """Records that are one of SPECIAL, in order of submission."""
-        records = [self.records[job_id] for job_id in self._special[name]]
+    def special(self, kind: Kind) -> list[JobRecord]:
+        """Records of that kind, in order of submission."""
+        jobs = self._special.of(kind)
+        if not jobs:
+            return []
+        records = [self.records[job_id] for job_id in jobs]
         return sorted(records, key=lambda record: (record.submitted_s, record.id))
 
     def concerns_plans(self, record: JobRecord | None) -> bool:
@@ -206,7 +202,7 @@ class HeadState:
                 self._write_row(record)
             else:
                 self._remove_row(record)
-            self._note_special(record)
+            self._special.note(record)
         self.holdings.update(records)
         for record in records:
             if record.phase.is_end:
@@ -220,13 +216,6 @@ class HeadState:
             if not record.phase.is_end:  # of one that ended, its end says all there is to say
                 self.latest.write_one(record)
             self.table.remove(record.id)
-
-    def _note_special(self, record: JobRecord) -> None:
-        for name, is_one in SPECIAL.items():
-            if is_one(record) and not record.phase.is_end:
-                self._special[name].add(record.id)
-            else:
-                self._special[name].discard(record.id)
 
     def set_cluster(self, cluster: Cluster) -> None:
         self.cluster, self.devices = cluster, frozenset(cluster.devices())
@@ -280,7 +269,7 @@ class HeadState:
         self.records = {record.id: record for record in saved.records}
         self.cluster, self.devices = saved.cluster, frozenset(saved.cluster.devices())
         self.table = JobTable(gang_sizes(saved.cluster.num_devices, self._any_size))
-        self.holdings, self._special = Holdings(), {name: set() for name in SPECIAL}
+        self.holdings, self._special = Holdings(), Special()
         for job_id in saved.rows:
             self._write_row(self.records[job_id])
         self._dirty, self._relearnt = set(self.records), set()

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from swell.compiled import suited
 from swell.core.gain import gain_s
 from swell.model.plan import Allocation
 from swell.model.snapshot import BoolArray, FloatArray, IntArray, Snapshot
@@ -41,29 +42,33 @@ def steady(snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> 
     held, want, floor = snapshot.held_workers, allocation.workers, allocation.floor
     if (want == held).all() and _num_over(snapshot, held) <= 0:
         return Steadied(workers=held, gain_s=np.zeros(snapshot.num_jobs), wake_s=math.inf)
-    is_pinned = is_pinned | _is_ending(snapshot)
-    is_running = (held > 0) & ~is_pinned
-    # The very sum that `wake_s` asks for: whoever is woken then must find the hold over.
-    is_fresh = is_running & (snapshot.now_s < snapshot.changed_s + snapshot.min_hold_s)
-    is_optional = is_running & (want != held) & (held >= floor)
-
-    final = np.where(is_pinned, held, want)
-    saved_s = gain_s(snapshot, want)
-    is_worth_it = saved_s > GAIN_OVER_COST * snapshot.resize_cost_s
-    final = np.where(is_optional & (want > held) & (is_fresh | ~is_worth_it), held, final)
-    final = np.where(is_optional & (want < held), held, final)  # shrinks wait until somebody needs them
-
+    saved_s, final = gain_s(snapshot, want), np.empty_like(want)
+    is_free, is_running, is_fresh, is_shrink = np.empty((4, snapshot.num_jobs), dtype=bool)
+    suited(_settle, snapshot.num_jobs)(
+        snapshot.now_s,
+        snapshot.min_hold_s,
+        held,
+        want,
+        floor,
+        is_pinned,
+        snapshot.held_rate_per_s * snapshot.start_cost_s,
+        snapshot.remaining_steps,
+        snapshot.changed_s,
+        saved_s,
+        snapshot.resize_cost_s,
+        (final, is_free, is_running, is_fresh, is_shrink),
+    )
     fit = _Fit(snapshot, final)
     if fit.is_over:
-        wished, shrinks = final.copy(), is_optional & (want < held)
-        fit.lower(shrinks & ~is_fresh, want)
+        wished, is_start, none = final.copy(), is_free & (held == 0), np.zeros_like(want)
+        fit.lower(is_shrink & ~is_fresh, want)
         fit.lower(is_running & (final > held) & (final > floor), np.maximum(held, floor))
-        fit.lower((held == 0) & ~is_pinned & (floor == 0), np.zeros_like(want))
-        fit.lower(shrinks & is_fresh, want)
-        fit.lower((held == 0) & ~is_pinned, np.zeros_like(want))
+        fit.lower(is_start & (floor == 0), none)
+        fit.lower(is_shrink & is_fresh, want)
+        fit.lower(is_start, none)
         fit.lower(is_running & (fit.final > held), held)
-        fit.restore(~shrinks, wished)
-        fit.restore(shrinks, wished)
+        fit.restore(~is_shrink, wished)
+        fit.restore(is_shrink, wished)
     is_waiting = is_fresh & (fit.final != want)
     wake_s = float(np.min(snapshot.changed_s[is_waiting] + snapshot.min_hold_s, initial=math.inf))
     return Steadied(workers=fit.final, gain_s=saved_s, wake_s=wake_s)
@@ -115,8 +120,36 @@ def _num_over(snapshot: Snapshot, workers: IntArray) -> int:
     return int(workers @ snapshot.devices_per_worker) - snapshot.num_devices
 
 
-def _is_ending(snapshot: Snapshot) -> BoolArray:
-    """(J,) gangs that end, as they are, sooner than a launch would take."""
-    within = snapshot.held_rate_per_s * snapshot.start_cost_s
-    ending: BoolArray = (snapshot.held_workers > 0) & (snapshot.remaining_steps <= within)
-    return ending
+def _settle(
+    now_s: float,
+    min_hold_s: float,
+    held: IntArray,
+    want: IntArray,
+    floor: IntArray,
+    is_pinned: BoolArray,
+    steps_of_start: FloatArray,
+    remaining_steps: FloatArray,
+    changed_s: FloatArray,
+    saved_s: FloatArray,
+    resize_cost_s: FloatArray,
+    columns: tuple[IntArray, BoolArray, BoolArray, BoolArray, BoolArray],
+) -> None:
+    """Write what each would have if there were enough for all, and what it may come to if there is not.
+
+    Args:
+        steps_of_start: (J,) that each does, as it is, while another could be launched in its place.
+        columns: sizes; may change now; and runs; and has changed lately; and would only shrink for others.
+    """
+    final, is_free, is_running, is_fresh, is_shrink = columns
+    for row in range(len(held)):
+        is_ending = held[row] > 0 and remaining_steps[row] <= steps_of_start[row]
+        is_free[row] = not (is_pinned[row] or is_ending)
+        is_running[row] = is_free[row] and held[row] > 0
+        # The very sum that `wake_s` asks for: whoever is woken then must find the hold over.
+        is_fresh[row] = is_running[row] and now_s < changed_s[row] + min_hold_s
+        is_optional = is_running[row] and held[row] >= floor[row]
+        is_shrink[row] = is_optional and want[row] < held[row]  # waits until somebody needs what it leaves
+        is_growth = is_optional and want[row] > held[row]
+        is_worth_it = not is_fresh[row] and saved_s[row] > GAIN_OVER_COST * resize_cost_s[row]
+        stays = not is_free[row] or is_shrink[row] or (is_growth and not is_worth_it)
+        final[row] = held[row] if stays else want[row]

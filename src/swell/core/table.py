@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from swell.compiled import suited
 from swell.core.costs import ChangeCosts
 from swell.core.record import JobRecord
 from swell.model.job import Elasticity, JobClass
@@ -18,11 +19,11 @@ LEAST_REMAINING_STEPS = 1.0
 #: The same for a restart job, which reports nothing, as a share of what its user estimated.
 LEAST_REMAINING_SHARE = 0.1
 
+#: Columns that stay as they are for as long as a job has its row ...
+FIXED_FLOATS = ("submitted_s", "deadline_s", "total_steps", "least_steps", "own_start_s", "state_bytes")
+FIXED_INTS = ("job_class", "devices_per_worker", "requested_workers", "is_restart")
+#: ... and those that change with what happens to it.
 FLOATS = (
-    "submitted_s",
-    "deadline_s",
-    "total_steps",
-    "least_steps",
     "done_steps",
     "as_of_s",
     "rate_now_per_s",
@@ -32,20 +33,10 @@ FLOATS = (
     "own_pause_s",
     "own_most_pause_s",
     "own_wait_s",
-    "own_start_s",
     "trained_s",
     "num_taken",
-    "state_bytes",
 )
-INTS = (
-    "job_class",
-    "devices_per_worker",
-    "requested_workers",
-    "held_workers",
-    "most_workers",
-    "num_changes",
-)
-BOOLS = ("is_promised", "is_undecided", "is_pinned", "is_restart")
+INTS = ("held_workers", "most_workers", "num_changes", "is_promised", "is_undecided", "is_pinned")
 
 
 Column = TypeVar("Column", bound=npt.NDArray[Any])
@@ -60,9 +51,10 @@ class JobTable:
         self.codes: list[str] = []  #: of the jobs' reasons
         self._row: dict[str, int] = {}
         self._column = {size: column for column, size in enumerate(sizes.tolist())}
+        self._fixed_floats: FloatArray = np.zeros((len(FIXED_FLOATS), 0))
+        self._fixed_ints: IntArray = np.zeros((len(FIXED_INTS), 0), dtype=np.int64)
         self._floats: FloatArray = np.zeros((len(FLOATS), 0))
         self._ints: IntArray = np.zeros((len(INTS), 0), dtype=np.int64)
-        self._bools: BoolArray = np.zeros((len(BOOLS), 0), dtype=bool)
         self._rates: FloatArray = np.zeros((0, len(sizes)))
         self._most_workers: IntArray = np.zeros(0, dtype=np.int64)
 
@@ -84,7 +76,7 @@ class JobTable:
         """Put what a policy may see of this job into its row; a new job gets one.
 
         Args:
-            rates_per_s: (K,); None: as before.
+            rates_per_s: (K,); None: they are as before, and so is all that is fixed.
         """
         row = self._row.get(record.id)
         if row is None:
@@ -96,10 +88,11 @@ class JobTable:
         if rates_per_s is not None:
             self._rates[row] = rates_per_s
             self._most_workers[row] = self.sizes[rates_per_s > 0].max(initial=1)
+            self._fixed_floats[:, row] = _fixed_floats(record)
+            self._fixed_ints[:, row] = _fixed_ints(record)
         self.codes[row] = record.reason_code
         self._floats[:, row] = _floats(record)
         self._ints[:, row] = _ints(record)
-        self._bools[:, row] = _bools(record)
 
     def remove(self, job_id: str) -> None:
         """Forget the job, if it is here; the last row takes its place."""
@@ -111,7 +104,7 @@ class JobTable:
             return
         self.ids[row], self.codes[row], self._row[last_id] = last_id, last_code, row
         self._rates[row], self._most_workers[row] = self._rates[last], self._most_workers[last]
-        for columns in (self._floats, self._ints, self._bools):
+        for columns in (self._fixed_floats, self._fixed_ints, self._floats, self._ints):
             columns[:, row] = columns[:, last]
 
     def snapshot(
@@ -119,22 +112,30 @@ class JobTable:
     ) -> Snapshot:
         """A copy: what was seen stays as it was, however the rows change."""
         count = len(self.ids)
-        floats = dict(zip(FLOATS, _read_only(self._floats[:, :count].copy()), strict=True))
-        ints = dict(zip(INTS, _read_only(self._ints[:, :count].copy()), strict=True))
-        bools = dict(zip(BOOLS, _read_only(self._bools[:, :count].copy()), strict=True))
-        elapsed_s = np.maximum(now_s - floats["as_of_s"], 0.0)
-        done = floats["done_steps"] + floats["rate_now_per_s"] * elapsed_s
-        attained = floats["attained_device_s"] + floats["held_devices"] * elapsed_s
-        start_cost_s = costs.launch_s(floats["own_start_s"], self._most_workers[:count])
-        remaining = floats["total_steps"] - done
-        # What should have ended by now is not believed to be about to end: who knows what holds it up.
-        overdue = floats["least_steps"] + floats["rate_now_per_s"] * start_cost_s
-        remaining = np.where(remaining > floats["least_steps"], remaining, overdue)
-        resize_cost_s = costs.resize_s(floats["own_pause_s"], floats["state_bytes"], bools["is_restart"])
-        most_resize_cost_s = costs.most_resize_s(
-            floats["own_most_pause_s"], floats["state_bytes"], bools["is_restart"]
+        floats = _copy(FIXED_FLOATS, self._fixed_floats, count) | _copy(FLOATS, self._floats, count)
+        ints = _copy(FIXED_INTS, self._fixed_ints, count) | _copy(INTS, self._ints, count)
+        expected = costs.expected(
+            floats["own_pause_s"],
+            floats["own_most_pause_s"],
+            floats["own_wait_s"],
+            floats["own_start_s"],
+            floats["state_bytes"],
+            ints["is_restart"],
+            self._most_workers[:count],
         )
-        resize_wait_s = costs.wait_s(floats["own_wait_s"], start_cost_s, bools["is_restart"])
+        remaining, done, attained = np.empty((3, count))
+        suited(_advance, count)(
+            now_s,
+            floats["as_of_s"],
+            floats["rate_now_per_s"],
+            floats["held_devices"],
+            floats["total_steps"],
+            floats["least_steps"],
+            expected.start_s,
+            floats["done_steps"],
+            floats["attained_device_s"],
+            (remaining, done, attained),
+        )
         return Snapshot(
             now_s=now_s,
             num_devices=num_devices,
@@ -153,38 +154,85 @@ class JobTable:
             num_changes=ints["num_changes"],
             changed_s=floats["changed_s"],
             attained_device_s=_read_only(attained),
-            resize_cost_s=_read_only(resize_cost_s),
-            most_resize_cost_s=_read_only(most_resize_cost_s),
-            resize_wait_s=_read_only(resize_wait_s),
+            resize_cost_s=_read_only(expected.resize_s),
+            most_resize_cost_s=_read_only(expected.most_resize_s),
+            resize_wait_s=_read_only(expected.wait_s),
             expected_hold_s=_read_only(costs.hold_s(floats["trained_s"], floats["num_taken"])),
-            start_cost_s=_read_only(start_cost_s),
-            is_promised=bools["is_promised"],
-            is_undecided=bools["is_undecided"],
+            start_cost_s=_read_only(expected.start_s),
+            is_promised=_read_only(ints["is_promised"] != 0),
+            is_undecided=_read_only(ints["is_undecided"] != 0),
             margin_share=margin_share,
             min_hold_s=min_hold_s,
         )
 
     def pinned(self) -> BoolArray:
         """(J,) jobs whose gang cannot change now; a copy."""
-        return self._bools[BOOLS.index("is_pinned"), : len(self.ids)].copy()
+        is_pinned: BoolArray = self._ints[INTS.index("is_pinned"), : len(self.ids)] != 0
+        return is_pinned
 
     def _grow(self, capacity: int) -> None:
         more = capacity - len(self._rates)
-        self._floats = np.pad(self._floats, ((0, 0), (0, more)))
-        self._ints = np.pad(self._ints, ((0, 0), (0, more)))
-        self._bools = np.pad(self._bools, ((0, 0), (0, more)))
+        wider = ((0, 0), (0, more))
+        self._fixed_floats = np.pad(self._fixed_floats, wider)
+        self._fixed_ints = np.pad(self._fixed_ints, wider)
+        self._floats = np.pad(self._floats, wider)
+        self._ints = np.pad(self._ints, wider)
         self._rates = np.pad(self._rates, ((0, more), (0, 0)))
         self._most_workers = np.pad(self._most_workers, (0, more))
 
 
-def _floats(record: JobRecord) -> tuple[float, ...]:
-    """In the order of FLOATS."""
+def _advance(
+    now_s: float,
+    as_of_s: FloatArray,
+    rate_per_s: FloatArray,
+    held_devices: FloatArray,
+    total_steps: FloatArray,
+    least_steps: FloatArray,
+    start_cost_s: FloatArray,
+    done_steps: FloatArray,
+    attained_device_s: FloatArray,
+    columns: tuple[FloatArray, FloatArray, FloatArray],
+) -> None:
+    """Write what remains, is done and was used by now, if each went on as believed."""
+    remaining, done, attained = columns
+    for row in range(len(as_of_s)):
+        elapsed_s = max(now_s - as_of_s[row], 0.0)
+        done[row] = done_steps[row] + rate_per_s[row] * elapsed_s
+        attained[row] = attained_device_s[row] + held_devices[row] * elapsed_s
+        remaining[row] = total_steps[row] - done[row]
+        if not remaining[row] > least_steps[row]:
+            # It should have ended by now, and is not believed to be about to: who knows what holds it up.
+            remaining[row] = least_steps[row] + rate_per_s[row] * start_cost_s[row]
+
+
+def _fixed_floats(record: JobRecord) -> tuple[float, ...]:
+    """In the order of FIXED_FLOATS."""
     spec, profile = record.spec, record.profile
     return (
         record.submitted_s,
         math.inf if spec.deadline_s is None else spec.deadline_s,
         record.total_steps or 0.0,
         _least_steps(record),
+        profile.start_s if profile else 0.0,
+        profile.state_bytes if profile else 0,
+    )
+
+
+def _fixed_ints(record: JobRecord) -> tuple[int, ...]:
+    """In the order of FIXED_INTS."""
+    spec = record.spec
+    return (
+        CLASS_CODES[spec.job_class],
+        spec.devices_per_worker,
+        spec.requested_workers or spec.min_workers,
+        spec.elasticity is Elasticity.RESTART,
+    )
+
+
+def _floats(record: JobRecord) -> tuple[float, ...]:
+    """In the order of FLOATS."""
+    tenure = record.tenure
+    return (
         record.done_steps,
         record.as_of_s,
         record.rate_per_s,
@@ -194,31 +242,21 @@ def _floats(record: JobRecord) -> tuple[float, ...]:
         record.own_pause_s,
         record.most_pause_s,
         record.resizes.wait_s,
-        profile.start_s if profile else 0.0,
-        record.tenure.total_s,
-        record.tenure.num_taken,
-        profile.state_bytes if profile else 0,
+        tenure.total_s,
+        tenure.num_taken,
     )
 
 
 def _ints(record: JobRecord) -> tuple[int, ...]:
     """In the order of INTS."""
-    spec = record.spec
     return (
-        CLASS_CODES[spec.job_class],
-        spec.devices_per_worker,
-        spec.requested_workers or spec.min_workers,
         record.target_workers,
         record.most_workers,
         record.num_changes,
+        record.is_promised,
+        record.spec.job_class is JobClass.STRICT and not record.is_decided,
+        record.is_pinned,
     )
-
-
-def _bools(record: JobRecord) -> tuple[bool, ...]:
-    """In the order of BOOLS."""
-    spec = record.spec
-    is_undecided = spec.job_class is JobClass.STRICT and not record.is_decided
-    return record.is_promised, is_undecided, record.is_pinned, spec.elasticity is Elasticity.RESTART
 
 
 def _least_steps(record: JobRecord) -> float:
@@ -231,6 +269,11 @@ def allowed(sizes: IntArray, min_workers: int, max_workers: int | None) -> npt.N
     """(K,) which of the cluster's sizes a job may have."""
     at_least: npt.NDArray[np.bool_] = sizes >= min_workers
     return at_least if max_workers is None else at_least & (sizes <= max_workers)
+
+
+def _copy(names: tuple[str, ...], columns: Column, count: int) -> dict[str, Column]:
+    """By name, of the rows in use."""
+    return dict(zip(names, _read_only(columns[:, :count].copy()), strict=True))
 
 
 def _read_only(array: Column) -> Column:

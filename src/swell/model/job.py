@@ -33,17 +33,13 @@ class Phase(StrEnum):
 
     __hash__ = str.__hash__  # an Enum's own is written in Python, and phases are looked up all the time
 
-    @property
-    def is_end(self) -> bool:
-        return self in ENDS
-
-    @property
-    def holds_devices(self) -> bool:
-        return self in HOLDING
+    is_end: bool  #: nothing will happen to it any more
+    holds_devices: bool
 
 
-ENDS = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Phase.REJECTED})
-HOLDING = frozenset({Phase.STARTING, Phase.RUNNING, Phase.STOPPING})
+for _phase in Phase:  # plain attributes: both are asked for several times a job and turn
+    _phase.is_end = _phase in (Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Phase.REJECTED)
+    _phase.holds_devices = _phase in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
 
 
 @plain_members

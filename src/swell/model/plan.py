@@ -63,7 +63,8 @@ class Allocation:
 
     workers: IntArray  #: (J,) 0 or one of the snapshot's sizes
     floor: IntArray  #: (J,) the part of `workers` that a promise needs now; <= workers
-    refusals: Mapping[int, Refusal]  #: row of an undecided job -> why not; the others are promised
+    #: Row of an undecided job -> why not, perhaps worked out when it is asked for; the others are promised.
+    refusals: Mapping[int, Refusal]
     wake_s: float  #: ask again then, if nothing happens before; inf: no need
     account: Account  #: reasons and estimates
     is_sated: bool = False  #: no job could make use of more devices than it gets

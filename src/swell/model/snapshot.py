@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from swell.compiled import suited
 from swell.model.job import JobClass
 
 FloatArray = npt.NDArray[np.float64]
@@ -86,10 +87,9 @@ class Snapshot:
 
     def rates_at(self, workers: IntArray) -> FloatArray:
         """(J,) steps/s at these worker counts; a count between two sizes counts as the smaller one."""
-        column = np.searchsorted(self.sizes, workers, side="right") - 1
-        rates = self.rate_per_s[np.arange(self.num_jobs), np.maximum(column, 0)]
-        result: FloatArray = np.where(column >= 0, rates, 0.0)
-        return result
+        rates = np.zeros(self.num_jobs)
+        suited(_look_up, self.num_jobs)(self.sizes, self.rate_per_s, workers, rates)
+        return rates
 
     @cached_property
     def arrival_order(self) -> IntArray:
@@ -122,3 +122,12 @@ class Snapshot:
         columns = [key[rows] for key in (self.arrival_rank, *reversed(keys))]
         ordered: IntArray = rows[np.lexsort(columns)]
         return ordered
+
+
+def _look_up(sizes: IntArray, rate_per_s: FloatArray, workers: IntArray, rates: FloatArray) -> None:
+    """Write the rate of the largest size that is no larger than `workers`, where there is one."""
+    for row in range(len(workers)):
+        for column in range(len(sizes) - 1, -1, -1):
+            if sizes[column] <= workers[row]:
+                rates[row] = rate_per_s[row, column]
+                break

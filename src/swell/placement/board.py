@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from swell.model.snapshot import IntArray
-from swell.placement.tree import NONE, Tree
+from swell.placement.tree import Tree
 
 NOBODY = -1
 
@@ -58,17 +58,11 @@ class Board:
         self._count(positions, 1)
 
     def _count(self, positions: IntArray, more: int) -> None:
-        np.add.at(self.num_free_at, self.tree.lineages[positions].ravel(), more)
+        self.tree.count(self.num_free_at, positions, more)
         self.num_free_at[-1] = -1
 
-    def free_blocks(self, size: int) -> IntArray:
-        """Numbers of the blocks of this size of which all is free, in order of position."""
-        return self._free_of(self.tree.blocks.get(size, NONE), size)
-
     def free_blocks_in(self, home: int, size: int) -> IntArray:
-        """Those of a home."""
-        return self._free_of(self.tree.blocks_in(home, size), size)
-
-    def _free_of(self, blocks: IntArray, size: int) -> IntArray:
+        """Numbers of the blocks of this size below a home of which all is free, in order of position."""
+        blocks = self.tree.blocks_in(home, size)
         free: IntArray = blocks[self.num_free_at[blocks] == size]
         return free

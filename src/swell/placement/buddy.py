@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from swell.compiled import suited
 from swell.model.cluster import Cluster
 from swell.model.plan import Placement
 from swell.model.snapshot import IntArray
 from swell.placement.board import NOBODY
+from swell.placement.choice import best_block, cheapest_block
 from swell.placement.reality import Held, Reality
 from swell.placement.tree import NONE, Tree, powers_of_two
 
@@ -97,6 +100,7 @@ class _Placing:
         self._pinned = pinned
         self._touched: set[int] = set()
         self._evicted: set[int] = set()
+        self._own_at: dict[int, IntArray] = {}  #: see `_num_own_at`
 
     def keep(self, job: str, num_devices: int) -> None:
         """The job gives up what it has beyond so many."""
@@ -171,7 +175,7 @@ class _Placing:
         homes, free_at = self._tree.homes, self.board.num_free_at
         homes = homes[free_at[homes] >= num_devices]
         depths = self._tree.depths[homes]
-        order = np.lexsort((self._tree.starts[homes], free_at[homes], -self._overlap(job, homes), -depths))
+        order = np.lexsort((self._tree.starts[homes], free_at[homes], -self._num_own_at(job)[homes], -depths))
         fitting: list[int] = homes[order].tolist()
         return fitting
 
@@ -190,45 +194,35 @@ class _Placing:
         return blocks if len(blocks) == len(sizes) else None
 
     def _best_block(self, job: int, size: int, home: int | None = None) -> int | None:
-        """The free block with most of the job's own devices, then with the fewest that others have yet
-        to leave (two that wait for each other's would wait for ever), then in crowded surroundings."""
+        """See `choice.best_block`."""
         tree, own = self._tree, self._real(job)
         if home is None and 0 < len(own) <= size in tree.blocks:
             around = int(tree.block_at[size][own[0]])  # no other can have as many of its own devices
             is_around = own.min() >= tree.starts[around] and own.max() < tree.stops[around]
             if is_around and self.board.num_free_at[around] == size:
                 return around
-        blocks = self._free_blocks(size, home)
-        if len(blocks) == 0:
-            return None
-        keys = [self._num_taken_at[blocks]]
-        if len(own):
-            overlap = self._overlap(job, blocks)
-            keys = [-overlap, keys[0] - overlap]
-        blocks = ancestors = _least(blocks, *keys)
-        for _ in range(tree.lineages.shape[1]):
-            if len(blocks) == 1:
-                break
-            ancestors = tree.parents[ancestors]
-            num_free = self.board.num_free_at[ancestors]
-            is_crowded = num_free == num_free.min()
-            blocks, ancestors = blocks[is_crowded], ancestors[is_crowded]
-        return int(blocks[0])
+        candidates = tree.blocks.get(size, NONE) if home is None else tree.blocks_in(home, size)
+        best = suited(best_block, len(candidates))(
+            candidates,
+            size,
+            self.board.num_free_at,
+            self._num_taken_at,
+            self._num_own_at(job),
+            tree.parents,
+            tree.lineages.shape[1],
+        )
+        return None if best < 0 else int(best)
 
     def _best_blocks(self, job: int, size: int, home: int, num: int) -> list[int]:
         """The first so many in the order of `_best_block`, as if taking one left all else as it was."""
-        blocks = ancestors = self._free_blocks(size, home)
-        overlap = self._overlap(job, blocks)
+        blocks = ancestors = self.board.free_blocks_in(home, size)
+        overlap = self._num_own_at(job)[blocks]
         keys = [self._num_taken_at[blocks] - overlap, -overlap]  # the last one counts most
         for _ in range(self._tree.lineages.shape[1]):
             ancestors = self._tree.parents[ancestors]
             keys.insert(0, self.board.num_free_at[ancestors])
         best: list[int] = blocks[np.lexsort(keys)[:num]].tolist()
         return best
-
-    def _free_blocks(self, size: int, home: int | None) -> IntArray:
-        """In order of position."""
-        return self.board.free_blocks(size) if home is None else self.board.free_blocks_in(home, size)
 
     # Room made by moving others
 
@@ -254,37 +248,35 @@ class _Placing:
             return False
         positions = self._positions(target)
         owners = self.board.owners[positions]
-        others, counts = np.unique(owners[owners != NOBODY], return_counts=True)
-        for other in others.tolist():
+        counts = Counter(owners.tolist())
+        del counts[NOBODY]
+        for other in counts:
             self.board.take_back(other, positions[owners == other])
             self._evicted.add(other)
         self.board.give(job, positions)
-        homeless = zip((-counts).tolist(), others.tolist(), strict=True)
-        by_size = sorted(homeless, key=lambda entry: (entry[0], self._reality.names[entry[1]]))
+        largest_first = sorted(counts, key=lambda other: (-counts[other], self._reality.names[other]))
         return all(
             self._clear(other, part)
-            for num_devices, other in by_size
-            for part in _block_sizes(self._tree, -num_devices)
+            for other in largest_first
+            for part in _block_sizes(self._tree, counts[other])
         )
 
     def _cheapest_target(self, job: int, size: int) -> int | None:
-        """The block from which the fewest running jobs must go; of these, one where the job itself is.
-
-        Some of it is free (so that each part in it is smaller), nothing in it is pinned or its own already.
-        """
+        """See `choice.cheapest_block`."""
         blocks = self._tree.blocks.get(size, NONE)
-        num_free = self.board.num_free_at[blocks]
-        blocks = blocks[(num_free > 0) & (num_free < size)]
-        owners = np.sort(self.board.owners[self._tree.starts[blocks, None] + np.arange(size)], axis=1)
-        is_pinned = self._reality.flags(self._reality.number(other) for other in self._pinned)
-        is_possible = ~(is_pinned[owners] | (owners == job)).any(axis=1)
-        blocks, owners = blocks[is_possible], owners[is_possible]
-        if len(blocks) == 0:
-            return None
-        is_another = np.diff(owners, axis=1, prepend=NOBODY) != 0  # each job counts once
-        num_running = (self._reality.flags(self._own)[owners] & is_another).sum(axis=1)
-        num_taken = size - self.board.num_free_at[blocks]
-        return int(_least(blocks, num_running, -self._overlap(job, blocks), num_taken)[0])
+        numbers = self._reality.number
+        target = suited(cheapest_block, len(blocks))(
+            blocks,
+            size,
+            job,
+            self.board.num_free_at,
+            self.board.owners,
+            self._tree.starts,
+            self._num_own_at(job),
+            self._reality.flags(numbers(other) for other in self._pinned),
+            self._reality.flags(self._own),
+        )
+        return None if target < 0 else int(target)
 
     # Last resort
 
@@ -302,17 +294,18 @@ class _Placing:
     def _positions(self, subtree: int) -> IntArray:
         return np.arange(self._tree.starts[subtree], self._tree.stops[subtree])
 
-    def _overlap(self, job: int, subtrees: IntArray) -> IntArray:
-        """(n,) devices in each that the job really holds."""
-        own = np.sort(self._real(job))
-        overlap: IntArray = np.searchsorted(own, self._tree.stops[subtrees])
-        return overlap - np.searchsorted(own, self._tree.starts[subtrees])
+    def _num_own_at(self, job: int) -> IntArray:
+        """(N + 1,) devices below each point of the tree that the job really holds."""
+        known = self._own_at.get(job)
+        if known is None:
+            known = self._own_at[job] = self._tree.num_below(self._real(job))
+        return known
 
 
-def _block_sizes(tree: Tree, num_devices: int) -> list[int]:
+def _block_sizes(tree: Tree, num_devices: int) -> tuple[int, ...]:
     """Sizes of the blocks that make up `num_devices`: whole largest blocks, then powers of two."""
     num_whole, rest = divmod(num_devices, tree.largest_block)
-    return [tree.largest_block] * num_whole + list(powers_of_two(rest))
+    return (tree.largest_block,) * num_whole + tuple(powers_of_two(rest))
 
 
 def _least(candidates: IntArray, *keys: IntArray) -> IntArray:

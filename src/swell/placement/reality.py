@@ -53,7 +53,9 @@ class Reality:
 
     def learn(self, held: Held) -> None:
         """This is what jobs hold now. Devices that are not in the cluster are ignored."""
-        gone = [job for job in self._numbers if job not in held]
+        gone = []
+        if not held.keys() >= self._numbers.keys():
+            gone = [job for job in self._numbers if job not in held]
         changed = [job for job, devices in held.items() if self._held.get(job) is not devices]
         for job in [*gone, *changed]:
             self.board.take_back(self.number(job))

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
+from swell.compiled import suited
 from swell.model.cluster import Cluster, Node
 from swell.model.snapshot import BoolArray, IntArray
 
@@ -91,14 +92,30 @@ class Tree:
             depths[number] = depths[parent] + 1
         return depths
 
-    @property
+    @cached_property
     def largest_block(self) -> int:
         """Devices of the largest block; 0 in an empty cluster."""
         return max(self.blocks, default=0)
 
+    def count(self, num_at: IntArray, positions: IntArray, more: int) -> None:
+        """Add `more` to `num_at` (N + 1,) at every point above each of the positions."""
+        suited(_count, len(positions))(num_at, self.lineages, positions, more)
+
+    def num_below(self, positions: IntArray) -> IntArray:
+        """(N + 1,) how many of the positions are below each point."""
+        num_at = np.zeros(len(self.starts), dtype=np.int64)
+        self.count(num_at, positions, 1)
+        return num_at
+
     def span(self, number: int) -> range:
         """Positions of a subtree's devices."""
         return range(int(self.starts[number]), int(self.stops[number]))
+
+
+def _count(num_at: IntArray, lineages: IntArray, positions: IntArray, more: int) -> None:
+    for position in positions:
+        for point in lineages[position]:
+            num_at[point] += more
 
 
 def tree_of(cluster: Cluster) -> Tree:
@@ -183,6 +200,7 @@ class _Growth:
         )
 
 
+@cache
 def powers_of_two(number: int) -> Sequence[int]:
     """The powers of two that sum up to `number`, largest first."""
-    return [1 << bit for bit in reversed(range(number.bit_length())) if number >> bit & 1]
+    return tuple(1 << bit for bit in reversed(range(number.bit_length())) if number >> bit & 1)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from swell.compiled import suited
 from swell.model.plan import Reason, Refusal
 from swell.model.snapshot import FloatArray, IntArray, Snapshot
 from swell.policies import wording
@@ -15,10 +16,9 @@ from swell.policies.levels import Levels
 from swell.policies.outlook import Outlook, look_ahead
 from swell.policies.promises import Promises, Reserve
 from swell.policies.shares import Queue, Shares
-from swell.solvers.compiled import suited
 
 CODES = ("waiting", "sharing", "boosted", "promised", "at_risk")
-NONE, LATE = int(Reserve.NONE), int(Reserve.LATE)
+NONE, LATE = Reserve.NONE, Reserve.LATE
 
 
 @dataclass(frozen=True)
@@ -56,26 +56,23 @@ class ElasticFlowAccount:
         if self.shares.level[row] == 0:
             start_s = float(self._outlook.start_s[row])
             return wording.waits("promises and jobs that end sooner come first", start_s)
-        has, smallest = int(self._workers[row]), int(self.levels.workers[row, 0])
+        has, smallest = self._workers(row, self.shares.level), int(self.levels.workers[row, 0])
         return wording.shares(has, smallest, self._saved_s(row), float(self._outlook.end_s[row]))
 
     def _of_promise(self, row: int) -> Reason:
-        has, until_s = int(self._workers[row]), float(self.snapshot.deadline_s[row] - self.snapshot.now_s)
+        has = self._workers(row, self.shares.level)
+        until_s = float(self.snapshot.deadline_s[row] - self.snapshot.now_s)
         if self.promises.reserve[row] == Reserve.LATE:
             return wording.at_risk(has, until_s, float(self._outlook.end_s[row]))
         if has == 0:
             return wording.promise_can_wait(until_s, float(self._outlook.start_s[row]))
         if self.promises.reserve[row] == Reserve.NONE:
             return wording.barely_keeps_promise(has, until_s)
-        return wording.keeps_promise(has, int(self._floor[row]), until_s, self._saved_s(row))
+        return wording.keeps_promise(has, self._workers(row, self.shares.floor), until_s, self._saved_s(row))
 
-    @cached_property
-    def _workers(self) -> IntArray:
-        return self.levels.workers_at(self.shares.level)
-
-    @cached_property
-    def _floor(self) -> IntArray:
-        return self.levels.workers_at(self.shares.floor)
+    def _workers(self, row: int, level: IntArray) -> int:
+        """At the job's entry of `level` (J,)."""
+        return int(self.levels.workers[row, level[row] - 1]) if level[row] > 0 else 0
 
     def _saved_s(self, row: int) -> float:
         """Time that running at its level saves over running at its floor, or at its smallest size."""

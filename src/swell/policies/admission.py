@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from swell.policies.promises import (
     keep_promises,
     need_of,
     tries_of,
+    write_tries,
 )
 from swell.solvers.filling import no_plans
 from swell.solvers.profile import Plans, Takers
@@ -32,7 +34,7 @@ NO_LATER_S = 1e-6
 
 def admit(
     snapshot: Snapshot, levels: Levels, objective: Objective | None = None
-) -> tuple[Promises, dict[int, Refusal]]:
+) -> tuple[Promises, Refusals]:
     """Promise or refuse each undecided job, the first to arrive first; each promise counts for the next.
 
     Args:
@@ -45,7 +47,7 @@ def admit(
     newcomers = by_arrival(snapshot, np.flatnonzero(snapshot.is_undecided)).tolist()
     num_before = _place_of(snapshot, newcomers[0], promised) if newcomers else 0
     kept = keep_promises(snapshot, tries, promised, num_before)
-    refusals: dict[int, Refusal] = {}
+    refusals = Refusals()
     for row in newcomers:
         trial = with_newcomer(snapshot, tries, kept, row, _place_of(snapshot, row, kept.rows))
         until_s = float(snapshot.deadline_s[row]) - snapshot.now_s
@@ -53,7 +55,7 @@ def admit(
         if trial is not None and not objection:
             kept = trial  # line 9
         else:
-            refusals[row] = _refuse(snapshot, levels, kept, row, objective, objection)  # line 7
+            refusals.add(row, partial(_refuse, snapshot, levels, kept, row, objective, objection))  # line 7
     return kept, refusals
 
 
@@ -73,7 +75,7 @@ def with_newcomer(
     """
     if kept.is_any_bare(place):
         return None
-    rows = np.insert(kept.rows, place, newcomer)
+    rows = np.concatenate([kept.rows[:place], [newcomer], kept.rows[place:]])
     if kept.is_any_late:  # whether a late one is served in its turn depends on all of them
         trial = keep_promises(snapshot, tries, rows, kept.num_before)
         return trial if _harms_nobody(trial, kept, newcomer) else None
@@ -103,15 +105,35 @@ def _place_of(snapshot: Snapshot, newcomer: int, rows: IntArray) -> int:
 
 def _place(snapshot: Snapshot, newcomer: int, rows: IntArray, deadline_s: float, submitted_s: float) -> int:
     """How many of `rows`, which are in order of deadline, come before it with such a deadline."""
-    deadlines_s, since_s = snapshot.deadline_s[rows], snapshot.submitted_s[rows]
-    is_tie = deadlines_s == deadline_s
-    is_before = (deadlines_s < deadline_s) | (is_tie & (since_s < submitted_s))
-    twins = rows[is_tie & (since_s == submitted_s)].tolist()
-    earlier = [row for row in twins if snapshot.job_ids[row] < snapshot.job_ids[newcomer]]
-    return int(is_before.sum()) + len(earlier)
+    deadlines_s = snapshot.deadline_s[rows]
+    first, last = deadlines_s.searchsorted(deadline_s), deadlines_s.searchsorted(deadline_s, side="right")
+    ties = [(float(snapshot.submitted_s[row]), snapshot.job_ids[row]) for row in rows[first:last].tolist()]
+    return int(first) + sum(tie < (submitted_s, snapshot.job_ids[newcomer]) for tie in ties)
 
 
 # The counter-offer
+
+
+class Refusals(Mapping[int, Refusal]):
+    """By row. A counter-offer takes longer than the admission, and is worked out for whoever asks."""
+
+    def __init__(self) -> None:
+        self._answers: dict[int, Callable[[], Refusal]] = {}
+
+    def add(self, row: int, answer: Callable[[], Refusal]) -> None:
+        self._answers[row] = cache(answer)
+
+    def __getitem__(self, row: int) -> Refusal:
+        return self._answers[row]()
+
+    def __contains__(self, row: object) -> bool:
+        return row in self._answers
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._answers)
+
+    def __len__(self) -> int:
+        return len(self._answers)
 
 
 def _refuse(
@@ -181,14 +203,16 @@ class _Bargain:
     def __init__(
         self, snapshot: Snapshot, levels: Levels, kept: Promises, row: int, objective: Objective | None
     ) -> None:
-        self._snapshot, self._levels, self._kept, self._row = snapshot, levels, kept, row
+        self._snapshot, self._kept, self._row = snapshot, kept, row
         self._objective = objective
+        self._until_s = snapshot.deadline_s - snapshot.now_s
+        self._tries = tries_of(snapshot, levels, self._until_s)
         self._num_before, self._before = 0, all_free(snapshot)  # of deadlines that have been refused
 
     def has_room(self, offer_s: int) -> bool:
         """Whether it fits beside the promises of earlier deadlines, if late ones took nothing."""
         snapshot, plans = self._snapshot, no_plans(self._snapshot.num_jobs)
-        tries, place, profile = self._tries(offer_s), self._place(offer_s), self._before.copy()
+        tries, place, profile = self._tries_at(offer_s), self._place(offer_s), self._before.copy()
         profile.fill(tries, plans, self._kept.rows[self._num_before : place], hold_s(snapshot))
         full = np.full(snapshot.num_jobs, Reserve.FULL, dtype=np.int64)
         newcomer = np.array([self._row])
@@ -203,13 +227,14 @@ class _Bargain:
         if not kept.is_any_late:
             kept = replace(kept, num_before=self._num_before, before=self._before)
         place = self._place(offer_s)
-        trial = with_newcomer(self._snapshot, self._tries(offer_s), kept, self._row, place)
+        trial = with_newcomer(self._snapshot, self._tries_at(offer_s), kept, self._row, place)
         return trial is not None and not objection_to(self._objective, self._snapshot, kept, trial, offer_s)
 
-    def _tries(self, offer_s: int) -> Takers:
-        until_s = self._snapshot.deadline_s - self._snapshot.now_s
-        until_s[self._row] = offer_s
-        return tries_of(self._snapshot, self._levels, until_s)
+    def _tries_at(self, offer_s: int) -> Takers:
+        self._until_s[self._row] = offer_s
+        row = slice(self._row, self._row + 1)
+        write_tries(self._snapshot, self._tries, self._until_s, row)
+        return self._tries
 
     def _place(self, offer_s: int) -> int:
         now_s = self._snapshot.now_s

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from swell.compiled import suited
 from swell.model.plan import Allocation, Refusal
 from swell.model.snapshot import BEST_EFFORT, BoolArray, FloatArray, IntArray, Snapshot
 from swell.policies.account import ElasticFlowAccount
@@ -140,7 +141,8 @@ def _share(
 
     def give(rows: IntArray, most: int | IntArray) -> None:
         nonlocal left
-        left = raise_in_order(level, levels.devices, levels.num, rows, most, left)
+        if len(rows) and left:
+            left = raise_in_order(level, levels.devices, levels.num, rows, most, left)
 
     promised, soft, is_running = queue.promised, queue.soft, snapshot.held_workers > 0
     give(promised, promises.plans.keep[promised])
@@ -184,9 +186,31 @@ def _prices(levels: Levels, promises: Promises, queue: Queue) -> FloatArray:
 
 def _wake_s(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue, shares: Shares) -> float:
     """The first step of a plan that may need more than its job has, but not sooner than sizes may change."""
-    has = np.minimum(shares.level, levels.held)
-    steps_s = np.minimum(
-        np.where(promises.plans.top > has, promises.plans.change_s, np.inf),
-        np.where(queue.plans.top > has, queue.plans.change_s, np.inf),
+    next_s = suited(_next_step_s, snapshot.num_jobs)(
+        shares.level,
+        levels.held,
+        promises.plans.top,
+        promises.plans.change_s,
+        queue.plans.top,
+        queue.plans.change_s,
     )
-    return snapshot.now_s + max(float(steps_s.min(initial=np.inf)), hold_s(snapshot))
+    return snapshot.now_s + max(float(next_s), hold_s(snapshot))
+
+
+def _next_step_s(
+    level: IntArray,
+    held: IntArray,
+    promised_top: IntArray,
+    promised_change_s: FloatArray,
+    queued_top: IntArray,
+    queued_change_s: FloatArray,
+) -> float:
+    """The first step of any plan that goes to more than its job is to have and has; inf if there is none."""
+    next_s = np.inf
+    for row in range(len(level)):
+        has = min(level[row], held[row])
+        if promised_top[row] > has:
+            next_s = min(next_s, promised_change_s[row])
+        if queued_top[row] > has:
+            next_s = min(next_s, queued_change_s[row])
+    return next_s

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from swell.compiled import suited
 from swell.model.snapshot import BoolArray, FloatArray, IntArray, Snapshot
-from swell.solvers.compiled import suited
 
 #: A rate that is not faster by this share is no faster: beliefs are not exact.
 NO_FASTER_SHARE = 1e-9

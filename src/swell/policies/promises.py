@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 
-from swell.model.job import plain_members
+from swell.compiled import part, suited
 from swell.model.snapshot import FloatArray, IntArray, Snapshot
 from swell.policies.levels import Levels
-from swell.solvers.compiled import part, suited
 from swell.solvers.filling import FreeProfile, no_plans
 from swell.solvers.profile import Plans, Takers
 
@@ -24,9 +22,11 @@ EASE_SHARE = 0.1
 SHORTEST_STEP_S = 0.1
 
 
-@plain_members
-class Reserve(IntEnum):
-    """How much a plan that keeps a promise can stand, from most to nothing at all."""
+class Reserve:
+    """How much a plan that keeps a promise can stand, from most to nothing at all.
+
+    Plain integers, for columns are compared with them.
+    """
 
     FULL = 0  #: beliefs that are too fast by the margin, some resizes, and a start if it needs one
     RUNNING = 1  #: the same if the job, which its plan would suspend for now, is not suspended
@@ -111,20 +111,25 @@ def tries_of(snapshot: Snapshot, levels: Levels, until_s: FloatArray) -> Takers:
         easy_s=np.empty(num_jobs),
         left=snapshot.remaining_steps,
     )
-    suited(_list_tries, num_jobs)(
-        until_s,
-        snapshot.remaining_steps,
-        snapshot.margin_share,
-        snapshot.most_resize_cost_s,
-        snapshot.start_cost_s,
-        snapshot.held_workers,
-        hold_s(snapshot),
-        tries.work,
-        tries.ends_s,
-        tries.stop_s,
-        tries.easy_s,
-    )
+    write_tries(snapshot, tries, until_s, slice(None))
     return tries
+
+
+def write_tries(snapshot: Snapshot, tries: Takers, until_s: FloatArray, rows: slice) -> None:
+    """Write what is tried for these jobs, if each were to end within its `until_s` (J,)."""
+    suited(_list_tries, len(until_s))(
+        until_s[rows],
+        snapshot.remaining_steps[rows],
+        snapshot.margin_share,
+        snapshot.most_resize_cost_s[rows],
+        snapshot.start_cost_s[rows],
+        snapshot.held_workers[rows],
+        hold_s(snapshot),
+        tries.work[rows],
+        tries.ends_s[rows],
+        tries.stop_s[rows],
+        tries.easy_s[rows],
+    )
 
 
 def _list_tries(

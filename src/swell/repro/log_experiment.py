@@ -203,7 +203,7 @@ def _run(
     experiment: LogExperiment, label: str, policy: str, scenario: Scenario, context: Context
 ) -> Simulated:
     with context.watch(f"{experiment.name} {label}", len(scenario.jobs)) as advance:
-        outcome = simulate(new_core(policy, head_settings()), scenario, advance)
+        outcome = simulate(new_core(policy, head_settings()), scenario, advance, with_offers=False)
     metrics = metrics_of(outcome)
     return Simulated(
         metrics=metrics,

@@ -25,8 +25,10 @@ class Recorder:
     from one run to the next, and nothing depends on it.
     """
 
-    def __init__(self, core: Core, note_end: Callable[[JobView], None] | None = None) -> None:
-        self._core = core
+    def __init__(
+        self, core: Core, note_end: Callable[[JobView], None] | None = None, with_offers: bool = True
+    ) -> None:
+        self._core, self._with_offers = core, with_offers
         self.ended: dict[str, JobView] = {}
         self.decision_s = array("d")
         self._keep = note_end or self._remember
@@ -47,7 +49,7 @@ class Recorder:
         if self._begun_s is not None:
             self.decision_s.append(time.process_time() - self._begun_s)
             self._begun_s = None
-        for view in self._core.ended_views():
+        for view in self._core.ended_views(self._with_offers):
             self._keep(view)
         if version != self._version:
             self._version = version

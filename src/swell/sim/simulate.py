@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from swell.compiled import compile_always
 from swell.core import loop
 from swell.core.core import Core
 from swell.model.cluster import Node
@@ -21,7 +22,6 @@ from swell.sim.outcome import Outcome
 from swell.sim.recorder import Recorder
 from swell.sim.several import Several
 from swell.sim.world import SimulatedWorld
-from swell.solvers.compiled import compile_always
 
 #: So many jobs make so many plans that machine code for the loops of a policy is worth its import.
 NUM_JOBS_WORTH_COMPILING = 100
@@ -45,6 +45,7 @@ def simulate(
     scenario: Scenario,
     progress: Callable[[int], None] = lambda num_ended: None,
     listen: Callable[[Core], None] = lambda core: None,
+    with_offers: bool = True,
 ) -> Outcome:
     """Run to the end. The same head and scenario lead to the same outcome, its timings apart.
 
@@ -58,6 +59,7 @@ def simulate(
         core: a fresh one, which is used up.
         progress: called now and then with the number of jobs that have ended.
         listen: called after each turn of the head.
+        with_offers: also work out which deadlines those who were refused could have been promised.
     """
     if len(scenario.jobs) >= NUM_JOBS_WORTH_COMPILING:
         compile_always()
@@ -77,7 +79,7 @@ def simulate(
             num_told = ledger.num_ended
             progress(num_told)
 
-    recorder = Recorder(core, note_end)
+    recorder = Recorder(core, note_end, with_offers)
     world = SimulatedWorld(
         scenario.nodes, ledger.arrivals(), scenario.cost, scenario.habits, scenario.others, end_turn
     )

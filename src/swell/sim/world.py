@@ -214,7 +214,7 @@ class SimulatedWorld:
 
     def _missing(self, devices: tuple[str, ...]) -> frozenset[str]:
         """Those that have gone since the head chose them."""
-        return frozenset(device for device in devices if device not in self._devices)
+        return frozenset(devices).difference(self._devices)
 
     # ------------------------------------------------------------ what happens
     @singledispatchmethod

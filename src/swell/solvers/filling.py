@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from swell.compiled import suited
 from swell.solvers.arrays import IntArray
-from swell.solvers.compiled import suited
 from swell.solvers.profile import WIDTH, Plans, Profile, Takers, fill_in_order
 
 #: No grade is too bad.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from swell.solvers.compiled import NUM_ROWS_WORTH_IT, compile_always, suited
+from swell import compiled
+from swell.compiled import NUM_ROWS_WORTH_IT, compile_always, suited
 
 
 def double(numbers: np.ndarray) -> None:
@@ -12,7 +14,10 @@ def double(numbers: np.ndarray) -> None:
         numbers[row] *= 2.0
 
 
-def test_many_rows_are_compiled_and_few_are_not_unless_there_will_be_many_calls() -> None:
+def test_many_rows_are_compiled_and_few_are_not_unless_there_will_be_many_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiled, "_always", False)
     assert suited(double, NUM_ROWS_WORTH_IT - 1) is double
     machine_code = suited(double, NUM_ROWS_WORTH_IT)
     assert machine_code is not double

@@ -1,0 +1,53 @@
+"""Jobs that need looking after: few are, and they are known without a look at all the others."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from swell.core.record import JobRecord
+from swell.model.job import Phase
+
+Kind = Literal["new", "ailing", "leaving", "held back", "open batch"]
+
+
+class Special:
+    """Ids by kind, kept up to date with the records that change."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[Kind, set[str]] = {kind: set() for kind in get_args(Kind)}
+        self._kinds: dict[str, tuple[Kind, ...]] = {}  #: of each job that is of any
+
+    def of(self, kind: Kind) -> set[str]:
+        return self._jobs[kind]
+
+    def note(self, record: JobRecord) -> None:
+        """This one may have changed."""
+        kinds = kinds_of(record)
+        before = self._kinds.get(record.id, ())
+        if kinds == before:
+            return
+        for kind in before:
+            self._jobs[kind].remove(record.id)
+        for kind in kinds:
+            self._jobs[kind].add(record.id)
+        self._kinds[record.id] = kinds
+        if not kinds:
+            del self._kinds[record.id]
+
+
+def kinds_of(record: JobRecord) -> tuple[Kind, ...]:
+    """Which of the special ones it is."""
+    if record.phase.is_end:
+        return ()
+    kinds: list[Kind] = []
+    if record.total_steps is None and record.phase is Phase.QUEUED:
+        kinds.append("new")
+    if record.is_broken or record.is_cancelled:
+        kinds.append("ailing")
+    if record.is_leaving:
+        kinds.append("leaving")
+    if record.held_back_until_s > 0.0:
+        kinds.append("held back")
+    if record.spec.max_batch is not None:
+        kinds.append("open batch")
+    return tuple(kinds)
