@@ -35,8 +35,10 @@ class Tiresias:
     Deviates: a promoted job counts as one of the first queue until that has served it anew, then as what
         it is by all its service (in the paper its service begins at 0 again); its waiting since
         submission counts, not since it ran last; a job that was preempted comes back by arrival,
-        behind those of its queue that run (as in the authors' simulator), not by its first start; no
-        placement by the skew of a model's tensors; the Gittins index of section 3.2 is not here.
+        behind those of its queue that run (as in the authors' simulator), not by its first start; one that
+        sinks while it runs goes on before those that wait in its new queue (ElasticFlow's published
+        simulator, which promotes nobody, puts it behind them); no placement by the skew of a model's
+        tensors; the Gittins index of section 3.2 is not here.
     """
 
     name = "tiresias"
