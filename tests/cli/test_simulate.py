@@ -7,6 +7,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -228,3 +229,14 @@ def test_what_fails_while_it_is_written_comes_after_the_table(swell: Run) -> Non
     done = swell(*TWO_ON_ONE_NODE, "--json", "/dev/full")
     assert done.returncode == 1 and "elasticflow" in done.stdout
     assert done.stderr == "swell: --json: cannot write /dev/full: No space left on device\n"
+
+
+def test_a_log_of_which_too_much_would_be_kept_is_refused_before_it_runs(
+    swell: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=1000))
+    monkeypatch.setattr("swell.cli.simulate._run", None)
+    done = swell(*TWO_ON_ONE_NODE, "--policy", "elasticflow,fifo")
+    assert done.returncode == 1
+    assert "log.csv has 3 jobs; what 2 runs would keep of them takes 0.0 GB of memory" in done.stderr
+    assert "simulate fewer policies at once, or a part of the trace" in done.stderr

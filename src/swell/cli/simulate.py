@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from swell.sim.report import Result, Truth
     from swell.sim.simulate import Scenario
     from swell.sim.stage import Conditions
+    from swell.sim.traces.log import Log
     from swell.sim.traces.rules import Rules
     from swell.sim.traces.workload import Workload
 
@@ -124,7 +125,7 @@ def simulate(
     conditions = _conditions(cluster, resize_cost, noise, profile_error, node_mtbf, node_mttr, seed)
     names = policy_names(policy)
     check_files({"--json": None if str(json) == "-" else json, "--jobs": jobs}, [trace])
-    workload, scenario = _scenario(trace, format, strict, profiles, rules, conditions)
+    workload, scenario = _scenario(trace, format, strict, profiles, rules, conditions, len(names))
     check_folder("--plot", plot)
     check_folder("--stories", stories)
     most = _bound(scenario, conditions) if bound else None
@@ -206,7 +207,13 @@ def _seconds(option: str, text: str) -> float:
 
 
 def _scenario(
-    trace: Path, format: str | None, strict: bool, profiles: str, rules: Rules, conditions: Conditions
+    trace: Path,
+    format: str | None,
+    strict: bool,
+    profiles: str,
+    rules: Rules,
+    conditions: Conditions,
+    num_runs: int,
 ) -> tuple[Workload, Scenario]:
     from swell.cli.progress import reading
     from swell.sim.profiles.load import load
@@ -219,11 +226,29 @@ def _scenario(
         log = Log(trace, format, strict, watch)
     if log.num_skipped:
         warn(f"{trace}: {plural(log.num_skipped, 'line')} skipped; `swell trace info {trace}` says why")
+    _check_room(log, num_runs)
     profile_set = load(profiles)
     workload = fill_trace(log, profile_set, rules)
     for line in workload.left_out():
         warn(f"left out: {line}")
     return workload, set_up(workload, profile_set, conditions)
+
+
+def _check_room(log: Log, num_runs: int) -> None:
+    """What is kept of jobs must fit into memory in the end: better said now than found out after a day."""
+    import psutil
+
+    from swell.sim.simulate import BYTES_AN_ENDED_JOB
+    from swell.sim.traces.record import plural
+
+    num_jobs = len(log.jobs)
+    needed_bytes, free_bytes = num_jobs * num_runs * BYTES_AN_ENDED_JOB, psutil.virtual_memory().available
+    if needed_bytes > free_bytes:
+        raise InvalidInput(
+            f"{log.source} has {num_jobs:,} jobs; what {plural(num_runs, 'run')} would keep of them takes "
+            f"{needed_bytes / 1e9:.1f} GB of memory, and {free_bytes / 1e9:.1f} GB are free; simulate fewer "
+            "policies at once, or a part of the trace, as its first lines"
+        )
 
 
 def _run(
