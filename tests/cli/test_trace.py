@@ -167,3 +167,17 @@ def test_the_group_alone_says_what_it_has(swell: Run) -> None:
     assert done.returncode == 0
     for command in ("info", "convert", "generate"):
         assert f"\n  {command} " in done.stdout
+
+
+def test_one_is_one(swell: Run) -> None:
+    Path("one.csv").write_text(
+        "submit_s,id,num_devices,duration_s,num_steps,deadline_s,user\n0,a,1,60,6,90,me\nx\n"
+    )
+    told = [" ".join(line.split()) for line in swell("info", "one.csv").stdout.splitlines()]
+    assert {
+        "jobs 1, the first at 0 s, the last 0 s later",
+        "steps known of 1 job",
+        "from 1 user, 0 tenants",
+    } <= {*told}
+    said = swell("convert", "one.csv", "o.csv").stdout
+    assert said == "one.csv: plain, 1 job, 1 line skipped\no.csv: plain, 1 job\n"

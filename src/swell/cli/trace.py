@@ -122,13 +122,15 @@ def convert(
     """
     from swell.cli.progress import reading
     from swell.sim.traces.log import Log
+    from swell.sim.traces.record import plural
 
     rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, unknown)
     writer = _writer(to)
     check_files({"OUT": out}, [])
     with reading(file) as watch:
         log = Log(file, format, strict, watch)
-    print(f"{file}: {log.format}, {len(log.jobs):,} jobs, {log.num_skipped:,} lines skipped")
+    jobs, lines = plural(len(log.jobs), "job"), plural(log.num_skipped, "line")
+    print(f"{file}: {log.format}, {jobs}, {lines} skipped")
     _write(log, out, to, writer, profiles, rules)
 
 
@@ -173,6 +175,7 @@ def _write(
     from swell.cli.progress import counted
     from swell.sim.profiles.load import load
     from swell.sim.traces.fill import Filling
+    from swell.sim.traces.record import plural
 
     filling = None if profiles is None else Filling(trace.jobs, load(profiles), rules)
     jobs = trace.jobs if filling is None else (job.as_trace_job() for job in filling)
@@ -184,7 +187,7 @@ def _write(
         for line in filling.dropped.lines():
             print(f"  left out: {line}")
     num_left_out = 0 if filling is None else len(filling.dropped)
-    print(f"{out}: {to}, {len(trace.jobs) - num_left_out:,} jobs")
+    print(f"{out}: {to}, {plural(len(trace.jobs) - num_left_out, 'job')}")
 
 
 def _writer(to: str) -> Writer:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from swell.cli.clock import span
+from swell.sim.traces.record import plural
 from swell.sim.traces.survey import Survey
 
 #: Kinds shown of devices and models; what there is beyond is counted.
@@ -30,11 +31,11 @@ def rows(found: Survey) -> Iterator[tuple[str, str]]:
     if found.models:
         yield "models", _counted(found.models)
     yield "deadlines", _deadlines(found)
-    yield "steps", f"{found.with_steps:,} jobs tell them" if found.with_steps else "none"
+    yield "steps", f"known of {plural(found.with_steps, 'job')}" if found.with_steps else "none"
     if found.status:
         yield "ended", _counted(found.status)
     if found.users or found.tenants:
-        yield "from", f"{found.users:,} users, {found.tenants:,} tenants"
+        yield "from", f"{plural(found.users, 'user')}, {plural(found.tenants, 'tenant')}"
     yield from (("note", note) for note in found.notes)
 
 
@@ -74,7 +75,7 @@ def _work(found: Survey) -> str:
 
 
 def _deadlines(found: Survey) -> str:
-    parts = [f"{found.with_deadline:,} jobs" if found.with_deadline else "none"]
+    parts = [plural(found.with_deadline, "job") if found.with_deadline else "none"]
     if found.deadline_share:
         low, middle, high = (found.deadline_share[name] for name in ("p10", "p50", "p90"))
         parts.append(f"after {low:.2f}, {middle:.2f}, {high:.2f} durations (p10, p50, p90)")
