@@ -49,6 +49,23 @@ def test_policies_stand_side_by_side(swell: Run) -> None:
     assert rows[1].split()[:5] == ["fifo", "0.667", "3", "0", "1"]
 
 
+def test_the_truth_is_told_with_all_its_faults(swell: Run) -> None:
+    title = "resize cost none, noise 0.1, profile error 0.2, a node fails every 10 days for 60 min, seed 3"
+    words = (
+        "--noise",
+        0.1,
+        "--profile-error",
+        0.2,
+        "--node-mtbf",
+        "10d",
+        "--seed",
+        3,
+        "--resize-cost",
+        "none",
+    )
+    assert swell(*TWO_ON_ONE_NODE, *words).stdout.splitlines()[0].endswith(title)
+
+
 def test_figures_are_in_one_piece_however_narrow_the_terminal_is(
     swell: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

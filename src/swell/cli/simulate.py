@@ -10,6 +10,7 @@ import typer
 
 from swell.api.durations import parse_duration
 from swell.cli import fill_options as fill
+from swell.cli.clock import span
 from swell.cli.destinations import check_files, check_folder, writing
 from swell.cli.output import note, print_json, print_table, warn, write_json
 from swell.model.errors import InvalidInput
@@ -322,7 +323,7 @@ def _print(results: list[Result], conditions: Conditions, timing: bool) -> None:
     cluster = f"{conditions.nodes}x{conditions.devices_per_node} devices"
     print(
         f"{truth.trace}: {plural(truth.jobs, 'job')} on {cluster} ({truth.profiles}), "
-        f"resize cost {truth.resize_cost}, noise {truth.noise:g}, seed {truth.seed}"
+        f"resize cost {truth.resize_cost}, noise {truth.noise:g}{_faults(truth)}, seed {truth.seed}"
     )
     for line in truth.filled:
         print(f"  filled: {line}")
@@ -335,6 +336,14 @@ def _print(results: list[Result], conditions: Conditions, timing: bool) -> None:
         print()
         rows = [_timing_row(result.policy, result.timing) for result in results]
         print_table(TIMING_HEADINGS, rows, wrapping=None)
+
+
+def _faults(truth: Truth) -> str:
+    """What a run has only if somebody asked for it."""
+    text = f", profile error {truth.profile_error:g}" if truth.profile_error else ""
+    if truth.node_mtbf_s is not None and truth.node_mttr_s is not None:
+        text += f", a node fails every {span(truth.node_mtbf_s)} for {span(truth.node_mttr_s)}"
+    return text
 
 
 def _row(result: Result) -> tuple[str, ...]:
