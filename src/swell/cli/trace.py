@@ -83,7 +83,7 @@ def begin(context: typer.Context) -> None:
 def info(file: File, format: fill.Format = None, strict: fill.Strict = False, json: Json = False) -> None:
     """Say what is in a trace: its format, jobs, sizes, durations, deadlines, and what was skipped.
 
-    Reads it once and keeps about ten bytes a job, so that no file is too long.
+    Reads it once and keeps a bit to ten bytes a job, so that no file is too long.
     """
     from swell.cli.progress import reading
     from swell.sim.traces.survey import survey
@@ -118,7 +118,8 @@ def convert(
 ) -> None:
     """Write a trace in another format, as it is, or (--profiles) with what it lacks filled in.
 
-    Says by which rules what was filled. Jobs that cannot be filled are left out, and named.
+    Says by which rules what was filled. Jobs that cannot be filled are left out, and named. Those of a long
+    trace wait in a file until all are read, in the folder for temporary files (TMPDIR) and beside OUT.
     """
     from swell.cli.progress import reading
     from swell.sim.traces.log import Log

@@ -232,6 +232,15 @@ def test_a_broken_object_costs_itself_only(write: Write) -> None:
     ]
 
 
+def test_half_a_character_in_json_is_replaced_for_no_file_can_hold_it(write: Write, tmp_path: Path) -> None:
+    attempts = '[{"start_time": "1", "end_time": "2", "detail": [{"gpus": ["g"]}]}]'
+    text = '[{"status": "Pass", "jobid": "\\ud800x", "submitted_time": "1", "attempts": ' + attempts + "}]"
+    trace = read(write(text))
+    assert [job.id for job in trace.jobs] == ["?x"]
+    write_plain(tmp_path / "plain.csv", trace.jobs)
+    assert [job.id for job in read(tmp_path / "plain.csv").jobs] == ["?x"]
+
+
 def test_json_is_read_the_same_in_pieces_of_any_size(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     one = (
         '{{"status": "Pass", "jobid": "{0}", "submitted_time": "2017-10-07 01:00:00", "attempts": '

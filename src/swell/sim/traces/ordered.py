@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -69,12 +68,13 @@ class Runs:
     """Sorted runs of jobs in a file that has no name and is gone with its last user. Raises TraceError."""
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.gettempdir())
+        self._folder = "the folder for temporary files"
         self._spans: list[tuple[int, int]] = []  #: (begin, end) of each run, in bytes
         self._last: tuple[float, int, str] | None = None  #: the latest job's place
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(list[TraceJob])
         with self._speaking():
+            self._folder = tempfile.gettempdir()
             self._file: IO[bytes] = tempfile.TemporaryFile(dir=self._folder, prefix="swell-trace-")  # noqa: SIM115
 
     def write(self, jobs: list[TraceJob]) -> None:

@@ -1,4 +1,4 @@
-"""What is in a trace, in numbers; gathered while the file is read, in about ten bytes a job."""
+"""What is in a trace, in numbers; gathered while the file is read, in a bit to ten bytes a job."""
 
 from __future__ import annotations
 
