@@ -307,9 +307,8 @@ def _write(
     if plot is not None:
         from swell.sim.pictures import draw_all
 
-        title = (
-            f"{results[0].truth.trace} on {results[0].cluster.nodes}x{results[0].cluster.devices_per_node}"
-        )
+        shape = results[0].cluster
+        title = f"{Path(results[0].truth.trace).name} on {shape.nodes}x{shape.devices_per_node}"
         with writing("--plot", plot):
             files = draw_all(runs, title, plot)
         for file in files:

@@ -25,10 +25,10 @@ def draw_all(runs: Mapping[str, Outcome], title: str, folder: Path) -> list[Path
     """Write the pictures, and return their files. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     files = [
-        _drawn(folder / "devices.png", title, runs, "devices in use", _draw_devices),
+        _devices(runs, title, folder / "devices.png"),
         _drawn(folder / "admissions.png", title, runs, "jobs so far", _draw_admissions),
-        _drawn(folder / "completion.png", title, runs, "share of completed jobs", _draw_completion),
-        _drawn(folder / "slack.png", title, runs, "share of completed jobs with a deadline", _draw_slack),
+        _drawn(folder / "completion.png", title, runs, "share of all jobs", _draw_completion),
+        _drawn(folder / "slack.png", title, runs, "share of all jobs with a deadline", _draw_slack),
     ]
     for policy, outcome in runs.items():
         if sum(bool(job.sizes) for job in outcome.jobs) <= MAX_TIMELINE_JOBS:
@@ -49,11 +49,20 @@ def _drawn(file: Path, title: str, runs: Mapping[str, Outcome], label: str, draw
     return file
 
 
-def _draw_devices(axes: Axes, policy: str, outcome: Outcome, colour: Colour) -> None:
-    usage = outcome.usage
-    axes.step(usage.at_s / HOUR_S, usage.used_devices, where="post", label=policy, color=colour, lw=0.8)
-    axes.axhline(outcome.num_devices, color="grey", lw=0.5)
-    axes.set_xlabel("hours")
+def _devices(runs: Mapping[str, Outcome], title: str, file: Path) -> Path:
+    """A strip for each policy: on crowded clusters all lines run along the top."""
+    figure = Figure(figsize=(9, 1.5 + 1.3 * len(runs)), layout="constrained")
+    strips = figure.subplots(len(runs), sharex=True, sharey=True, squeeze=False)[:, 0]
+    for number, (axes, (policy, outcome)) in enumerate(zip(strips, runs.items(), strict=True)):
+        usage, colour = outcome.usage, mpl.colormaps["tab10"](number % 10)
+        axes.fill_between(usage.at_s / HOUR_S, usage.used_devices, step="post", color=colour, lw=0)
+        axes.axhline(outcome.num_devices, color="grey", lw=0.5)
+        axes.set_title(policy, fontsize=9, loc="left")
+    figure.suptitle(title)
+    figure.supylabel("devices in use")
+    strips[-1].set_xlabel("hours")
+    figure.savefig(file, dpi=120, metadata={"Software": None})
+    return file
 
 
 def answered_s(jobs: Sequence[JobOutcome]) -> tuple[list[float], list[float]]:
@@ -84,27 +93,30 @@ def _draw_admissions(axes: Axes, policy: str, outcome: Outcome, colour: Colour) 
 
 def _draw_completion(axes: Axes, policy: str, outcome: Outcome, colour: Colour) -> None:
     jcts_s = sorted(jct_s for job in outcome.jobs if (jct_s := job.jct_s) is not None)
-    _cumulative(axes, [max(jct_s, 1.0) / HOUR_S for jct_s in jcts_s], policy, colour)
+    _cumulative(axes, [max(jct_s, 1.0) / HOUR_S for jct_s in jcts_s], len(outcome.jobs), policy, colour)
     axes.set_xscale("log")
+    axes.set_ylim(-0.05, 1.05)
     axes.set_xlabel("hours from submission to end")
 
 
 def _draw_slack(axes: Axes, policy: str, outcome: Outcome, colour: Colour) -> None:
-    """Late jobs are left of 0."""
+    """Late jobs are left of 0; refused ones nowhere, so a curve ends below 1 by their share."""
+    num_jobs = sum(job.deadline_s is not None for job in outcome.jobs)
     slacks_s = sorted(
         job.deadline_s - job.end_s
         for job in outcome.jobs
         if job.deadline_s is not None and job.end_s is not None and job.phase is Phase.SUCCEEDED
     )
-    _cumulative(axes, [slack_s / HOUR_S for slack_s in slacks_s], policy, colour)
+    _cumulative(axes, [slack_s / HOUR_S for slack_s in slacks_s], num_jobs, policy, colour)
     axes.axvline(0.0, color="grey", lw=0.5)
     axes.set_xscale("symlog", linthresh=0.1)
+    axes.set_ylim(-0.05, 1.05)
     axes.set_xlabel("hours from end to deadline")
 
 
-def _cumulative(axes: Axes, values: list[float], policy: str, colour: Colour) -> None:
+def _cumulative(axes: Axes, values: list[float], num_jobs: int, policy: str, colour: Colour) -> None:
     if values:
-        shares = np.arange(1, len(values) + 1) / len(values)
+        shares = np.arange(1, len(values) + 1) / num_jobs
         axes.step(values, shares, where="post", label=policy, color=colour)
 
 
