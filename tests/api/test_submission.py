@@ -71,12 +71,14 @@ def test_a_full_job_keeps_what_was_said(script: Path) -> None:
         workers="2:8",
         devices_per_worker=2,
         seed=7,
+        tenant="lab/vision",
         stop_on_nan=True,
     )
     assert full.args == ("--lr", "0.1", "; rm -rf /")
     assert full.end == EndCondition(epochs=3.0, target=MetricTarget(name="accuracy", value=0.97))
     assert (full.deadline_s, full.job_class) == (NOW_S + 180, JobClass.SOFT)
     assert (full.min_workers, full.max_workers, full.devices_per_worker, full.seed) == (2, 8, 2, 7)
+    assert (full.tenant, spec(script).tenant) == ("lab/vision", "")
     assert full.stop_on_nan and not spec(script).stop_on_nan
 
 
@@ -220,6 +222,9 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"elasticity": "restart", "steps": ..., "estimate": "long"}, "estimate", "length of time"),
     ({"elasticity": "restart", "steps": ..., "estimate": -1}, "estimate", "more than 0"),
     ({"seed": -1}, "seed", "between"),
+    ({"tenant": ""}, "tenant", "leave it out"),
+    ({"tenant": "the lab"}, "tenant", "letters, digits"),
+    ({"tenant": 7}, "tenant", "str"),
     ({"stop_on_nan": "yes"}, "stop_on_nan", "bool"),
     ({"elasticity": "restart", "steps": ..., "stop_on_nan": True}, "stop_on_nan", "stop in the script"),
     ({"stepz": 1}, "stepz", "choose from"),

@@ -26,8 +26,8 @@ from swell.model.job import Elasticity, JobSpec
 
 SPECS: list[JobSpec] = [
     spec(60),
-    spec(120, min_workers=2, max_workers=4),
-    spec(60, devices_per_worker=2),
+    spec(120, min_workers=2, max_workers=4, tenant="a"),
+    spec(60, devices_per_worker=2, tenant="b"),
     spec(None, elasticity=Elasticity.RESTART, estimate_s=5.0),
     spec(50, entry="/dies_at_once.py"),
     strict(deadline_s=60.0),

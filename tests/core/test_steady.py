@@ -45,6 +45,8 @@ def snapshot_of(
         rate_per_s=np.tile(SIZES**0.8, (num, 1)),
         devices_per_worker=np.ones(num, dtype=np.int64),
         requested_workers=np.ones(num, dtype=np.int64),
+        tenant=np.zeros(num, dtype=np.int64),
+        num_tenants=1,
         held_workers=np.array(held, dtype=np.int64),
         most_workers=np.array(held, dtype=np.int64),
         num_changes=np.zeros(num, dtype=np.int64),

@@ -33,6 +33,7 @@ def records(draw: st.DrawFn) -> JobRecord:
             deadline_s=draw(st.none() | st.floats(0.0, 100.0)),
         ),
         submitted_s=draw(st.floats(0.0, NOW_S)),
+        tenant=draw(st.integers(0, 3)),
         phase=Phase.RUNNING if held else Phase.QUEUED,
         profile=draw(st.none() | st.just(profile())),
         total_steps=draw(st.floats(0.0, 1000.0)),
@@ -65,7 +66,7 @@ def test_a_table_agrees_with_a_dict(steps: list[JobRecord | str], pause_s: float
         else:
             table.write(step, _rates(step))
             twin[step.id] = step
-    snapshot = table.snapshot(NOW_S, 8, costs, 0.05, 5.0)
+    snapshot = table.snapshot(NOW_S, 8, costs, 0.05, 5.0, 3)
     assert sorted(snapshot.job_ids) == sorted(twin) and len(table) == len(twin)
     for row, job_id in enumerate(snapshot.job_ids):
         assert table.row(job_id) == row
@@ -87,6 +88,7 @@ def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCos
     assert snapshot.deadline_s[row] == _or(record.spec.deadline_s, math.inf)
     assert snapshot.changed_s[row] == _or(record.changed_s, -math.inf)
     assert snapshot.submitted_s[row] == record.submitted_s
+    assert (snapshot.tenant[row], snapshot.num_tenants) == (record.tenant, 3)
     assert snapshot.held_workers[row] == len(record.held)
     assert snapshot.job_class[row] == CLASS_CODES[record.spec.job_class]
     assert bool(snapshot.is_promised[row]) == record.is_promised
@@ -129,7 +131,7 @@ def _most_pause_s(record: JobRecord, costs: ChangeCosts) -> float:
 def test_nobody_can_write_into_a_snapshot() -> None:
     table = JobTable(SIZES)
     table.write(JobRecord(id="a", spec=spec(), submitted_s=0.0, total_steps=5.0), SIZES.astype(float))
-    snapshot = table.snapshot(NOW_S, 8, ChangeCosts(), 0.05, 5.0)
+    snapshot = table.snapshot(NOW_S, 8, ChangeCosts(), 0.05, 5.0, 1)
     arrays = [getattr(snapshot, name) for name in Snapshot.__dataclass_fields__]
     for array in arrays:
         if isinstance(array, np.ndarray):

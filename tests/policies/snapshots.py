@@ -35,6 +35,7 @@ class Job:
     promised: bool = False
     most: int = 1_000  #: workers that it has ever had
     changes: int = 0
+    tenant: int = 0
     open: Mapping[int, tuple[int, float]] | None = None  #: workers -> (best batch, steps/s at it)
 
     @property
@@ -66,7 +67,10 @@ def snapshot(
     now_s: float = NOW_S,
     margin_share: float = 0.0,
     min_hold_s: float = 0.0,
+    num_tenants: int | None = None,
 ) -> Snapshot:
+    """`num_tenants` None: those that have jobs."""
+
     def column(values: list[object], kind: type) -> np.ndarray:
         array = np.array(values, dtype=kind)
         array.setflags(write=False)
@@ -86,6 +90,8 @@ def snapshot(
         rate_per_s=rates.reshape(len(jobs), len(sizes)),
         devices_per_worker=column([job.devices_per_worker for job in jobs], np.int64),
         requested_workers=column([job.requested for job in jobs], np.int64),
+        tenant=column([job.tenant for job in jobs], np.int64),
+        num_tenants=len({job.tenant for job in jobs}) if num_tenants is None else num_tenants,
         held_workers=column([job.held for job in jobs], np.int64),
         most_workers=column([job.most for job in jobs], np.int64),
         num_changes=column([job.changes for job in jobs], np.int64),
@@ -154,6 +160,7 @@ def some_jobs(draw: st.DrawFn, most: int = 7, *, curves: Sequence[Mapping[int, f
                 start_cost=draw(st.sampled_from([0.0, 0.5])),
                 promised=job_class == STRICT and draw(st.booleans()),
                 changes=draw(st.sampled_from([0, 3])),
+                tenant=draw(st.integers(0, 2)),
                 open=gain and {size: (64 * size, gain * rate) for size, rate in rates.items()},
             )
         )

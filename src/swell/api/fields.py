@@ -16,6 +16,7 @@ from swell.model.errors import InvalidJob
 from swell.model.job import Elasticity, JobClass, MetricTarget
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
+TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@/-]{0,62}", re.ASCII)
 ENTRY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 WORKERS = re.compile(r"(?P<least>\d{1,6})(?P<range>:(?P<most>\d{1,6})?)?", re.ASCII)
 TARGET = re.compile(r"\s*(?P<name>[A-Za-z_][\w./-]*)\s*(?P<sign>>=|<=)\s*(?P<value>\S+)\s*", re.ASCII)
@@ -129,6 +130,19 @@ def job_name(name: str | None, entry: str) -> str:
             "name",
             f"{shown(name)} is no name for a job; use at most 63 letters, digits, dots, dashes and "
             "underscores, a letter or digit first",
+        )
+    return name
+
+
+def tenant(name: str | None) -> str:
+    """The name as given; empty for none."""
+    if name is None:
+        return ""
+    if not TENANT.fullmatch(name):
+        raise InvalidField(
+            "tenant",
+            f"{shown(name)} is no name for a tenant; use at most 63 letters, digits and . _ @ / -, a "
+            "letter or digit first, or leave it out",
         )
     return name
 

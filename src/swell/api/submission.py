@@ -86,6 +86,13 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ),
     ] = None
     seed: Annotated[int, Meta(description="Order of the samples.")] = 0
+    tenant: Annotated[
+        str | None,
+        Meta(
+            description="On whose behalf it runs, where a cluster is shared: a team, a project, a user. "
+            "Policies that share fairly count by it. Jobs that name none count as one tenant's."
+        ),
+    ] = None
     stop_on_nan: Annotated[
         bool,
         Meta(
@@ -131,6 +138,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             elasticity=self.elasticity,
             estimate_s=self._estimate_s(deadline_s),
             seed=fields.bounded("seed", self.seed, 0, 2**63 - 1),
+            tenant=fields.tenant(self.tenant),
             stop_on_nan=self._stop_on_nan(),
         )
 

@@ -47,6 +47,10 @@ Workdir = Annotated[
     str | None, typer.Option(metavar="FOLDER", help="Folder the script runs in. Default: this one.")
 ]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Order of the samples.")]
+Tenant = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="On whose behalf, where a cluster is shared: a team, a project."),
+]
 StopOnNan = Annotated[
     bool | None,
     typer.Option("--stop-on-nan", help="Fail at the first loss that is NaN, before it spoils the model."),

@@ -109,6 +109,7 @@ def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
         ("job", view.id),
         ("phase", f"{view.phase}: {view.reason}" if view.reason else str(view.phase)),
         ("class", view.job_class + (", promised" if view.is_promised else "")),
+        ("tenant", view.tenant),
         ("script", " ".join((view.entry, *view.args))),
         ("batch", _batch(view)),
         ("workers", f"{view.workers} of {view.min_workers}:{most}, {view.devices_per_worker} device(s) each"),

@@ -45,6 +45,7 @@ def submit(
     estimate: job.Estimate = None,
     workdir: job.Workdir = None,
     seed: job.Seed = None,
+    tenant: job.Tenant = None,
     stop_on_nan: job.StopOnNan = None,
     no_wait: job.NoWait = False,
     state: State = None,

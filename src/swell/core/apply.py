@@ -114,7 +114,13 @@ def _apply(event: Event, state: HeadState) -> None:
 
 @_apply.register
 def _(event: JobSubmitted, state: HeadState) -> None:
-    record = JobRecord(id=event.job_id, spec=event.spec, submitted_s=event.at_s, as_of_s=event.at_s)
+    record = JobRecord(
+        id=event.job_id,
+        spec=event.spec,
+        submitted_s=event.at_s,
+        as_of_s=event.at_s,
+        tenant=state.tenants.join(event.spec.tenant),
+    )
     state.records[event.job_id] = record
     state.explain(record, "submitted", f"was submitted as {event.spec.job_class}")
     if event.spec.elasticity is Elasticity.RESTART:

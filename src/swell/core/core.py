@@ -207,12 +207,14 @@ class Core:
 
     def _plan(self) -> Plan:
         state, settings = self._state, self._settings
+        state.tenants.forget(state.now_s)
         snapshot = state.table.snapshot(
             state.now_s,
             state.num_devices,
             state.costs,
             state.belief.margin_share,
             settings.min_hold_s,
+            len(state.tenants),
         )
         snapshot = with_batches(snapshot, state.special("open batch"), state.belief)
         is_pinned = state.table.pinned()

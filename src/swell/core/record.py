@@ -35,6 +35,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
     id: str
     spec: JobSpec
     submitted_s: float
+    tenant: int = 0  #: see `Tenants`
     phase: Phase = Phase.QUEUED
     profile: Profile | None = None
     is_profiling: bool = False
@@ -223,6 +224,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
         return JobView(
             id=self.id,
             name=spec.name,
+            tenant=spec.tenant,
             job_class=spec.job_class,
             phase=self.phase,
             entry=spec.entry,

@@ -16,6 +16,7 @@ from swell.core.ports import Belief
 from swell.core.record import JobRecord
 from swell.core.special import Kind, Special
 from swell.core.table import JobTable
+from swell.core.tenants import Tenants
 from swell.model.cluster import Cluster
 from swell.model.coding import decoder, encode
 from swell.model.job import Elasticity, JobSpec, Phase, Profile
@@ -67,6 +68,7 @@ class Saved(msgspec.Struct, kw_only=True):
     batches: dict[str, SizedBatch] = {}
     revisit: list[str] = []
     is_sated: bool = False
+    tenants: Tenants | None = None  #: None: saved by a version that knew none
 
 
 #: A text, or what would write it: most lines of stories are never read where many jobs are simulated.
@@ -85,6 +87,7 @@ class HeadState:
         self.records: dict[str, JobRecord] = {}
         self.belief = belief
         self.costs = ChangeCosts()
+        self.tenants = Tenants()
         self.num_stale = 0  #: reports about a generation, or a job, that is no more
         self.planned_s = 0.0
         self.wake_s: float | None = None
@@ -207,6 +210,7 @@ class HeadState:
         for record in records:
             if record.phase.is_end:
                 del self.records[record.id]
+                self.tenants.leave(record.spec.tenant, self.now_s)
                 self.belief.forget(record.id)
                 self._relearnt.discard(record.id)
         self._dirty.clear()
@@ -253,6 +257,7 @@ class HeadState:
             batches=dict(self.batches),
             revisit=sorted(self.revisit),
             is_sated=self.is_sated,
+            tenants=self.tenants,
         )
         return encode(saved)
 
@@ -267,6 +272,7 @@ class HeadState:
         self.latest = Latest()
         self.belief.restore(saved.belief)
         self.records = {record.id: record for record in saved.records}
+        self.tenants = saved.tenants or _tenants_of(saved.records)
         self.cluster, self.devices = saved.cluster, frozenset(saved.cluster.devices())
         self.table = JobTable(gang_sizes(saved.cluster.num_devices, self._any_size))
         self.holdings, self._special = Holdings(), Special()
@@ -274,6 +280,14 @@ class HeadState:
             self._write_row(self.records[job_id])
         self._dirty, self._relearnt = set(self.records), set()
         self.write_rows()
+
+
+def _tenants_of(records: list[JobRecord]) -> Tenants:
+    """Of a head that has just learnt that there are any."""
+    tenants = Tenants()
+    for record in records:
+        record.tenant = tenants.join(record.spec.tenant)
+    return tenants
 
 
 def job_sizes(spec: JobSpec, num_devices: int, any_size: bool = False) -> IntArray:

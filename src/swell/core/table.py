@@ -21,7 +21,7 @@ LEAST_REMAINING_SHARE = 0.1
 
 #: Columns that stay as they are for as long as a job has its row ...
 FIXED_FLOATS = ("submitted_s", "deadline_s", "total_steps", "least_steps", "own_start_s", "state_bytes")
-FIXED_INTS = ("job_class", "devices_per_worker", "requested_workers", "is_restart")
+FIXED_INTS = ("job_class", "devices_per_worker", "requested_workers", "tenant", "is_restart")
 #: ... and those that change with what happens to it.
 FLOATS = (
     "done_steps",
@@ -108,7 +108,13 @@ class JobTable:
             columns[:, row] = columns[:, last]
 
     def snapshot(
-        self, now_s: float, num_devices: int, costs: ChangeCosts, margin_share: float, min_hold_s: float
+        self,
+        now_s: float,
+        num_devices: int,
+        costs: ChangeCosts,
+        margin_share: float,
+        min_hold_s: float,
+        num_tenants: int,
     ) -> Snapshot:
         """A copy: what was seen stays as it was, however the rows change."""
         count = len(self.ids)
@@ -149,6 +155,8 @@ class JobTable:
             rate_per_s=_read_only(self._rates[:count].copy()),
             devices_per_worker=ints["devices_per_worker"],
             requested_workers=ints["requested_workers"],
+            tenant=ints["tenant"],
+            num_tenants=num_tenants,
             held_workers=ints["held_workers"],
             most_workers=ints["most_workers"],
             num_changes=ints["num_changes"],
@@ -225,6 +233,7 @@ def _fixed_ints(record: JobRecord) -> tuple[int, ...]:
         CLASS_CODES[spec.job_class],
         spec.devices_per_worker,
         spec.requested_workers or spec.min_workers,
+        record.tenant,
         spec.elasticity is Elasticity.RESTART,
     )
 

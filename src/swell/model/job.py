@@ -117,6 +117,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     elasticity: Elasticity = Elasticity.LIVE
     estimate_s: float | None = None  #: restart jobs: the user's guess of the run time on one worker
     seed: int = 0  #: order of samples
+    tenant: str = ""  #: on whose behalf it runs; jobs that name none are together one tenant's
     stop_on_nan: bool = False  #: end as failed at the first loss that is no number, before its update
     #: With `max_batch` the batch is open: a policy may give any from `min_batch` (None: `global_batch`) on.
     #: A step of another batch then counts as the steps at `global_batch` that get training as far.

@@ -21,6 +21,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
+    tenant: str = ""
     job_class: JobClass
     phase: Phase
     entry: str

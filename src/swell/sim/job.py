@@ -27,7 +27,6 @@ class SimJob:
     cancel_s: float | None = None  #: its user gives it up then
     requested_devices: int | None = None  #: what a user of a scheduler without elasticity asked for
     model: str = ""
-    tenant: str = ""
 
     @property
     def smallest_devices(self) -> int:

@@ -58,7 +58,6 @@ def jobs_of(
             cancel_s=job.cancel_s,
             requested_devices=job.requested_devices,
             model=job.model,
-            tenant=job.tenant or "",
         )
 
     return Remade(len(workload.jobs), lambda: (job_of(index, job) for index, job in enumerate(workload.jobs)))
@@ -88,6 +87,7 @@ def _spec(job: WorkloadJob, curve: ThroughputCurve) -> JobSpec:
         min_workers=least,
         max_workers=most,
         requested_workers=job.requested_devices,
+        tenant=job.tenant or "",
         min_batch=None if batches is None else batches.least_batch,
         max_batch=None if batches is None else batches.most_batch,
     )

@@ -82,7 +82,7 @@ def outcome_of(job: SimJob, view: JobView, run_end_s: float) -> JobOutcome:
     return JobOutcome(
         id=job.id,
         model=job.model,
-        tenant=job.tenant,
+        tenant=job.spec.tenant,
         job_class=job.spec.job_class,
         submit_s=job.submit_s,
         deadline_s=job.spec.deadline_s,
@@ -106,7 +106,7 @@ def too_large(job: SimJob, num_devices: int) -> JobOutcome:
     return JobOutcome(
         id=job.id,
         model=job.model,
-        tenant=job.tenant,
+        tenant=job.spec.tenant,
         job_class=job.spec.job_class,
         submit_s=job.submit_s,
         deadline_s=job.spec.deadline_s,

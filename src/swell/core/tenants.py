@@ -1,0 +1,46 @@
+"""Who has jobs here, or had some lately, each by a small number."""
+
+from __future__ import annotations
+
+import msgspec
+
+#: A tenant whose last job ended, or was refused, so long ago is forgotten; its number goes to another one.
+MEMORY_S = 86_400.0
+
+
+class Tenants(msgspec.Struct, kw_only=True):
+    """Numbers of tenants: those of jobs that have not ended, and of jobs that ended within MEMORY_S.
+
+    A plain value, kept with the head's state: after a restart everybody has the number it had.
+    """
+
+    codes: dict[str, int] = {}
+    num_jobs: dict[str, int] = {}  #: of those that have any
+    left_s: dict[str, float] = {}  #: when the others had their last one, in order
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def join(self, name: str) -> int:
+        """One more job of this tenant; returns its number, the lowest that is free if it has none."""
+        self.left_s.pop(name, None)
+        self.num_jobs[name] = self.num_jobs.get(name, 0) + 1
+        if name not in self.codes:
+            taken = set(self.codes.values())
+            self.codes[name] = next(code for code in range(len(taken) + 1) if code not in taken)
+        return self.codes[name]
+
+    def leave(self, name: str, at_s: float) -> None:
+        """One job less; `at_s` is never before that of an earlier call."""
+        self.num_jobs[name] -= 1
+        if self.num_jobs[name] == 0:
+            del self.num_jobs[name]
+            self.left_s[name] = at_s
+
+    def forget(self, now_s: float) -> None:
+        """Let go of those who have had no job for so long."""
+        while self.left_s:
+            name, at_s = next(iter(self.left_s.items()))
+            if now_s - at_s <= MEMORY_S:
+                return
+            del self.left_s[name], self.codes[name]

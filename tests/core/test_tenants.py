@@ -1,0 +1,119 @@
+"""Numbers of tenants: one each, the same after a restart, and never more than there were at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.fakes import InTurns, core_of, node, spec
+
+from swell.core.core import Core
+from swell.core.tenants import MEMORY_S, Tenants
+from swell.model.coding import decoder, encode
+from swell.model.event import CancelRequested, JobSubmitted, NodeJoined
+from swell.model.job import Elasticity
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+
+JOBS = {"a1": "a", "b": "b", "nobody's": "", "a2": "a"}
+OLD_STATE = Path(__file__).parent / "states" / "before-resize-log.json"
+
+#: (a tenant of whom a job comes or, the second time, goes; seconds before that)
+visits = st.lists(st.tuples(st.sampled_from("abcde"), st.floats(0.0, MEMORY_S)), max_size=60)
+
+
+@given(visits)
+def test_who_has_jobs_has_a_number_of_their_own_and_the_others_for_a_day(
+    steps: list[tuple[str, float]],
+) -> None:
+    tenants, there, left_s, now_s = Tenants(), set[str](), dict[str, float](), 0.0
+    codes: dict[str, int] = {}
+    for name, wait_s in steps:
+        now_s += wait_s
+        tenants.forget(now_s)
+        known = there | {one for one, at_s in left_s.items() if now_s - at_s <= MEMORY_S}
+        assert tenants.codes.keys() == known and len(tenants) == len(known)
+        if name in there:
+            there.remove(name)
+            left_s[name] = now_s
+            tenants.leave(name, now_s)
+        else:
+            there.add(name)
+            left_s.pop(name, None)
+            code = tenants.join(name)
+            assert name not in known or code == codes[name]
+            codes[name] = code
+        numbers = list(tenants.codes.values())
+        assert len(set(numbers)) == len(numbers) and max(numbers) <= len("abcde")
+        assert decoder(Tenants).decode(encode(tenants)) == tenants
+
+
+@given(st.integers(1, 50))
+def test_numbers_are_used_again(num: int) -> None:
+    tenants = Tenants()
+    for number in range(num):
+        at_s = 2.0 * MEMORY_S * number
+        tenants.forget(at_s)
+        assert tenants.join(f"tenant-{number}") == 0
+        tenants.leave(f"tenant-{number}", at_s)
+
+
+class Watching(InTurns):
+    """Remembers what it was shown last."""
+
+    def __init__(self) -> None:
+        self.shown: list[Snapshot] = []
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        self.shown = [snapshot]
+        return super().decide(snapshot)
+
+
+def test_a_policy_sees_whose_a_job_is_and_how_many_there_are() -> None:
+    policy = Watching()
+    core = _core(policy)
+    core.handle([NodeJoined(at_s=2.0, node=node())])
+    (shown,) = policy.shown
+    whose = dict(zip(shown.job_ids, shown.tenant.tolist(), strict=True))
+    assert whose["a1"] == whose["a2"] and len({whose["a1"], whose["b"], whose["nobody's"]}) == 3
+    assert shown.num_tenants == 3
+
+
+@pytest.mark.parametrize(("wait_s", "num"), [(MEMORY_S, 4), (MEMORY_S + 1.0, 3)])
+def test_who_was_here_a_moment_ago_counts_for_a_day_after_a_restart_too(wait_s: float, num: int) -> None:
+    core = _core()
+    core.handle([CancelRequested(at_s=10.0, job_id="b")])
+    policy = Watching()
+    again = core_of(policy)
+    again.load(core.save())
+    for head in (core, again):
+        head.handle([_submitted("c", "c", 10.0 + wait_s), NodeJoined(at_s=10.0 + wait_s, node=node())])
+    assert policy.shown[0].num_tenants == num
+    assert again.save() == core.save()
+
+
+def test_a_state_of_a_version_without_tenants_goes_on() -> None:
+    policy = Watching()
+    core = core_of(policy)
+    core.load(OLD_STATE.read_bytes())
+    core.handle([_submitted("new", "lab", core.now_s)])
+    (shown,) = policy.shown
+    assert shown.num_tenants == 2 and sorted(shown.tenant.tolist()) == [*[0] * (len(shown.tenant) - 1), 1]
+    again = core_of()
+    again.load(core.save())
+    assert again.save() == core.save()
+
+
+def _core(policy: Watching | None = None) -> Core:
+    """Four jobs of three tenants, and no device yet."""
+    core = core_of(policy)
+    core.handle([_submitted(name, of, 1.0) for name, of in JOBS.items()])
+    return core
+
+
+def _submitted(name: str, tenant: str, at_s: float) -> JobSubmitted:
+    """A restart job: what a policy is to see of it is known without a trial run."""
+    job = spec(None, elasticity=Elasticity.RESTART, estimate_s=500.0, tenant=tenant)
+    return JobSubmitted(at_s=at_s, job_id=name, spec=job)
