@@ -5,44 +5,71 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.policies.snapshots import CURVES, promised, snapshot, snapshots, strict
+from tests.policies.snapshots import CURVES, Job, promised, snapshot, snapshots, some_jobs, strict
 
 from swell.model.snapshot import Snapshot
 from swell.policies.admission import admit
+from swell.policies.elasticflow import ElasticFlow
 from swell.policies.elasticflow_count import ElasticFlowCount
+from swell.policies.elasticflow_tenant import ElasticFlowTenant
 from swell.policies.levels import useful_levels
-from swell.policies.objective import Bid, ManyJobs
+from swell.policies.objective import Bid, FairShares, ManyJobs, Objective
 
 LINEAR = CURVES[1]
 amounts = st.floats(0.001, 1.0)
 
 
+@pytest.mark.parametrize("objective", [ManyJobs(), FairShares()], ids=lambda rule: type(rule).__name__)
 @given(view=snapshots())
-def test_a_counter_offer_would_be_promised(view: Snapshot) -> None:
+def test_a_counter_offer_would_be_promised(objective: Objective, view: Snapshot) -> None:
     assume(view.is_undecided.sum() == 1)
-    _, refusals = admit(view, useful_levels(view), ManyJobs())
+    _, refusals = admit(view, useful_levels(view), objective)
     for row, refusal in refusals.items():
         if refusal.earliest_deadline_s is None:
             continue
         deadline_s, submitted_s = view.deadline_s.copy(), view.submitted_s.copy()
         deadline_s[row], submitted_s[row] = refusal.earliest_deadline_s, view.now_s
         again = replace(view, deadline_s=deadline_s, submitted_s=submitted_s)
-        assert admit(again, useful_levels(again), ManyJobs())[1] == {}
+        assert admit(again, useful_levels(again), objective)[1] == {}
 
 
+@pytest.mark.parametrize("objective", [ManyJobs(), ManyJobs(1.0), FairShares()], ids=str)
 @given(view=snapshots())
-def test_nobody_is_promised_what_could_not_be_kept(view: Snapshot) -> None:
+def test_nobody_is_promised_what_could_not_be_kept(objective: Objective, view: Snapshot) -> None:
     assume(view.is_undecided.sum() == 1)
-    picky, first_come = (admit(view, useful_levels(view), rule)[1] for rule in (ManyJobs(), ManyJobs(1.0)))
+    _, refused = admit(view, useful_levels(view), objective)
     _, any_that_fits = admit(view, useful_levels(view))
-    assert any_that_fits.keys() <= first_come.keys() and any_that_fits.keys() <= picky.keys()
+    assert any_that_fits.keys() <= refused.keys()
+
+
+@pytest.mark.parametrize("objective", [ManyJobs(), FairShares()], ids=str)
+@given(view=snapshots())
+def test_promises_stay_as_they_were_whoever_is_refused(objective: Objective, view: Snapshot) -> None:
+    assume(view.is_undecided.sum() == 1)
+    kept, refused = admit(view, useful_levels(view), objective)
+    if not refused:
+        return
+    nobody_new = replace(view, is_undecided=np.zeros(view.num_jobs, dtype=bool))
+    before, _ = admit(nobody_new, useful_levels(view), objective)
+    assert kept.rows.tolist() == before.rows.tolist()
+    for column, column_before in zip(kept.plans, before.plans, strict=True):
+        assert column[kept.rows].tolist() == column_before[kept.rows].tolist()
 
 
 @given(free=amounts, taken=amounts, more=amounts)
 def test_the_fuller_the_less_is_worth_it(free: float, taken: float, more: float) -> None:
-    bid = Bid(free=free, taken=min(taken, free))
+    bid = Bid(
+        free=free,
+        taken=min(taken, free),
+        until_s=np.ones(1),
+        own=np.ones(1),
+        everybody=np.ones(1),
+        num_devices=1,
+        num_tenants=1,
+    )
     assert ManyJobs().objection(bid) or not ManyJobs().objection(replace(bid, free=free + more))
 
 
@@ -72,3 +99,106 @@ def test_a_refusal_says_why() -> None:
         "leave, and one job gets 25%; the earliest that can be promised is in 350 s"
     )
     assert np.isclose(ElasticFlowCount().decide(view).refusals[0].earliest_deadline_s, view.now_s + 350)
+
+
+# ---------------------------------------------------------------- tenants
+def same_answer(view: Snapshot) -> bool:
+    fair, plain = ElasticFlowTenant().decide(view), ElasticFlow().decide(view)
+    return fair.workers.tolist() == plain.workers.tolist() and fair.refusals == plain.refusals
+
+
+@given(jobs=some_jobs(), num_devices=st.integers(0, 12))
+def test_a_lone_tenant_gets_just_what_elasticflow_gives(jobs: list[Job], num_devices: int) -> None:
+    assert same_answer(snapshot([replace(job, tenant=7) for job in jobs], num_devices))
+
+
+@st.composite
+def bids(draw: st.DrawFn) -> Bid:
+    until_s = np.cumsum(draw(st.lists(st.floats(1.0, 100.0), min_size=1, max_size=5)))
+    shares = st.lists(st.floats(0.0, 1.0), min_size=len(until_s), max_size=len(until_s))
+    num_devices, num_tenants = draw(st.integers(1, 64)), draw(st.integers(1, 8))
+    own = np.array(draw(shares)) * num_devices * until_s
+    others = np.array(draw(shares)) * num_devices * until_s
+    return Bid(
+        free=1.0,
+        taken=0.0,
+        until_s=until_s,
+        own=own,
+        everybody=own + others,
+        num_devices=num_devices,
+        num_tenants=num_tenants,
+    )
+
+
+@given(bid=bids())
+def test_nobody_within_an_equal_share_is_refused_for_the_sake_of_others(bid: Bid) -> None:
+    equal = bid.num_devices * bid.until_s / bid.num_tenants
+    within = replace(bid, own=np.minimum(bid.own, equal), everybody=np.maximum(bid.everybody, bid.own))
+    assert FairShares().objection(within) == ""
+
+
+@given(bid=bids())
+def test_whoever_is_promised_more_leaves_others_as_much(bid: Bid) -> None:
+    all_s = bid.num_devices * bid.until_s
+    if FairShares().objection(bid) == "" and bid.num_tenants > 1:
+        is_more = bid.own > all_s / bid.num_tenants * (1 + 1e-6)
+        assert (bid.own <= (all_s - bid.everybody) * (1 + 1e-6))[is_more].all()
+
+
+@given(bid=bids())
+def test_what_others_are_promised_never_makes_a_tenants_lot_better(bid: Bid) -> None:
+    fuller = replace(bid, everybody=bid.everybody + 1.0)
+    assert FairShares().objection(fuller) or not FairShares().objection(bid)
+
+
+def flood(tenants: list[int], num_tenants: int | None = None) -> list[str]:
+    """Who is promised 100 s of one of eight devices each, of jobs that come in this order."""
+    jobs = [
+        strict(f"{number}", {1: 1.0}, 100.0, 100.0, submitted=number - 100.0, tenant=tenant)
+        for number, tenant in enumerate(tenants)
+    ]
+    view = snapshot(jobs, 8, num_tenants=num_tenants)
+    refusals = ElasticFlowTenant().decide(view).refusals
+    return [job.id for row, job in enumerate(jobs) if row not in refusals]
+
+
+def test_one_tenant_cannot_take_all_before_the_other_comes() -> None:
+    first, second = 0, 1
+    jobs = [first] * 10 + [second] * 4
+    assert flood([first] * 10) == [str(number) for number in range(8)]
+    assert flood(jobs) == ["0", "1", "2", "3", "10", "11", "12", "13"]
+
+
+def test_who_was_there_lately_counts_too() -> None:
+    assert len(flood([0] * 10, num_tenants=2)) == 4
+
+
+def test_more_than_an_equal_share_may_be_had_while_as_much_stays_free() -> None:
+    one, other, *rest = range(8)
+    assert flood([one] * 8 + rest) == ["0", "1", "2", "3", *(str(8 + number) for number in range(4))]
+    assert flood([other] + [one] * 8 + rest)[:5] == ["0", "1", "2", "3", "9"]
+
+
+def test_a_job_in_a_hurry_is_judged_by_what_is_due_later_too() -> None:
+    """Its tenant has all until then, and next to nothing of the time until the deadlines after that."""
+    jobs = [
+        promised("own", {8: 8.0}, 80.0, 20.0, held=8),
+        promised("others", {1: 1.0}, 10.0, 1000.0, tenant=1),
+        strict("quick", {8: 8.0}, 40.0, 6.0),
+    ]
+    assert ElasticFlowTenant().decide(snapshot(jobs, 8)).refusals.keys() == {2}
+    assert ElasticFlow().decide(snapshot(jobs, 8)).refusals == {}
+
+
+def test_a_refusal_names_the_share_and_a_deadline() -> None:
+    jobs = [
+        promised("own", {1: 1.0}, 400.0, 1000.0),
+        *(promised(f"other-{number}", {1: 1.0}, 1000.0, 1000.0, tenant=1) for number in range(3)),
+        strict("large", LINEAR, 4000.0, 1000.0),
+    ]
+    (refusal,) = ElasticFlowTenant().decide(snapshot(jobs, 8, num_tenants=3)).refusals.values()
+    assert refusal.text == (
+        "its deadline in 1000 s is not promised: of all device time of the next 1000 s its tenant would be "
+        "promised 55%, more than its equal share among 3 tenants (33%) and more than would stay free for "
+        "the others (8%); the earliest that can be promised is in 1475 s"
+    )

@@ -114,6 +114,7 @@ OUTCOMES = st.builds(
     is_promised=st.booleans(),
     counter_offer_s=SECONDS,
     start_s=SECONDS,
+    requested_devices=st.none() | st.integers(1, 10**6),
     end_s=SECONDS,
     is_kept=st.none() | st.booleans(),
     is_buggy=st.booleans(),

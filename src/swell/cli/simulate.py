@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from swell.settings import Settings
+    from swell.sim.groups import Fairness
     from swell.sim.metrics import Timing
     from swell.sim.outcome import Outcome
     from swell.sim.report import Result, Truth
@@ -45,6 +46,8 @@ HEADINGS = (
     "USED",
     "RESIZES",
 )
+#: How equal the shares of deadlines met are between tenants, and who has the smallest.
+TENANT_HEADINGS = ("POLICY", "FAIRNESS", "WORST-SERVED TENANT", "MET")
 TIMING_HEADINGS = ("POLICY", "DECISION P50 MS", "P99 MS", "CPU S OF THE RUN")
 
 
@@ -328,6 +331,11 @@ def _print(results: list[Result], conditions: Conditions, timing: bool) -> None:
         print(f"  filled: {line}")
     print()
     print_table(HEADINGS, map(_row, results), wrapping=None)
+    if rows := [
+        _tenant_row(result.policy, found) for result in results if (found := result.metrics.fairness)
+    ]:
+        print()
+        print_table(TENANT_HEADINGS, rows)
     if truth.offline_bound is not None:
         most = f"more than {truth.offline_bound:.3f} of the deadlines"
         print(f"\nNobody who knew all jobs beforehand could meet {most}.")
@@ -362,6 +370,11 @@ def _row(result: Result) -> tuple[str, ...]:
         _share(metrics.device_utilization),
         f"{metrics.resizes:,}",
     )
+
+
+def _tenant_row(policy: str, found: Fairness) -> tuple[str, ...]:
+    worst = found.worst_tenant or "(none)"
+    return (policy, _share(found.jain_index), worst, _share(found.worst_satisfaction))
 
 
 def _timing_row(policy: str, timing: Timing | None) -> tuple[str, ...]:

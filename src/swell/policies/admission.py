@@ -51,7 +51,9 @@ def admit(
     for row in newcomers:
         trial = with_newcomer(snapshot, tries, kept, row, _place_of(snapshot, row, kept.rows))
         until_s = float(snapshot.deadline_s[row]) - snapshot.now_s
-        objection = "" if trial is None else objection_to(objective, snapshot, kept, trial, until_s)
+        objection = (
+            "" if trial is None else objection_to(objective, snapshot, levels, kept, trial, row, until_s)
+        )
         if trial is not None and not objection:
             kept = trial  # line 9
         else:
@@ -203,7 +205,7 @@ class _Bargain:
     def __init__(
         self, snapshot: Snapshot, levels: Levels, kept: Promises, row: int, objective: Objective | None
     ) -> None:
-        self._snapshot, self._kept, self._row = snapshot, kept, row
+        self._snapshot, self._levels, self._kept, self._row = snapshot, levels, kept, row
         self._objective = objective
         self._until_s = snapshot.deadline_s - snapshot.now_s
         self._tries = tries_of(snapshot, levels, self._until_s)
@@ -228,7 +230,9 @@ class _Bargain:
             kept = replace(kept, num_before=self._num_before, before=self._before)
         place = self._place(offer_s)
         trial = with_newcomer(self._snapshot, self._tries_at(offer_s), kept, self._row, place)
-        return trial is not None and not objection_to(self._objective, self._snapshot, kept, trial, offer_s)
+        return trial is not None and not objection_to(
+            self._objective, self._snapshot, self._levels, kept, trial, self._row, offer_s
+        )
 
     def _tries_at(self, offer_s: int) -> Takers:
         self._until_s[self._row] = offer_s

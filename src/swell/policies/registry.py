@@ -13,6 +13,7 @@ from swell.policies.edf_admission import EdfAdmission, EdfAdmissionLargest
 from swell.policies.edf_elastic import EdfElastic
 from swell.policies.elasticflow import ElasticFlow
 from swell.policies.elasticflow_count import ElasticFlowCount
+from swell.policies.elasticflow_tenant import ElasticFlowTenant
 from swell.policies.equal_share import EqualShare
 from swell.policies.fifo import Fifo
 from swell.policies.gandiva import Gandiva
@@ -37,6 +38,7 @@ POLICIES: dict[str, Callable[[], Decides]] = {
         ElasticFlow,
         ElasticFlowUnaware,
         ElasticFlowCount,
+        ElasticFlowTenant,
         EqualShare,
         Fifo,
         Edf,

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from swell.model.job import Phase
+from swell.sim.groups import Fairness, Group, Groups
 from swell.sim.outcome import JobOutcome, Outcome
 
 
@@ -37,6 +38,9 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     avg_queue_s: float | None  #: from submission to the first step
     resizes: int
     events: int  #: turns of the head
+    fairness: Fairness | None  #: between tenants
+    by_tenant: tuple[Group, ...]
+    by_size: tuple[Group, ...]  #: by the number of devices that users asked for
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +79,9 @@ def metrics_of(outcome: Outcome) -> Metrics:
         avg_queue_s=float(np.mean(sums.queues_s)) if sums.queues_s else None,
         resizes=sums.num_resizes,
         events=outcome.num_events,
+        fairness=sums.groups.fairness(),
+        by_tenant=sums.groups.by_tenant(),
+        by_size=sums.groups.by_size(),
     )
 
 
@@ -87,11 +94,13 @@ class Sums:
         self.device_s = self.single_device_s = 0.0
         self.first_s, self.last_s = math.inf, -math.inf
         self.jcts_s, self.queues_s = array("d"), array("d")
+        self.groups = Groups()
 
     def add(self, job: JobOutcome) -> None:
         self.phases[job.phase] += 1
         self.num_resizes += job.num_resizes
         self.device_s += job.device_s
+        self.groups.add(job)
         self.single_device_s += job.single_device_s
         self.first_s = min(self.first_s, job.submit_s)
         if job.end_s is not None:

@@ -20,6 +20,7 @@ class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     model: str
     tenant: str
+    requested_devices: int | None  #: what a scheduler without elasticity would have given it
     job_class: JobClass
     submit_s: float
     deadline_s: float | None
@@ -83,6 +84,7 @@ def outcome_of(job: SimJob, view: JobView, run_end_s: float) -> JobOutcome:
         id=job.id,
         model=job.model,
         tenant=job.spec.tenant,
+        requested_devices=job.requested_devices,
         job_class=job.spec.job_class,
         submit_s=job.submit_s,
         deadline_s=job.spec.deadline_s,
@@ -107,6 +109,7 @@ def too_large(job: SimJob, num_devices: int) -> JobOutcome:
         id=job.id,
         model=job.model,
         tenant=job.spec.tenant,
+        requested_devices=job.requested_devices,
         job_class=job.spec.job_class,
         submit_s=job.submit_s,
         deadline_s=job.spec.deadline_s,
