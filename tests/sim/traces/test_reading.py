@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import string
 from collections.abc import Callable
 from pathlib import Path
@@ -96,6 +97,12 @@ def test_what_is_no_trace_is_said(tmp_path: Path, write: Write) -> None:
     noise.write_bytes(bytes(range(256)) * 20)
     with pytest.raises(TraceError, match="no trace of a known format"):
         read(noise)
+
+
+def test_a_pipe_is_refused_for_its_beginning_would_be_lost(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TraceError, match="pipe is a pipe, and a trace is opened twice; write it to a file"):
+        read(tmp_path / "pipe")
 
 
 def test_packed_traces_are_seen_through_and_broken_ones_said(tmp_path: Path) -> None:

@@ -53,6 +53,8 @@ class Source:
     @contextmanager
     def open(self) -> Iterator[TextIO]:
         """Raises TraceError if the file cannot be read, then or while it is."""
+        if self.path.is_fifo():  # what its format was known by would be missing from its jobs
+            raise TraceError(f"{self.path} is a pipe, and a trace is opened twice; write it to a file first")
         try:
             with io.BufferedReader(WatchedFile(self.path, self.watch), FETCHED_BYTES) as raw:
                 is_packed = raw.peek(2).startswith(GZIP_MAGIC)
