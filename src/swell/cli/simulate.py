@@ -10,17 +10,15 @@ import typer
 
 from swell.api.durations import parse_duration
 from swell.cli import fill_options as fill
-from swell.cli.clock import span
 from swell.cli.destinations import check_files, check_folder, writing
-from swell.cli.output import note, print_json, print_table, warn, write_json
+from swell.cli.output import note, print_json, warn, write_json
+from swell.cli.simulate_table import print_results
 from swell.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from swell.settings import Settings
-    from swell.sim.groups import Fairness
-    from swell.sim.metrics import Timing
     from swell.sim.outcome import Outcome
     from swell.sim.report import Result, Truth
     from swell.sim.simulate import Scenario
@@ -28,27 +26,6 @@ if TYPE_CHECKING:
     from swell.sim.traces.log import Log
     from swell.sim.traces.rules import Rules
     from swell.sim.traces.workload import Workload
-
-#: MET: share of deadlines that were met. LATE: admitted, and not met. QUEUE: mean time to the first step.
-#: EFF: cluster efficiency. USED: share of device-seconds that jobs held. Times are in seconds.
-HEADINGS = (
-    "POLICY",
-    "MET",
-    "ADM",
-    "REJ",
-    "LATE",
-    "DONE",
-    "AVG JCT",
-    "P99 JCT",
-    "MAKESPAN",
-    "QUEUE",
-    "EFF",
-    "USED",
-    "RESIZES",
-)
-#: How equal the shares of deadlines met are between tenants, and who has the smallest.
-TENANT_HEADINGS = ("POLICY", "FAIRNESS", "WORST-SERVED TENANT", "MET")
-TIMING_HEADINGS = ("POLICY", "DECISION P50 MS", "P99 MS", "CPU S OF THE RUN")
 
 
 def simulate(
@@ -139,7 +116,7 @@ def simulate(
     if str(json) == "-":
         print_json(results)
     else:
-        _print(results, conditions, timing)
+        print_results(results, timing)
     _write(runs, results, json, jobs, plot)
 
 
@@ -316,76 +293,3 @@ def _write(
             files = draw_all(runs, title, plot)
         for file in files:
             note(f"wrote {file}")
-
-
-def _print(results: list[Result], conditions: Conditions, timing: bool) -> None:
-    from swell.sim.traces.record import plural
-
-    truth = results[0].truth
-    cluster = f"{conditions.nodes}x{conditions.devices_per_node} devices"
-    print(
-        f"{truth.trace}: {plural(truth.jobs, 'job')} on {cluster} ({truth.profiles}), "
-        f"resize cost {truth.resize_cost}, noise {truth.noise:g}{_faults(truth)}, seed {truth.seed}"
-    )
-    for line in truth.filled:
-        print(f"  filled: {line}")
-    print()
-    print_table(HEADINGS, map(_row, results), wrapping=None)
-    if rows := [
-        _tenant_row(result.policy, found) for result in results if (found := result.metrics.fairness)
-    ]:
-        print()
-        print_table(TENANT_HEADINGS, rows)
-    if truth.offline_bound is not None:
-        most = f"more than {truth.offline_bound:.3f} of the deadlines"
-        print(f"\nNobody who knew all jobs beforehand could meet {most}.")
-    if timing:
-        print()
-        rows = [_timing_row(result.policy, result.timing) for result in results]
-        print_table(TIMING_HEADINGS, rows, wrapping=None)
-
-
-def _faults(truth: Truth) -> str:
-    """What a run has only if somebody asked for it."""
-    text = f", profile error {truth.profile_error:g}" if truth.profile_error else ""
-    if truth.node_mtbf_s is not None and truth.node_mttr_s is not None:
-        text += f", a node fails every {span(truth.node_mtbf_s)} for {span(truth.node_mttr_s)}"
-    return text
-
-
-def _row(result: Result) -> tuple[str, ...]:
-    metrics = result.metrics
-    return (
-        result.policy,
-        _share(metrics.deadline_satisfaction),
-        f"{metrics.admitted:,}",
-        f"{metrics.rejected:,}",
-        f"{metrics.admitted_late:,}",
-        f"{metrics.completed:,}",
-        _time(metrics.avg_jct_s),
-        _time(metrics.p99_jct_s),
-        _time(metrics.makespan_s),
-        _time(metrics.avg_queue_s),
-        _share(metrics.cluster_efficiency),
-        _share(metrics.device_utilization),
-        f"{metrics.resizes:,}",
-    )
-
-
-def _tenant_row(policy: str, found: Fairness) -> tuple[str, ...]:
-    worst = found.worst_tenant or "(none)"
-    return (policy, _share(found.jain_index), worst, _share(found.worst_satisfaction))
-
-
-def _timing_row(policy: str, timing: Timing | None) -> tuple[str, ...]:
-    if timing is None:
-        return (policy, "-", "-", "-")
-    return (policy, f"{timing.decision_p50_ms:.2f}", f"{timing.decision_p99_ms:.2f}", f"{timing.wall_s:.1f}")
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _time(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds:.0f}"
