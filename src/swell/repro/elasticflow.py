@@ -301,6 +301,8 @@ FIGURE_12 = Overheads(
     remarks=(
         "The paper's are of A100s and six models of up to hundreds of millions of parameters; ours are of "
         "whatever ran on the platform named below. They show how each is done, not who is faster.",
+        "Trial runs are made one after the other; ours are counted from their order, so with the wait for "
+        "those before them, and not at all where a script's profile was at hand.",
     ),
 )
 
