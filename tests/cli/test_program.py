@@ -344,6 +344,16 @@ def test_show_tells_live_processes_from_former_ones(here: Run, control: FakeCont
     assert "pids" not in here("show", "old-1").stdout
 
 
+def test_a_job_is_submitted_and_shown_with_its_tenant(swell: Run, control: FakeControl, script: Path) -> None:
+    assert submit(swell, script, "--tenant", "lab/vision").returncode == 0
+    assert [spec.tenant for spec in control.specs.values()] == ["lab/vision"]
+    control.put(job_view(id="mine-1", tenant="lab/vision"))
+    assert re.search(r"^tenant +lab/vision$", swell("show", "mine-1").stdout, re.MULTILINE)
+    assert json.loads(swell("show", "mine-1", "--json").stdout)["tenant"] == "lab/vision"
+    control.put(job_view(id="mine-1", tenant=""))
+    assert "tenant" not in swell("show", "mine-1").stdout
+
+
 def test_show_tells_the_batch_of_a_restart_job_if_it_has_one(here: Run, control: FakeControl) -> None:
     """Its script cuts the batches; unless its user has told how, there is nothing to show."""
     for elasticity, batch, is_shown in (
