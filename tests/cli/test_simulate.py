@@ -159,6 +159,7 @@ def test_jobs_that_ask_for_more_than_there_is_are_counted_in_the_truth(swell: Ru
         ),
         (("log.csv", "--cluster", "1x8", "--policy", "best"), "there is no policy 'best'; choose one of"),
         (("log.csv", "--cluster", "1x8", "--resize-cost", "much"), "'much' is no resize cost; give one of"),
+        (("log.csv", "--cluster", "1x8", "--resize-cost", "1e9"), "or a number of seconds from 0 to 86400"),
         (("log.csv", "--cluster", "1x8", "--noise", "-1"), "--noise is -1; it must be within 0 and 2"),
         (("none.csv", "--cluster", "1x8"), "none.csv"),
     ],

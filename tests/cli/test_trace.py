@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -181,3 +183,15 @@ def test_one_is_one(swell: Run) -> None:
     } <= {*told}
     said = swell("convert", "one.csv", "o.csv").stdout
     assert said == "one.csv: plain, 1 job, 1 line skipped\no.csv: plain, 1 job\n"
+
+
+def test_a_pipe_is_written_to_and_not_replaced(swell: Run) -> None:
+    os.mkfifo("pipe")
+    with ThreadPoolExecutor(1) as beside:
+        read = beside.submit(Path("pipe").read_text)
+        assert swell("generate", "pipe", "--jobs", "3").returncode == 0
+        assert len(read.result(timeout=30).splitlines()) == 4
+    assert Path("pipe").is_fifo()
+    assert (
+        swell("generate", "plain.csv", "--jobs", "3").returncode == 0 and not Path("plain.csv.part").exists()
+    )

@@ -16,6 +16,8 @@ LARGE_CLUSTER_DEVICES = 256
 SMALL_BASE_S, LARGE_BASE_S = 2.0, 7.0
 #: ElasticFlow's simulator stops everybody for so long at every `CHECKPOINT_EVENTS`-th event.
 CHECKPOINT_S, CHECKPOINT_EVENTS = 47.0, 60
+#: A day. The head looks at every change again and again while it lasts.
+MOST_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +139,9 @@ def change_cost(text: str, num_devices: int) -> ChangeCost:
         pause_s = float(text)
     except ValueError:
         pause_s = math.nan
-    if not 0.0 <= pause_s < math.inf:
+    if not 0.0 <= pause_s <= MOST_S:
         raise ValueError(
-            f"{text!r} is no resize cost; give one of {', '.join(named)} or a number of seconds >= 0"
+            f"{text!r} is no resize cost; give one of {', '.join(named)} "
+            f"or a number of seconds from 0 to {MOST_S:g}"
         )
     return Constant(pause_s)

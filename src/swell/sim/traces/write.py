@@ -117,19 +117,25 @@ def spell(value: Any) -> str:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[TextIO]:
-    """A text that takes the file's place once it is complete; packed if the name ends in .gz."""
-    part = path.with_name(f"{path.name}.part")
+    """A text that takes the file's place once it is complete; packed if the name ends in .gz.
+
+    What is there and no plain file, a device or a pipe, is written to as it is: it must not be replaced.
+    """
+    is_replaced = path.is_file() or not path.exists()
+    part = path.with_name(f"{path.name}.part") if is_replaced else path
     try:
         with _opened(part, is_packed=path.suffix == ".gz") as data:
             text = io.TextIOWrapper(data, "utf-8", newline="")
             yield text
             text.flush()
             text.detach()
-        os.replace(part, path)
+        if is_replaced:
+            os.replace(part, path)
     except OSError as error:
         raise TraceError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        part.unlink(missing_ok=True)
+        if is_replaced:
+            part.unlink(missing_ok=True)
 
 
 def _opened(part: Path, is_packed: bool) -> IO[bytes]:
