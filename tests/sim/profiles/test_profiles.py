@@ -119,7 +119,7 @@ def test_a_size_beyond_the_global_batch_is_none(table: Table) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "is no throughput table; its first line is `global_batch_size,1,2,4,...`"),
+        ("", "is no throughput table; its first line must be `global_batch_size,1,2,4,...`"),
         ("model,1,2\n", "is no throughput table"),
         ("global_batch_size\n64\n", "sizes must be whole numbers >= 1, ascending"),
         ("global_batch_size,2,1\n64,1,1\n", "sizes must be whole numbers >= 1, ascending; they are 2, 1"),
@@ -141,6 +141,13 @@ def test_a_bad_table_is_named_with_place_and_rule(text: str, complaint: str, tab
         read_tables(table(text).parent)
     assert complaint in str(raised.value)
     assert "net.csv" in str(raised.value)
+
+
+def test_a_table_that_is_no_text_is_said_in_words(table: Table) -> None:
+    path = table(HEADER)
+    path.write_bytes(b"\x00\x8a" * 100)
+    with pytest.raises(ProfileError, match=r"net.csv is no throughput table, nor text at all \(byte 1\)"):
+        read_tables(path.parent)
 
 
 def test_what_is_no_set_is_said(tmp_path: Path) -> None:

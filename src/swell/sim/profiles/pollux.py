@@ -187,8 +187,12 @@ def _rows(path: Path, needed: tuple[str, ...]) -> list[dict[str, float]]:
                     f"{path} has no column {', '.join(missing)}; see the header it should have"
                 )
             return [_numbers(path, reader.line_num, row, needed) for row in reader]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProfileError(f"cannot read {path}: {error}") from error
+    except OSError as error:
+        raise ProfileError(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ProfileError(
+            f"{path} is no table of measurements, nor text at all (byte {error.start})"
+        ) from error
 
 
 def _numbers(

@@ -77,12 +77,14 @@ def read_table(path: Path) -> list[ThroughputCurve]:
 def _parse(path: Path) -> Table:
     try:
         text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProfileError(f"cannot read {path}: {error}") from error
+    except OSError as error:
+        raise ProfileError(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ProfileError(f"{path} is no throughput table, nor text at all (byte {error.start})") from error
     lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
     rows = [(number, [cell.strip() for cell in next(csv.reader([line]))]) for number, line in lines]
     if not rows or rows[0][1][0].lower() != FIRST_CELL:
-        raise ProfileError(f"{path} is no throughput table; its first line is `{FIRST_CELL},1,2,4,...`")
+        raise ProfileError(f"{path} is no throughput table; its first line must be `{FIRST_CELL},1,2,4,...`")
     return Table(path, _sizes(path, rows[0][1][1:]), rows[1:])
 
 
