@@ -16,7 +16,7 @@ from swell.policies.levels import Levels
 from swell.policies.order import by_arrival, by_deadline
 
 #: No job is expected to be resized more often than this; a long one earns it back by being resized.
-MOST_RESIZES = 8
+MOST_RESIZES = 6
 #: A gang shrinks only to a size at which its promise has so much more to spare, as a share of the time
 #: left, and the minimum hold: what goes at the first slack must come back at the first delay.
 EASE_SHARE = 0.1
@@ -115,19 +115,41 @@ def _keep(snapshot: Snapshot, levels: Levels, row: int, promises: Promises) -> N
     tries[Reserve.CHANGES] = (left, running_s - float(snapshot.start_cost_s[row]))
     tries[Reserve.NONE] = (left, until_s)
     for reserve, (work, end_s) in tries.items():
-        put_off_s = math.inf if reserve >= Reserve.CHANGES else hold_s(snapshot)
-        fill = promises.profile.fill(work, end_s, *_curve(levels, row), put_off_s, stop_s(snapshot, row))
+        is_early = reserve >= Reserve.CHANGES
+        fill = _fill(snapshot, levels, row, promises.profile, work, end_s, is_early)
         if fill is not None:
             promises.reserve[row], promises.fills[row] = reserve, fill
             return
     promises.reserve[row] = Reserve.LATE
 
 
+def _fill(
+    snapshot: Snapshot,
+    levels: Levels,
+    row: int,
+    profile: FreeProfile,
+    work: float,
+    end_s: float,
+    is_early: bool,
+) -> Fill | None:
+    """As late as can be; one in need takes it early, and does not shrink."""
+    held, curve = int(levels.held[row]), _curve(levels, row)
+    shrink_s = hold_s(snapshot) + 2.0 * float(snapshot.most_resize_cost_s[row])
+    limits_s = (math.inf if is_early else hold_s(snapshot), stop_s(snapshot, row), shrink_s)
+    trial = profile.copy()
+    fill = trial.fill(work, end_s, *curve, *limits_s, held)
+    if fill is not None and is_early and held > fill.top:
+        return profile.serve(work, curve[0][:held], curve[1][:held])
+    if fill is not None:
+        profile.take_over(trial)
+    return fill
+
+
 def _run_on(snapshot: Snapshot, levels: Levels, row: int, end_s: float, promises: Promises) -> bool:
     """Take a plan that lets the gang run on, which needs no time for a start; False if there is none."""
     need = need_of(snapshot, row)
     trial, eased = promises.profile.copy(), promises.profile.copy()
-    plan = trial.fill(need, end_s, *_curve(levels, row), hold_s(snapshot), stop_s(snapshot, row))
+    plan = _fill(snapshot, levels, row, trial, need, end_s, is_early=False)
     if plan is None or plan.now == 0:
         return False
     spare_s = hold_s(snapshot) + EASE_SHARE * end_s

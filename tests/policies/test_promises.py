@@ -107,12 +107,38 @@ def test_late_promises_are_planned_too(num_late: int, num_kept: int) -> None:
 def test_nobody_new_comes_before_a_promise_that_has_nothing_to_spare(
     spare: float, earlier: int, later: int
 ) -> None:
-    """Its 50 s of work and eight resizes of 1 s each are to be done, with so much to spare."""
+    """Its 50 s of work and six resizes of 1 s each are to be done, with so much to spare."""
     facts = {"held": 4, "most_resize_cost": 1.0}
-    weak = promised("weak", {4: 1.0}, 50.0, 58.0 + spare, **facts)
+    weak = promised("weak", {4: 1.0}, 50.0, 56.0 + spare, **facts)
     newcomers = [strict(name, {1: 1.0}, 1.0, at) for name, at in (("before", earlier), ("behind", later))]
     view = snapshot([weak, *newcomers], 8, min_hold_s=2.0, margin_share=0.05)
     kept, refusals = admit(view, useful_levels(view))
     has_nothing = kept.reserve[0] == Reserve.NONE
     assert has_nothing == (spare < 0)
     assert (1 in refusals) == has_nothing and 2 not in refusals
+
+
+@pytest.mark.parametrize(("held", "needed_in_s", "now"), [(2, 3.5, 2), (2, 4.5, 1), (1, 3.5, 1), (1, 1.5, 2)])
+def test_a_gang_keeps_what_it_will_need_again_soon(held: int, needed_in_s: float, now: int) -> None:
+    """To shrink and to grow back takes two resizes of 1 s each, and the hold of 2 s."""
+    steps = 20.0 + (20.0 - needed_in_s)  # six resizes are kept back of its 26 s
+    facts = {"held": held, "most_resize_cost": 1.0}
+    view = snapshot(
+        [promised("one", {1: 1.0, 2: 2.0}, steps, 26.0, **facts)], 8, min_hold_s=2.0, margin_share=0.0
+    )
+    kept, _ = admit(view, useful_levels(view))
+    assert kept.reserve[0] == Reserve.FULL
+    assert kept.plans.now[0] == now
+
+
+@pytest.mark.parametrize("held", [1, 2])
+def test_one_in_need_does_not_shrink(held: int) -> None:
+    """The lower level would just do, but not after the resize."""
+    facts = {"held": held, "most_resize_cost": 1.0}
+    view = snapshot(
+        [promised("one", {1: 1.0, 2: 1.05}, 9.9, 10.0, **facts)], 8, min_hold_s=2.0, margin_share=0.0
+    )
+    kept, _ = admit(view, useful_levels(view))
+    assert kept.reserve[0] == Reserve.NONE
+    assert kept.plans.now[0] == held
+    assert kept.plans.end_s[0] == pytest.approx(9.9 / 1.05 if held == 2 else 10.0)

@@ -78,12 +78,14 @@ class FreeProfile:
         rates: FloatArray,
         hold_s: float = 0.0,
         stop_s: float = 0.0,
+        shrink_s: float = 0.0,
+        held: int = 0,
     ) -> Fill | None:
         """Take the lowest level, and as late as it can be, that does `need` work before `end_s`.
 
         Progressive filling (Algorithm 1, lines 11-22) in continuous time. A step up within the next
         `hold_s` happens now instead: the taker could not change its size so soon after. So does one from
-        nothing within the next `stop_s`.
+        nothing within the next `stop_s`, and one to `held`, or a lower level, within the next `shrink_s`.
 
         Returns None, and takes nothing, if no level suffices.
         """
@@ -95,7 +97,8 @@ class FreeProfile:
         if top == 0:
             return None
         num_segments = self.count
-        cut = self._split(0.0 if cut_s < hold_s or (top == 1 and cut_s < stop_s) else cut_s)
+        is_kept = held >= top and cut_s < shrink_s
+        cut = self._split(0.0 if cut_s < hold_s or (top == 1 and cut_s < stop_s) or is_kept else cut_s)
         end += self.count - num_segments
         levels = np.zeros(end, dtype=np.int64)
         _take(self.free, cut, top, devices, levels)

@@ -55,6 +55,7 @@ def columns(tasks: Sequence[Taker]) -> Takers:
         is_early=np.array([False]),
         held=np.zeros(len(tasks), dtype=np.int64),
         stop_s=np.zeros(len(tasks)),
+        shrink_s=np.zeros(len(tasks)),
         easy_s=ends_s,
         left=need,
     )

@@ -127,6 +127,7 @@ def _soft_tries(snapshot: Snapshot, levels: Levels) -> Takers:
         is_early=np.array([False]),
         held=levels.held,
         stop_s=stop_s(snapshot),
+        shrink_s=np.zeros(snapshot.num_jobs),
         easy_s=until_s,
         left=snapshot.remaining_steps,
     )

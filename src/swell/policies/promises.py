@@ -13,7 +13,7 @@ from swell.solvers.filling import FreeProfile, no_plans
 from swell.solvers.profile import Plans, Takers
 
 #: No job is expected to be resized more often than this; a long one earns it back by being resized.
-MOST_RESIZES = 8
+MOST_RESIZES = 6
 #: A gang shrinks only to a size at which its promise has so much more to spare, as a share of the time
 #: left, and the minimum hold: what goes at the first slack must come back at the first delay.
 EASE_SHARE = 0.1
@@ -108,6 +108,7 @@ def tries_of(snapshot: Snapshot, levels: Levels, until_s: FloatArray) -> Takers:
         is_early=IN_NEED,
         held=levels.held,
         stop_s=np.empty(num_jobs),
+        shrink_s=np.empty(num_jobs),
         easy_s=np.empty(num_jobs),
         left=snapshot.remaining_steps,
     )
@@ -128,6 +129,7 @@ def write_tries(snapshot: Snapshot, tries: Takers, until_s: FloatArray, rows: sl
         tries.work[rows],
         tries.ends_s[rows],
         tries.stop_s[rows],
+        tries.shrink_s[rows],
         tries.easy_s[rows],
     )
 
@@ -143,6 +145,7 @@ def _list_tries(
     work: FloatArray,
     ends_s: FloatArray,
     stop_s: FloatArray,
+    shrink_s: FloatArray,
     easy_s: FloatArray,
 ) -> None:
     """Write the columns of `tries_of` that depend on the time left; `least_s` is the minimum hold."""
@@ -155,6 +158,7 @@ def _list_tries(
         ends_s[row, 1] = ends_s[row, 3] = running_s - start_cost_s[row]
         ends_s[row, 4] = until_s[row]
         stop_s[row] = start_cost_s[row] if is_running else 0.0
+        shrink_s[row] = least_s + 2.0 * resize_cost_s[row]  # to go, to stay away, and to come back
         easy_s[row] = running_s * (1.0 - EASE_SHARE) - least_s
 
 

@@ -48,9 +48,11 @@ class Takers(NamedTuple):
     ends_s: FloatArray  #: (J, T) not above 0 where there is no such try
     grades: IntArray  #: (T + 1,) how good a try is, 0 is best; the last one is that of those whom none fits
     is_at_once: BoolArray  #: (T,) tries that count only if the taker has devices from now on
-    is_early: BoolArray  #: (T,) tries that take their level from now on, not as late as can be
+    #: (T,) tries that take their level from now on, not as late as can be, and no lower one than they have
+    is_early: BoolArray
     held: IntArray  #: (J,) level that a taker has
     stop_s: FloatArray  #: (J,) one that would have nothing for less time than this has its lowest level then
+    shrink_s: FloatArray  #: (J,) one that has the level which it will need sooner than this keeps it
     easy_s: FloatArray  #: (J,) when it would be done with ease
     left: FloatArray  #: (J,) work to be done by those whom no try fits
 
@@ -103,6 +105,9 @@ def fill_in_order(
                 need, held = takers.work[row, chosen], takers.held[row]
                 easy, _ = _find_level(profile, need, takers.easy_s[row], devices, rates)
                 plans.keep[row] = min(held, easy) if easy > 0 else held
+            if takers.is_early[chosen] and takers.held[row] > level:
+                level = takers.held[row]
+                end_s = _end_if_early(profile, takers.work[row, chosen], devices[:level], rates[:level])
             _take(profile, plans, row, end_s, cut_s, level, devices)
             plans.top[row] = level
         elif is_late_served:
@@ -121,7 +126,9 @@ def _first_that_fits(
         level, cut_s = _find_level(profile, need, end_s, devices, rates)
         if level == 0:
             continue
-        if takers.is_early[attempt] or cut_s < hold_s or (level == 1 and cut_s < takers.stop_s[row]):
+        is_stopped_for = level == 1 and cut_s < takers.stop_s[row]
+        is_kept = takers.held[row] >= level and cut_s < takers.shrink_s[row]
+        if takers.is_early[attempt] or cut_s < hold_s or is_stopped_for or is_kept:
             cut_s = 0.0
         first = profile.free[profile.order[0], 0]
         level_now = level if cut_s == 0.0 else level - 1
