@@ -58,6 +58,19 @@ def test_a_job_without_a_profile_starts_like_the_others() -> None:
     assert expected(costs, most_workers=4).start_s == pytest.approx(7.0, rel=0.01)
 
 
+@given(st.lists(st.floats(0.0, 60.0), min_size=1, max_size=30))
+def test_promises_expect_what_a_dear_start_took_where_no_profile_says(starts_s: list[float]) -> None:
+    costs = ChangeCosts()
+    for start_s in starts_s:
+        costs.learn_start(launched(2), start_s)
+    assert expected(costs).most_start_s >= 0.8 * max(starts_s)
+    for _ in range(1000):
+        costs.learn_start(launched(2), 7.0)
+    assert expected(costs).most_start_s == pytest.approx(7.0, abs=0.5)
+    profiled = expected(costs, own_start_s=profile().start_s, most_workers=4)
+    assert profiled.most_start_s == profiled.start_s
+
+
 @given(st.floats(0.0, 60.0), st.floats(0.0, 60.0), st.floats(0.0, 60.0))
 def test_a_job_is_judged_by_its_own_pauses_and_until_then_by_those_of_its_kind(
     own_s: float, live_s: float, restart_s: float

@@ -57,6 +57,7 @@ def snapshot_of(
         resize_wait_s=np.full(num, wait_s),
         expected_hold_s=np.full(num, hold_s),
         start_cost_s=np.full(num, 1.0),
+        most_start_cost_s=np.full(num, 1.0),
         is_promised=np.zeros(num, dtype=bool),
         is_undecided=np.zeros(num, dtype=bool),
         margin_share=0.05,

@@ -58,7 +58,7 @@ STEPS = st.lists(st.one_of(records(), st.sampled_from([f"j{number}" for number i
 @given(STEPS, st.floats(0.0, 5.0), st.floats(0.0, 5.0))
 def test_a_table_agrees_with_a_dict(steps: list[JobRecord | str], pause_s: float, start_s: float) -> None:
     table, twin = JobTable(SIZES), dict[str, JobRecord]()
-    costs = ChangeCosts(pause_s=pause_s, start_s=start_s)
+    costs = ChangeCosts(pause_s=pause_s, start_s=start_s, most_start_s=2 * start_s)
     for step in steps:
         if isinstance(step, str):
             table.remove(step)
@@ -98,6 +98,10 @@ def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCos
     assert snapshot.resize_cost_s[row] == pytest.approx(_pause_s(record, costs))
     assert snapshot.most_resize_cost_s[row] == pytest.approx(_most_pause_s(record, costs))
     assert snapshot.start_cost_s[row] == pytest.approx(_start_s(record, costs))
+    is_profiled = record.profile is not None
+    assert snapshot.most_start_cost_s[row] == pytest.approx(
+        _start_s(record, costs) * (1 if is_profiled else 2)
+    )
     waits_s = record.resizes.waits_s
     assert snapshot.resize_wait_s[row] == pytest.approx(
         sum(waits_s) / 2 if waits_s else _start_s(record, costs)

@@ -109,10 +109,10 @@ def _keep(snapshot: Snapshot, levels: Levels, row: int, promises: Promises) -> N
     is_running = bool(snapshot.held_workers[row] > 0)
     if is_running and _run_on(snapshot, levels, row, running_s, promises):
         return
-    tries = {Reserve.FULL: (need, running_s - float(snapshot.start_cost_s[row]))}
+    tries = {Reserve.FULL: (need, running_s - float(snapshot.most_start_cost_s[row]))}
     if is_running:
         tries[Reserve.RUNNING] = (need, running_s)
-    tries[Reserve.CHANGES] = (left, running_s - float(snapshot.start_cost_s[row]))
+    tries[Reserve.CHANGES] = (left, running_s - float(snapshot.most_start_cost_s[row]))
     tries[Reserve.NONE] = (left, until_s)
     for reserve, (work, end_s) in tries.items():
         is_early = reserve >= Reserve.CHANGES
@@ -132,13 +132,13 @@ def _fill(
     end_s: float,
     is_early: bool,
 ) -> Fill | None:
-    """As late as can be; one in need takes it early, and does not shrink."""
+    """As late as can be; one in need takes it early and does not shrink, nor does one near its end."""
     held, curve = int(levels.held[row]), _curve(levels, row)
     shrink_s = hold_s(snapshot) + 2.0 * float(snapshot.most_resize_cost_s[row])
     limits_s = (math.inf if is_early else hold_s(snapshot), stop_s(snapshot, row), shrink_s)
     trial = profile.copy()
     fill = trial.fill(work, end_s, *curve, *limits_s, held)
-    if fill is not None and is_early and held > fill.top:
+    if fill is not None and (is_early or end_s < shrink_s) and held > fill.top:
         return profile.serve(work, curve[0][:held], curve[1][:held])
     if fill is not None:
         profile.take_over(trial)
@@ -275,5 +275,5 @@ def _last_resort_s(snapshot: Snapshot, levels: Levels, kept: Promises, row: int)
     """Enough for the job alone at its peak after every plan has ended."""
     ends_s = [fill.end_s for fill in kept.fills.values() if fill is not None]
     alone_s = need_of(snapshot, row) / levels.rates[row, levels.num[row] - 1]
-    pauses_s = snapshot.start_cost_s[row] + MOST_RESIZES * snapshot.most_resize_cost_s[row]
+    pauses_s = snapshot.most_start_cost_s[row] + MOST_RESIZES * snapshot.most_resize_cost_s[row]
     return math.ceil(float(max(ends_s, default=0.0) + alone_s + pauses_s + hold_s(snapshot))) + 1

@@ -32,6 +32,7 @@ class Job:
     resize_cost: float = 0.0
     most_resize_cost: float | None = None  #: as `resize_cost` if None
     start_cost: float = 0.0
+    most_start_cost: float | None = None  #: as `start_cost` if None
     promised: bool = False
     most: int = 1_000  #: workers that it has ever had
     changes: int = 0
@@ -98,7 +99,8 @@ def snapshot(
         changed_s=column([now_s + job.changed for job in jobs], float),
         attained_device_s=column([job.attained for job in jobs], float),
         resize_cost_s=column([job.resize_cost for job in jobs], float),
-        most_resize_cost_s=column([_most_resize_cost(job) for job in jobs], float),
+        most_resize_cost_s=column([_most(job.most_resize_cost, job.resize_cost) for job in jobs], float),
+        most_start_cost_s=column([_most(job.most_start_cost, job.start_cost) for job in jobs], float),
         resize_wait_s=column([job.start_cost for job in jobs], float),
         expected_hold_s=column([np.inf for _ in jobs], float),
         start_cost_s=column([job.start_cost for job in jobs], float),
@@ -121,8 +123,8 @@ def _batches(jobs: Sequence[Job], sizes: Sequence[int]) -> Batches:
     return Batches(rate_per_s=pairs[:, :, 1], global_batch=pairs[:, :, 0].astype(np.int64))
 
 
-def _most_resize_cost(job: Job) -> float:
-    return job.resize_cost if job.most_resize_cost is None else job.most_resize_cost
+def _most(most_s: float | None, mean_s: float) -> float:
+    return mean_s if most_s is None else most_s
 
 
 #: Concave, linear, with a peak, with a hole, from two workers on, with a step that brings nothing.
@@ -158,6 +160,7 @@ def some_jobs(draw: st.DrawFn, most: int = 7, *, curves: Sequence[Mapping[int, f
                 resize_cost=draw(st.sampled_from([0.0, 0.2])),
                 most_resize_cost=draw(st.sampled_from([None, 0.5])),
                 start_cost=draw(st.sampled_from([0.0, 0.5])),
+                most_start_cost=draw(st.sampled_from([None, 0.7])),
                 promised=job_class == STRICT and draw(st.booleans()),
                 changes=draw(st.sampled_from([0, 3])),
                 tenant=draw(st.integers(0, 2)),

@@ -107,7 +107,15 @@ def test_the_known_feasible_set_that_filling_in_order_of_deadline_refuses() -> N
 def test_what_is_promised_is_kept(jobs: list[Job], num_devices: int, margin: float) -> None:
     """Arrivals over time, free resizes, beliefs that are true: nobody promised is ever late."""
     fresh = [
-        replace(job, held=0, promised=False, submitted=-job.submitted, resize_cost=0.0, start_cost=0.0)
+        replace(
+            job,
+            held=0,
+            promised=False,
+            submitted=-job.submitted,
+            resize_cost=0.0,
+            start_cost=0.0,
+            most_start_cost=None,
+        )
         for job in jobs
     ]
     run = follow(ElasticFlow(), fresh, num_devices, margin_share=margin, min_hold_s=0.0)

@@ -90,6 +90,7 @@ def test_what_was_decided_is_decided_again(policy: Decides, view: Snapshot) -> N
         is_promised=view.job_class[rows] == STRICT,
         is_undecided=np.zeros(len(rows), dtype=bool),
         start_cost_s=np.zeros(len(rows)),
+        most_start_cost_s=np.zeros(len(rows)),
         resize_cost_s=np.zeros(len(rows)),
         most_resize_cost_s=np.zeros(len(rows)),
     )

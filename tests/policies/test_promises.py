@@ -120,7 +120,7 @@ def test_nobody_new_comes_before_a_promise_that_has_nothing_to_spare(
 
 @pytest.mark.parametrize(("held", "needed_in_s", "now"), [(2, 3.5, 2), (2, 4.5, 1), (1, 3.5, 1), (1, 1.5, 2)])
 def test_a_gang_keeps_what_it_will_need_again_soon(held: int, needed_in_s: float, now: int) -> None:
-    """To shrink and to grow back takes two resizes of 1 s each, and the hold of 2 s."""
+    """To shrink, to stay for the hold of 2 s, and to grow back takes 4 s with resizes of 1 s each."""
     steps = 20.0 + (20.0 - needed_in_s)  # six resizes are kept back of its 26 s
     facts = {"held": held, "most_resize_cost": 1.0}
     view = snapshot(
@@ -142,3 +142,19 @@ def test_one_in_need_does_not_shrink(held: int) -> None:
     assert kept.reserve[0] == Reserve.NONE
     assert kept.plans.now[0] == held
     assert kept.plans.end_s[0] == pytest.approx(9.9 / 1.05 if held == 2 else 10.0)
+
+
+@pytest.mark.parametrize(("until_s", "now"), [(4.5, 2), (12.0, 1)])
+def test_one_that_is_near_its_end_does_not_shrink(until_s: float, now: int) -> None:
+    """Its smaller size would do, but it is done before it could come back to the larger one."""
+    facts = {"held": 2, "most_resize_cost": 1.0}
+    running_s = until_s - until_s / 2.0
+    view = snapshot(
+        [promised("one", {1: 1.0, 2: 2.0}, 0.9 * running_s, until_s, **facts)],
+        8,
+        min_hold_s=2.0,
+        margin_share=0.0,
+    )
+    kept, _ = admit(view, useful_levels(view))
+    assert kept.reserve[0] == Reserve.FULL
+    assert kept.plans.now[0] == now

@@ -102,7 +102,7 @@ def test_a_broken_promise_misses_whatever_the_mean(data: Path) -> None:
 def test_broken_promises_are_told_with_how_late_they_were(data: Path) -> None:
     """Every arrival costs everybody 2 s, which admission cannot foresee."""
     jobs = "".join(f"e{at},{1000 + at},1,net,9000,64,1,1\n" for at in range(100, 1100, 5))
-    tiny.write(data, {tiny.TRACE: tiny.JOBS.replace(",9000,", ",2330,") + jobs})
+    tiny.write(data, {tiny.TRACE: tiny.JOBS.replace(",9000,", ",2360,") + jobs})
     findings = found(tiny.experiment(tiny.COMPARED), data)
     told = [note for note in findings.notes if note.startswith("elasticflow broke")]
     assert any("on 1x4, resize cost everyone: 1, late by" in note for note in told), told

@@ -31,6 +31,7 @@ class Expected(NamedTuple):
         FloatArray  #: (J,) for which it trains on at its old size when it is to grow; a restart stands still
     )
     start_s: FloatArray  #: (J,) from a launch at its largest size to the first step
+    most_start_s: FloatArray  #: (J,) the same of a dear one, where no profile says how long its own takes
 
 
 class ChangeCosts(msgspec.Struct, kw_only=True):
@@ -41,6 +42,7 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
     most_pause_s: float = 0.1  #: `pause_s` of a resize that is dear, as promises have to expect
     most_restart_s: float = 5.0
     start_s: float = 1.0  #: from a launch to the first step, where no profile says
+    most_start_s: float = 20.0  #: `start_s` of a launch that is dear, to a large size as it may be
     order_s: float = 0.3  #: of a launch, beside what the script needs until it is ready to join
     crowding_share: float = 0.25  #: by how much each further worker that starts beside the first delays it
     tenure: Tenure = msgspec.field(default_factory=Tenure)  #: of jobs that have ended
@@ -59,6 +61,7 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
     def learn_start(self, record: JobRecord, start_s: float) -> None:
         """A launch took so long until the first step: orders and forks, and scripts side by side."""
         self.start_s += NEWEST_SHARE * (start_s - self.start_s)
+        self.most_start_s = _most(self.most_start_s, start_s)
         alone_s = record.profile.start_s if record.profile else 0.0
         if alone_s <= 0:
             return
@@ -86,7 +89,7 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
             own_start_s: (J,) of one worker alone, as profiled; 0 where there is no profile.
             most_workers: (J,) the largest size that it may have: to start that takes longest.
         """
-        columns = Expected(*np.empty((4, len(own_pause_s))))
+        columns = Expected(*np.empty((5, len(own_pause_s))))
         suited(_expect, len(own_pause_s))(
             own_pause_s,
             own_most_pause_s,
@@ -96,7 +99,7 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
             is_restart,
             most_workers,
             (self.pause_s, self.most_pause_s, self.restart_s, self.most_restart_s),
-            (self.start_s, self.order_s, self.crowding_share),
+            (self.start_s, self.most_start_s, self.order_s, self.crowding_share),
             columns,
         )
         return columns
@@ -124,12 +127,12 @@ def _expect(
     is_restart: IntArray,
     most_workers: IntArray,
     pauses_s: tuple[float, float, float, float],
-    starts: tuple[float, float, float],
+    starts: tuple[float, float, float, float],
     columns: Expected,
 ) -> None:
     """Write the columns: a job's own measurements, else this installation's."""
     pause_s, most_pause_s, restart_s, most_restart_s = pauses_s
-    start_s, order_s, crowding_share = starts
+    start_s, most_start_s, order_s, crowding_share = starts
     for row in range(len(own_pause_s)):
         copy_s = state_bytes[row] / STATE_BYTES_PER_S
         mean_s = restart_s if is_restart[row] else pause_s + copy_s
@@ -141,6 +144,7 @@ def _expect(
         crowded_s = alone_s * (1.0 + crowding_share * max(most_workers[row] - 1, 0))
         launch_s = order_s + crowded_s if alone_s > 0 else start_s
         columns.start_s[row] = launch_s
+        columns.most_start_s[row] = launch_s if alone_s > 0 else most_start_s
         has_grown = own_wait_s[row] == own_wait_s[row]
         wait_s = own_wait_s[row] if has_grown else launch_s
         columns.wait_s[row] = 0.0 if is_restart[row] else wait_s

@@ -167,6 +167,7 @@ class JobTable:
             resize_wait_s=_read_only(expected.wait_s),
             expected_hold_s=_read_only(costs.hold_s(floats["trained_s"], floats["num_taken"])),
             start_cost_s=_read_only(expected.start_s),
+            most_start_cost_s=_read_only(expected.most_start_s),
             is_promised=_read_only(ints["is_promised"] != 0),
             is_undecided=_read_only(ints["is_undecided"] != 0),
             margin_share=margin_share,

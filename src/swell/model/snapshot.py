@@ -67,6 +67,7 @@ class Snapshot:
     resize_wait_s: FloatArray  #: (J,) for which the old size is expected to train on before a growth
     expected_hold_s: FloatArray  #: (J,) for which workers given now are expected to stay
     start_cost_s: FloatArray  #: (J,) expected time from a launch to the first step
+    most_start_cost_s: FloatArray  #: (J,) the same if it is a dear one: what promises have to expect
     is_promised: BoolArray  #: (J,) admitted strict jobs: their deadlines are promises
     is_undecided: BoolArray  #: (J,) strict jobs that wait for their admission
     margin_share: float  #: by how much rates have proved too high, as a share: 0.05 is 5 %

@@ -248,6 +248,6 @@ class _Bargain:
 def _last_resort_s(snapshot: Snapshot, levels: Levels, kept: Promises, row: int) -> int:
     """Enough for the job alone at its peak after every plan has ended."""
     alone_s = need_of(snapshot)[row] / levels.rates[row, levels.num[row] - 1]
-    pauses_s = snapshot.start_cost_s[row] + MOST_RESIZES * snapshot.most_resize_cost_s[row]
+    pauses_s = snapshot.most_start_cost_s[row] + MOST_RESIZES * snapshot.most_resize_cost_s[row]
     others_s = kept.plans.end_s[kept.rows].max(initial=0.0)
     return math.ceil(float(others_s + alone_s + pauses_s + hold_s(snapshot))) + 1

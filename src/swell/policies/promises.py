@@ -124,6 +124,7 @@ def write_tries(snapshot: Snapshot, tries: Takers, until_s: FloatArray, rows: sl
         snapshot.margin_share,
         snapshot.most_resize_cost_s[rows],
         snapshot.start_cost_s[rows],
+        snapshot.most_start_cost_s[rows],
         snapshot.held_workers[rows],
         hold_s(snapshot),
         tries.work[rows],
@@ -140,6 +141,7 @@ def _list_tries(
     margin_share: float,
     resize_cost_s: FloatArray,
     start_cost_s: FloatArray,
+    most_start_cost_s: FloatArray,
     held_workers: IntArray,
     least_s: float,
     work: FloatArray,
@@ -155,7 +157,7 @@ def _list_tries(
         work[row, :3] = remaining_steps[row] * (1.0 + margin_share)
         work[row, 3:] = remaining_steps[row]
         ends_s[row, 0] = ends_s[row, 2] = running_s if is_running else -np.inf
-        ends_s[row, 1] = ends_s[row, 3] = running_s - start_cost_s[row]
+        ends_s[row, 1] = ends_s[row, 3] = running_s - most_start_cost_s[row]
         ends_s[row, 4] = until_s[row]
         stop_s[row] = start_cost_s[row] if is_running else 0.0
         shrink_s[row] = least_s + 2.0 * resize_cost_s[row]  # to go, to stay away, and to come back

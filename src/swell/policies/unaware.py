@@ -18,6 +18,7 @@ def without_costs(snapshot: Snapshot) -> Snapshot:
     return replace(
         snapshot,
         start_cost_s=nothing_s,
+        most_start_cost_s=nothing_s,
         resize_cost_s=nothing_s,
         most_resize_cost_s=nothing_s,
         margin_share=0.0,

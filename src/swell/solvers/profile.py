@@ -52,7 +52,8 @@ class Takers(NamedTuple):
     is_early: BoolArray
     held: IntArray  #: (J,) level that a taker has
     stop_s: FloatArray  #: (J,) one that would have nothing for less time than this has its lowest level then
-    shrink_s: FloatArray  #: (J,) one that has the level which it will need sooner than this keeps it
+    #: (J,) one that will need the level that it has sooner than this, or is to be done sooner, keeps it
+    shrink_s: FloatArray
     easy_s: FloatArray  #: (J,) when it would be done with ease
     left: FloatArray  #: (J,) work to be done by those whom no try fits
 
@@ -105,8 +106,9 @@ def fill_in_order(
                 need, held = takers.work[row, chosen], takers.held[row]
                 easy, _ = _find_level(profile, need, takers.easy_s[row], devices, rates)
                 plans.keep[row] = min(held, easy) if easy > 0 else held
-            if takers.is_early[chosen] and takers.held[row] > level:
-                level = takers.held[row]
+            is_worth_no_shrink = takers.is_early[chosen] or end_s < takers.shrink_s[row]
+            if is_worth_no_shrink and takers.held[row] > level:
+                level, cut_s = takers.held[row], 0.0
                 end_s = _end_if_early(profile, takers.work[row, chosen], devices[:level], rates[:level])
             _take(profile, plans, row, end_s, cut_s, level, devices)
             plans.top[row] = level
