@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import os
 import string
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,15 +108,27 @@ def test_a_pipe_is_refused_for_its_beginning_would_be_lost(tmp_path: Path) -> No
         read(tmp_path / "pipe")
 
 
-def test_packed_traces_are_seen_through_and_broken_ones_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_packed_traces_are_seen_through_and_broken_ones_said(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
     text = "submit_s,id\n" + "".join(f"{at},{at}\n" for at in range(5000))
-    packed = gzip.compress(text.encode())
+    packed = pack(text.encode())
     whole, cut = tmp_path / "whole.csv", tmp_path / "cut.csv.gz"
     whole.write_bytes(packed)
     cut.write_bytes(packed[: len(packed) // 2])
     assert len(read(whole).jobs) == 5000
     with pytest.raises(TraceError, match="is damaged"):
         read(cut)
+
+
+def test_one_that_is_packed_otherwise_is_told_to_be(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "log.csv", "w") as packed:
+        packed.writestr("log.csv", "submit_s,id\n0,a\n")
+    with pytest.raises(
+        TraceError, match=r"is packed with zip; unpack it, or pack it with gzip, bzip2 or xz$"
+    ):
+        read(tmp_path / "log.csv")
 
 
 def test_a_byte_order_mark_and_line_ends_of_windows_are_no_matter(tmp_path: Path) -> None:

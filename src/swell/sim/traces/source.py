@@ -1,9 +1,11 @@
-"""A file of text that is read piece by piece, however long it or its lines are; .gz is seen through."""
+"""A file of text that is read piece by piece, however long it or its lines are, packed or not."""
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +20,14 @@ if TYPE_CHECKING:
 #: A longer line is cut there, and is malformed in every format.
 LONGEST_LINE = 1 << 20
 HEAD_CHARS = 1 << 16
-GZIP_MAGIC = b"\x1f\x8b"
+#: By what a packed file begins with.
+UNPACKERS: dict[bytes, Callable[[IO[bytes]], IO[bytes]]] = {
+    b"\x1f\x8b": lambda raw: cast("IO[bytes]", gzip.GzipFile(fileobj=raw)),
+    b"BZh": lambda raw: cast("IO[bytes]", bz2.BZ2File(raw)),
+    b"\xfd7zXZ\0": lambda raw: cast("IO[bytes]", lzma.LZMAFile(raw)),
+}
+OTHER_PACKERS = {b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7z"}
+MAGIC_BYTES = 6
 #: Bytes that are fetched at once; whoever watches is told each time.
 FETCHED_BYTES = 1 << 20
 
@@ -57,13 +66,21 @@ class Source:
             raise TraceError(f"{self.path} is a pipe, and a trace is opened twice; write it to a file first")
         try:
             with io.BufferedReader(WatchedFile(self.path, self.watch), FETCHED_BYTES) as raw:
-                is_packed = raw.peek(2).startswith(GZIP_MAGIC)
-                data = gzip.GzipFile(fileobj=raw) if is_packed else raw
-                yield io.TextIOWrapper(cast("IO[bytes]", data), "utf-8-sig", "replace")
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                yield io.TextIOWrapper(self._unpacked(raw), "utf-8-sig", "replace")
+        except (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
             raise TraceError(f"{self.path} is damaged ({error}); fetch it again") from error
         except OSError as error:
             raise TraceError(f"cannot read {self.path}: {error.strerror or error}") from error
+
+    def _unpacked(self, raw: io.BufferedReader[WatchedFile]) -> IO[bytes]:
+        begin = raw.peek(MAGIC_BYTES)
+        for magic, packer in OTHER_PACKERS.items():
+            if begin.startswith(magic):
+                raise TraceError(
+                    f"{self.path} is packed with {packer}; unpack it, or pack it with gzip, bzip2 or xz"
+                )
+        unpackers = [unpack for magic, unpack in UNPACKERS.items() if begin.startswith(magic)]
+        return unpackers[0](raw) if unpackers else raw
 
     def head(self) -> str:
         """The beginning, as far as a format is known by it."""
