@@ -24,7 +24,7 @@ HEAD_CHARS = 1 << 16
 UNPACKERS: dict[bytes, Callable[[IO[bytes]], IO[bytes]]] = {
     b"\x1f\x8b": lambda raw: cast("IO[bytes]", gzip.GzipFile(fileobj=raw)),
     b"BZh": lambda raw: cast("IO[bytes]", bz2.BZ2File(raw)),
-    b"\xfd7zXZ\0": lambda raw: cast("IO[bytes]", lzma.LZMAFile(raw)),
+    b"\xfd7zXZ\0": lambda raw: cast("IO[bytes]", lzma.LZMAFile(raw)),  # noqa: SIM115
 }
 OTHER_PACKERS = {b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7z"}
 MAGIC_BYTES = 6
