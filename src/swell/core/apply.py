@@ -6,13 +6,13 @@ from functools import singledispatch
 
 from swell.core.learn import learn_pause, learn_rate, learn_resize
 from swell.core.record import JobRecord
+from swell.core.setbacks import MAX_SETBACKS, back_off, has_lasted, leave_alone
 from swell.core.state import HeadState
 from swell.model.event import (
     CancelRequested,
     DrainRequested,
     Event,
     GangEnded,
-    GangEvent,
     GangResized,
     GangStarted,
     GangSuspended,
@@ -33,24 +33,6 @@ from swell.model.event import (
 )
 from swell.model.job import Elasticity, Phase
 
-#: A job whose gang was lost so often in a row without finishing a step has failed.
-MAX_SETBACKS = 10
-#: Wait so long after the first setback, twice as long after each further one.
-FIRST_BACK_OFF_S = 1.0
-LONGEST_BACK_OFF_S = 60.0
-#: For `str.translate`.
-NO_DIGITS = dict.fromkeys(map(ord, "0123456789"))
-
-
-def is_stale(state: HeadState, event: Event) -> bool:
-    """Whether the event is about what is no more. Such a report is counted, and that is all."""
-    if not isinstance(event, JobEvent):
-        return False
-    record = state.records.get(event.job_id)
-    if isinstance(event, JobSubmitted):
-        return record is not None
-    return record is None or _is_history(record, event)
-
 
 def apply(state: HeadState, event: Event) -> None:
     """Change the state as the event, which is not stale, says."""
@@ -61,49 +43,6 @@ def apply(state: HeadState, event: Event) -> None:
         state.touch(record)
     else:
         _apply(event, state)
-
-
-def _is_history(record: JobRecord, event: JobEvent) -> bool:
-    """Whether the event is about a gang, or a question, that is no more."""
-    if record.phase.is_end:
-        return True
-    if isinstance(event, JobProfiled | ProfilingFailed):
-        return not record.is_profiling
-    if isinstance(event, CancelRequested):
-        return record.is_cancelled
-    return isinstance(event, GangEvent) and _is_stale_report(record, event)
-
-
-def _is_stale_report(record: JobRecord, event: GangEvent) -> bool:
-    """Answers carry the generation of the command; other reports that or the one that trains."""
-    if not record.phase.holds_devices:
-        return True
-    is_answer = event.generation == record.generation
-    if isinstance(event, GangStarted):
-        return not (is_answer and record.is_forming)
-    if record.is_forming:  # it comes up whole, or ends; the generation before it is history
-        return not (is_answer and isinstance(event, GangEnded))
-    if isinstance(event, GangResized | ResizeFailed):
-        return not (is_answer and record.is_changing)
-    if isinstance(event, SuspendFailed):
-        return not (is_answer and record.is_saving)
-    if isinstance(
-        event, WorkersLost
-    ):  # losses in a row are told while repairs of earlier ones are on their way
-        is_of_now = record.formed <= event.generation <= record.generation
-        is_told_again = (event.generation, event.devices) in record.losses
-        return is_told_again or not (is_of_now and set(event.devices).intersection(record.held))
-    if isinstance(event, StepsReported) and _is_told_again(record, event):
-        return True
-    return event.generation not in (record.formed, record.generation)
-
-
-def _is_told_again(record: JobRecord, event: StepsReported) -> bool:
-    """An executor repeats what it does not know to be in the journal."""
-    last = record.reported
-    if last is None or event.generation != last.generation:
-        return False
-    return event.at_s <= last.at_s and event.steps <= last.steps
 
 
 # ---------------------------------------------------------------- events about no known job
@@ -229,7 +168,7 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
 def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
     record.settle(record.gang)
     record.resizes.fail(event.at_s)
-    cause = _leave_alone(record, state.now_s, event.message)
+    cause = leave_alone(record, state.now_s, event.message)
     kept = f"kept its {_workers(record.num_workers)}: the change did not work"
     state.tell(record, "resize_failed", f"{kept}: {cause}")
 
@@ -274,7 +213,7 @@ def _(event: WorkersLost, state: HeadState, record: JobRecord) -> None:
 def _(event: SuspendFailed, state: HeadState, record: JobRecord) -> None:
     record.move(Phase.RUNNING)
     record.is_saving = False
-    cause = _leave_alone(record, state.now_s, event.message)
+    cause = leave_alone(record, state.now_s, event.message)
     state.tell(record, "suspend_failed", f"trains on: its checkpoint could not be written: {cause}")
 
 
@@ -303,7 +242,7 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     _release(record, event.at_s)
     record.done_steps = steps
     record.message = event.message or record.message
-    if _has_lasted(record, event.at_s):
+    if has_lasted(record, event.at_s):
         record.num_setbacks = 0
     if event.outcome is Outcome.SUCCEEDED:
         record.done_steps = _truth(record, event.steps)
@@ -323,7 +262,7 @@ def _requeue(state: HeadState, record: JobRecord, event: GangEnded) -> None:
     record.move(Phase.QUEUED)
     cause = "was stopped"
     if event.outcome is Outcome.LOST:
-        _back_off(record, state.now_s)
+        back_off(record, state.now_s)
         record.tenure.take()
         cause = "lost all its workers"
     state.explain(record, "requeued", f"{cause} and waits to go on from its last checkpoint")
@@ -338,40 +277,6 @@ def _release(record: JobRecord, at_s: float) -> None:
     record.num_failed_changes = 0
     record.rate_per_s = 0.0
     record.note_size(at_s, 0)
-
-
-def _back_off(record: JobRecord, now_s: float) -> None:
-    """The gang was lost."""
-    record.held_back_until_s = now_s + _delay_s(record.num_setbacks)
-    record.num_setbacks += 1
-
-
-def _leave_alone(record: JobRecord, now_s: float, message: str) -> str:
-    """The gang trains on, but could not be changed; that it makes steps does not mean that it can be now.
-
-    Returns the cause as its story is to tell it: in full only where that is news.
-    """
-    is_known = record.num_failed_changes > 0 and _is_same_cause(record.message, message)
-    record.message = message
-    record.held_back_until_s = now_s + _delay_s(record.num_failed_changes)
-    record.num_failed_changes += 1
-    return "for the same reason as before" if is_known else message
-
-
-def _is_same_cause(one: str, other: str) -> bool:
-    """The step at which it happened may be another."""
-    return one.translate(NO_DIGITS) == other.translate(NO_DIGITS)
-
-
-def _delay_s(num_failures: int) -> float:
-    """Until the next try, after so many failures in a row before this one."""
-    return min(LONGEST_BACK_OFF_S, FIRST_BACK_OFF_S * 2.0 ** min(num_failures, 10))
-
-
-def _has_lasted(record: JobRecord, at_s: float) -> bool:
-    """A restart job reports no steps; that its gang was up for a while has to do for progress."""
-    is_silent = record.spec.elasticity is Elasticity.RESTART
-    return is_silent and not record.is_forming and at_s - record.launched_s > LONGEST_BACK_OFF_S
 
 
 def _endless(record: JobRecord) -> str:

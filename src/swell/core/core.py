@@ -9,7 +9,7 @@ from functools import partial
 
 import msgspec
 
-from swell.core.apply import apply, is_stale
+from swell.core.apply import apply
 from swell.core.batches import set_batches, with_batches
 from swell.core.converge import Converger
 from swell.core.latest import Latest
@@ -18,12 +18,13 @@ from swell.core.news import News
 from swell.core.planner import Planner
 from swell.core.ports import Belief
 from swell.core.record import JobRecord
+from swell.core.stale import is_stale
 from swell.core.state import HeadState, Words
+from swell.core.under_way import pending, trial_run
 from swell.model.cluster import Cluster
 from swell.model.command import (
     AnyCommand,
     LaunchGang,
-    ProfileJob,
     ResizeGang,
     SetBatch,
     StopGang,
@@ -191,19 +192,12 @@ class Core:
         if not state.cluster.nodes:
             return []
         commands: list[AnyCommand] = []
-        kind = state.cluster.nodes[0].kind
         for record in state.special("new"):
             if not record.is_profiling and state.sizes_of(record.spec).size:
                 record.is_profiling = True
                 state.explain(record, "profiling", "is in its trial run, to learn how fast it would go")
-                commands.append(self._profile(record, kind))
+                commands.append(trial_run(state, record))
         return commands
-
-    def _profile(self, record: JobRecord, kind: str) -> ProfileJob:
-        sizes = self._state.sizes_of(record.spec)
-        powers = sizes[(sizes & (sizes - 1)) == 0]  # a curve needs no more points than these
-        wanted = tuple((powers if powers.size else sizes).tolist())
-        return ProfileJob(job_id=record.id, spec=record.spec, sizes=wanted, device_kind=kind)
 
     def _plan(self) -> Plan:
         state, settings = self._state, self._settings
@@ -376,30 +370,8 @@ class Core:
     def under_way(self) -> list[AnyCommand]:
         """Commands whose answer is still out: said again after a restart, they are idempotent."""
         state = self._state
-        kind = state.cluster.nodes[0].kind if state.cluster.nodes else ""
-        commands = [c for record in state.records.values() if (c := self._pending(record, kind)) is not None]
+        commands = [command for record in state.records.values() if (command := pending(state, record))]
         return commands if state.wake_s is None else [*commands, WakeAt(at_s=state.wake_s)]
-
-    def _pending(self, record: JobRecord, kind: str) -> AnyCommand | None:
-        job_id, generation = record.id, record.generation
-        if record.is_profiling:
-            return self._profile(record, kind)
-        if record.phase is Phase.STARTING:
-            return LaunchGang(
-                job_id=job_id,
-                generation=generation,
-                devices=record.target,
-                spec=record.spec,
-                total_steps=record.known_total,
-                max_local_batch=record.max_local_batch,
-            )
-        if record.phase is Phase.RUNNING and record.is_changing:
-            return ResizeGang(job_id=job_id, generation=generation, devices=record.target)
-        if record.is_ending:
-            return StopGang(job_id=job_id, generation=generation)
-        if record.phase is Phase.STOPPING:
-            return SuspendGang(job_id=job_id, generation=generation)
-        return None
 
 
 def _text(why: Callable[[], Reason], before: str = "") -> str:

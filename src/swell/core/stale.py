@@ -1,0 +1,75 @@
+"""Reports about what is no more: an executor may tell a thing twice, or too late."""
+
+from __future__ import annotations
+
+from swell.core.record import JobRecord
+from swell.core.state import HeadState
+from swell.model.event import (
+    CancelRequested,
+    Event,
+    GangEnded,
+    GangEvent,
+    GangResized,
+    GangStarted,
+    JobEvent,
+    JobProfiled,
+    JobSubmitted,
+    ProfilingFailed,
+    ResizeFailed,
+    StepsReported,
+    SuspendFailed,
+    WorkersLost,
+)
+
+
+def is_stale(state: HeadState, event: Event) -> bool:
+    """Whether the event is about what is no more. Such a report is counted, and that is all."""
+    if not isinstance(event, JobEvent):
+        return False
+    record = state.records.get(event.job_id)
+    if isinstance(event, JobSubmitted):
+        return record is not None
+    return record is None or _is_history(record, event)
+
+
+def _is_history(record: JobRecord, event: JobEvent) -> bool:
+    """Whether the event is about a gang, or a question, that is no more."""
+    if record.phase.is_end:
+        return True
+    if isinstance(event, JobProfiled | ProfilingFailed):
+        return not record.is_profiling
+    if isinstance(event, CancelRequested):
+        return record.is_cancelled
+    return isinstance(event, GangEvent) and _is_stale_report(record, event)
+
+
+def _is_stale_report(record: JobRecord, event: GangEvent) -> bool:
+    """Answers carry the generation of the command; other reports that or the one that trains."""
+    if not record.phase.holds_devices:
+        return True
+    is_answer = event.generation == record.generation
+    if isinstance(event, GangStarted):
+        return not (is_answer and record.is_forming)
+    if record.is_forming:  # it comes up whole, or ends; the generation before it is history
+        return not (is_answer and isinstance(event, GangEnded))
+    if isinstance(event, GangResized | ResizeFailed):
+        return not (is_answer and record.is_changing)
+    if isinstance(event, SuspendFailed):
+        return not (is_answer and record.is_saving)
+    if isinstance(
+        event, WorkersLost
+    ):  # losses in a row are told while repairs of earlier ones are on their way
+        is_of_now = record.formed <= event.generation <= record.generation
+        is_told_again = (event.generation, event.devices) in record.losses
+        return is_told_again or not (is_of_now and set(event.devices).intersection(record.held))
+    if isinstance(event, StepsReported) and _is_told_again(record, event):
+        return True
+    return event.generation not in (record.formed, record.generation)
+
+
+def _is_told_again(record: JobRecord, event: StepsReported) -> bool:
+    """An executor repeats what it does not know to be in the journal."""
+    last = record.reported
+    if last is None or event.generation != last.generation:
+        return False
+    return event.at_s <= last.at_s and event.steps <= last.steps

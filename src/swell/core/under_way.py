@@ -1,0 +1,43 @@
+"""What was commanded and is not answered yet, as the command that would bring it about."""
+
+from __future__ import annotations
+
+from swell.core.record import JobRecord
+from swell.core.state import HeadState
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang
+from swell.model.job import Phase
+
+
+def trial_run(state: HeadState, record: JobRecord) -> ProfileJob:
+    """Of a new job, on the kind of device that there is."""
+    nodes, sizes = state.cluster.nodes, state.sizes_of(record.spec)
+    powers = sizes[(sizes & (sizes - 1)) == 0]  # a curve needs no more points than these
+    return ProfileJob(
+        job_id=record.id,
+        spec=record.spec,
+        sizes=tuple((powers if powers.size else sizes).tolist()),
+        device_kind=nodes[0].kind if nodes else "",
+    )
+
+
+def pending(state: HeadState, record: JobRecord) -> AnyCommand | None:
+    """The command that the job's next answer is to; None if none is out."""
+    job_id, generation = record.id, record.generation
+    if record.is_profiling:
+        return trial_run(state, record)
+    if record.phase is Phase.STARTING:
+        return LaunchGang(
+            job_id=job_id,
+            generation=generation,
+            devices=record.target,
+            spec=record.spec,
+            total_steps=record.known_total,
+            max_local_batch=record.max_local_batch,
+        )
+    if record.phase is Phase.RUNNING and record.is_changing:
+        return ResizeGang(job_id=job_id, generation=generation, devices=record.target)
+    if record.is_ending:
+        return StopGang(job_id=job_id, generation=generation)
+    if record.phase is Phase.STOPPING:
+        return SuspendGang(job_id=job_id, generation=generation)
+    return None
