@@ -75,7 +75,12 @@ def simulate(
         Path | None, typer.Option("--json", metavar="OUT", help="Write the figures; - prints them.")
     ] = None,
     jobs: Annotated[
-        Path | None, typer.Option("--jobs", metavar="OUT.csv", help="Write what became of each job.")
+        Path | None,
+        typer.Option(
+            "--jobs",
+            metavar="OUT.csv",
+            help="Write what became of each job, and what refused ones were offered.",
+        ),
     ] = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FOLDER", help="Draw pictures.")] = None,
     stories: Annotated[
