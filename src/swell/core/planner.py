@@ -108,6 +108,8 @@ def _wanted_devices(
 def _changes(snapshot: Snapshot, account: PlanAccount) -> dict[str, JobPlan]:
     """By id, in the order of rows: what jobs should have that now have something else."""
     planned = account.placement.changes
+    if not planned:  # the map of rows takes a while, too
+        return {}
     rows = sorted(snapshot.row_of[job] for job in planned if job in snapshot.row_of)
     if not rows:
         return {}

@@ -46,7 +46,7 @@ class JobTable:
     """Rows 0..J-1 are the jobs a policy may decide about, in no particular order."""
 
     def __init__(self, sizes: IntArray) -> None:
-        self.sizes = _read_only(sizes)
+        self.sizes = _read_only(sizes.copy())
         self.ids: list[str] = []
         self.codes: list[str] = []  #: of the jobs' reasons
         self._row: dict[str, int] = {}
@@ -287,6 +287,6 @@ def _copy(names: tuple[str, ...], columns: Column, count: int) -> dict[str, Colu
 
 
 def _read_only(array: Column) -> Column:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    """The very array, which is nobody else's."""
+    array.setflags(write=False)
+    return array

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from swell.model.snapshot import IntArray, Snapshot
+from swell.compiled import suited
+from swell.model.snapshot import FloatArray, IntArray, Snapshot
 from swell.policies.levels import Levels
 
 
@@ -15,18 +16,41 @@ def requested_levels(snapshot: Snapshot) -> Levels:
     smallest it may have. Sizes that do not fit on the devices that are there do not count. A size is
     given as asked for, even where a smaller one would be faster.
     """
-    devices = snapshot.sizes[None, :] * snapshot.devices_per_worker[:, None]
-    is_allowed = (snapshot.rate_per_s > 0) & (devices <= snapshot.num_devices)
-    is_within = is_allowed & (snapshot.sizes[None, :] <= snapshot.requested_workers[:, None])
-    last_within = len(snapshot.sizes) - 1 - np.argmax(is_within[:, ::-1], axis=1)
-    column = np.where(is_within.any(axis=1), last_within, np.argmax(is_allowed, axis=1))
-    num: IntArray = np.where(is_allowed.any(axis=1), 1, 0)
-    workers = snapshot.sizes[column] * num
-    rows = np.arange(snapshot.num_jobs)
-    return Levels(
-        workers=workers[:, None],
-        devices=(workers * snapshot.devices_per_worker)[:, None],
-        rates=(snapshot.rate_per_s[rows, column] * num)[:, None],
-        num=num,
-        held=np.where(snapshot.held_workers >= workers, num, 0),
+    num_jobs = snapshot.num_jobs
+    workers, devices = np.zeros((2, num_jobs, 1), dtype=np.int64)
+    num, held = np.zeros((2, num_jobs), dtype=np.int64)
+    levels = Levels(workers=workers, devices=devices, rates=np.zeros((num_jobs, 1)), num=num, held=held)
+    suited(_list_requested, num_jobs)(
+        snapshot.sizes,
+        snapshot.rate_per_s,
+        snapshot.devices_per_worker,
+        snapshot.requested_workers,
+        snapshot.held_workers,
+        snapshot.num_devices,
+        (levels.workers, levels.devices, levels.rates, levels.num, levels.held),
     )
+    return levels
+
+
+def _list_requested(
+    sizes: IntArray,
+    rate_per_s: FloatArray,
+    devices_per_worker: IntArray,
+    requested_workers: IntArray,
+    held_workers: IntArray,
+    num_devices: int,
+    columns: tuple[IntArray, IntArray, FloatArray, IntArray, IntArray],
+) -> None:
+    """Write the columns of `Levels`."""
+    workers, devices, rates, num, held = columns
+    for row in range(len(rate_per_s)):
+        for column in range(len(sizes)):
+            size, rate = sizes[column], rate_per_s[row, column]
+            if size * devices_per_worker[row] > num_devices:
+                break
+            if rate <= 0.0 or (num[row] == 1 and size > requested_workers[row]):
+                continue
+            workers[row, 0], rates[row, 0], num[row] = size, rate, 1
+            devices[row, 0] = size * devices_per_worker[row]
+        if num[row] == 1 and held_workers[row] >= workers[row, 0]:
+            held[row] = 1
