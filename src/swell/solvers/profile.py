@@ -64,7 +64,7 @@ class Plans(NamedTuple):
     grade: IntArray  #: (J,) of the try that was taken; -1 for those that had no turn
     top: IntArray  #: (J,) the highest level; 0: there is no plan
     now: IntArray  #: (J,) level at time 0
-    keep: IntArray  #: (J,) what one with devices from now on keeps of its level if it is to be done with ease
+    keep: IntArray  #: (J,) what one keeps, if that is more than its level now, so that it is done with ease
     change_s: FloatArray  #: (J,) when the level first differs from that of now; the end if it never does
     end_s: FloatArray  #: (J,) when the last of the taken capacity is given back
 
@@ -102,13 +102,13 @@ def fill_in_order(
         plans.change_s[row], plans.end_s[row] = np.inf, 0.0
         if chosen < len(takers.is_at_once):
             end_s = takers.ends_s[row, chosen]
-            if takers.is_at_once[chosen]:
-                need, held = takers.work[row, chosen], takers.held[row]
-                easy, _ = _find_level(profile, need, takers.easy_s[row], devices, rates)
+            held = takers.held[row]
+            if takers.is_at_once[chosen] and held > (level if cut_s == 0.0 else level - 1):
+                easy, _ = _find_level(profile, takers.work[row, chosen], takers.easy_s[row], devices, rates)
                 plans.keep[row] = min(held, easy) if easy > 0 else held
             is_worth_no_shrink = takers.is_early[chosen] or end_s < takers.shrink_s[row]
-            if is_worth_no_shrink and takers.held[row] > level:
-                level, cut_s = takers.held[row], 0.0
+            if is_worth_no_shrink and held > level:
+                level, cut_s = held, 0.0
                 end_s = _end_if_early(profile, takers.work[row, chosen], devices[:level], rates[:level])
             _take(profile, plans, row, end_s, cut_s, level, devices)
             plans.top[row] = level
