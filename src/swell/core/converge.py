@@ -10,7 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from swell.core.record import JobRecord
-from swell.model.command import AnyCommand, LaunchGang, ResizeGang, StopGang, SuspendGang
+from swell.core.under_way import launch_of
+from swell.model.command import AnyCommand, ResizeGang, StopGang, SuspendGang
 from swell.model.job import Phase
 from swell.model.plan import JobPlan
 
@@ -117,16 +118,7 @@ class Converger:
         record.move(Phase.STARTING)
         record.is_changing = True
         record.launched_s = record.changed_s = record.asked_s = self._now_s
-        self.commands.append(
-            LaunchGang(
-                job_id=record.id,
-                generation=record.generation,
-                devices=devices,
-                spec=record.spec,
-                total_steps=record.known_total,
-                max_local_batch=record.max_local_batch,
-            )
-        )
+        self.commands.append(launch_of(record))
 
     def _resize(self, record: JobRecord, devices: tuple[str, ...]) -> None:
         if not self._take(record, devices):

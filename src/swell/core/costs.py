@@ -16,7 +16,7 @@ from swell.model.snapshot import FloatArray, IntArray
 STATE_BYTES_PER_S = 1e9
 #: Weight of the newest of several measurements.
 NEWEST_SHARE = 0.3
-#: The most that a pause has taken is believed again and again, by this share less with each shorter one.
+#: The most that a pause, or a start, has taken is believed, by this share less with each shorter one.
 FORGOTTEN_SHARE = 0.005
 
 
@@ -27,9 +27,7 @@ class Expected(NamedTuple):
     #: (J,) the same if it is a dear one: the most of this installation's lately, and of its own latest ones,
     #: for the next may be to a larger size
     most_resize_s: FloatArray
-    wait_s: (
-        FloatArray  #: (J,) for which it trains on at its old size when it is to grow; a restart stands still
-    )
+    wait_s: FloatArray  #: (J,) for which it trains on at its old size before a growth; 0 of a restart
     start_s: FloatArray  #: (J,) from a launch at its largest size to the first step
     most_start_s: FloatArray  #: (J,) the same of a dear one, where no profile says how long its own takes
 
@@ -42,7 +40,7 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
     most_pause_s: float = 0.1  #: `pause_s` of a resize that is dear, as promises have to expect
     most_restart_s: float = 5.0
     start_s: float = 1.0  #: from a launch to the first step, where no profile says
-    most_start_s: float = 20.0  #: `start_s` of a launch that is dear, to a large size as it may be
+    most_start_s: float = 20.0  #: `start_s` of a launch that is dear, as to a large size; a cautious guess
     order_s: float = 0.3  #: of a launch, beside what the script needs until it is ready to join
     crowding_share: float = 0.25  #: by how much each further worker that starts beside the first delays it
     tenure: Tenure = msgspec.field(default_factory=Tenure)  #: of jobs that have ended

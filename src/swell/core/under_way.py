@@ -20,20 +20,25 @@ def trial_run(state: HeadState, record: JobRecord) -> ProfileJob:
     )
 
 
+def launch_of(record: JobRecord) -> LaunchGang:
+    """Of a gang that is to have the record's target as its generation."""
+    return LaunchGang(
+        job_id=record.id,
+        generation=record.generation,
+        devices=record.target,
+        spec=record.spec,
+        total_steps=record.known_total,
+        max_local_batch=record.max_local_batch,
+    )
+
+
 def pending(state: HeadState, record: JobRecord) -> AnyCommand | None:
     """The command that the job's next answer is to; None if none is out."""
     job_id, generation = record.id, record.generation
     if record.is_profiling:
         return trial_run(state, record)
     if record.phase is Phase.STARTING:
-        return LaunchGang(
-            job_id=job_id,
-            generation=generation,
-            devices=record.target,
-            spec=record.spec,
-            total_steps=record.known_total,
-            max_local_batch=record.max_local_batch,
-        )
+        return launch_of(record)
     if record.phase is Phase.RUNNING and record.is_changing:
         return ResizeGang(job_id=job_id, generation=generation, devices=record.target)
     if record.is_ending:
