@@ -51,7 +51,7 @@ ANYTHING = st.one_of(
     _of(JobProfiled, job_id=JOBS, profile=st.just(profile())),
     _of(ProfilingFailed, job_id=JOBS, message=st.just("no")),
     _of(CancelRequested, job_id=JOBS),
-    _of(JobWarned, job_id=JOBS, message=st.just("hm")),
+    _of(JobWarned, job_id=JOBS, message=st.sampled_from(["hm", ""]), about=st.sampled_from(["", "output"])),
     _of_gang(GangStarted, steps=STEPS, pids=st.just((1, 2))),
     _of_gang(GangResized, steps=STEPS, pids=st.just((2, 3))),
     _of_gang(ResizeFailed, message=st.just("no")),

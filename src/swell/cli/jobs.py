@@ -84,6 +84,8 @@ def show(
     if view.resize_history:
         print()
         print_table(HEADINGS, [resize_row(resize, times) for resize in view.resize_history])
+    for about, text in view.warnings.items():
+        console().print(f"\nwarning, {about}: {text}", soft_wrap=True)
     if view.message:
         console().print(f"\n{view.message}", soft_wrap=True)
 

@@ -192,8 +192,11 @@ def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
 
 @_apply_to.register
 def _(event: JobWarned, state: HeadState, record: JobRecord) -> None:
-    record.message = event.message
-    state.tell(record, "warned", event.message)
+    if not event.about:
+        record.message = event.message
+        state.tell(record, "warned", event.message)
+    elif record.warn(event.about, event.message):
+        state.tell(record, "warned", event.message or f"no more of the warning about its {event.about}")
 
 
 @_apply_to.register

@@ -97,6 +97,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
     reason_code: str = "submitted"
     reason: str = "has just been submitted"
     message: str = ""
+    warnings: dict[str, str] = {}  #: topic -> what its owner should know for as long as it is so
 
     @property
     def held(self) -> tuple[str, ...]:
@@ -204,6 +205,14 @@ class JobRecord(msgspec.Struct, kw_only=True):
         self.live_pids = pids
         self.pids += tuple(pid for pid in pids if pid not in self.pids)
 
+    def warn(self, about: str, message: str) -> bool:
+        """Set the warning of a topic, or end it with an empty message. False if it stands so already."""
+        if self.warnings.get(about, "") == message:
+            return False
+        kept = {topic: text for topic, text in self.warnings.items() if topic != about}
+        self.warnings = {**kept, about: message} if message else kept
+        return True
+
     def note_pause(self, pause_s: float) -> None:
         """A planned change took so long from training."""
         self.pauses = (*self.pauses, pause_s)[-NUM_MEASURED:]
@@ -260,6 +269,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
             reason_code=self.reason_code,
             reason=self.reason,
             message=self.message,
+            warnings=self.warnings,
         )
 
     def _kept(self) -> bool | None:

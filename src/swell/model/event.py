@@ -83,9 +83,14 @@ class StepsReported(GangEvent, frozen=True, kw_only=True):
 
 
 class JobWarned(JobEvent, frozen=True, kw_only=True):
-    """Something its owner should know and that did not stop it: a checkpoint could not be written."""
+    """Something its owner should know and that did not stop it: a checkpoint could not be written.
+
+    A warning with a topic (`about`) stands until the next one of that topic; an empty message ends it. One
+    without a topic is told once.
+    """
 
     message: str
+    about: str = ""  #: `checkpoint`, `output`, ...: one warning for each topic
 
 
 class WorkersLost(GangEvent, frozen=True, kw_only=True):

@@ -66,8 +66,9 @@ class Dialogue:
         self.reply(event)
         self.end = event
 
-    def warn(self, message: str) -> None:
-        self.report(JobWarned(job_id=self._job_id, at_s=self.now_s, message=message))
+    def warn(self, message: str, about: str = "") -> None:
+        """See `JobWarned`: a warning with a topic is ended by an empty message."""
+        self.report(JobWarned(job_id=self._job_id, at_s=self.now_s, message=message, about=about))
 
     def report(self, event: AnyEvent) -> None:
         self._effects.append(Report(event))

@@ -1,0 +1,28 @@
+"""A warning with a topic stands until it is ended; one without a topic is told once."""
+
+from __future__ import annotations
+
+from tests.core.fakes import spec
+
+from swell.core.record import JobRecord
+
+
+def record() -> JobRecord:
+    return JobRecord(id="a", spec=spec(50), submitted_s=0.0)
+
+
+def test_topics_stand_side_by_side_and_end_by_themselves() -> None:
+    job = record()
+    assert job.warn("output", "10 bytes dropped")
+    assert job.warn("checkpoint", "disk full")
+    assert job.warn("output", "20 bytes dropped")
+    assert job.view().warnings == {"checkpoint": "disk full", "output": "20 bytes dropped"}
+    assert job.warn("output", "")
+    assert job.view().warnings == {"checkpoint": "disk full"}
+
+
+def test_what_stands_already_is_no_news() -> None:
+    job = record()
+    assert not job.warn("output", "")
+    assert job.warn("output", "full")
+    assert not job.warn("output", "full")
