@@ -368,7 +368,7 @@ def test_down_tells_what_it_waits_for(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Once a job, and with the first cause; what failed before that, or is saved by now, is no news."""
-    asked_s = time.time()
+    asked_s, asked_at_s = time.monotonic(), control.now_s()
     control.put(job_view(id="late-2"))
     control.put(job_view(id="saved-3", phase=Phase.QUEUED))
     control.put(job_view(id="busy-4"))
@@ -379,7 +379,7 @@ def test_down_tells_what_it_waits_for(
         looks.append(job_id)
         if looks.count("late-2") == 3:
             daemon.communicate(b"\n")
-        failed_s = asked_s + (-9.0 if job_id == "busy-4" else 1.0)
+        failed_s = asked_at_s + (-9.0 if job_id == "busy-4" else 1.0)
         words = ("trains on: it could not be written: the disk is full\nquite", "trains on: as before")
         return [Story(at_s=failed_s, code="suspend_failed", text=text) for text in words]
 
@@ -404,6 +404,6 @@ def test_down_does_not_wait_for_ever(folder: StateFolder, monkeypatch: pytest.Mo
     ended = os.pidfd_open(os.getpid())
     try:
         with connect(folder.path) as client:
-            assert not down._wait(client, ended, time.time())
+            assert not down._wait(client, ended, time.monotonic())
     finally:
         os.close(ended)

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.live.clock import WallClock
+from swell.live.clock import HeadClock, SystemClocks
 from swell.live.inbox import Inbox, fold_reports
 from swell.model.event import AnyEvent, GangResized, StepsReported, Woke
 
@@ -80,31 +79,23 @@ def test_folding_keeps_what_the_later_report_does_not_say() -> None:
     assert (merged.steps, merged.loss, merged.metrics, merged.step_s) == (9, 0.5, {"accuracy": 0.9}, 0.1)
 
 
-@dataclass
-class Stopped(WallClock):
-    """A clock the test turns."""
-
-    at_s: float = 0.0
-
-    def now_s(self) -> float:
-        return self.at_s
+def stopped(at_s: float = 0.0) -> HeadClock:
+    return HeadClock(SystemClocks(boot_s=lambda: at_s, wall_s=lambda: at_s, boot_id="boot"))
 
 
 def test_the_batch_comes_in_order_of_time() -> None:
-    inbox = Inbox(WallClock())
+    inbox = Inbox(HeadClock())
     for at_s in (3.0, 1.0, 2.0):
         inbox.put(Woke(at_s=at_s))
     assert [event.at_s for event in inbox.take(None)] == [1.0, 2.0, 3.0]
 
 
 def test_a_timer_that_is_due_ends_the_wait_with_nothing() -> None:
-    clock = Stopped(at_s=10.0)
-    assert Inbox(clock).take(until_s=9.0) == []
+    assert Inbox(stopped(at_s=10.0)).take(until_s=9.0) == []
 
 
 def test_progress_alone_waits_for_company_and_anything_else_brings_it_along() -> None:
-    clock = Stopped()
-    inbox = Inbox(clock)
+    inbox = Inbox(stopped())
     inbox.put(report("a", 1, 5))
     assert inbox.take(until_s=0.0) == [report("a", 1, 5)]  # a due timer takes along what is there
     inbox.put(report("a", 1, 6))
@@ -113,7 +104,7 @@ def test_progress_alone_waits_for_company_and_anything_else_brings_it_along() ->
 
 
 def test_a_put_from_another_thread_ends_the_wait() -> None:
-    inbox = Inbox(WallClock())
+    inbox = Inbox(HeadClock())
     taken: list[AnyEvent] = []
     taker = threading.Thread(target=lambda: taken.extend(inbox.take(None)))
     taker.start()

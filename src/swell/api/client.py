@@ -102,9 +102,9 @@ class Client:
         Raises:
             InvalidJob: names the file, the line, the rule and the remedy.
         """
-        jobs = load(Path(path))
+        jobs, now_s = load(Path(path)), self.cluster().now_s
         for job in jobs:
-            job.to_spec(time.time())
+            job.to_spec(now_s)
         return [self._submit(job.submission.anchored(job.path.parent)) for job in jobs]
 
     def jobs(self) -> list[JobView]:

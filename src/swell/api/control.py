@@ -14,9 +14,10 @@ __all__ = ["Control", "InvalidJob", "UnknownJob"]
 
 
 class Control(Protocol):
-    """Every call returns at once and may come from any thread."""
+    """Every call returns at once and may come from any thread. Times are calendar time."""
 
-    def now_s(self) -> float: ...
+    def now_s(self) -> float:
+        """By the calendar, as the platform has it: what `now` means in a deadline."""
 
     def submit(self, spec: JobSpec) -> str:
         """The new job's id, after it is safe in the journal's inbox. Raises InvalidJob."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from swell.assemble import left_behind, new_core, settings_of
 from swell.core.record import JobRecord
 from swell.core.state import Saved
 from swell.executors.local.profile_cache import ProfileCache
+from swell.live.clock import HeadClock
 from swell.live.platform import check_job
 from swell.model.cluster import Cluster, Node
 from swell.model.errors import InvalidInput, InvalidJob
@@ -89,7 +89,8 @@ def what_if(state: str | os.PathLike[str] | None, wish: Wish) -> WhatIf:
 class Scene:
     """A platform as it stands."""
 
-    now_s: float
+    now_s: float  #: head time
+    calendar_offset_s: float  #: calendar less head time
     is_up: bool
     saved: Saved
     likenesses: Likenesses
@@ -108,8 +109,11 @@ def _scene(folder: StateFolder) -> Scene:
     is_up, state, views = _stand(folder)
     saved = read(state)
     ended = [view for view in views if view.phase.is_end]
+    clock = HeadClock()
+    clock.go_on(saved.calendar, saved.now_s)
     return Scene(
-        now_s=max(time.time(), saved.now_s),
+        now_s=clock.now_s(),
+        calendar_offset_s=saved.calendar.offset_s,
         is_up=is_up,
         saved=saved,
         likenesses=Likenesses(ProfileCache(folder.profiles), saved.cluster, saved.records, ended),
@@ -139,16 +143,19 @@ def _answer(scene: Scene, wish: Wish) -> WhatIf:
     as_is = go_on(new_core(settings=scene.settings), standing, Change())
     change = Change(policy=wish.policy or "", nodes=nodes, jobs=new_jobs)
     as_wished = go_on(new_core(settings=scene.settings), standing, change)
+    offset_s = scene.calendar_offset_s
     everybody = sorted(standing.saved.records, key=lambda record: (record.submitted_s, record.id)) + drafts
     policy = scene.saved.policy or new_policy("elasticflow").name
     return WhatIf(
-        at_s=scene.now_s,
+        at_s=scene.now_s + offset_s,
         is_up=scene.is_up,
         policy_now=policy,
         policy_then=wish.policy or policy,
         num_devices_now=num_devices,
         num_devices_then=num_then,
-        jobs=tuple(_forecast(record, as_is.get(record.id), as_wished[record.id]) for record in everybody),
+        jobs=tuple(
+            _forecast(record, as_is.get(record.id), as_wished[record.id], offset_s) for record in everybody
+        ),
         left_out=left_out,
     )
 
@@ -179,7 +186,7 @@ def _drafts(scene: Scene, file: Path | None, num_devices: int) -> list[JobRecord
     """The jobs of a file, as if they were submitted now."""
     if file is None:
         return []
-    specs = [job.to_spec(scene.now_s) for job in load(file)]
+    specs = [job.to_spec(scene.now_s + scene.calendar_offset_s) for job in load(file)]
     for spec in specs:
         check_job(spec, num_devices)
     taken, drafts = {record.id for record in scene.saved.records}, []
@@ -230,13 +237,23 @@ def _unmeasured(record: JobRecord) -> str:
     )
 
 
-def _forecast(record: JobRecord, now: Fate | None, then: Fate) -> Forecast:
+def _forecast(record: JobRecord, now: Fate | None, then: Fate, calendar_offset_s: float) -> Forecast:
     return Forecast(
         id=record.id,
         name=record.spec.name,
         job_class=record.spec.job_class,
         deadline_s=record.spec.deadline_s,
         is_hypothetical=now is None,
-        now=now,
-        then=then,
+        now=None if now is None else _by_calendar(now, calendar_offset_s),
+        then=_by_calendar(then, calendar_offset_s),
+    )
+
+
+def _by_calendar(fate: Fate, offset_s: float) -> Fate:
+    """The head that went on, and with it its fate, is in head time."""
+    finish_s, offer_s = fate.finish_s, fate.counter_offer_s
+    return msgspec.structs.replace(
+        fate,
+        finish_s=None if finish_s is None else finish_s + offset_s,
+        counter_offer_s=None if offer_s is None else offer_s + offset_s,
     )

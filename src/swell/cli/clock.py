@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from swell.model.lengths import relative
+
 
 class Times(Protocol):
     """How moments are written: of a platform by the clock on the wall, of a simulated run as it counts."""
@@ -57,23 +59,6 @@ def clock(at_s: float, now_s: float) -> str:
     return f"{at:%b %d %H:%M}" if at.year == now.year else f"{at:%Y-%m-%d}"
 
 
-def span(seconds: float) -> str:
-    """`41 s`, `12 min`, `5.2 h`, `9 days`: as fine as one cares to know."""
-    seconds = abs(seconds)
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 100 * 60:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 48 * 3600:
-        return f"{seconds / 3600:.1f} h"
-    return f"{seconds / 86400:.0f} days"
-
-
 def moment(at_s: float, now_s: float) -> str:
     """`14:05:22 (in 41 s)`."""
-    return f"{clock(at_s, now_s)} ({relative(at_s, now_s)})"
-
-
-def relative(at_s: float, now_s: float) -> str:
-    """`in 41 s`, `12 min ago`."""
-    return f"in {span(at_s - now_s)}" if at_s > now_s else f"{span(at_s - now_s)} ago"
+    return f"{clock(at_s, now_s)} ({relative(at_s - now_s)})"

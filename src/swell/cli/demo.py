@@ -127,7 +127,8 @@ class Play:
 
     def __init__(self, client: Client, console: Console, seed: int) -> None:
         self.client = client
-        self.opened_s = time.time()
+        self.opened_s = client.cluster().now_s
+        self._give_up_s = time.monotonic() + GIVE_UP_AFTER_S
         self.prompter = Prompter(CAST, self.opened_s)
         self.watch = Watch()
         self._console = console
@@ -140,13 +141,13 @@ class Play:
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
             while True:
                 self._look(live)
-                if self.prompter.is_over(self._views) or time.time() - self.opened_s > GIVE_UP_AFTER_S:
+                if self.prompter.is_over(self._views) or time.monotonic() > self._give_up_s:
                     return
                 time.sleep(LOOK_EVERY_S)
 
     def _look(self, live: Live) -> None:
         views = self.client.jobs()
-        now_s = time.time()
+        now_s = self.client.cluster().now_s
         self.watch.look(now_s, views)
         if self._console.is_terminal:
             live.update(board(views, self._num_devices, self.opened_s, now_s), refresh=True)
@@ -193,7 +194,7 @@ def _show(console: Console, play: Play, views: list[JobView], failures: list[str
 def _draw(out: Path, cluster: ClusterView, play: Play, views: list[JobView]) -> Path:
     picture = out / "timeline.png"
     devices = [device for node in cluster.nodes for device in node.devices]
-    draw(devices, play.watch.finish(time.time()), views, picture)
+    draw(devices, play.watch.finish(cluster.now_s), views, picture)
     return picture
 
 

@@ -61,7 +61,7 @@ def _stop(client: Client) -> None:
     """Ask the daemon to end, and wait until its process has."""
     daemon = os.pidfd_open(client.endpoint.pid)
     try:
-        asked_s = time.time()
+        asked_s = time.monotonic()
         client.stop()
         has_ended = _wait(client, daemon, asked_s)
     finally:
@@ -87,14 +87,16 @@ def _wait(client: Client, daemon: int, asked_s: float) -> bool:
     return False
 
 
-def _hindrances(client: Client, since_s: float) -> list[str]:
-    """What became first of each job that could not be saved since then, and holds devices still.
+def _hindrances(client: Client, asked_s: float) -> list[str]:
+    """What became first of each job that could not be saved since it was asked, and holds devices still.
 
     Nothing if nobody answers any more.
     """
     from swell.api.client import ApiError, NoPlatform
 
     try:
+        # The machine's clock, and with it the platform's calendar, may be set while we wait.
+        since_s = client.cluster().now_s - (time.monotonic() - asked_s)
         return [
             f"waiting for {job.id}, which {failures[0].partition(chr(10))[0]}"
             for job in client.jobs()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from swell.api.judgement import is_measured
-from swell.cli.clock import Times, relative
+from swell.cli.clock import Times
+from swell.model.lengths import relative
 
 if TYPE_CHECKING:
     from swell.model.view import JobView
@@ -27,7 +28,7 @@ def distance(view: JobView, now_s: float) -> str:
         return "not yet known"
     if view.estimated_finish_s < now_s - GRACE_S:
         return "overdue"
-    return relative(max(view.estimated_finish_s, now_s + 0.1), now_s)
+    return relative(max(view.estimated_finish_s - now_s, 0.1))
 
 
 def expectation(view: JobView, times: Times) -> str:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from swell.cli.clock import Times, WallTimes, clock, span
+from swell.cli.clock import Times, WallTimes, clock
 from swell.cli.finish import distance, expectation
 from swell.cli.options import JobName, Json, Run, RunPolicy, State
 from swell.cli.output import console, print_json, print_table
 from swell.cli.resizes import HEADINGS, resize_row, totals
 from swell.cli.resolve import find_job
 from swell.cli.run import recorded
+from swell.model.lengths import span
 
 if TYPE_CHECKING:
     from swell.model.view import JobView, Story
@@ -25,13 +25,12 @@ def list_jobs(state: State = None, json: Json = False) -> None:
     from swell.api.client import connect
 
     with connect(state) as client:
-        views = client.jobs()
+        views, now_s = client.jobs(), client.cluster().now_s
     if json:
         print_json(views)
     elif not views:
         print("no jobs yet; submit one with `swell submit`")
     else:
-        now_s = time.time()
         headings = ("JOB", "CLASS", "PHASE", "SIZE", "DONE", "DEADLINE", "FINISH")
         print_table(headings, [_row(view, now_s) for view in views], wrapping=0)
 
@@ -96,7 +95,7 @@ def _look(job: str, run: Path | None, policy: str | None, state: Path | None) ->
     from swell.api.client import connect
 
     with connect(state) as client:
-        return find_job(client, job), WallTimes(time.time())
+        return find_job(client, job), WallTimes(client.cluster().now_s)
 
 
 def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
@@ -173,7 +172,7 @@ def _hear(
 
     with connect(state) as client:
         view = find_job(client, job)
-        return view, client.stories(view.id), WallTimes(time.time())
+        return view, client.stories(view.id), WallTimes(client.cluster().now_s)
 
 
 def cancel(job: JobName, state: State = None) -> None:

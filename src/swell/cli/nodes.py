@@ -24,6 +24,8 @@ def list_nodes(state: State = None, json: Json = False) -> None:
     rows = [row for node in cluster.nodes for row in _rows(node)]
     print_table(("NODE", "RACK", "KIND", "FREE", "DEVICES", "HELD BY"), rows)
     print(f"\n{cluster.num_free} of {cluster.num_devices} devices free, policy {cluster.policy}")
+    if cluster.clock_note:
+        print(f"clock: {cluster.clock_note}")
 
 
 def _rows(node: NodeView) -> list[tuple[str, ...]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from swell.cli.clock import span
 from swell.cli.output import print_table
+from swell.model.lengths import span
 
 if TYPE_CHECKING:
     from swell.sim.groups import Fairness

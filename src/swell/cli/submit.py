@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from swell.cli.verdict import verdict
 
 if TYPE_CHECKING:
     from swell.api.client import Client
-    from swell.model.view import JobView
+    from swell.model.view import ClusterView, JobView
 
 #: Exit status when a job's trial run failed, and when one was refused.
 FAILED = 1
@@ -63,17 +62,17 @@ def submit(
     with connect(state) as client:
         ids = client.submit_file(file) if file else [client.submit(**fields, args=words or [])]
         views = [_judged(client, job_id, no_wait) for job_id in ids]
-        policy = client.cluster().policy
-    _tell(views, policy, json)
+        cluster = client.cluster()
+    _tell(views, cluster, json)
 
 
-def _tell(views: list[JobView], policy: str, json: bool) -> None:
+def _tell(views: list[JobView], cluster: ClusterView, json: bool) -> None:
     """Ends the program if not all is well."""
     if json:
         print_json(views)
     else:
         for view in views:
-            print(verdict(view, policy, time.time()))
+            print(verdict(view, cluster.policy, cluster.now_s))
     if any(view.phase == "failed" for view in views):
         raise typer.Exit(FAILED)
     if any(view.phase == "rejected" for view in views):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from swell.cli.clock import span
+from swell.model.lengths import span
 from swell.sim.traces.record import plural
 from swell.sim.traces.survey import Survey
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.cli.clock import clock, moment, span
+from swell.cli.clock import clock, moment
 from swell.cli.options import Json, State
 from swell.cli.output import print_json, print_table, warn
+from swell.model.lengths import span
 
 if TYPE_CHECKING:
     from swell.api.what_if import Forecast, WhatIf

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import singledispatch
 
+from swell.core.clock_steps import follow
 from swell.core.learn import learn_pause, learn_rate, learn_resize
 from swell.core.record import JobRecord
 from swell.core.setbacks import MAX_SETBACKS, back_off, has_lasted, leave_alone
 from swell.core.state import HeadState
 from swell.model.event import (
     CancelRequested,
+    ClockStepped,
     DrainRequested,
     Event,
     GangEnded,
@@ -58,6 +60,7 @@ def _(event: JobSubmitted, state: HeadState) -> None:
         spec=event.spec,
         submitted_s=event.at_s,
         as_of_s=event.at_s,
+        calendar_offset_s=state.calendar.offset_s,
         tenant=state.tenants.join(event.spec.tenant),
     )
     state.records[event.job_id] = record
@@ -94,6 +97,14 @@ def _(event: DrainRequested, state: HeadState) -> None:
 def _(event: Opened, state: HeadState) -> None:
     state.is_draining = False
     state.policy = event.policy or state.policy
+    if event.calendar_offset_s is not None:
+        offsets_s = event.boot_offset_s, event.calendar_offset_s
+        follow(state, state.calendar.opened(event.at_s, event.boot_id, *offsets_s))
+
+
+@_apply.register
+def _(event: ClockStepped, state: HeadState) -> None:
+    follow(state, state.calendar.stepped(event.at_s, event.calendar_offset_s))
 
 
 # ---------------------------------------------------------------- events about a known job

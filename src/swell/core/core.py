@@ -21,6 +21,7 @@ from swell.core.record import JobRecord
 from swell.core.stale import is_stale
 from swell.core.state import HeadState, Words
 from swell.core.under_way import pending, trial_run
+from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.command import (
     AnyCommand,
@@ -296,6 +297,10 @@ class Core:
         return self._state.now_s
 
     @property
+    def calendar(self) -> Calendar:
+        return self._state.calendar
+
+    @property
     def cluster(self) -> Cluster:
         return self._state.cluster
 
@@ -347,7 +352,7 @@ class Core:
         view = record.view()
         if view.estimated_finish_s is not None or record.phase.is_end:
             return view
-        guess_s = record.spec.deadline_s or record.submitted_s + FIRST_GUESS_S
+        guess_s = record.deadline_s or record.submitted_s + FIRST_GUESS_S
         return msgspec.structs.replace(view, estimated_finish_s=max(guess_s, self._state.now_s))
 
     # ------------------------------------------------------------ recovery

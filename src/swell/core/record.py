@@ -35,6 +35,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
     id: str
     spec: JobSpec
     submitted_s: float
+    calendar_offset_s: float = 0.0  #: calendar less head time: see `Calendar`
     tenant: int = 0  #: see `Tenants`
     phase: Phase = Phase.QUEUED
     profile: Profile | None = None
@@ -98,6 +99,12 @@ class JobRecord(msgspec.Struct, kw_only=True):
     reason: str = "has just been submitted"
     message: str = ""
     warnings: dict[str, str] = {}  #: topic -> what its owner should know for as long as it is so
+
+    @property
+    def deadline_s(self) -> float | None:
+        """In head time, as every other time here; that of the spec is a time of day."""
+        deadline_s = self.spec.deadline_s
+        return None if deadline_s is None else deadline_s - self.calendar_offset_s
 
     @property
     def held(self) -> tuple[str, ...]:
@@ -244,7 +251,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
             devices_per_worker=spec.devices_per_worker,
             elasticity=spec.elasticity,
             submitted_s=self.submitted_s,
-            deadline_s=spec.deadline_s,
+            deadline_s=self.deadline_s,
             is_promised=self.is_promised,
             counter_offer_s=self.counter_offer_s,
             started_s=self.started_s,
@@ -274,9 +281,9 @@ class JobRecord(msgspec.Struct, kw_only=True):
 
     def _kept(self) -> bool | None:
         is_called_off = self.phase in (Phase.REJECTED, Phase.CANCELLED)
-        if self.spec.deadline_s is None or self.finished_s is None or is_called_off:
+        if self.deadline_s is None or self.finished_s is None or is_called_off:
             return None
-        return self.phase is Phase.SUCCEEDED and self.finished_s <= self.spec.deadline_s
+        return self.phase is Phase.SUCCEEDED and self.finished_s <= self.deadline_s
 
     def _shown_steps(self) -> int:
         """A restart job's work is counted in seconds; its script's steps are only for people."""

@@ -17,6 +17,7 @@ from swell.core.record import JobRecord
 from swell.core.special import Kind, Special
 from swell.core.table import JobTable
 from swell.core.tenants import Tenants
+from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.coding import decoder, encode
 from swell.model.job import Elasticity, JobSpec, Phase, Profile
@@ -69,6 +70,7 @@ class Saved(msgspec.Struct, kw_only=True):
     revisit: list[str] = []
     is_sated: bool = False
     tenants: Tenants | None = None  #: None: saved by a version that knew none
+    calendar: Calendar = msgspec.field(default_factory=Calendar)
 
 
 #: A text, or what would write it: most lines of stories are never read where many jobs are simulated.
@@ -83,6 +85,7 @@ class HeadState:
     def __init__(self, belief: Belief, any_size: bool = False) -> None:
         self._any_size = any_size
         self.now_s = 0.0
+        self.calendar = Calendar()
         self.cluster = Cluster()
         self.records: dict[str, JobRecord] = {}
         self.belief = belief
@@ -258,6 +261,7 @@ class HeadState:
             revisit=sorted(self.revisit),
             is_sated=self.is_sated,
             tenants=self.tenants,
+            calendar=self.calendar,
         )
         return encode(saved)
 
@@ -265,6 +269,7 @@ class HeadState:
         saved = _decode(data)
         self.now_s, self.costs, self.num_stale = saved.now_s, saved.costs, saved.num_stale
         self.planned_s, self.wake_s = saved.planned_s, saved.wake_s
+        self.calendar = saved.calendar
         self.is_draining, self.policy = saved.is_draining, saved.policy
         self.owed = {job_id: owed.plan() for job_id, owed in saved.owed.items()}
         self.batches = saved.batches

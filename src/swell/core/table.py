@@ -20,10 +20,11 @@ LEAST_REMAINING_STEPS = 1.0
 LEAST_REMAINING_SHARE = 0.1
 
 #: Columns that stay as they are for as long as a job has its row ...
-FIXED_FLOATS = ("submitted_s", "deadline_s", "total_steps", "least_steps", "own_start_s", "state_bytes")
+FIXED_FLOATS = ("submitted_s", "total_steps", "least_steps", "own_start_s", "state_bytes")
 FIXED_INTS = ("job_class", "devices_per_worker", "requested_workers", "tenant", "is_restart")
 #: ... and those that change with what happens to it.
 FLOATS = (
+    "deadline_s",
     "done_steps",
     "as_of_s",
     "rate_now_per_s",
@@ -216,10 +217,9 @@ def _advance(
 
 def _fixed_floats(record: JobRecord) -> tuple[float, ...]:
     """In the order of FIXED_FLOATS."""
-    spec, profile = record.spec, record.profile
+    profile = record.profile
     return (
         record.submitted_s,
-        math.inf if spec.deadline_s is None else spec.deadline_s,
         record.total_steps or 0.0,
         _least_steps(record),
         profile.start_s if profile else 0.0,
@@ -241,8 +241,9 @@ def _fixed_ints(record: JobRecord) -> tuple[int, ...]:
 
 def _floats(record: JobRecord) -> tuple[float, ...]:
     """In the order of FLOATS."""
-    tenure = record.tenure
+    tenure, deadline_s = record.tenure, record.deadline_s
     return (
+        math.inf if deadline_s is None else deadline_s,
         record.done_steps,
         record.as_of_s,
         record.rate_per_s,

@@ -1,4 +1,4 @@
-"""What everybody may read while the head works: replaced as a whole after each turn."""
+"""What everybody may read while the head works: replaced as a whole after each turn. In head time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from swell.core.core import Core
+from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.view import JobView, NodeView, Story
 
@@ -18,6 +19,7 @@ class Posted:
 
     active: dict[str, JobView] = field(default_factory=dict)
     cluster: Cluster = field(default_factory=Cluster)
+    calendar: Calendar = field(default_factory=Calendar)
     num_stale: int = 0
 
 
@@ -38,7 +40,9 @@ class Board:
             self._ended.update(ended)
             for job_id, story in core.stories():
                 self._stories[job_id].append(story)
-            self._posted = Posted(active=views, cluster=core.cluster, num_stale=core.num_stale)
+            self._posted = Posted(
+                active=views, cluster=core.cluster, calendar=core.calendar, num_stale=core.num_stale
+            )
             self._changed.notify_all()
 
     def wait_for(self, job_id: str, timeout_s: float) -> bool:
@@ -54,6 +58,11 @@ class Board:
         """Jobs that run, wait, or ended since the last fold."""
         with self._changed:
             return [*self._ended.values(), *self._posted.active.values()]
+
+    def has_deadline_from_before(self, at_s: float) -> bool:
+        """Whether a job that is open and has a deadline was submitted before then."""
+        active = self._posted.active.values()
+        return any(view.deadline_s is not None and view.submitted_s < at_s for view in active)
 
     def stories(self, job_id: str) -> list[Story]:
         """Since the last fold."""
@@ -72,6 +81,10 @@ class Board:
             for view in ended:
                 self._ended.pop(view.id, None)
             self._stories.clear()
+
+    @property
+    def calendar(self) -> Calendar:
+        return self._posted.calendar
 
     @property
     def num_stale(self) -> int:

@@ -7,17 +7,19 @@ from collections.abc import Iterable
 
 import msgspec
 
-from swell.live.clock import WallClock
+from swell.live.clock import HeadClock
 from swell.model.event import AnyEvent, JobEvent, StepsReported
 
 #: Progress alone wakes the head at most so often: the journal stays small.
 REPORTS_WAIT_S = 1.0
+#: A wait ends so often without an event: the machine may have been asleep, or its clock may have been set.
+LOOK_EVERY_S = 2.0
 
 
 class Inbox:
     """Events in order of arrival. Progress reports of one gang are folded into one."""
 
-    def __init__(self, clock: WallClock) -> None:
+    def __init__(self, clock: HeadClock) -> None:
         self._clock = clock
         self._changed = threading.Condition()
         self._events: list[AnyEvent] = []
@@ -41,17 +43,21 @@ class Inbox:
             self._changed.notify()
 
     def take(self, until_s: float | None) -> list[AnyEvent]:
-        """All that is there, by `at_s`, as soon as there is anything to do; empty at `until_s`, or nudged."""
+        """All that is there, by `at_s`, as soon as there is anything to do.
+
+        Empty at `until_s`, when nudged, and after LOOK_EVERY_S.
+        """
         with self._changed:
             while not self._is_urgent:
                 if self._is_nudged:
                     self._is_nudged = False
                     return []
                 dues_s = [due_s for due_s in (until_s, self._reports_due_s) if due_s is not None]
-                wait_s = min(dues_s) - self._clock.now_s() if dues_s else None
-                if wait_s is not None and wait_s <= 0:
+                wait_s = min(dues_s) - self._clock.now_s() if dues_s else LOOK_EVERY_S
+                if wait_s <= 0:
                     break
-                self._changed.wait(wait_s)
+                if not self._changed.wait(min(wait_s, LOOK_EVERY_S)) and wait_s >= LOOK_EVERY_S:
+                    return []
             taken, self._events = self._events, []
             self._is_urgent, self._reports_due_s = False, None
         return sorted(fold_reports(taken), key=lambda event: event.at_s)

@@ -10,17 +10,22 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
+import msgspec
+
 from swell import __version__
 from swell.core.core import Core
 from swell.core.loop import run
 from swell.core.ports import Journal
 from swell.core.state import job_sizes
 from swell.live.board import Board
-from swell.live.clock import WallClock
+from swell.live.calendar_times import shown_job, shown_story
+from swell.live.clock import HeadClock, SystemClocks
+from swell.live.clock_watch import ClockWatch, followed, suspected
 from swell.live.inbox import Inbox
 from swell.live.recovery import Entry as JournalEntry
 from swell.live.recovery import changed_nodes, digest, missing_gangs, replay
 from swell.live.world import Hands, LiveWorld
+from swell.model.calendar import Calendar
 from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang
 from swell.model.errors import InvalidJob, UnknownJob
@@ -66,7 +71,10 @@ class Executor(Hands, Protocol):
     """Hands that outlive the daemon."""
 
     def start(self, deliver: Callable[[AnyEvent], None]) -> frozenset[str]:
-        """Begin, or adopt what runs. Returns the jobs whose gangs live, or whose end is yet to be told."""
+        """Begin, or adopt what runs. Returns the jobs whose gangs live, or whose end is yet to be told.
+
+        Events are delivered with CLOCK_BOOTTIME of this machine as `at_s`.
+        """
 
     def acknowledge(self) -> None:
         """All that was delivered and handled so far is in the journal."""
@@ -87,12 +95,20 @@ class Site:
 class Platform:
     """Ties the head to its world; implements what the control API needs."""
 
-    def __init__(self, site: Site, core: Core, store: Store, executor: Executor) -> None:
+    def __init__(
+        self,
+        site: Site,
+        core: Core,
+        store: Store,
+        executor: Executor,
+        system_clocks: SystemClocks | None = None,
+    ) -> None:
         self._site = site
         self._core = core
         self._store = store
         self._executor = executor
-        self._clock = WallClock()
+        self._clock = HeadClock(system_clocks)
+        self._watch = ClockWatch(self._clock)
         self._inbox = Inbox(self._clock)
         self._board = Board()
         self._started_s = self._clock.now_s()
@@ -103,6 +119,7 @@ class Platform:
         self._world = LiveWorld(
             self._inbox,
             self._clock,
+            self._watch,
             executor,
             self._end_turn,
             self._is_over,
@@ -112,18 +129,21 @@ class Platform:
 
     # ------------------------------------------------------------ the head's thread
     def recover(self, history: History) -> None:
-        """Bring the head to where the journal ends."""
+        """Bring the head to where the journal ends, and the clock to the time that has passed since."""
         if history.state is not None:
             self._core.load(history.state)
         for _ in replay(self._core, history.entries):
             self._board.post(self._core)
         self._board.post(self._core)
+        self._clock.go_on(self._core.calendar, self._core.now_s)
+        self._watch.begin(self._core.calendar.offset_s)
+        self._started_s = self._clock.now_s()
 
     def run(self) -> None:
         """Until the platform has been asked to stop and every job has left its devices."""
         now_s = self._clock.now_s()
-        alive = self._executor.start(self._inbox.put)
-        self._inbox.put(Opened(at_s=now_s, policy=self._site.policy))
+        alive = self._executor.start(self._hear)
+        self._inbox.put(self._opened())
         for event in changed_nodes(self._core.cluster, self._site.nodes, now_s):
             self._inbox.put(event)
         for event in missing_gangs(self._core, alive, now_s):
@@ -133,6 +153,15 @@ class Platform:
                 self._world.repeat(command)
         run(self._world, self._store, self._core)
         self._fold()
+
+    def _opened(self) -> Opened:
+        return Opened(
+            at_s=self._started_s,
+            policy=self._site.policy,
+            boot_id=self._clock.boot_id,
+            boot_offset_s=self._clock.boot_offset_s,
+            calendar_offset_s=self._watch.offset_s,
+        )
 
     def _end_turn(self, commands: Sequence[AnyCommand]) -> None:
         """Show what came of the turn, and let go of what is now safe in the journal."""
@@ -165,14 +194,23 @@ class Platform:
         return self._core.is_idle or is_late
 
     # ------------------------------------------------------------ any thread
+    def _hear(self, event: AnyEvent) -> None:
+        """Of an executor."""
+        self._inbox.put(msgspec.structs.replace(event, at_s=self._clock.of_boot_s(event.at_s)))
+
     def now_s(self) -> float:
-        return self._clock.now_s()
+        """By the calendar, as the platform has it."""
+        return self._calendar.time_of(self._clock.now_s())
+
+    @property
+    def _calendar(self) -> Calendar:
+        return self._board.calendar
 
     def submit(self, spec: JobSpec) -> str:
         """The new job's id, once the job is in the journal. Raises InvalidJob."""
         check_job(spec, sum(len(node.devices) for node in self._site.nodes))
         job_id = f"{spec.name}-{secrets.token_hex(3)}"
-        self._inbox.put(JobSubmitted(at_s=self.now_s(), job_id=job_id, spec=spec))
+        self._inbox.put(JobSubmitted(at_s=self._clock.now_s(), job_id=job_id, spec=spec))
         if not self._board.wait_for(job_id, SUBMIT_TIMEOUT_S):
             raise InvalidJob(
                 f"job {job_id!r} was not taken within {SUBMIT_TIMEOUT_S:g} s: the platform is stopping or "
@@ -182,22 +220,25 @@ class Platform:
 
     def cancel(self, job_id: str) -> None:
         if self.job(job_id).finished_s is None:
-            self._inbox.put(CancelRequested(at_s=self.now_s(), job_id=job_id))
+            self._inbox.put(CancelRequested(at_s=self._clock.now_s(), job_id=job_id))
 
     def jobs(self) -> list[JobView]:
         recent = {view.id: view for view in self._board.jobs()}
         old = [view for view in self._store.archived_jobs() if view.id not in recent]
-        return sorted([*old, *recent.values()], key=lambda view: (view.submitted_s, view.id))
+        views = sorted([*old, *recent.values()], key=lambda view: (view.submitted_s, view.id))
+        calendar = self._calendar
+        return [shown_job(view, calendar) for view in views]
 
     def job(self, job_id: str) -> JobView:
         view = self._board.job(job_id) or self._store.archived_job(job_id)
         if view is None:
             raise UnknownJob(f"there is no job {job_id!r}; `swell jobs` lists those there are")
-        return view
+        return shown_job(view, self._calendar)
 
     def stories(self, job_id: str) -> list[Story]:
         self.job(job_id)
-        return [*self._store.stories(job_id), *self._board.stories(job_id)]
+        calendar, told = self._calendar, [*self._store.stories(job_id), *self._board.stories(job_id)]
+        return [shown_story(story, calendar) for story in told]
 
     def head_state(self) -> bytes:
         """All that the head remembers, as it stands (`Core.save`); asking changes nothing.
@@ -219,18 +260,29 @@ class Platform:
             version=__version__,
             policy=self._site.policy,
             now_s=self.now_s(),
-            started_s=self._started_s,
+            started_s=self._calendar.time_of(self._started_s),
             nodes=nodes,
             num_devices=len(owners),
             num_free=owners.count(None),
             num_stale_reports=self._board.num_stale,
             journal_bytes=self._store.bytes_on_disk,
+            clock_note=self._clock_note(),
         )
+
+    def _clock_note(self) -> str:
+        """A step of the machine's clock, while a job is open whose deadline has moved by it or may yet."""
+        if ahead_s := self._watch.ahead_s:
+            return suspected(ahead_s)
+        calendar = self._calendar
+        stepped_s = calendar.stepped_s
+        if stepped_s is None or not self._board.has_deadline_from_before(stepped_s):
+            return ""
+        return followed(calendar.step_s, self._clock.now_s() - stepped_s)
 
     def stop(self) -> None:
         """Suspend every job, then let `run` return."""
         self._is_stopping = True
-        self._inbox.put(DrainRequested(at_s=self.now_s()))
+        self._inbox.put(DrainRequested(at_s=self._clock.now_s()))
 
 
 def check_job(spec: JobSpec, num_devices: int) -> None:

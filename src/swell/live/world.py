@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from swell.live.clock import WallClock
+from swell.live.clock import HeadClock
+from swell.live.clock_watch import ClockWatch
 from swell.live.inbox import Inbox
 from swell.model.command import AnyCommand, WakeAt
 from swell.model.event import AnyEvent, Woke
@@ -31,7 +32,8 @@ class LiveWorld:
     def __init__(
         self,
         inbox: Inbox,
-        clock: WallClock,
+        clock: HeadClock,
+        watch: ClockWatch,
         hands: Hands,
         end_turn: Callable[[Sequence[AnyCommand]], None],
         is_over: Callable[[], bool],
@@ -40,6 +42,7 @@ class LiveWorld:
     ) -> None:
         self._inbox = inbox
         self._clock = clock
+        self._watch = watch
         self._hands = hands
         self._end_turn = end_turn
         self._is_over = is_over
@@ -62,6 +65,8 @@ class LiveWorld:
             if self._wake_s is not None and now_s >= self._wake_s:
                 self._wake_s = None
                 batch.append(Woke(at_s=now_s))
+            if (stepped := self._watch.look()) is not None:
+                batch.append(stepped)
             if batch:
                 self._is_in_turn, self._commanded = True, []
                 return batch

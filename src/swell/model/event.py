@@ -1,4 +1,8 @@
-"""Past tense: something happened at `at_s`. Time arrives in the core inside events, and only so."""
+"""Past tense: something happened at `at_s`. Time arrives in the core inside events, and only so.
+
+That time is *head time*: seconds since 1970 as the platform has counted them since its first start. It never
+jumps, as the machine's clock may (`model.calendar`).
+"""
 
 from __future__ import annotations
 
@@ -144,6 +148,16 @@ class Opened(Event, frozen=True, kw_only=True):
     """The platform is up (again): jobs may run, and this policy decides about them from here on."""
 
     policy: str = ""  #: empty: the one it had
+    boot_id: str = ""  #: of the machine; empty where its kernel names none
+    boot_offset_s: float = 0.0  #: head time less CLOCK_BOOTTIME, for as long as this boot lasts
+    #: Calendar less head time; None: of a version whose head lived by the calendar, or it is as it was.
+    calendar_offset_s: float | None = None
+
+
+class ClockStepped(Event, frozen=True, kw_only=True):
+    """The machine's clock was set, and has kept the new time for a while."""
+
+    calendar_offset_s: float  #: calendar less head time, from now on
 
 
 AnyEvent = (
@@ -165,4 +179,5 @@ AnyEvent = (
     | Woke
     | DrainRequested
     | Opened
+    | ClockStepped
 )

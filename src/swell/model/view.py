@@ -17,7 +17,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as it stands. Times are seconds since 1970."""
+    """A job as it stands. Times are seconds since 1970, in head time; the API shows calendar time."""
 
     id: str
     name: str
@@ -83,3 +83,4 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     num_free: int
     num_stale_reports: int
     journal_bytes: int
+    clock_note: str = ""  #: a step of the machine's clock, while it matters

@@ -105,9 +105,9 @@ class Player:
 
     def play(self, parts: Sequence[Part]) -> list[JobView]:
         """What became of each, in order of submission."""
-        opened_s, ids = time.time(), []
+        opened_s, ids = time.monotonic(), []
         for part in sorted(parts, key=lambda part: part.at_s):
-            while (wait_s := opened_s + part.at_s - time.time()) > 0.0:
+            while (wait_s := opened_s + part.at_s - time.monotonic()) > 0.0:
                 time.sleep(min(wait_s, LOOK_EVERY_S))
                 self._look()
             ids.append(self._submit(part))
@@ -116,7 +116,7 @@ class Player:
         return [self.client.job(job_id) for job_id in ids]
 
     def _submit(self, part: Part) -> str:
-        now_s = time.time()
+        now_s = self.client.cluster().now_s
         fields = part.fields(now_s)
         job_id = self.client.submit(**fields)
         self.specs[job_id] = parse(fields).to_spec(now_s)
@@ -132,7 +132,8 @@ def run(client: Client, parts: Sequence[Part], devices: str, advance: Callable[[
     """Play the workload, once every script in it has been measured."""
     player = Player(client, advance)
     trials = player.measure(parts)
-    load_before, begun_s, head = os.getloadavg()[0], time.time(), client.head_state().decode()
+    load_before, begun_s = os.getloadavg()[0], client.cluster().now_s
+    head = client.head_state().decode()
     views = player.play(parts)
     cluster = client.cluster()
     nodes = tuple(

@@ -292,5 +292,5 @@ class Crew:
                 self.report(effect.event)
 
     def report(self, event: AnyEvent) -> None:
-        """Choreographies live by a clock that never jumps; the daemon's is the calendar's."""
-        self._outbox.add(msgspec.structs.replace(event, at_s=time.time()))
+        """Choreographies live by a clock that stands still while the machine sleeps; the head's does not."""
+        self._outbox.add(msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME)))

@@ -93,6 +93,9 @@ class LocalExecutor:
     def start(self, deliver: Callable[[AnyEvent], None]) -> frozenset[str]:
         """Begin, or adopt what runs. Returns the jobs whose gangs live, or whose end is yet to be told.
 
+        Events are delivered with CLOCK_BOOTTIME as `at_s`: the agent, which stamps them, outlives daemons and
+        dies with the boot.
+
         Raises:
             AgentError: no agent could be started.
         """
@@ -233,7 +236,7 @@ class LocalExecutor:
             kept = [message for message in self._to_send if isinstance(message, ShutDown)]
             self._to_send = deque([*again, *kept])
         for event in lost:
-            self._deliver(msgspec.structs.replace(event, at_s=time.time()))
+            self._deliver(msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME)))
         return inventory
 
     def _attach(self, address: Address) -> Inventory:
