@@ -10,6 +10,8 @@ from swell.store.journal import Entry, History
 
 
 class MemoryJournal:
+    bytes_on_disk = 0
+
     def __init__(self) -> None:
         self.last_seq = 0
         self._state: bytes | None = None

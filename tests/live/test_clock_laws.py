@@ -1,0 +1,201 @@
+"""Whatever is done to the machine's clock: head time runs on, and deadlines end up where the calendar is."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.core.fakes import core_of, node, strict
+
+from swell.core.core import Core
+from swell.live.calendar_times import shown_job
+from swell.live.clock import HeadClock
+from swell.live.clock_watch import LASTS_S, TOLERANCE_S, ClockWatch
+from swell.live.inbox import LOOK_EVERY_S
+from swell.model.calendar import Calendar
+from swell.model.event import AnyEvent, CancelRequested, JobSubmitted, NodeJoined, Opened
+
+from .machine import Machine
+
+DAY_S = 86_400.0
+AHEAD = st.sampled_from([0.0, 0.05, 0.5, 1.5, -3.0, 600.0, -3600.0, DAY_S, -DAY_S, -1e9])
+#: Head time is a float of about 2e9 seconds.
+EXACT_S = 1e-5
+
+
+class ClockedWorld(RuleBasedStateMachine):
+    """A head with its journal, and a machine that is set, restarted and booted."""
+
+    @initialize(ahead_s=AHEAD)
+    def open(self, ahead_s: float) -> None:
+        self.machine = Machine(ahead_s=ahead_s)
+        self.core, self.journal = core_of(), list[list[AnyEvent]]()
+        self.num_jobs, self.steady_s, self.last_s = 0, math.inf, 0.0
+        self._up()
+        self._hear(NodeJoined(at_s=self.clock.now_s(), node=node("n0")))
+
+    def _up(self) -> None:
+        self.clock = HeadClock(self.machine.clocks())
+        self.clock.go_on(self.core.calendar, self.core.now_s)
+        self.watch = ClockWatch(self.clock)
+        self.watch.begin(self.core.calendar.offset_s)
+        self.steady_s = 0.0
+        self._hear(
+            Opened(
+                at_s=self.clock.now_s(),
+                boot_id=self.clock.boot_id,
+                boot_offset_s=self.clock.boot_offset_s,
+                calendar_offset_s=self.watch.offset_s,
+            )
+        )
+
+    def _hear(self, event: AnyEvent) -> None:
+        self.journal.append([event])
+        self.core.handle([event])
+
+    def _look(self) -> None:
+        if (stepped := self.watch.look()) is not None:
+            self._hear(stepped)
+
+    # ------------------------------------------------------------ what happens
+    @rule(passed_s=st.floats(0.0, 30.0))
+    def elapse(self, passed_s: float) -> None:
+        """Exactly so much, by the clock and by the stamps of an agent; the head looks now and then."""
+        before_s, boot_s = self.clock.now_s(), self.machine.boot_s
+        left_s = passed_s
+        while left_s > 0.0:
+            self.machine.elapse(min(LOOK_EVERY_S, left_s))
+            left_s -= LOOK_EVERY_S
+            self._look()
+        assert self.clock.now_s() - before_s == pytest.approx(passed_s, abs=EXACT_S)
+        assert self.clock.of_boot_s(boot_s) == before_s
+        self.steady_s += passed_s
+
+    @rule(ahead_s=AHEAD)
+    def set_the_clock(self, ahead_s: float) -> None:
+        before_s = self.clock.now_s()
+        self.machine.ahead_s = ahead_s
+        self._look()
+        assert self.clock.now_s() == before_s
+        self.steady_s = 0.0
+
+    @rule(after_s=st.floats(1.0, 1e5))
+    def submit(self, after_s: float) -> None:
+        self.num_jobs += 1
+        deadline_s = self._calendar_s + after_s
+        event = JobSubmitted(
+            at_s=self.clock.now_s(), job_id=f"j{self.num_jobs}", spec=strict(deadline_s=deadline_s)
+        )
+        self._hear(event)
+        record = next(view for view in self.core.views() if view.id == event.job_id)
+        assert record.deadline_s is not None
+        assert record.deadline_s - self.core.now_s == pytest.approx(after_s, abs=EXACT_S)
+
+    @rule(down_s=st.floats(0.0, 5.0))
+    def restart(self, down_s: float) -> None:
+        """On the same boot head time goes on as if the daemon had not been away."""
+        before_s = self.clock.now_s()
+        self.machine.elapse(down_s)
+        self._recover()
+        assert self.clock.now_s() - before_s == pytest.approx(down_s, abs=EXACT_S)
+
+    @rule(down_s=st.floats(0.0, 1e6), ahead_s=AHEAD)
+    def reboot(self, down_s: float, ahead_s: float) -> None:
+        self.machine.reboot(down_s)
+        self.machine.ahead_s = ahead_s
+        self._recover()
+
+    def _recover(self) -> None:
+        """By replay; a fold comes to the same."""
+        before = self.core.save()
+        self.core = core_of()
+        for batch in self.journal:
+            self.core.handle(batch)
+        assert self.core.save() == before
+        self.core = core_of()
+        self.core.load(before)
+        assert self.core.save() == before
+        self._up()
+
+    # ------------------------------------------------------------ laws
+    @property
+    def _calendar_s(self) -> float:
+        """As people are told it is."""
+        return self.core.calendar.time_of(self.clock.now_s())
+
+    @invariant()
+    def time_never_goes_back(self) -> None:
+        if not hasattr(self, "core"):
+            return
+        assert self.clock.now_s() >= self.core.now_s >= self.last_s
+        self.last_s = self.core.now_s
+
+    @invariant()
+    def a_clock_that_is_left_alone_is_right(self) -> None:
+        if not hasattr(self, "core") or self.steady_s < LASTS_S + 2.0 * LOOK_EVERY_S:
+            return
+        wall_s = self.machine.wall_s
+        assert self._calendar_s == pytest.approx(wall_s, abs=TOLERANCE_S + 0.01)
+        for view in self.core.views():
+            shown = shown_job(view, self.core.calendar)
+            assert view.deadline_s is not None and shown.deadline_s is not None
+            left_s = view.deadline_s - self.clock.now_s()
+            assert left_s == pytest.approx(shown.deadline_s - wall_s, abs=TOLERANCE_S + 0.01)
+
+    @invariant()
+    def few_offsets_are_remembered(self) -> None:
+        if hasattr(self, "core"):
+            assert len(self.core.calendar.offsets) <= self.machine.num_boots
+
+
+TestClockedWorld = ClockedWorld.TestCase
+TestClockedWorld.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+
+
+def test_boots_with_the_same_offset_are_remembered_as_one() -> None:
+    calendar = Calendar()
+    for number in range(100):
+        calendar = calendar.opened(1e3 * number, f"boot-{number}", -float(number), 0.0)
+    assert len(calendar.offsets) == 1 and calendar.is_head_time
+
+
+def test_each_boot_has_its_own_offset() -> None:
+    calendar = Calendar().opened(100.0, "one", 0.0, 0.0).stepped(150.0, 60.0)
+    calendar = calendar.opened(200.0, "two", 5.0, 60.0).stepped(250.0, 0.0)
+    calendar = calendar.opened(300.0, "two", 5.0, 0.0)
+    assert [calendar.time_of(at_s) for at_s in (50.0, 100.0, 199.0, 200.0, 400.0)] == [
+        50.0,
+        160.0,
+        259.0,
+        200.0,
+        400.0,
+    ]
+    assert (calendar.step_s, calendar.stepped_s) == (-60.0, 250.0)
+
+
+def test_a_reading_that_was_interrupted_says_nothing() -> None:
+    machine, stopped_s = Machine(), 0.0
+
+    def wall_s() -> float:
+        machine.elapse(stopped_s)
+        return machine.wall_s
+
+    clock = HeadClock(dataclasses.replace(machine.clocks(), wall_s=wall_s))
+    assert clock.wall_offset_s() == pytest.approx(0.0, abs=0.01)
+    stopped_s = 5.0
+    assert clock.wall_offset_s() is None
+
+
+def test_a_cancelled_job_is_history() -> None:
+    """Its deadline stays where it was when it ended."""
+    core: Core = core_of()
+    core.handle([JobSubmitted(at_s=0.0, job_id="a", spec=strict(deadline_s=50.0))])
+    core.handle([CancelRequested(at_s=1.0, job_id="a")])
+    (ended,) = core.ended_views()
+    calendar = Calendar().opened(0.0, "one", 0.0, 0.0).stepped(2.0, 100.0)
+    shown = shown_job(ended, calendar)
+    assert (shown.deadline_s, shown.finished_s) == (150.0, 101.0)

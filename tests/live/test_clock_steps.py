@@ -1,0 +1,192 @@
+"""The machine's clock is set while jobs run: a whole platform, in a time that the test turns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swell.model.event import ClockStepped, Opened
+from swell.model.job import EndCondition, JobClass, JobSpec, Phase
+
+from .machine import Machine, Stage
+from .parts import spec
+
+DAY_S, HOUR_S, MINUTE_S = 86_400.0, 3600.0, 60.0
+#: 3000 steps are 300 s on one worker, 150 s on both.
+STEPS = 3000
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Stage:
+    return Stage(monkeypatch, tmp_path, STEPS)
+
+
+def due_in(machine: Machine, after_s: float) -> JobSpec:
+    return spec(
+        job_class=JobClass.STRICT,
+        deadline_s=machine.wall_s + after_s,
+        end=EndCondition(steps=STEPS),
+        min_workers=1,
+        max_workers=1,
+    )
+
+
+def num_events(stage: Stage, kind: type) -> int:
+    return sum(isinstance(event, kind) for batch in stage.journal.replay() for event in batch)
+
+
+@pytest.mark.parametrize("ahead_s", [DAY_S, -HOUR_S, -DAY_S, 10 * MINUTE_S])
+def test_a_step_that_is_taken_back_changes_nothing(stage: Stage, ahead_s: float) -> None:
+    """A loss in the middle of it is repaired after the usual pause."""
+    stage.submit("a", due_in(stage.machine, 400.0))
+    stage.step(20.0, ahead_s)
+    stage.after(22.0, lambda: stage.crew.lose("a"))
+    stage.step(26.0, 0.0)
+    stage.run_until(30.0)
+    assert num_events(stage, ClockStepped) == 0
+    first_s, second_s = stage.crew.launched_s
+    assert second_s - first_s < 24.0
+    view = stage.job("a")
+    assert view.phase is Phase.RUNNING and view.is_promised and view.reason_code in ("promised", "boosted")
+    assert not stage.stories("a", "at_risk", "clock")
+    stage.restart()
+    stage.run_until(340.0)
+    assert stage.job("a").kept
+    assert stage.replayed().is_equal
+
+
+@pytest.mark.parametrize("ahead_s", [DAY_S, -HOUR_S])
+def test_a_restart_while_the_clock_is_wrong_for_a_moment_changes_nothing(
+    stage: Stage, ahead_s: float
+) -> None:
+    stage.submit("a", due_in(stage.machine, 400.0))
+    stage.step(20.0, ahead_s)
+    stage.run_until(23.0)
+    stage.restart()
+    stage.after(24.0, lambda: stage.crew.lose("a"))
+    stage.step(28.0, 0.0)
+    stage.run_until(60.0)
+    assert num_events(stage, ClockStepped) == 0
+    first_s, second_s = stage.crew.launched_s
+    assert second_s - first_s < 26.0
+    assert not stage.stories("a", "at_risk", "clock")
+    assert stage.job("a").deadline_s == pytest.approx(stage.machine.true_s - 60.0 + 400.0)
+    assert stage.replayed().is_equal
+
+
+def test_a_clock_that_is_set_back_stops_neither_progress_nor_timers(stage: Stage) -> None:
+    stage.submit("a", due_in(stage.machine, 400.0))
+    stage.step(20.0, -HOUR_S)
+    stage.after(22.0, lambda: stage.crew.lose("a"))
+    stage.run_until(60.0)
+    assert len(stage.crew.launched_s) == 2
+    assert stage.job("a").steps > 300
+    (told,) = stage.stories("a", "clock")
+    assert told.text == "the machine's clock was set back by 60 min: the deadline is now in 66 min"
+    assert stage.platform.now_s() == pytest.approx(stage.machine.wall_s, abs=0.1)
+    assert stage.job("a").deadline_s == pytest.approx(stage.machine.wall_s + HOUR_S + 340.0, abs=0.1)
+
+
+def test_deadlines_follow_a_clock_that_stays_as_it_was_set(stage: Stage) -> None:
+    """A promise that cannot be kept any more by the right clock is told to be at risk."""
+    asked = due_in(stage.machine, 650.0)
+    stage.submit("a", asked)
+    stage.submit("b", due_in(stage.machine, 5000.0))
+    stage.step(20.0, 10 * MINUTE_S)
+    stage.run_until(25.0)
+    assert "the machine's clock is 10 min ahead of the platform's" in stage.platform.cluster().clock_note
+    assert not stage.stories("a", "clock")
+    stage.restart()
+    stage.run_until(40.0)
+    (told,) = stage.stories("a", "clock")
+    assert told.text == "the machine's clock was set forward by 10 min: the deadline is now in 14 s"
+    assert stage.stories("a", "at_risk") and not stage.stories("b", "at_risk")
+    assert "the machine's clock was set forward by 10 min, " in stage.platform.cluster().clock_note
+    assert stage.job("a").deadline_s == asked.deadline_s
+    assert stage.job("a").submitted_s == pytest.approx(stage.machine.wall_s - 40.0, abs=1.0)
+    stage.restart()
+    stage.run_until(400.0)
+    assert (stage.job("a").kept, stage.job("b").kept) == (False, True)
+    assert stage.platform.cluster().clock_note == ""
+    assert stage.replayed().is_equal
+
+
+def test_what_happened_while_the_clock_was_wrong_is_shown_right_once_it_is_corrected(stage: Stage) -> None:
+    submitted_s = stage.machine.true_s
+    stage.submit("a", due_in(stage.machine, 400.0))
+    stage.step(20.0, DAY_S)
+    stage.run_until(120.0)
+    assert stage.job("a").submitted_s == pytest.approx(submitted_s + DAY_S, abs=0.1)
+    stage.restart()
+    stage.step(150.0, 0.0)
+    stage.run_until(340.0)
+    view = stage.job("a")
+    assert view.kept and view.submitted_s == pytest.approx(submitted_s, abs=0.1)
+    assert [at_s - submitted_s for at_s, _ in view.sizes] == pytest.approx([0.5, 301.5], abs=2.0)
+    assert [story.text[:45] for story in stage.stories("a", "clock")] == [
+        "the machine's clock was set forward by 24.0 h",
+        "the machine's clock was set back by 24.0 h: t",
+    ]
+    told_s = [story.at_s for story in stage.stories("a")]
+    assert told_s == sorted(told_s)
+
+
+def test_small_corrections_are_followed_in_silence(stage: Stage) -> None:
+    stage.submit("a", due_in(stage.machine, 400.0))
+    for number in range(20):
+        stage.step(20.0 + 5 * number, 0.03 * number)
+    stage.run_until(150.0)
+    assert 1 <= num_events(stage, ClockStepped) <= 6
+    assert not stage.stories("a", "clock") and stage.platform.cluster().clock_note == ""
+    assert stage.platform.now_s() == pytest.approx(stage.machine.wall_s, abs=0.11)
+
+
+def test_the_time_for_which_the_machine_was_off_counts(stage: Stage) -> None:
+    asked = due_in(stage.machine, 400.0)
+    stage.submit("a", asked)
+    stage.run_until(50.0)
+    before_s = stage.platform._clock.now_s()
+    stage.reboot(down_s=40.0)
+    stage.run_until(10.0)
+    assert stage.platform._clock.now_s() == pytest.approx(before_s + 50.0, abs=0.01)
+    view = stage.job("a")
+    assert view.phase is Phase.RUNNING and view.deadline_s == asked.deadline_s
+    assert num_events(stage, Opened) == 2 and num_events(stage, ClockStepped) == 0
+    assert stage.replayed().is_equal
+
+
+def test_a_machine_that_boots_with_a_clock_of_long_ago_goes_on_from_where_it_was(stage: Stage) -> None:
+    """Until a time server tells it better, it does not know for how long it was off."""
+    asked = due_in(stage.machine, 4000.0)
+    stage.submit("a", asked)
+    submitted_s = stage.machine.true_s
+    stage.run_until(50.0)
+    head_s = stage.platform._clock.now_s()
+    stage.machine.ahead_s = -1e9
+    stage.reboot(down_s=1000.0)
+    assert stage.platform._clock.now_s() == pytest.approx(head_s, abs=2.1)
+    stage.step(5.0, 0.0)
+    stage.run_until(40.0)
+    view = stage.job("a")
+    assert stage.platform.now_s() == pytest.approx(stage.machine.true_s, abs=0.1)
+    assert view.deadline_s == asked.deadline_s
+    assert view.submitted_s == pytest.approx(submitted_s, abs=0.1)
+    started_s = [story.at_s - submitted_s for story in stage.stories("a", "started")]
+    assert started_s == pytest.approx([0.5, 1052.5], abs=2.0)
+    assert stage.replayed().is_equal
+
+
+def test_a_journal_of_a_version_that_lived_by_the_calendar_is_gone_on_with(stage: Stage) -> None:
+    """Even one whose end is a day ahead, because the clock was for a moment."""
+    machine = stage.machine
+    stage.journal.append([Opened(at_s=machine.true_s - 10.0, policy="elasticflow")])
+    stage.journal.append([Opened(at_s=machine.true_s + DAY_S)])
+    stage.restart()
+    asked = due_in(machine, 400.0)
+    stage.after(15.0, lambda: stage.submit("a", asked))
+    stage.run_until(340.0)
+    view = stage.job("a")
+    assert view.kept and view.deadline_s == asked.deadline_s
+    assert view.submitted_s == pytest.approx(machine.true_s - 325.0, abs=0.2)
+    assert stage.replayed().is_equal
