@@ -11,6 +11,7 @@ from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, 
 from swell.model.event import (
     AnyEvent,
     CancelRequested,
+    ClockStepped,
     DrainRequested,
     GangEnded,
     GangResized,
@@ -73,6 +74,8 @@ ANYTHING = st.one_of(
     _of(Woke),
     _of(DrainRequested),
     _of(Opened),
+    _of(Opened, boot_id=st.sampled_from(["", "b"]), calendar_offset_s=st.sampled_from([None, 0.0, 60.0])),
+    _of(ClockStepped, calendar_offset_s=st.sampled_from([0.0, 0.5, -3600.0])),
 )
 
 

@@ -14,6 +14,7 @@ from tests.core.world import ALL_FAULTS, FakeWorld, Faults
 from swell.model.event import (
     AnyEvent,
     CancelRequested,
+    ClockStepped,
     DrainRequested,
     GangEvent,
     JobProfiled,
@@ -64,6 +65,10 @@ class HostileWorld(RuleBasedStateMachine):
     @rule(policy=st.sampled_from(["in_turns", "restless"]))
     def reopen(self, policy: str) -> None:
         self.world.send(Opened(at_s=self.world.now_s, policy=policy))
+
+    @rule(offset_s=st.sampled_from([0.0, 0.5, -3600.0, 86_400.0]))
+    def set_the_clock(self, offset_s: float) -> None:
+        self.world.send(ClockStepped(at_s=self.world.now_s, calendar_offset_s=offset_s))
 
     # ------------------------------------------------------------ machines
     @rule(name=NODES)

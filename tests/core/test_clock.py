@@ -1,0 +1,100 @@
+"""A step of the machine's clock, as the head hears it: deadlines move, and nothing else does."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import pytest
+from tests.core.fakes import InTurns, core_of, node, profile, spec, strict
+
+from swell.core.core import Core
+from swell.model.event import AnyEvent, ClockStepped, JobProfiled, JobSubmitted, NodeJoined, Opened
+from swell.model.job import JobClass
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+from swell.model.view import JobView
+
+
+class Watched(InTurns):
+    """Keeps what it saw last."""
+
+    deadlines_s: dict[str, float]
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        self.deadlines_s = dict(zip(snapshot.job_ids, snapshot.deadline_s.tolist(), strict=True))
+        return super().decide(snapshot)
+
+
+@pytest.fixture
+def policy() -> Watched:
+    return Watched()
+
+
+@pytest.fixture
+def core(policy: Watched) -> Core:
+    core = core_of(policy)
+    core.handle([NodeJoined(at_s=0.0, node=node("n0"))])
+    soft = spec(100, job_class=JobClass.SOFT, deadline_s=900.0)
+    for job_id, job in (("strict", strict(600.0)), ("soft", soft), ("free", spec(100))):
+        core.handle([JobSubmitted(at_s=1.0, job_id=job_id, spec=job)])
+        core.handle([JobProfiled(at_s=2.0, job_id=job_id, profile=profile())])
+    return core
+
+
+def told(core: Core) -> dict[str, str]:
+    return {job_id: story.text for job_id, story in core.stories() if story.code == "clock"}
+
+
+def job(core: Core, job_id: str) -> JobView:
+    return next(view for view in core.views() if view.id == job_id)
+
+
+def test_every_deadline_moves_at_once(core: Core, policy: Watched) -> None:
+    """Those of jobs that wait too, of which nothing else is heard; and the step leads to a plan."""
+    core.handle([ClockStepped(at_s=10.0, calendar_offset_s=300.0)])
+    assert policy.deadlines_s == {"strict": 300.0, "soft": 600.0, "free": math.inf}
+    assert job(core, "strict").deadline_s == 300.0
+    assert told(core) == {
+        "strict": "the machine's clock was set forward by 5 min: the deadline is now in 5 min",
+        "soft": "the machine's clock was set forward by 5 min: the deadline is now in 10 min",
+    }
+
+
+def test_a_deadline_that_has_passed_by_it_is_said_to_have(core: Core) -> None:
+    core.handle([ClockStepped(at_s=10.0, calendar_offset_s=86_400.0)])
+    assert told(core)["strict"].endswith("set forward by 24.0 h: the deadline passed 23.8 h ago")
+
+
+def test_a_step_of_a_second_is_told_to_no_job(core: Core, policy: Watched) -> None:
+    core.handle([ClockStepped(at_s=10.0, calendar_offset_s=1.0)])
+    assert policy.deadlines_s["strict"] == 599.0
+    assert told(core) == {} and core.calendar.stepped_s is None
+
+
+def test_deadlines_of_jobs_that_come_later_are_of_the_corrected_calendar(core: Core, policy: Watched) -> None:
+    core.handle([ClockStepped(at_s=10.0, calendar_offset_s=300.0)])
+    late: list[AnyEvent] = [
+        JobSubmitted(at_s=20.0, job_id="late", spec=strict(400.0)),
+        JobProfiled(at_s=20.0, job_id="late", profile=profile()),
+    ]
+    core.handle(late[:1])
+    core.handle(late[1:])
+    assert policy.deadlines_s["late"] == 100.0
+
+
+def test_what_was_saved_before_there_were_calendars_is_read(core: Core) -> None:
+    saved = msgspec.json.decode(core.save())
+    del saved["calendar"]
+    for record in saved["records"]:
+        del record["calendar_offset_s"]
+    old = core_of(Watched())
+    old.load(msgspec.json.encode(saved))
+    assert old.save() == core.save()
+
+
+def test_an_opening_without_a_calendar_changes_none(core: Core) -> None:
+    core.handle([ClockStepped(at_s=10.0, calendar_offset_s=300.0)])
+    calendar = core.calendar
+    core.handle([Opened(at_s=11.0, policy="in_turns")])
+    assert core.calendar == calendar
