@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -78,10 +78,10 @@ def read_weights(folder: Path) -> dict[str, Any]:
 class Program:
     """The program on one state folder."""
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, environ: Mapping[str, str] | None = None) -> None:
         self.state = state
         plain = {name: value for name, value in os.environ.items() if not name.startswith("SWELL_")}
-        self._environ = plain | {"SWELL_STATE": str(state)}
+        self._environ = plain | {"SWELL_STATE": str(state)} | dict(environ or {})
 
     # ------------------------------------------------------------ commands
     def __call__(self, *words: object) -> Done:

@@ -44,7 +44,7 @@ class ClockWatch:
                 log.warning("%s", suspected(self.ahead_s))
         elif now_s - self._suspicion[1] >= LASTS_S:
             level = logging.WARNING if self.ahead_s else logging.INFO
-            log.log(level, "the calendar has moved by %+.3f s; deadlines follow it", offset_s - self.offset_s)
+            log.log(level, "deadlines follow the machine's clock by %+.3f s", offset_s - self.offset_s)
             self.offset_s, self._suspicion = offset_s, None
             return ClockStepped(at_s=now_s, calendar_offset_s=offset_s)
         return None

@@ -1,0 +1,27 @@
+"""A program whose processes all have a calendar that the test sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.platform.program import Program
+
+SITE = Path(__file__).parent / "wall_site"
+
+
+class WallClock:
+    """How far the calendar of a program's processes is ahead of the machine's."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "ahead"
+        self.environ = {"PYTHONPATH": str(SITE), "WALL_AHEAD": str(self._file)}
+
+    def set(self, ahead_s: float) -> None:
+        """A step, at once and for all of them."""
+        draft = self._file.with_suffix(".draft")
+        draft.write_text(str(ahead_s))
+        draft.replace(self._file)
+
+
+def program_with(wall: WallClock, state: Path) -> Program:
+    return Program(state, wall.environ)
