@@ -16,7 +16,7 @@ from swell.model.snapshot import Snapshot
 from swell.model.view import JobView
 
 
-class Watched(InTurns):
+class DeadlineWatch(InTurns):
     """Keeps what it saw last."""
 
     deadlines_s: dict[str, float]
@@ -27,12 +27,12 @@ class Watched(InTurns):
 
 
 @pytest.fixture
-def policy() -> Watched:
-    return Watched()
+def policy() -> DeadlineWatch:
+    return DeadlineWatch()
 
 
 @pytest.fixture
-def core(policy: Watched) -> Core:
+def core(policy: DeadlineWatch) -> Core:
     core = core_of(policy)
     core.handle([NodeJoined(at_s=0.0, node=node("n0"))])
     soft = spec(100, job_class=JobClass.SOFT, deadline_s=900.0)
@@ -50,7 +50,7 @@ def job(core: Core, job_id: str) -> JobView:
     return next(view for view in core.views() if view.id == job_id)
 
 
-def test_every_deadline_moves_at_once(core: Core, policy: Watched) -> None:
+def test_every_deadline_moves_at_once(core: Core, policy: DeadlineWatch) -> None:
     """Those of jobs that wait too, of which nothing else is heard; and the step leads to a plan."""
     core.handle([ClockStepped(at_s=10.0, calendar_offset_s=300.0)])
     assert policy.deadlines_s == {"strict": 300.0, "soft": 600.0, "free": math.inf}
@@ -66,13 +66,15 @@ def test_a_deadline_that_has_passed_by_it_is_said_to_have(core: Core) -> None:
     assert told(core)["strict"].endswith("set forward by 24.0 h: the deadline passed 23.8 h ago")
 
 
-def test_a_step_of_a_second_is_told_to_no_job(core: Core, policy: Watched) -> None:
+def test_a_step_of_a_second_is_told_to_no_job(core: Core, policy: DeadlineWatch) -> None:
     core.handle([ClockStepped(at_s=10.0, calendar_offset_s=1.0)])
     assert policy.deadlines_s["strict"] == 599.0
     assert told(core) == {} and core.calendar.stepped_s is None
 
 
-def test_deadlines_of_jobs_that_come_later_are_of_the_corrected_calendar(core: Core, policy: Watched) -> None:
+def test_deadlines_of_jobs_that_come_later_are_of_the_corrected_calendar(
+    core: Core, policy: DeadlineWatch
+) -> None:
     core.handle([ClockStepped(at_s=10.0, calendar_offset_s=300.0)])
     late: list[AnyEvent] = [
         JobSubmitted(at_s=20.0, job_id="late", spec=strict(400.0)),
@@ -88,7 +90,7 @@ def test_what_was_saved_before_there_were_calendars_is_read(core: Core) -> None:
     del saved["calendar"]
     for record in saved["records"]:
         del record["calendar_offset_s"]
-    old = core_of(Watched())
+    old = core_of(DeadlineWatch())
     old.load(msgspec.json.encode(saved))
     assert old.save() == core.save()
 

@@ -72,7 +72,7 @@ class Machine:
 
 
 @dataclass
-class Gang:
+class TimedGang:
     generation: int
     num_workers: int
     steps: float = 0.0
@@ -80,12 +80,12 @@ class Gang:
 
 
 @dataclass
-class Crew:
+class TimedExecutor:
     """An executor on that machine: one gang a job, each worker STEPS_PER_S, a report a second."""
 
     machine: Machine
     total_steps: int
-    gangs: dict[str, Gang] = field(default_factory=dict)
+    gangs: dict[str, TimedGang] = field(default_factory=dict)
     saved: dict[str, float] = field(default_factory=dict)
     launched_s: list[float] = field(default_factory=list)  #: in CLOCK_BOOTTIME
     deliver: Callable[[AnyEvent], None] = lambda event: None
@@ -121,7 +121,9 @@ class Crew:
                 self.say(JobProfiled(at_s=0.0, job_id=job_id, profile=PROFILE))
             case LaunchGang():
                 self.launched_s.append(now_s)
-                gang = Gang(command.generation, len(command.devices), self.saved.get(command.job_id, 0.0))
+                gang = TimedGang(
+                    command.generation, len(command.devices), self.saved.get(command.job_id, 0.0)
+                )
                 self.gangs[command.job_id] = gang
                 self.at(now_s + START_S, lambda: self._form(command.job_id, gang, GangStarted))
             case ResizeGang():
@@ -146,7 +148,7 @@ class Crew:
     def say(self, event: AnyEvent) -> None:
         self.deliver(msgspec.structs.replace(event, at_s=self.machine.boot_s))
 
-    def _form(self, job_id: str, gang: Gang, kind: type[GangStarted] | type[GangResized]) -> None:
+    def _form(self, job_id: str, gang: TimedGang, kind: type[GangStarted] | type[GangResized]) -> None:
         if self.gangs.get(job_id) is not gang:
             return
         gang.since_s = self.machine.boot_s
@@ -162,7 +164,7 @@ class Crew:
         if kind is GangStarted:
             self.at(self.machine.boot_s + 1.0, lambda: self._report(job_id, gang))
 
-    def _report(self, job_id: str, gang: Gang) -> None:
+    def _report(self, job_id: str, gang: TimedGang) -> None:
         if self.gangs.get(job_id) is not gang:
             return
         self._progress(gang)
@@ -182,11 +184,11 @@ class Crew:
         )
         self.at(self.machine.boot_s + 1.0, lambda: self._report(job_id, gang))
 
-    def _end(self, job_id: str, gang: Gang, outcome: Outcome) -> None:
+    def _end(self, job_id: str, gang: TimedGang, outcome: Outcome) -> None:
         steps = min(int(gang.steps), self.total_steps)
         self.say(GangEnded(at_s=0.0, job_id=job_id, generation=gang.generation, outcome=outcome, steps=steps))
 
-    def _progress(self, gang: Gang) -> None:
+    def _progress(self, gang: TimedGang) -> None:
         if gang.since_s is not None:
             gang.steps += STEPS_PER_S * gang.num_workers * (self.machine.boot_s - gang.since_s)
             gang.since_s = self.machine.boot_s
@@ -195,12 +197,12 @@ class Crew:
 class DrivenInbox(Inbox):
     """Where another one would wait, it lets the machine's time pass to the next thing that happens."""
 
-    def __init__(self, clock: HeadClock, crew: Crew) -> None:
+    def __init__(self, clock: HeadClock, executor: TimedExecutor) -> None:
         super().__init__(clock)
-        self._crew = crew
+        self._executor = executor
 
     def take(self, until_s: float | None) -> list[AnyEvent]:
-        machine, give_up_s = self._crew.machine, self._clock.now_s() + LOOK_EVERY_S
+        machine, give_up_s = self._executor.machine, self._clock.now_s() + LOOK_EVERY_S
         while not self._is_urgent:
             now_s = self._clock.now_s()
             due_s = min(due_s for due_s in (until_s, self._reports_due_s, math.inf) if due_s is not None)
@@ -208,35 +210,35 @@ class DrivenInbox(Inbox):
                 break
             if now_s >= give_up_s:
                 return []
-            next_s = self._clock.of_boot_s(self._crew.next_s)
+            next_s = self._clock.of_boot_s(self._executor.next_s)
             machine.elapse(min(due_s, give_up_s, max(next_s, now_s)) - now_s)
-            self._crew.happen()
+            self._executor.happen()
         return super().take(self._clock.now_s())
 
 
-class Stage:
+class DrivenPlatform:
     """One machine, one journal, and one platform after another on it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, total_steps: int) -> None:
         self.machine = Machine()
-        self.crew = Crew(self.machine, total_steps)
+        self.executor = TimedExecutor(self.machine, total_steps)
         self.journal = MemoryJournal()
         self.begun_s = self.machine.boot_s
         self._folder = folder
-        monkeypatch.setattr(platform_module, "Inbox", lambda clock: DrivenInbox(clock, self.crew))
+        monkeypatch.setattr(platform_module, "Inbox", lambda clock: DrivenInbox(clock, self.executor))
         self.platform = self.open()
 
     def open(self) -> Platform:
         """What the next `swell up` begins with."""
         site = Site(jobs_dir=self._folder, policy="elasticflow", nodes=(NODE,))
         clocks = self.machine.clocks()
-        platform = Platform(site, new_core(), self.journal, self.crew, clocks)  # type: ignore[arg-type]
+        platform = Platform(site, new_core(), self.journal, self.executor, clocks)  # type: ignore[arg-type]
         platform.recover(self.journal.history())
         return platform
 
     def after(self, passed_s: float, happen: Callable[[], None]) -> None:
         """So many seconds after the beginning of this boot's part of the test."""
-        self.crew.at(self.begun_s + passed_s, happen)
+        self.executor.at(self.begun_s + passed_s, happen)
 
     def step(self, passed_s: float, ahead_s: float) -> None:
         """The machine's clock is set then: so far ahead of a good one."""
@@ -264,7 +266,7 @@ class Stage:
     def reboot(self, down_s: float) -> None:
         """The machine was off for so long; then another daemon, to be run."""
         self.machine.reboot(down_s)
-        self.crew.reboot()
+        self.executor.reboot()
         self.begun_s = self.machine.boot_s
         self.restart()
 

@@ -9,7 +9,7 @@ import pytest
 from swell.model.event import ClockStepped, Opened
 from swell.model.job import EndCondition, JobClass, JobSpec, Phase
 
-from .machine import Machine, Stage
+from .machine import DrivenPlatform, Machine
 from .parts import spec
 
 DAY_S, HOUR_S, MINUTE_S = 86_400.0, 3600.0, 60.0
@@ -18,8 +18,8 @@ STEPS = 3000
 
 
 @pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Stage:
-    return Stage(monkeypatch, tmp_path, STEPS)
+def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> DrivenPlatform:
+    return DrivenPlatform(monkeypatch, tmp_path, STEPS)
 
 
 def due_in(machine: Machine, after_s: float) -> JobSpec:
@@ -32,20 +32,20 @@ def due_in(machine: Machine, after_s: float) -> JobSpec:
     )
 
 
-def num_events(stage: Stage, kind: type) -> int:
+def num_events(stage: DrivenPlatform, kind: type) -> int:
     return sum(isinstance(event, kind) for batch in stage.journal.replay() for event in batch)
 
 
 @pytest.mark.parametrize("ahead_s", [DAY_S, -HOUR_S, -DAY_S, 10 * MINUTE_S])
-def test_a_step_that_is_taken_back_changes_nothing(stage: Stage, ahead_s: float) -> None:
+def test_a_step_that_is_taken_back_changes_nothing(stage: DrivenPlatform, ahead_s: float) -> None:
     """A loss in the middle of it is repaired after the usual pause."""
     stage.submit("a", due_in(stage.machine, 400.0))
     stage.step(20.0, ahead_s)
-    stage.after(22.0, lambda: stage.crew.lose("a"))
+    stage.after(22.0, lambda: stage.executor.lose("a"))
     stage.step(26.0, 0.0)
     stage.run_until(30.0)
     assert num_events(stage, ClockStepped) == 0
-    first_s, second_s = stage.crew.launched_s
+    first_s, second_s = stage.executor.launched_s
     assert second_s - first_s < 24.0
     view = stage.job("a")
     assert view.phase is Phase.RUNNING and view.is_promised and view.reason_code in ("promised", "boosted")
@@ -58,29 +58,29 @@ def test_a_step_that_is_taken_back_changes_nothing(stage: Stage, ahead_s: float)
 
 @pytest.mark.parametrize("ahead_s", [DAY_S, -HOUR_S])
 def test_a_restart_while_the_clock_is_wrong_for_a_moment_changes_nothing(
-    stage: Stage, ahead_s: float
+    stage: DrivenPlatform, ahead_s: float
 ) -> None:
     stage.submit("a", due_in(stage.machine, 400.0))
     stage.step(20.0, ahead_s)
     stage.run_until(23.0)
     stage.restart()
-    stage.after(24.0, lambda: stage.crew.lose("a"))
+    stage.after(24.0, lambda: stage.executor.lose("a"))
     stage.step(28.0, 0.0)
     stage.run_until(60.0)
     assert num_events(stage, ClockStepped) == 0
-    first_s, second_s = stage.crew.launched_s
+    first_s, second_s = stage.executor.launched_s
     assert second_s - first_s < 26.0
     assert not stage.stories("a", "at_risk", "clock")
     assert stage.job("a").deadline_s == pytest.approx(stage.machine.true_s - 60.0 + 400.0)
     assert stage.replayed().is_equal
 
 
-def test_a_clock_that_is_set_back_stops_neither_progress_nor_timers(stage: Stage) -> None:
+def test_a_clock_that_is_set_back_stops_neither_progress_nor_timers(stage: DrivenPlatform) -> None:
     stage.submit("a", due_in(stage.machine, 400.0))
     stage.step(20.0, -HOUR_S)
-    stage.after(22.0, lambda: stage.crew.lose("a"))
+    stage.after(22.0, lambda: stage.executor.lose("a"))
     stage.run_until(60.0)
-    assert len(stage.crew.launched_s) == 2
+    assert len(stage.executor.launched_s) == 2
     assert stage.job("a").steps > 300
     (told,) = stage.stories("a", "clock")
     assert told.text == "the machine's clock was set back by 60 min: the deadline is now in 66 min"
@@ -88,7 +88,7 @@ def test_a_clock_that_is_set_back_stops_neither_progress_nor_timers(stage: Stage
     assert stage.job("a").deadline_s == pytest.approx(stage.machine.wall_s + HOUR_S + 340.0, abs=0.1)
 
 
-def test_deadlines_follow_a_clock_that_stays_as_it_was_set(stage: Stage) -> None:
+def test_deadlines_follow_a_clock_that_stays_as_it_was_set(stage: DrivenPlatform) -> None:
     """A promise that cannot be kept any more by the right clock is told to be at risk."""
     asked = due_in(stage.machine, 650.0)
     stage.submit("a", asked)
@@ -112,7 +112,9 @@ def test_deadlines_follow_a_clock_that_stays_as_it_was_set(stage: Stage) -> None
     assert stage.replayed().is_equal
 
 
-def test_what_happened_while_the_clock_was_wrong_is_shown_right_once_it_is_corrected(stage: Stage) -> None:
+def test_what_happened_while_the_clock_was_wrong_is_shown_right_once_it_is_corrected(
+    stage: DrivenPlatform,
+) -> None:
     submitted_s = stage.machine.true_s
     stage.submit("a", due_in(stage.machine, 400.0))
     stage.step(20.0, DAY_S)
@@ -132,7 +134,7 @@ def test_what_happened_while_the_clock_was_wrong_is_shown_right_once_it_is_corre
     assert told_s == sorted(told_s)
 
 
-def test_small_corrections_are_followed_in_silence(stage: Stage) -> None:
+def test_small_corrections_are_followed_in_silence(stage: DrivenPlatform) -> None:
     stage.submit("a", due_in(stage.machine, 400.0))
     for number in range(20):
         stage.step(20.0 + 5 * number, 0.03 * number)
@@ -142,7 +144,7 @@ def test_small_corrections_are_followed_in_silence(stage: Stage) -> None:
     assert stage.platform.now_s() == pytest.approx(stage.machine.wall_s, abs=0.11)
 
 
-def test_the_time_for_which_the_machine_was_off_counts(stage: Stage) -> None:
+def test_the_time_for_which_the_machine_was_off_counts(stage: DrivenPlatform) -> None:
     asked = due_in(stage.machine, 400.0)
     stage.submit("a", asked)
     stage.run_until(50.0)
@@ -156,7 +158,9 @@ def test_the_time_for_which_the_machine_was_off_counts(stage: Stage) -> None:
     assert stage.replayed().is_equal
 
 
-def test_a_machine_that_boots_with_a_clock_of_long_ago_goes_on_from_where_it_was(stage: Stage) -> None:
+def test_a_machine_that_boots_with_a_clock_of_long_ago_goes_on_from_where_it_was(
+    stage: DrivenPlatform,
+) -> None:
     """Until a time server tells it better, it does not know for how long it was off."""
     asked = due_in(stage.machine, 4000.0)
     stage.submit("a", asked)
@@ -177,7 +181,7 @@ def test_a_machine_that_boots_with_a_clock_of_long_ago_goes_on_from_where_it_was
     assert stage.replayed().is_equal
 
 
-def test_a_journal_of_a_version_that_lived_by_the_calendar_is_gone_on_with(stage: Stage) -> None:
+def test_a_journal_of_a_version_that_lived_by_the_calendar_is_gone_on_with(stage: DrivenPlatform) -> None:
     """Even one whose end is a day ahead, because the clock was for a moment."""
     machine = stage.machine
     stage.journal.append([Opened(at_s=machine.true_s - 10.0, policy="elasticflow")])

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from tests.platform.program import PATIENCE_S, Program, eventually, kill
-from tests.platform.wall import WallClock, program_with
+from tests.platform.wall import WallClock
+
+from swell.api.client import connect
 
 DAY_S, HOUR_S = 86_400.0, 3600.0
 
@@ -19,7 +21,7 @@ def wall(tmp_path: Path) -> WallClock:
 
 @pytest.fixture
 def swell(wall: WallClock, tmp_path: Path) -> Iterator[Program]:
-    program = program_with(wall, tmp_path / "state")
+    program = Program(tmp_path / "state", wall.environ)
     try:
         program.up()
         yield program
@@ -29,8 +31,8 @@ def swell(wall: WallClock, tmp_path: Path) -> Iterator[Program]:
 
 
 def clock_note(swell: Program) -> str:
-    note: str = swell.json("nodes")["clock_note"]
-    return note
+    with connect(swell.state) as client:
+        return client.cluster().clock_note
 
 
 def kill_gang(swell: Program, job: str) -> None:
@@ -42,7 +44,7 @@ def test_a_day_ahead_for_a_moment_costs_no_job_its_deadline(
     swell: Program, wall: WallClock, tmp_path: Path
 ) -> None:
     """A gang that is lost meanwhile is back after a second, and not after a day."""
-    job = swell.submit(tmp_path, "--steps", 70, "--workers", 1, "--deadline", f"now+{PATIENCE_S:g}s")
+    job = swell.submit(tmp_path, "--steps", 40, "--workers", 1, "--deadline", f"now+{PATIENCE_S:g}s")
     swell.await_training(job, 1, tmp_path)
     promised_s = swell.job(job).deadline_s
     wall.set(DAY_S)
@@ -53,8 +55,8 @@ def test_a_day_ahead_for_a_moment_costs_no_job_its_deadline(
     eventually(lambda: clock_note(swell) == "", "the correction is seen")
     ended = swell.await_end(job)
     assert ended.kept and ended.deadline_s == promised_s
-    told = swell.ok("explain", job)
-    assert "clock" not in told and "at_risk" not in told
+    with connect(swell.state) as client:
+        assert not {story.code for story in client.stories(job)}.intersection(("clock", "at_risk"))
 
 
 @pytest.mark.soak

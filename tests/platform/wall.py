@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.platform.program import Program
-
 SITE = Path(__file__).parent / "wall_site"
 
 
 class WallClock:
-    """How far the calendar of a program's processes is ahead of the machine's."""
+    """How far the calendar of a program's processes is ahead of the machine's; see `Program`."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "ahead"
@@ -21,7 +19,3 @@ class WallClock:
         draft = self._file.with_suffix(".draft")
         draft.write_text(str(ahead_s))
         draft.replace(self._file)
-
-
-def program_with(wall: WallClock, state: Path) -> Program:
-    return Program(state, wall.environ)
