@@ -72,9 +72,7 @@ def test_a_step_of_a_second_is_told_to_no_job(core: Core, policy: DeadlineWatch)
     assert told(core) == {} and core.calendar.stepped_s is None
 
 
-def test_deadlines_of_jobs_that_come_later_are_of_the_corrected_calendar(
-    core: Core, policy: DeadlineWatch
-) -> None:
+def test_later_deadlines_are_of_the_corrected_calendar(core: Core, policy: DeadlineWatch) -> None:
     core.handle([ClockStepped(at_s=10.0, calendar_offset_s=300.0)])
     late: list[AnyEvent] = [
         JobSubmitted(at_s=20.0, job_id="late", spec=strict(400.0)),
