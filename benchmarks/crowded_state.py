@@ -8,7 +8,7 @@ from pathlib import Path
 from swell.assemble import new_core
 from swell.core.core import Core
 from swell.executors.local.devices import parse_devices
-from swell.model.event import AnyEvent, CancelRequested, JobProfiled, JobSubmitted, Opened
+from swell.model.event import AnyEvent, CancelRequested, JobProfiled, JobSubmitted, NodeJoined, Opened
 from swell.model.job import EndCondition, JobSpec, Profile
 from swell.model.view import JobView, Story
 from swell.store.folder import StateFolder
@@ -21,10 +21,7 @@ EVERY_S, BEGIN_S = 1.0, 1_700_000_000.0
 
 
 def write_crowded_state(path: Path, devices: str, num_ended: int, num_open: int) -> None:
-    """Jobs that were cancelled in the queue, then jobs that wait; all of them measured.
-
-    The cluster is left away until the next `up` brings it: so nothing runs.
-    """
+    """Jobs that were cancelled in the queue, then jobs that were measured and wait."""
     folder = StateFolder(path)
     folder.create()
     script = path / "tiny.py"
@@ -32,15 +29,17 @@ def write_crowded_state(path: Path, devices: str, num_ended: int, num_open: int)
     nodes = [local.node for local in parse_devices(devices)]
     core, journal = new_core(), SqlJournal(folder.journal)
     try:
-        core.handle([Opened(at_s=BEGIN_S)])
+        joined = [NodeJoined(at_s=BEGIN_S, node=node) for node in nodes]
+        core.handle([Opened(at_s=BEGIN_S), *joined])
         for index in range(0, num_ended, BATCH):
             numbers = range(index, min(index + BATCH, num_ended))
             ended, stories = _told(core, [*_submitted(numbers, script), *_cancelled(numbers)])
             journal.fold(core.save(), ended, stories)
         for index in range(num_ended, num_ended + num_open, BATCH):
             numbers = range(index, min(index + BATCH, num_ended + num_open))
-            ended, stories = _told(core, [*_submitted(numbers, script), *_profiled(numbers, nodes[0].kind)])
-            journal.fold(core.save(), ended, stories)
+            for events in (_submitted(numbers, script), _profiled(numbers, nodes[0].kind)):
+                ended, stories = _told(core, list(events))
+                journal.fold(core.save(), ended, stories)
     finally:
         journal.close()
 

@@ -12,6 +12,7 @@ import typer
 
 from swell.api.errors import ApiError
 from swell.cli.options import State
+from swell.cli.selection import HOLDING
 
 if TYPE_CHECKING:
     from swell.api.client import Client
@@ -97,8 +98,8 @@ def _hindrances(client: Client, since_s: float) -> list[str]:
     try:
         return [
             f"waiting for {job.id}, which {failures[0].partition(chr(10))[0]}"
-            for job in client.jobs()
-            if job.phase.holds_devices and (failures := _failures(client, job.id, since_s))
+            for job in client.jobs(HOLDING)
+            if (failures := _failures(client, job.id, since_s))
         ]
     except (NoPlatform, ApiError):  # it is about to end
         return []

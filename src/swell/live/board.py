@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from swell.core.core import Core
 from swell.core.latest import Outlook, guessed, with_outlook
 from swell.model.cluster import Cluster
+from swell.model.job import Phase
+from swell.model.job_query import newest
 from swell.model.view import JobView, NodeView, Story
 
 
@@ -66,24 +68,30 @@ class Board:
                 return self._ended.get(job_id)
         return _complete(view, posted, is_explained)
 
-    def jobs(
-        self, is_wanted: Callable[[JobView], bool] = lambda view: True, newest: int = 0
-    ) -> list[JobView]:
+    def jobs(self, is_wanted: Callable[[JobView], bool] = lambda view: True, limit: int = 0) -> list[JobView]:
         """Jobs that run, wait, or ended since the last fold, oldest first.
 
         Args:
             is_wanted: may look at anything but a reason or an estimate.
-            newest: that many of them at most; 0: all.
+            limit: the newest so many of them; 0: all.
         """
         with self._changed:
             posted = self._posted
-            ended = [view for view in self._ended.values() if is_wanted(view)]
-            views = [view for view in self._open.values() if is_wanted(view)]
+            views = [view for view in (*self._ended.values(), *self._open.values()) if is_wanted(view)]
             explained = self._explained.intersection(view.id for view in views)
-        found = sorted([*ended, *views], key=lambda view: (view.submitted_s, view.id))[-newest:]
         return [
-            view if view.phase.is_end else _complete(view, posted, view.id in explained) for view in found
+            view if view.phase.is_end else _complete(view, posted, view.id in explained)
+            for view in newest(views, limit)
         ]
+
+    def count(self) -> Counter[Phase]:
+        """Those jobs, by phase."""
+        with self._changed:
+            return Counter(view.phase for view in (*self._ended.values(), *self._open.values()))
+
+    @property
+    def num_open(self) -> int:
+        return len(self._open)
 
     def stories(self, job_id: str) -> list[Story]:
         """Since the last fold."""
