@@ -20,12 +20,10 @@ BATCH = 500
 EVERY_S, BEGIN_S = 1.0, 1_700_000_000.0
 
 
-def write_crowded_state(path: Path, devices: str, num_ended: int, num_open: int) -> None:
-    """Jobs that were cancelled in the queue, then jobs that were measured and wait."""
+def write_crowded_state(path: Path, script: Path, devices: str, num_ended: int, num_open: int) -> None:
+    """Jobs that were cancelled in the queue, then jobs that were measured and wait, all of one script."""
     folder = StateFolder(path)
     folder.create()
-    script = path / "tiny.py"
-    script.write_text("raise SystemExit('never run')\n")
     nodes = [local.node for local in parse_devices(devices)]
     core, journal = new_core(), SqlJournal(folder.journal)
     try:

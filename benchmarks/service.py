@@ -151,8 +151,9 @@ def _api_waits(state: Path) -> list[float]:
 
 
 def measure_listing(folder: Path, num_ended: int, num_open: int, repeats: int) -> list[Figure]:
-    state = folder / "listing"
-    write_crowded_state(state, DEVICES, num_ended, num_open)
+    state, script = folder / "listing", folder / "tiny.py"
+    script.write_text(SCRIPT)
+    write_crowded_state(state, script, DEVICES, num_ended, num_open)
     starts_s = []
     try:
         for _ in range(repeats):

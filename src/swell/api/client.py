@@ -14,7 +14,6 @@ import httpx
 import msgspec
 
 from swell.api.errors import ApiError, NoPlatform
-from swell.api.job_file import load
 from swell.api.judgement import has_verdict
 from swell.api.logs import LogChunk, Whose
 from swell.api.pages import MAX_JOBS, next_page, query_words
@@ -105,6 +104,8 @@ class Client:
         Raises:
             InvalidJob: names the file, the line, the rule and the remedy.
         """
+        from swell.api.job_file import load  # a reader of YAML, which other calls need not wait for
+
         jobs = load(Path(path))
         for job in jobs:
             job.to_spec(time.time())

@@ -12,7 +12,6 @@ import typer
 
 from swell.api.errors import ApiError
 from swell.cli.options import State
-from swell.cli.selection import HOLDING
 
 if TYPE_CHECKING:
     from swell.api.client import Client
@@ -94,6 +93,7 @@ def _hindrances(client: Client, since_s: float) -> list[str]:
     Nothing if nobody answers any more.
     """
     from swell.api.client import ApiError, NoPlatform
+    from swell.cli.selection import HOLDING
 
     try:
         return [
