@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 from swell import compiled
+from swell.api.loop_compiler import compile_loops
 from swell.compiled import NUM_ROWS_WORTH_IT, compile_always, suited
 
 
@@ -26,3 +29,31 @@ def test_many_rows_are_compiled_and_few_are_not_unless_there_will_be_many_calls(
     numbers = np.arange(5.0)
     machine_code(numbers)
     assert numbers.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0]
+
+
+def test_while_it_is_deferred_only_a_thread_that_compiles_has_machine_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiled, "_always", False)
+    compiled.defer(True)
+    try:
+        assert suited(double, NUM_ROWS_WORTH_IT) is double
+        with compiled.compiling(), ThreadPoolExecutor(1) as other:
+            machine_code = suited(double, 1)
+            assert machine_code is not double
+            assert other.submit(suited, double, NUM_ROWS_WORTH_IT).result() is double
+        assert suited(double, 1) is double
+    finally:
+        compiled.defer(False)
+    assert suited(double, NUM_ROWS_WORTH_IT) is machine_code
+
+
+def test_a_crowd_calls_every_loop_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left out of it would be compiled in a live turn, which stops for as long."""
+    called: set[str] = set()
+    monkeypatch.setattr(compiled, "compiled", lambda kernel: called.add(kernel.__name__) or kernel)
+    compile_loops("elasticflow")
+    assert called >= {
+        "_advance", "_expect", "_list_codes", "_list_levels", "_list_prices", "_list_tries", "_look_up",
+        "_next_step_s", "_save", "_settle", "fill_in_order",
+    }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,8 +47,12 @@ def new_core(policy: str = "elasticflow", settings: Settings | None = None) -> C
 
 
 @contextmanager
-def open_platform(options: PlatformOptions) -> Iterator[Platform]:
+def open_platform(
+    options: PlatformOptions, on_crowd: Callable[[], None] = lambda: None
+) -> Iterator[Platform]:
     """A platform on this machine, where its journal left it; `run` it, and everything ends with it.
+
+    `on_crowd` is called now and then while there are many open jobs.
 
     Leaving by an exception leaves the workers running, as a kill would: the next platform adopts them.
 
@@ -68,7 +72,7 @@ def open_platform(options: PlatformOptions) -> Iterator[Platform]:
         site = Site(jobs_dir=folder.jobs, policy=options.policy, nodes=[node.node for node in nodes])
         try:
             _fold_under_last_settings(folder, journal, options.settings)
-            platform = Platform(site, core, journal, executor)
+            platform = Platform(site, core, journal, executor, on_crowd)
             with _told_as_damage():
                 platform.recover(journal.history())
             yield platform
@@ -123,11 +127,10 @@ def unended_jobs(state_dir: Path) -> list[JobView]:
         StateError: there is no journal that can be read.
     """
     with _journalled(state_dir) as (core, entries):
-        views = {view.id: view for view in core.views()}
         for _ in replay(core, entries):
-            views = {view.id: view for view in core.views()}
-    open_views = (view for view in views.values() if not view.phase.is_end)
-    return sorted(open_views, key=lambda view: view.submitted_s)
+            pass  # what counts is where it ends
+        views = core.views()
+    return sorted(views, key=lambda view: view.submitted_s)
 
 
 def left_behind(state_dir: Path) -> tuple[bytes, list[JobView]]:

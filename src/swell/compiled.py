@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from types import FunctionType
 from typing import Any, TypeVar, cast
@@ -15,6 +17,8 @@ NUM_ROWS_WORTH_IT = 64
 
 _parts: set[Callable[..., Any]] = set()
 _always = False
+_is_deferred = False
+_here = threading.local()
 
 
 def part(kernel: Kernel) -> Kernel:
@@ -25,13 +29,33 @@ def part(kernel: Kernel) -> Kernel:
 
 def suited(kernel: Kernel, num_rows: int) -> Kernel:
     """`kernel` itself, or the same compiled if there are many rows. Both give the same results."""
-    return compiled(kernel) if _always or num_rows >= NUM_ROWS_WORTH_IT else kernel
+    is_worth_it = _always or (num_rows >= NUM_ROWS_WORTH_IT and not _is_deferred)
+    return compiled(kernel) if is_worth_it or getattr(_here, "is_compiling", False) else kernel
 
 
 def compile_always() -> None:
     """From now on few rows are worth it too: for whoever is about to make very many calls."""
     global _always
     _always = True
+
+
+def defer(is_deferred: bool) -> None:
+    """While it is deferred, only a thread within `compiling` compiles, and other threads run plain Python.
+
+    For a process that answers in milliseconds, where compiling takes seconds.
+    """
+    global _is_deferred
+    _is_deferred = is_deferred
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """In this thread every loop is compiled, for few rows too."""
+    _here.is_compiling = True
+    try:
+        yield
+    finally:
+        _here.is_compiling = False
 
 
 @cache

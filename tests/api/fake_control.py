@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ from tests.store.views import job_view
 from swell import __version__
 from swell.api.control import UnknownJob
 from swell.model.job import JobClass, JobSpec, Phase
+from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
 from swell.model.view import ClusterView, JobView, NodeView, Story
 
 #: A strict job is refused when less than this is left, and offered this.
@@ -81,9 +83,20 @@ class FakeControl:
         if not view.phase.is_end:
             self.put(msgspec.structs.replace(view, phase=Phase.CANCELLED, finished_s=self.now_s()))
 
-    def jobs(self) -> list[JobView]:
+    def jobs(self, query: JobQuery = EVERY_JOB, before: str = "") -> list[JobView]:
+        if before:
+            query = msgspec.structs.replace(query, before=place(self.job(before)))
         with self._lock:
-            return sorted(self._jobs.values(), key=lambda view: view.submitted_s)
+            return newest([view for view in self._jobs.values() if query.matches(view)], query.limit)
+
+    def candidates(self, wanted: str) -> list[JobView]:
+        views = self.jobs()
+        exact = [view for view in views if view.id == wanted]
+        named = [view for view in views if view.name == wanted]
+        return exact or named[-1:] or [view for view in views if view.id.startswith(wanted)]
+
+    def count_jobs(self) -> Counter[Phase]:
+        return Counter(view.phase for view in self.jobs())
 
     def job(self, job_id: str) -> JobView:
         with self._lock:

@@ -8,6 +8,7 @@ from tests.core.world import FakeWorld
 
 from swell.core.core import Core
 from swell.core.resizes import NUM_KEPT
+from swell.live.board import Board
 from swell.model.command import AnyCommand, ProfileJob, StopGang, WakeAt
 from swell.model.event import AnyEvent, CancelRequested, JobSubmitted
 from swell.model.job import JobSpec, Phase
@@ -29,6 +30,7 @@ class Head:
         self.batches: list[Sequence[AnyEvent]] = []
         self._make = make
         self._twin = make()
+        self._board = Board()
         self._saved: bytes | None = None
         self._journal: list[Sequence[AnyEvent]] = []
         self._generations: dict[str, int] = {}
@@ -84,6 +86,7 @@ class Head:
         self.batches.append(batch)
         self._journal.append(batch)
         commands = self.core.handle(batch)
+        self._board.post(self.core)
         assert self._twin.handle(batch) == commands
         self._check_turn(commands)
         return commands
@@ -103,8 +106,11 @@ class Head:
         self.core = self._make()
         if self._saved is not None:
             self.core.load(self._saved)
+        self._board = Board()
+        self._board.post(self.core)
         for batch in self._journal:
             self.core.handle(batch)
+            self._board.post(self.core)
         assert self.core.save() == before
         for command in self.core.under_way():
             self.world.perform(command)
@@ -144,6 +150,13 @@ class Head:
         self._check_under_way(commands)
         held = [device for view in self.core.views() for device in view.devices]
         assert len(held) == len(set(held))
+        self._check_board()
+
+    def _check_board(self) -> None:
+        """What was posted change by change is what is."""
+        shown = {view.id: view for view in self._board.jobs() if not view.phase.is_end}
+        assert shown == {view.id: view for view in self.core.views()}
+        assert all(self._board.job(job_id) == view for job_id, view in shown.items())
 
     def _check_generations(self, commands: list[AnyCommand]) -> None:
         """Each command about a gang has a generation of its own; a stop names the one it stops."""

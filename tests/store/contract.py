@@ -83,8 +83,8 @@ class JournalContract:
         again = job_view(id="b", submitted_s=2.0, phase=Phase.SUCCEEDED, metrics={"loss": math.inf})
         journal.fold(b"{}", [again])
         assert journal.archived_jobs() == [early, again]
-        assert journal.archived_job("b") == again
-        assert journal.archived_job("c") is None
+        assert journal.archive.job("b") == again
+        assert journal.archive.job("c") is None
 
     def test_stories_are_told_once_and_in_order(self, journal: Any) -> None:
         first, second = (

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from swell.model.event import AnyEvent
+from swell.model.job import Phase
+from swell.model.job_query import JobQuery, newest
 from swell.model.view import JobView, Story
 from swell.store.journal import Entry, History
 
@@ -51,5 +55,26 @@ class MemoryJournal:
     def archived_jobs(self) -> list[JobView]:
         return sorted(self._jobs.values(), key=lambda view: (view.submitted_s, view.id))
 
-    def archived_job(self, job_id: str) -> JobView | None:
-        return self._jobs.get(job_id)
+    @property
+    def archive(self) -> MemoryArchive:
+        return MemoryArchive(self._jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryArchive:
+    jobs: Mapping[str, JobView]
+
+    def find(self, query: JobQuery) -> list[JobView]:
+        return newest([view for view in self.jobs.values() if query.matches(view)], query.limit)
+
+    def job(self, job_id: str) -> JobView | None:
+        return self.jobs.get(job_id)
+
+    def named(self, name: str) -> JobView | None:
+        return next(iter(newest([view for view in self.jobs.values() if view.name == name], 1)), None)
+
+    def begun(self, beginning: str, limit: int) -> list[JobView]:
+        return [self.jobs[job_id] for job_id in sorted(self.jobs) if job_id.startswith(beginning)][:limit]
+
+    def count(self) -> dict[Phase, int]:
+        return dict(Counter(view.phase for view in self.jobs.values()))

@@ -8,13 +8,20 @@ import sys
 import threading
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.store.contract import BATCHES, JournalContract
+from tests.store.memory_journal import MemoryJournal
 from tests.store.views import job_view, report
 
-from swell.model.view import Story
+from swell.model.coding import encode
+from swell.model.job import Phase
+from swell.model.job_query import Cursor, JobQuery
+from swell.model.view import JobView, Story
 from swell.store import journal as journal_module
 from swell.store import schema, sqlite
 from swell.store.errors import DamagedState, NewerState, StateError
@@ -80,7 +87,7 @@ def test_a_fold_gives_space_back_and_keeps_the_answers(path: Path) -> None:
     assert journal.bytes_on_disk < before / 10
     assert journal.history().state == b'{"steps":400}'
     assert [list(batch) for batch in journal.replay()] == [[report(401)]]
-    assert journal.archived_job("digits-1") == job_view()
+    assert journal.archive.job("digits-1") == job_view()
 
 
 def test_others_may_not_read_it(path: Path) -> None:
@@ -179,7 +186,10 @@ def test_a_newer_schema_is_refused_by_name(path: Path) -> None:
         raw.execute("UPDATE meta SET schema_version = 7, written_by = '9.9.9'")
     raw.close()
     before = path.read_bytes()
-    with pytest.raises(NewerState, match=r"Swell 9\.9\.9 \(schema 7\); this is Swell .* up to 1: upgrade"):
+    with pytest.raises(
+        NewerState,
+        match=rf"Swell 9\.9\.9 \(schema 7\); this is Swell .* up to {schema.SCHEMA_VERSION}: upgrade",
+    ):
         SqlJournal(path)
     assert path.read_bytes() == before
 
@@ -187,6 +197,9 @@ def test_a_newer_schema_is_refused_by_name(path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(StateError, match=r"cannot use .*journal\.db.*writable"):
         SqlJournal(tmp_path / "absent" / "journal.db")
+
+
+NEXT = schema.SCHEMA_VERSION + 1
 
 
 def test_steps_bring_an_older_database_up_to_date(path: Path) -> None:
@@ -199,10 +212,10 @@ def test_steps_bring_an_older_database_up_to_date(path: Path) -> None:
 
     for _ in range(2):  # the second time there is nothing left to do
         with engine.begin() as connection:
-            schema.bring_up_to_date(connection, where="it", steps={2: add_priority}, schema_version=2)
+            schema.bring_up_to_date(connection, where="it", steps={NEXT: add_priority}, schema_version=NEXT)
             columns = [column["name"] for column in sa.inspect(connection).get_columns("jobs")]
             assert "priority" in columns
-            assert connection.scalar(sa.select(schema.meta.c.schema_version)) == 2
+            assert connection.scalar(sa.select(schema.meta.c.schema_version)) == NEXT
 
 
 def test_a_step_that_fails_changes_nothing(path: Path) -> None:
@@ -215,10 +228,10 @@ def test_a_step_that_fails_changes_nothing(path: Path) -> None:
         raise RuntimeError("halfway")
 
     with pytest.raises(RuntimeError, match="halfway"), engine.begin() as connection:
-        schema.bring_up_to_date(connection, where="it", steps={2: fail_halfway}, schema_version=2)
+        schema.bring_up_to_date(connection, where="it", steps={NEXT: fail_halfway}, schema_version=NEXT)
     with engine.begin() as connection:
         assert "priority" not in [column["name"] for column in sa.inspect(connection).get_columns("jobs")]
-        assert connection.scalar(sa.select(schema.meta.c.schema_version)) == 1
+        assert connection.scalar(sa.select(schema.meta.c.schema_version)) == schema.SCHEMA_VERSION
 
 
 @pytest.mark.bench
@@ -230,3 +243,66 @@ def test_time_of_one_append(path: Path) -> None:
         journal.append(batch)
         journal.note_commands(journal.last_seq, "d" * 64)
     print(f"append, 5 reports a batch: {(time.perf_counter() - start_s) / 500 * 1e3:.2f} ms")
+
+
+ENDS = [phase for phase in Phase if phase.is_end]
+VIEWS = st.lists(
+    st.builds(
+        lambda name, number, at_s, phase: job_view(
+            id=f"{name}-{number}", name=name, submitted_s=at_s, finished_s=at_s + number, phase=phase
+        ),
+        st.sampled_from(["a", "b"]),
+        st.integers(0, 12),
+        st.sampled_from([1.0, 2.0, 3.5]),
+        st.sampled_from(ENDS),
+    ),
+    max_size=8,
+    unique_by=lambda view: view.id,
+)
+QUERIES = st.builds(
+    JobQuery,
+    phases=st.frozensets(st.sampled_from(ENDS)),
+    since_s=st.none() | st.floats(0.0, 12.0),
+    before=st.none() | st.builds(Cursor, st.sampled_from([1.0, 2.0, 9.0]), st.sampled_from(["a-3", "b-1"])),
+    limit=st.integers(0, 4),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(views=VIEWS, query=QUERIES, wanted=st.sampled_from(["a", "b", "a-1", "b-", "c"]))
+def test_an_archive_answers_as_a_look_at_each_job_would(
+    views: list[JobView], query: JobQuery, wanted: str
+) -> None:
+    with TemporaryDirectory() as folder:
+        journal, plain = SqlJournal(Path(folder) / "journal.db"), MemoryJournal()
+        for one in (journal, plain):
+            one.fold(b"{}", views)
+        assert journal.archive.find(query) == plain.archive.find(query)
+        assert journal.archive.named(wanted) == plain.archive.named(wanted)
+        assert journal.archive.begun(wanted, 3) == plain.archive.begun(wanted, 3)
+        assert journal.archive.count() == plain.archive.count()
+        journal.close()
+
+
+#: What version 1 made of its table of jobs.
+JOBS_OF_VERSION_1 = """
+CREATE TABLE jobs (
+    job_id TEXT NOT NULL PRIMARY KEY, submitted_s FLOAT NOT NULL, ended_s FLOAT, view TEXT NOT NULL
+)
+"""
+
+
+def test_jobs_that_version_1_archived_are_listed_by_column(path: Path) -> None:
+    view = job_view(phase=Phase.FAILED)
+    SqlJournal(path).close()
+    with sqlite3.connect(path) as raw:
+        raw.execute("DROP TABLE jobs")
+        raw.execute(JOBS_OF_VERSION_1)
+        raw.execute(
+            "INSERT INTO jobs VALUES (?, ?, 2.0, ?)", (view.id, view.submitted_s, encode(view).decode())
+        )
+        raw.execute("UPDATE meta SET schema_version = 1")
+    raw.close()
+    journal = SqlJournal(path)
+    assert journal.archive.find(JobQuery(phases=frozenset({Phase.FAILED}))) == [view]
+    assert journal.archive.named(view.name) == view

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -13,13 +13,14 @@ from urllib.parse import quote
 import httpx
 
 from swell.api.errors import ApiError, NoPlatform
-from swell.api.job_file import load
 from swell.api.judgement import has_verdict
 from swell.api.logs import LogChunk, Whose
+from swell.api.pages import MAX_JOBS, query_words
 from swell.api.submission import Submission, parse
 from swell.model.coding import decoder, encode
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.job import Phase
+from swell.model.job_query import JobQuery
 from swell.model.view import ClusterView, JobView, Story
 from swell.store.folder import Endpoint, StateFolder
 
@@ -102,14 +103,40 @@ class Client:
         Raises:
             InvalidJob: names the file, the line, the rule and the remedy.
         """
+        from swell.api.job_file import load  # a reader of YAML, which other calls need not wait for
+
         jobs, now_s = load(Path(path)), self.cluster().now_s
         for job in jobs:
             job.to_spec(now_s)
         return [self._submit(job.submission.anchored(job.path.parent)) for job in jobs]
 
-    def jobs(self) -> list[JobView]:
-        """All jobs, ended ones too, oldest first."""
-        return self._get("/v1/jobs", list[JobView])
+    def jobs(
+        self, phases: Iterable[Phase] = (), since_s: float | None = None, limit: int = 0
+    ) -> list[JobView]:
+        """Jobs, ended ones too, oldest first.
+
+        Args:
+            phases: only those; none: any.
+            since_s: seconds since 1970; those that ended before are left out.
+            limit: the newest so many; 0: all.
+        """
+        found: list[JobView] = []
+        while True:
+            num_wanted = min(MAX_JOBS, limit - len(found)) if limit else MAX_JOBS
+            query = JobQuery(phases=frozenset(phases), since_s=since_s, limit=num_wanted)
+            before = {"before": found[0].id} if found else {}
+            page = self._get("/v1/jobs", list[JobView], {**query_words(query), **before})
+            found = page + found
+            if len(page) < num_wanted or len(found) == limit:
+                return found
+
+    def candidates(self, wanted: str) -> list[JobView]:
+        """The job of that id, else the newest of that name, else some whose ids begin so."""
+        return self._get("/v1/jobs", list[JobView], {"match": wanted})
+
+    def count_jobs(self) -> dict[Phase, int]:
+        """All jobs, by phase."""
+        return self._get("/v1/counts", dict[Phase, int])
 
     def job(self, job_id: str) -> JobView:
         """Raises UnknownJob."""

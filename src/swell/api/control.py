@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from swell.model.errors import InvalidJob, UnknownJob
-from swell.model.job import JobSpec
+from swell.model.job import JobSpec, Phase
+from swell.model.job_query import EVERY_JOB, JobQuery
 from swell.model.view import ClusterView, JobView, Story
 
 __all__ = ["Control", "InvalidJob", "UnknownJob"]
@@ -25,8 +26,18 @@ class Control(Protocol):
     def cancel(self, job_id: str) -> None:
         """Raises UnknownJob; no effect on a job that has ended."""
 
-    def jobs(self) -> Sequence[JobView]:
-        """All jobs, ended ones too, oldest first."""
+    def jobs(self, query: JobQuery = EVERY_JOB, before: str = "") -> Sequence[JobView]:
+        """Jobs, ended ones too, oldest first; with `before` those that come before that job.
+
+        Raises UnknownJob.
+        """
+
+    def candidates(self, wanted: str) -> Sequence[JobView]:
+        """Which jobs a user may mean: the one of that id, else the newest of that name, else some whose ids
+        begin so."""
+
+    def count_jobs(self) -> Mapping[Phase, int]:
+        """All jobs, by phase; one without jobs may be left out."""
 
     def job(self, job_id: str) -> JobView:
         """Raises UnknownJob."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from swell.api.errors import ApiError, InvalidOption
+from swell.api.loop_compiler import LoopCompiler
 from swell.api.server import create_app
 from swell.api.serving import HOST, ApiServer, bind
 from swell.assemble import PlatformOptions, open_platform
@@ -28,8 +29,8 @@ def serve(options: PlatformOptions, port: int = 0) -> None:
         InvalidOption: devices, policy or port are not to be had.
         ApiError: no worker can be started.
     """
-    folder = StateFolder(options.state_dir)
-    with _opened(options) as platform, bind(port) as listener:
+    folder, loops = StateFolder(options.state_dir), LoopCompiler(options.policy)
+    with _opened(options, loops.start) as platform, bind(port) as listener:
         server = ApiServer(create_app(platform, folder.ensure_token()), listener)
         server.start()
         try:
@@ -40,12 +41,13 @@ def serve(options: PlatformOptions, port: int = 0) -> None:
         finally:
             folder.remove_endpoint()
             server.stop()
+            loops.stop()
 
 
 @contextmanager
-def _opened(options: PlatformOptions) -> Iterator[Platform]:
+def _opened(options: PlatformOptions, on_crowd: Callable[[], None]) -> Iterator[Platform]:
     try:
-        with open_platform(options) as platform:
+        with open_platform(options, on_crowd) as platform:
             yield platform
     except (DeviceError, UnknownPolicy) as error:
         raise InvalidOption(str(error)) from error

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from typing import Annotated
 
 import msgspec
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -16,6 +17,7 @@ from swell.api.answers import answer, failure
 from swell.api.control import Control
 from swell.api.gate import MAX_BODY_BYTES, Gate
 from swell.api.logs import Whose, parse_offsets, read_chunks
+from swell.api.pages import MAX_JOBS, parse_query
 from swell.api.submission import parse
 from swell.model.errors import InvalidJob, UnknownJob
 
@@ -33,6 +35,7 @@ def create_app(control: Control, token: str) -> FastAPI:
         ("GET", "/v1/health", routes.health),
         ("POST", "/v1/jobs", routes.submit),
         ("GET", "/v1/jobs", routes.jobs),
+        ("GET", "/v1/counts", routes.counts),
         ("GET", "/v1/jobs/{job_id}", routes.job),
         ("POST", "/v1/jobs/{job_id}/cancel", routes.cancel),
         ("GET", "/v1/jobs/{job_id}/stories", routes.stories),
@@ -66,8 +69,24 @@ class Routes:
         spec = parse(value).to_spec(self._control.now_s())
         return answer({"id": self._control.submit(spec)}, 201)
 
-    def jobs(self) -> Response:
-        return answer(self._control.jobs())
+    def jobs(
+        self,
+        match: str | None = None,
+        phase: str = "",
+        since: float | None = None,
+        before: str = "",
+        limit: Annotated[int, Query(ge=0, le=MAX_JOBS)] = MAX_JOBS,
+    ) -> Response:
+        if match is not None:
+            return answer(self._control.candidates(match))
+        try:
+            query = parse_query(phase, since, limit)
+        except ValueError as error:
+            return failure(422, str(error))
+        return answer(self._control.jobs(query, before))
+
+    def counts(self) -> Response:
+        return answer(self._control.count_jobs())
 
     def job(self, job_id: str) -> Response:
         return answer(self._control.job(job_id))

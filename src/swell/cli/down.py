@@ -93,14 +93,15 @@ def _hindrances(client: Client, asked_s: float) -> list[str]:
     Nothing if nobody answers any more.
     """
     from swell.api.client import ApiError, NoPlatform
+    from swell.cli.selection import HOLDING
 
     try:
         # The machine's clock, and with it the platform's calendar, may be set while we wait.
         since_s = client.cluster().now_s - (time.monotonic() - asked_s)
         return [
             f"waiting for {job.id}, which {failures[0].partition(chr(10))[0]}"
-            for job in client.jobs()
-            if job.phase.holds_devices and (failures := _failures(client, job.id, since_s))
+            for job in client.jobs(HOLDING)
+            if (failures := _failures(client, job.id, since_s))
         ]
     except (NoPlatform, ApiError):  # it is about to end
         return []

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from swell.cli.clock import Times, WallTimes, clock
 from swell.cli.finish import distance, expectation
@@ -19,20 +21,58 @@ from swell.model.lengths import span
 if TYPE_CHECKING:
     from swell.model.view import JobView, Story
 
+#: Jobs that a list shows unless it is told otherwise: a few screens.
+SHOWN_JOBS = 100
 
-def list_jobs(state: State = None, json: Json = False) -> None:
-    """List all jobs, oldest first."""
+
+def list_jobs(
+    phase: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PHASE,...",
+            help="Only jobs in these phases: queued, starting, running, stopping, succeeded, failed, "
+            "cancelled, rejected; `open` and `ended` stand for the first and the last four.",
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Leave out jobs that ended before: 2h for two hours ago, or 2030-01-31T18:00:00.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="At most N jobs: those with devices first, then those that wait, then the newest that "
+            "have ended. 0: all. Default: 100, with --json all.",
+        ),
+    ] = None,
+    state: State = None,
+    json: Json = False,
+) -> None:
+    """List jobs, oldest first."""
     from swell.api.client import connect
+    from swell.cli.selection import select
 
+    if limit is None:
+        limit = 0 if json else SHOWN_JOBS
     with connect(state) as client:
-        views, now_s = client.jobs(), client.cluster().now_s
+        chosen, now_s = select(client, phase, since, limit), client.cluster().now_s
     if json:
-        print_json(views)
-    elif not views:
+        print_json(chosen.views)
+        return
+    if chosen.views:
+        headings = ("JOB", "CLASS", "PHASE", "SIZE", "DONE", "DEADLINE", "FINISH")
+        print_table(headings, [_row(view, now_s) for view in chosen.views], wrapping=0)
+    elif phase is None and since is None:
         print("no jobs yet; submit one with `swell submit`")
     else:
-        headings = ("JOB", "CLASS", "PHASE", "SIZE", "DONE", "DEADLINE", "FINISH")
-        print_table(headings, [_row(view, now_s) for view in views], wrapping=0)
+        print("no such jobs")
+    if chosen.num_left_out:
+        print(f"\n{chosen.num_left_out:,} more: {chosen.left_out}; --limit 0 lists them too")
 
 
 def _row(view: JobView, now_s: float) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def find_job(client: Client, wanted: str) -> JobView:
     """Raises UnknownJob if no job, or more than one, could be meant."""
-    return choose(client.jobs(), wanted)
+    return choose(client.candidates(wanted), wanted)
 
 
 def choose(

@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import msgspec
-
 from swell.core.apply import apply
 from swell.core.batches import set_batches, with_batches
 from swell.core.converge import Converger
-from swell.core.latest import Latest
+from swell.core.latest import Changes, Latest, guessed
 from swell.core.learn import expect_resize, is_repair
 from swell.core.news import News
 from swell.core.planner import Planner
@@ -37,8 +35,6 @@ from swell.model.job import JobClass, Phase
 from swell.model.plan import JobPlan, Plan, Reason, Refusal
 from swell.model.view import JobView, Story
 
-#: Until a job's trial run is over, its finish is guessed: a minute from now, or its deadline.
-FIRST_GUESS_S = 60.0
 #: A plan that asks for another one now would get the same answer, again and again.
 LEAST_WAIT_S = 0.05
 
@@ -197,6 +193,7 @@ class Core:
             if not record.is_profiling and state.sizes_of(record.spec).size:
                 record.is_profiling = True
                 state.explain(record, "profiling", "is in its trial run, to learn how fast it would go")
+                state.touch(record)
                 commands.append(trial_run(state, record))
         return commands
 
@@ -241,6 +238,7 @@ class Core:
             else:
                 state.tell(record, codes[row], partial(_text, why))
             record.reason_code = known[row] = codes[row]
+            state.unshown.add(record.id)
 
     def _accept(self, record: JobRecord, why: Callable[[], Reason], is_promised: bool) -> None:
         record.is_decided, record.is_promised = True, is_promised
@@ -320,7 +318,19 @@ class Core:
     def views(self) -> list[JobView]:
         """Jobs that have not ended, oldest first."""
         self._state.latest.write(self._state.records)
-        return [self._view(record) for record in self._state.records.values()]
+        return [guessed(record.view(), self._state.now_s) for record in self._state.records.values()]
+
+    def changes(self) -> Changes:
+        """What became of open jobs since this was last asked; the first time, of all."""
+        state = self._state
+        changed = [state.records[job_id] for job_id in sorted(state.unshown)]
+        state.unshown.clear()
+        return Changes(
+            now_s=state.now_s,
+            views=[record.view() for record in changed],
+            outlook=state.latest.outlook,
+            explained=frozenset(record.id for record in changed if state.latest.is_explained(record.id)),
+        )
 
     def ended_views(self, with_offers: bool = True) -> list[JobView]:
         """Jobs that ended in the latest batch; the head has forgotten them.
@@ -347,13 +357,6 @@ class Core:
             (job_id, Story(at_s=at_s, code=code, text=words if isinstance(words, str) else words()))
             for job_id, at_s, code, words in self._state.stories
         ]
-
-    def _view(self, record: JobRecord) -> JobView:
-        view = record.view()
-        if view.estimated_finish_s is not None or record.phase.is_end:
-            return view
-        guess_s = record.deadline_s or record.submitted_s + FIRST_GUESS_S
-        return msgspec.structs.replace(view, estimated_finish_s=max(guess_s, self._state.now_s))
 
     # ------------------------------------------------------------ recovery
     def gangs(self) -> list[BelievedGang]:

@@ -3,9 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
 
 from swell.core.record import JobRecord
 from swell.model.plan import Plan
+from swell.model.view import JobView
+
+#: Until a job's trial run is over, its finish is guessed: a minute from now, or its deadline.
+FIRST_GUESS_S = 60.0
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Reasons and estimates of one plan; any thread may ask, and the answer is always the same."""
+
+    plan: Plan
+
+    @cached_property
+    def _row_of(self) -> dict[str, int]:
+        return {job_id: row for row, job_id in enumerate(self.plan.job_ids)}
+
+    @cached_property
+    def _finish_s(self) -> list[float]:
+        finish_s: list[float] = self.plan.account.finish_s.tolist()
+        return finish_s
+
+    def row(self, job_id: str) -> int | None:
+        """None: the plan was made without this job."""
+        return self._row_of.get(job_id)
+
+    def finish_s(self, row: int) -> float:
+        return self._finish_s[row]
+
+    def reason(self, row: int) -> str:
+        return self.plan.account.reason(row).text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What became of open jobs in a turn."""
+
+    now_s: float
+    views: list[JobView]  #: of those that changed, without what the plan says of them
+    outlook: Outlook | None
+    explained: frozenset[str]  #: of those that changed: why they have what they have was said since the plan
 
 
 class Latest:
@@ -15,32 +59,50 @@ class Latest:
     """
 
     def __init__(self, plan: Plan | None = None) -> None:
-        self._plan = plan
+        self.outlook = None if plan is None else Outlook(plan)
+        self._is_written = plan is None
         self._explained: set[str] = set()
 
     def note_explained(self, job_id: str) -> None:
         """Since the plan was made, something else was said of why this job has what it has."""
         self._explained.add(job_id)
 
+    def is_explained(self, job_id: str) -> bool:
+        return job_id in self._explained
+
     def write(self, records: Mapping[str, JobRecord]) -> None:
         """Bring reasons and estimates up to date."""
-        plan = self._plan
-        if plan is None:
+        if self.outlook is None or self._is_written:
             return
-        finish_s = plan.account.finish_s.tolist()
-        for row, job_id in enumerate(plan.job_ids):
+        for row, job_id in enumerate(self.outlook.plan.job_ids):
             if job_id in records:
-                self._write(records[job_id], plan, row, finish_s[row])
-        self._plan = None
+                self._write(records[job_id], self.outlook, row)
+        self._is_written = True
 
     def write_one(self, record: JobRecord) -> None:
         """The next plan will not know this job: what the latest one says of it stays."""
-        plan = self._plan
-        if plan is not None and record.id in plan.job_ids:
-            row = plan.job_ids.index(record.id)
-            self._write(record, plan, row, float(plan.account.finish_s[row]))
+        if self.outlook is None or self._is_written or record.id not in self.outlook.plan.job_ids:
+            return
+        self._write(record, self.outlook, self.outlook.plan.job_ids.index(record.id))
 
-    def _write(self, record: JobRecord, plan: Plan, row: int, finish_s: float) -> None:
-        record.estimated_finish_s = finish_s
+    def _write(self, record: JobRecord, outlook: Outlook, row: int) -> None:
+        record.estimated_finish_s = outlook.finish_s(row)
         if record.id not in self._explained:
-            record.reason = plan.account.reason(row).text
+            record.reason = outlook.reason(row)
+
+
+def with_outlook(view: JobView, outlook: Outlook | None, is_explained: bool) -> JobView:
+    """The view of an open job with what the plan says of it."""
+    row = None if outlook is None else outlook.row(view.id)
+    if outlook is None or row is None:
+        return view
+    reason = view.reason if is_explained else outlook.reason(row)
+    return msgspec.structs.replace(view, estimated_finish_s=outlook.finish_s(row), reason=reason)
+
+
+def guessed(view: JobView, now_s: float) -> JobView:
+    """With a first guess of its finish, if it is open and there is no estimate."""
+    if view.estimated_finish_s is not None or view.phase.is_end:
+        return view
+    guess_s = view.deadline_s or view.submitted_s + FIRST_GUESS_S
+    return msgspec.structs.replace(view, estimated_finish_s=max(guess_s, now_s))

@@ -108,6 +108,7 @@ class HeadState:
         self.ended: list[JobRecord] = []  #: of this turn; the head forgets them
         self.refusals: dict[str, Callable[[], Refusal]] = {}  #: of this turn, worked out for whoever asks
         self._dirty: set[str] = set()
+        self.unshown: set[str] = set()  #: open jobs of which something changed since they were last shown
         self._relearnt: set[str] = (
             set()
         )  #: jobs of whose speed something else is believed than their rows say
@@ -120,8 +121,9 @@ class HeadState:
 
     # ------------------------------------------------------------ what `apply` uses
     def touch(self, record: JobRecord) -> None:
-        """The record has changed: its row is due."""
+        """The record has changed: its row is due, and so is what others see of it."""
         self._dirty.add(record.id)
+        self.unshown.add(record.id)
 
     def explain(self, record: JobRecord, code: str, text: Words) -> None:
         """Why the job has what it has, from now on; also a line of its story."""
@@ -213,6 +215,7 @@ class HeadState:
         for record in records:
             if record.phase.is_end:
                 del self.records[record.id]
+                self.unshown.discard(record.id)
                 self.tenants.leave(record.spec.tenant, self.now_s)
                 self.belief.forget(record.id)
                 self._relearnt.discard(record.id)
@@ -284,6 +287,7 @@ class HeadState:
         for job_id in saved.rows:
             self._write_row(self.records[job_id])
         self._dirty, self._relearnt = set(self.records), set()
+        self.unshown = set(self.records)
         self.write_rows()
 
 

@@ -3,66 +3,109 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from swell.core.core import Core
+from swell.core.latest import Outlook, guessed, with_outlook
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
+from swell.model.job import Phase
+from swell.model.job_query import newest
 from swell.model.view import JobView, NodeView, Story
 
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """One state of the board; never changed after it was posted."""
+    """What the latest turn says of all open jobs; never changed after it was posted."""
 
-    active: dict[str, JobView] = field(default_factory=dict)
+    now_s: float = 0.0
+    outlook: Outlook | None = None
     cluster: Cluster = field(default_factory=Cluster)
     calendar: Calendar = field(default_factory=Calendar)
     num_stale: int = 0
 
 
 class Board:
-    """Written by the head's thread, read by any."""
+    """Written by the head's thread, read by any.
+
+    A turn writes what changed. What its plan says of each job is worked out by the thread that reads it.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._posted = Posted()
+        self._open: dict[str, JobView] = {}  # in order of submission
+        self._explained: set[str] = set()  # open jobs of which the plan's reason is not the latest
         self._ended: dict[str, JobView] = {}
         self._stories: defaultdict[str, list[Story]] = defaultdict(list)
 
     def post(self, core: Core) -> None:
         """Show what the head knows after the turn it has just made."""
-        ended = {view.id: view for view in core.ended_views()}
-        views = {view.id: view for view in core.views() if view.id not in ended}
+        ended, changes, stories = core.ended_views(), core.changes(), core.stories()
         with self._changed:
-            self._ended.update(ended)
-            for job_id, story in core.stories():
+            for view in ended:
+                self._open.pop(view.id, None)
+                self._ended[view.id] = view
+            self._open.update((view.id, view) for view in changes.views)
+            if changes.outlook is not self._posted.outlook:
+                self._explained.clear()
+            self._explained |= changes.explained
+            for job_id, story in stories:
                 self._stories[job_id].append(story)
             self._posted = Posted(
-                active=views, cluster=core.cluster, calendar=core.calendar, num_stale=core.num_stale
+                now_s=changes.now_s,
+                outlook=changes.outlook,
+                cluster=core.cluster,
+                calendar=core.calendar,
+                num_stale=core.num_stale,
             )
             self._changed.notify_all()
 
     def wait_for(self, job_id: str, timeout_s: float) -> bool:
         """Until the head has seen the job; False if that takes too long."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._find(job_id) is not None, timeout_s)
+            return self._changed.wait_for(lambda: self._is_here(job_id), timeout_s)
 
     def job(self, job_id: str) -> JobView | None:
         with self._changed:
-            return self._find(job_id)
+            posted, is_explained = self._posted, job_id in self._explained
+            view = self._open.get(job_id)
+            if view is None:
+                return self._ended.get(job_id)
+        return _complete(view, posted, is_explained)
 
-    def jobs(self) -> list[JobView]:
-        """Jobs that run, wait, or ended since the last fold."""
+    def jobs(self, is_wanted: Callable[[JobView], bool] = lambda view: True, limit: int = 0) -> list[JobView]:
+        """Jobs that run, wait, or ended since the last fold, oldest first.
+
+        Args:
+            is_wanted: may look at anything but a reason or an estimate.
+            limit: the newest so many of them; 0: all.
+        """
         with self._changed:
-            return [*self._ended.values(), *self._posted.active.values()]
+            posted = self._posted
+            views = [view for view in (*self._ended.values(), *self._open.values()) if is_wanted(view)]
+            explained = self._explained.intersection(view.id for view in views)
+        return [
+            view if view.phase.is_end else _complete(view, posted, view.id in explained)
+            for view in newest(views, limit)
+        ]
+
+    def count(self) -> Counter[Phase]:
+        """Those jobs, by phase."""
+        with self._changed:
+            return Counter(view.phase for view in (*self._ended.values(), *self._open.values()))
+
+    @property
+    def num_open(self) -> int:
+        return len(self._open)
 
     def has_deadline_from_before(self, at_s: float) -> bool:
         """Whether a job that is open and has a deadline was submitted before then."""
-        active = self._posted.active.values()
-        return any(view.deadline_s is not None and view.submitted_s < at_s for view in active)
+        with self._changed:
+            views = list(self._open.values())
+        return any(view.deadline_s is not None and view.submitted_s < at_s for view in views)
 
     def stories(self, job_id: str) -> list[Story]:
         """Since the last fold."""
@@ -91,8 +134,9 @@ class Board:
         return self._posted.num_stale
 
     def nodes(self) -> tuple[NodeView, ...]:
-        posted = self._posted
-        owner = {device: view.id for view in posted.active.values() for device in view.devices}
+        with self._changed:
+            posted = self._posted
+            owner = {device: view.id for view in self._open.values() for device in view.devices}
         return tuple(
             NodeView(
                 name=node.name,
@@ -105,5 +149,9 @@ class Board:
             for node in posted.cluster.nodes
         )
 
-    def _find(self, job_id: str) -> JobView | None:
-        return self._posted.active.get(job_id) or self._ended.get(job_id)
+    def _is_here(self, job_id: str) -> bool:
+        return job_id in self._open or job_id in self._ended
+
+
+def _complete(view: JobView, posted: Posted, is_explained: bool) -> JobView:
+    return guessed(with_outlook(view, posted.outlook, is_explained), posted.now_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -30,11 +31,17 @@ from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.event import AnyEvent, CancelRequested, DrainRequested, JobSubmitted, Opened
-from swell.model.job import Elasticity, JobClass, JobSpec
+from swell.model.job import Elasticity, JobClass, JobSpec, Phase
+from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
 from swell.model.view import ClusterView, JobView, Story
 
-#: After so many batches they are folded into one state.
+#: After so many batches, or as many as there are open jobs, they are folded into one state: what a fold costs
+#: is in proportion to these, and so it costs each turn the same.
 FOLD_AFTER = 500
+#: Open jobs from which on a head should have its loops compiled soon.
+CROWD = 32
+#: Jobs shown where the beginning of an id could be that of any of them.
+NUM_CANDIDATES = 6
 #: `down` waits so long for checkpoints before it ends the processes anyway.
 DRAIN_S = 60.0
 #: A submission is answered once it is in the journal; that takes milliseconds.
@@ -52,14 +59,24 @@ class History(Protocol):
     def entries(self) -> Iterable[JournalEntry]: ...
 
 
+class Archive(Protocol):
+    """Jobs that have ended and that the folded state no longer holds."""
+
+    def find(self, query: JobQuery) -> list[JobView]: ...
+    def job(self, job_id: str) -> JobView | None: ...
+    def named(self, name: str) -> JobView | None: ...
+    def begun(self, beginning: str, limit: int) -> list[JobView]: ...
+    def count(self) -> dict[Phase, int]: ...
+
+
 class Store(Journal, Protocol):
     """A journal with an archive."""
 
     def note_commands(self, seq: int, digest: str) -> None: ...
     def fold(self, state: bytes, ended: Sequence[JobView], stories: Sequence[tuple[str, Story]]) -> int: ...
     def stories(self, job_id: str) -> list[Story]: ...
-    def archived_jobs(self) -> list[JobView]: ...
-    def archived_job(self, job_id: str) -> JobView | None: ...
+    @property
+    def archive(self) -> Archive: ...
     def close(self) -> None: ...
     @property
     def last_seq(self) -> int: ...
@@ -101,9 +118,12 @@ class Platform:
         core: Core,
         store: Store,
         executor: Executor,
+        on_crowd: Callable[[], None] = lambda: None,
         system_clocks: SystemClocks | None = None,
     ) -> None:
+        """`on_crowd` is called after each turn while there are many open jobs."""
         self._site = site
+        self._on_crowd = on_crowd
         self._core = core
         self._store = store
         self._executor = executor
@@ -168,9 +188,11 @@ class Platform:
         self._store.note_commands(self._store.last_seq, digest(commands))
         self._board.post(self._core)
         self._executor.acknowledge()
+        if self._board.num_open >= CROWD:
+            self._on_crowd()
         if self._is_stopping and self._core.is_draining and self._drain_until_s is None:
             self._drain_until_s = self._clock.now_s() + DRAIN_S
-        if self._store.last_seq - self._folded_seq >= FOLD_AFTER:
+        if self._store.last_seq - self._folded_seq >= max(FOLD_AFTER, self._board.num_open):
             self._fold()
 
     def _fold(self) -> None:
@@ -222,18 +244,45 @@ class Platform:
         if self.job(job_id).finished_s is None:
             self._inbox.put(CancelRequested(at_s=self._clock.now_s(), job_id=job_id))
 
-    def jobs(self) -> list[JobView]:
-        recent = {view.id: view for view in self._board.jobs()}
-        old = [view for view in self._store.archived_jobs() if view.id not in recent]
-        views = sorted([*old, *recent.values()], key=lambda view: (view.submitted_s, view.id))
+    def jobs(self, query: JobQuery = EVERY_JOB, before: str = "") -> list[JobView]:
         calendar = self._calendar
-        return [shown_job(view, calendar) for view in views]
+        since_s = None if query.since_s is None else query.since_s - calendar.offset_s
+        query = msgspec.structs.replace(
+            query, since_s=since_s, before=place(self._found(before)) if before else None
+        )
+        recent = {view.id: view for view in self._board.jobs(query.matches, query.limit)}
+        has_ended_ones = not query.phases or any(phase.is_end for phase in query.phases)
+        old = self._store.archive.find(query) if has_ended_ones else []
+        found = newest([*recent.values(), *(view for view in old if view.id not in recent)], query.limit)
+        return [shown_job(view, calendar) for view in found]
+
+    def candidates(self, wanted: str) -> list[JobView]:
+        calendar = self._calendar
+        return [shown_job(view, calendar) for view in self._candidates(wanted)]
+
+    def _candidates(self, wanted: str) -> list[JobView]:
+        archive = self._store.archive
+        if exact := self._board.job(wanted) or archive.job(wanted):
+            return [exact]
+        newest_named = [*self._board.jobs(lambda view: view.name == wanted, 1), archive.named(wanted)]
+        if named := [view for view in newest_named if view is not None]:
+            return newest(named, 1)
+        begun = self._board.jobs(lambda view: view.id.startswith(wanted), NUM_CANDIDATES)
+        begun += archive.begun(wanted, NUM_CANDIDATES)
+        return list({view.id: view for view in begun}.values())[:NUM_CANDIDATES]
+
+    def count_jobs(self) -> dict[Phase, int]:
+        return dict(self._board.count() + Counter(self._store.archive.count()))
 
     def job(self, job_id: str) -> JobView:
-        view = self._board.job(job_id) or self._store.archived_job(job_id)
+        return shown_job(self._found(job_id), self._calendar)
+
+    def _found(self, job_id: str) -> JobView:
+        """In head time. Raises UnknownJob."""
+        view = self._board.job(job_id) or self._store.archive.job(job_id)
         if view is None:
             raise UnknownJob(f"there is no job {job_id!r}; `swell jobs` lists those there are")
-        return shown_job(view, self._calendar)
+        return view
 
     def stories(self, job_id: str) -> list[Story]:
         self.job(job_id)

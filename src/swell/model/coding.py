@@ -7,16 +7,37 @@ Here they are the strings "nan", "inf" and "-inf", and come back as the floats t
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
 
+#: The first bytes of a float in MessagePack that is NaN or infinite. Texts may hold them by chance.
+_NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
+
 
 def encode(value: object) -> bytes:
-    """JSON of anything msgspec can write."""
+    """JSON of anything msgspec can write.
+
+    What may hold a number that is none is found in MessagePack, which has words for them: only those parts
+    take the slow way through Python.
+    """
+    if not _NOT_FINITE.search(msgspec.msgpack.encode(value)):
+        return msgspec.json.encode(value)
+    if isinstance(value, list):
+        return b"[" + b",".join(map(encode, value)) + b"]"
+    if isinstance(value, msgspec.Struct) and _is_plain(type(value)):
+        parts = {name: msgspec.Raw(encode(getattr(value, name))) for name in value.__struct_fields__}
+        return msgspec.json.encode(parts)
     return msgspec.json.encode(_spelled(msgspec.to_builtins(value)))
+
+
+def _is_plain(kind: type[msgspec.Struct]) -> bool:
+    """Whether it is written as its fields by their names, and nothing else."""
+    config, are_named = kind.__struct_config__, kind.__struct_fields__ == kind.__struct_encode_fields__
+    return config.tag is None and not config.omit_defaults and not config.array_like and are_named
 
 
 def decoder(kind: type[T] | Any) -> msgspec.json.Decoder[T]:

@@ -83,7 +83,8 @@ class ElasticFlowAccount:
     @cached_property
     def _outlook(self) -> Outlook:
         """A promise ends by its plan, even if what the job gets now would take it longer."""
-        waiting = [row for row in self.queue.in_order.tolist() if self.shares.level[row] == 0]
+        in_order = self.queue.in_order
+        waiting = in_order[self.shares.level[in_order] == 0].tolist()
         outlook = look_ahead(self.snapshot, self.levels, self.shares.level, [*waiting, *self.refusals])
         plans, reserve = self.promises.plans, self.promises.reserve
         is_late = (reserve == Reserve.LATE) & (self.shares.level > 0)

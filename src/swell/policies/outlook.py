@@ -32,10 +32,11 @@ def look_ahead(snapshot: Snapshot, levels: Levels, level: IntArray, waiting: Seq
     end_s[has] = np.minimum(pause_s[has] + runs_s, NEVER_S)
     devices = levels.devices_at(level)
     running = zip(end_s[has].tolist(), devices[has].tolist(), strict=True)
-    wanted = [_alone(snapshot, levels, row) for row in waiting]
-    ends_s = list_schedule(snapshot.num_devices - int(devices.sum()), running, wanted)
-    for row, (_, lasts_s), ends in zip(waiting, wanted, ends_s, strict=True):
-        start_s[row], end_s[row] = max(0.0, ends - lasts_s), ends
+    rows = np.fromiter(waiting, np.int64)
+    wanted, lasts_s = _alone(snapshot, levels, rows)
+    tasks = zip(wanted.tolist(), lasts_s.tolist(), strict=True)
+    end_s[rows] = list_schedule(snapshot.num_devices - int(devices.sum()), running, tasks)
+    start_s[rows] = np.maximum(0.0, end_s[rows] - lasts_s)
     return Outlook(start_s, end_s)
 
 
@@ -45,9 +46,10 @@ def pauses_s(snapshot: Snapshot, workers: IntArray) -> FloatArray:
     return np.where(snapshot.held_workers == 0, snapshot.start_cost_s, changes)
 
 
-def _alone(snapshot: Snapshot, levels: Levels, row: int) -> tuple[int, float]:
-    """Devices and duration of a waiting job at its smallest size."""
-    if levels.num[row] == 0:
-        return snapshot.num_devices + 1, NEVER_S
-    runs_s = snapshot.remaining_steps[row] / levels.rates[row, 0]
-    return int(levels.devices[row, 0]), float(min(snapshot.start_cost_s[row] + runs_s, NEVER_S))
+def _alone(snapshot: Snapshot, levels: Levels, rows: IntArray) -> tuple[IntArray, FloatArray]:
+    """Devices and durations of waiting jobs at their smallest sizes."""
+    has_size = levels.num[rows] > 0
+    rates_per_s = np.where(has_size, levels.rates[rows, 0], 1.0)
+    lasts_s = snapshot.start_cost_s[rows] + snapshot.remaining_steps[rows] / rates_per_s
+    devices = np.where(has_size, levels.devices[rows, 0], snapshot.num_devices + 1)
+    return devices, np.where(has_size, np.minimum(lasts_s, NEVER_S), NEVER_S)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
 from swell.model.coding import decoder, encode
+from swell.model.job import Phase
+from swell.model.job_query import JobQuery
 from swell.model.view import JobView, Story
 from swell.store import schema, sqlite
 
@@ -16,6 +19,8 @@ _decode_view: Callable[[str], JobView] = decoder(JobView).decode
 
 #: Rows a statement names at most: databases limit the number of parameters.
 CHUNK = 500
+#: Behind a beginning of an id it is behind every id that begins so: ids are ASCII.
+LAST_CHARACTER = "\x7f"
 
 
 class Archive:
@@ -64,11 +69,43 @@ class Archive:
             rows = connection.execute(of_job).all()
         return [Story(at_s=row.at_s, code=row.code, text=row.text) for row in rows]
 
-    def jobs(self) -> list[JobView]:
+    def find(self, query: JobQuery) -> list[JobView]:
+        """The jobs of the archive that meet it, oldest first."""
         table = schema.jobs
-        oldest_first = sa.select(table.c.view).order_by(table.c.submitted_s, table.c.job_id)
+        newest_first = sa.select(table.c.view).order_by(table.c.submitted_s.desc(), table.c.job_id.desc())
+        if query.phases:
+            newest_first = newest_first.where(table.c.phase.in_(sorted(query.phases)))
+        if query.since_s is not None:
+            newest_first = newest_first.where(table.c.ended_s >= query.since_s)
+        if query.before is not None:
+            columns = sa.tuple_(table.c.submitted_s, table.c.job_id)
+            newest_first = newest_first.where(columns < (query.before.submitted_s, query.before.job_id))
+        if query.limit:
+            newest_first = newest_first.limit(query.limit)
+        return self._read(newest_first)[::-1]
+
+    def named(self, name: str) -> JobView | None:
+        """The newest job of that name."""
+        table = schema.jobs
+        newest_first = sa.select(table.c.view).order_by(table.c.submitted_s.desc(), table.c.job_id.desc())
+        return next(iter(self._read(newest_first.where(table.c.name == name).limit(1))), None)
+
+    def begun(self, beginning: str, limit: int) -> list[JobView]:
+        """So many jobs at most whose ids begin so."""
+        column = schema.jobs.c.job_id
+        within = sa.select(schema.jobs.c.view).where(column >= beginning, column < beginning + LAST_CHARACTER)
+        return self._read(within.order_by(column).limit(limit))
+
+    def count(self) -> dict[Phase, int]:
+        """Jobs of the archive by phase."""
+        column = schema.jobs.c.phase
+        by_phase = sa.select(column, sa.func.count()).group_by(column)
         with sqlite.explained(self._path), self._engine.connect() as connection:
-            return [_decode_view(view) for view in connection.scalars(oldest_first)]
+            return {Phase(phase): count for phase, count in connection.execute(by_phase)}
+
+    def _read(self, views: sa.Select[Any]) -> list[JobView]:
+        with sqlite.explained(self._path), self._engine.connect() as connection:
+            return [_decode_view(view) for view in connection.scalars(views)]
 
     def job(self, job_id: str) -> JobView | None:
         one = sa.select(schema.jobs.c.view).where(schema.jobs.c.job_id == job_id)
@@ -82,6 +119,8 @@ def _job_row(view: JobView) -> dict[str, object]:
         "job_id": view.id,
         "submitted_s": view.submitted_s,
         "ended_s": view.finished_s,
+        "name": view.name,
+        "phase": str(view.phase),
         "view": encode(view).decode(),
     }
 

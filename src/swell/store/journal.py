@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from swell.model.coding import decoder, encode
 from swell.model.event import AnyEvent
+from swell.model.job_query import JobQuery
 from swell.model.view import JobView, Story
 from swell.store import sqlite
 from swell.store.archive import Archive
@@ -118,12 +119,14 @@ class SqlJournal:
         """Archived stories of a job, oldest first; empty if there are none."""
         return self._archive.stories(job_id)
 
+    @property
+    def archive(self) -> Archive:
+        """Jobs that have ended and that the folded state no longer holds."""
+        return self._archive
+
     def archived_jobs(self) -> list[JobView]:
         """All jobs of the archive, oldest first."""
-        return self._archive.jobs()
-
-    def archived_job(self, job_id: str) -> JobView | None:
-        return self._archive.job(job_id)
+        return self._archive.find(JobQuery())
 
     @property
     def last_seq(self) -> int:

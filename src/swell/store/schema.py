@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from swell import __version__
 from swell.store.errors import NewerState
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 metadata = sa.MetaData()
 
@@ -45,6 +47,11 @@ jobs = sa.Table(
     sa.Column("submitted_s", sa.Float(53), nullable=False),
     sa.Column("ended_s", sa.Float(53)),
     sa.Column("view", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False, server_default=""),
+    sa.Column("phase", sa.Text, nullable=False, server_default=""),
+    sa.Index("jobs_by_submission", "submitted_s", "job_id"),
+    sa.Index("jobs_by_phase", "phase", "submitted_s"),
+    sa.Index("jobs_by_name", "name", "submitted_s"),
 )
 
 stories = sa.Table(
@@ -59,9 +66,35 @@ stories = sa.Table(
 
 Step = Callable[[sa.Connection], None]
 
+
+class _Listed(msgspec.Struct):
+    """What of a stored view has a column of its own since version 2."""
+
+    name: str
+    phase: str
+
+
+def _list_jobs_by_column(connection: sa.Connection) -> None:
+    """Version 2: lists of jobs are made by the database."""
+    for column in (jobs.c.name, jobs.c.phase):
+        connection.execute(sa.text(f"ALTER TABLE jobs ADD COLUMN {column.name} TEXT NOT NULL DEFAULT ''"))
+    decode = msgspec.json.Decoder(_Listed).decode
+    rows = connection.execute(sa.select(jobs.c.job_id, jobs.c.view)).all()
+    listed = [(row.job_id, decode(row.view)) for row in rows]
+    if listed:
+        of_row = jobs.c.job_id == sa.bindparam("row")
+        columns: dict[str, Any] = {"name": sa.bindparam("new_name"), "phase": sa.bindparam("new_phase")}
+        connection.execute(
+            jobs.update().where(of_row).values(columns),
+            [{"row": job_id, "new_name": view.name, "new_phase": view.phase} for job_id, view in listed],
+        )
+    for index in sorted(jobs.indexes, key=lambda index: str(index.name)):
+        index.create(connection)
+
+
 #: Schema version -> what brings a database of the version before it there. A new database skips them:
 #: it is created from the tables above. So a change of a table is an edit above plus a step here.
-STEPS: Mapping[int, Step] = {}
+STEPS: Mapping[int, Step] = {2: _list_jobs_by_column}
 
 
 def bring_up_to_date(

@@ -1,0 +1,214 @@
+"""`make bench-service`: what a platform that is up costs those who use it, with many jobs.
+
+One daemon, a real agent, a state folder of its own; jobs of one tiny script that wait or train on paced
+devices. Rows: submissions from several connections, the wait of `swell jobs` as a whole process, the time of
+`swell up` on the journal of many jobs, and the daemon's memory after each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.conditions import conditions, describe, write_json
+from benchmarks.crowded_state import write_crowded_state
+from swell.api.client import connect
+
+DEVICES = "paced:8@200"
+NUM_CLIENTS = 8
+PROGRAM = (sys.executable, "-P", "-m", "swell.cli.main")
+SCRIPT = """
+import torch
+from swell import train
+
+model = torch.nn.Linear(4, 1)
+data = torch.utils.data.TensorDataset(torch.randn(256, 4), torch.randn(256, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+run = train.elastic(model, optimizer, torch.utils.data.DataLoader(data, batch_size=16))
+for epoch in run.epochs():
+    for x, y in run.batches():
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        run.step(loss)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the result."""
+
+    what: str
+    value: float
+    unit: str
+    bar: str
+
+
+def swell(state: Path, *words: str) -> str:
+    """What the command prints; raises CalledProcessError if it fails."""
+    command = [*PROGRAM, *words, "--state", str(state)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def timed(call: Callable[[], object]) -> float:
+    began_s = time.perf_counter()
+    call()
+    return time.perf_counter() - began_s
+
+
+class Submitters:
+    """Clients that submit one job after the other, each on a connection of its own."""
+
+    def __init__(self, state: Path, script: Path) -> None:
+        self._state, self._script = state, script
+        self._lock = threading.Lock()
+        self._left = 0
+        self.waits_s: list[float] = []
+        self.failures: list[str] = []
+
+    def submit(self, num_jobs: int, num_clients: int) -> float:
+        """Jobs a second, over all of them."""
+        self._left = num_jobs
+        threads = [threading.Thread(target=self._work) for _ in range(num_clients)]
+        began_s = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return num_jobs / (time.perf_counter() - began_s)
+
+    def _work(self) -> None:
+        with connect(self._state) as client:
+            while self._take():
+                began_s = time.perf_counter()
+                try:
+                    client.submit(
+                        script=self._script, global_batch=16, steps=10**6, workdir=self._script.parent
+                    )
+                except (RuntimeError, ValueError, OSError) as error:
+                    self.failures.append(str(error))
+                self.waits_s.append(time.perf_counter() - began_s)
+
+    def _take(self) -> bool:
+        with self._lock:
+            self._left -= 1
+            return self._left >= 0
+
+
+def daemon_bytes(state: Path) -> int:
+    """Resident memory of the daemon now."""
+    with connect(state) as client:
+        return int(psutil.Process(client.endpoint.pid).memory_info().rss)
+
+
+def percentile(values: list[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def measure_submissions(folder: Path, num_jobs: int, num_clients: int) -> list[Figure]:
+    state, script = folder / "submissions", folder / "tiny.py"
+    script.write_text(SCRIPT)
+    swell(state, "up", "--devices", DEVICES)
+    try:
+        with connect(state) as client:  # its trial run is over before the clock starts
+            first = client.submit(script=script, global_batch=16, steps=10**6, workdir=folder)
+            client.wait_for_verdict(first, 120.0)
+        submitters = Submitters(state, script)
+        rate_per_s = submitters.submit(num_jobs, num_clients)
+        if submitters.failures:
+            raise RuntimeError(f"{len(submitters.failures)} submissions failed: {submitters.failures[0]}")
+        waits_ms = [1000 * wait_s for wait_s in submitters.waits_s]
+        last_ms = waits_ms[-num_jobs // 10 :]
+        return [
+            Figure(f"{num_jobs} submissions, {num_clients} clients", rate_per_s, "a second", ">= 100"),
+            Figure("submission, median", statistics.median(waits_ms), "ms", ""),
+            Figure("submission, p99", percentile(waits_ms, 0.99), "ms", "<= 100"),
+            Figure("submission, p99 of the last tenth", percentile(last_ms, 0.99), "ms", "<= 100"),
+            Figure(f"daemon with {num_jobs} open jobs", daemon_bytes(state) / 2**20, "MiB", "<= 300"),
+            Figure("cluster of the API", 1000 * statistics.median(_api_waits(state)), "ms", ""),
+        ]
+    finally:
+        subprocess.run([*PROGRAM, "down", "--state", str(state)], check=False, capture_output=True)
+
+
+def _api_waits(state: Path) -> list[float]:
+    with connect(state) as client:
+        return [timed(client.cluster) for _ in range(20)]
+
+
+def measure_listing(folder: Path, num_ended: int, num_open: int, repeats: int) -> list[Figure]:
+    state, script = folder / "listing", folder / "tiny.py"
+    script.write_text(SCRIPT)
+    write_crowded_state(state, script, DEVICES, num_ended, num_open)
+    starts_s = []
+    try:
+        for _ in range(repeats):
+            starts_s.append(timed(lambda: swell(state, "up", "--devices", DEVICES)))
+            if len(starts_s) < repeats:
+                swell(state, "down")
+        waits_s = [timed(lambda: swell(state, "jobs")) for _ in range(repeats + 2)]
+        return [
+            Figure(
+                f"up, {num_open} open and {num_ended} ended jobs", statistics.median(starts_s), "s", "<= 3"
+            ),
+            Figure("jobs, as a process", statistics.median(waits_s), "s", "<= 0.5"),
+            Figure(
+                "help, as a process", statistics.median([timed(lambda: _help()) for _ in range(5)]), "s", ""
+            ),
+            Figure("daemon after it", daemon_bytes(state) / 2**20, "MiB", "<= 300"),
+        ]
+    finally:
+        subprocess.run([*PROGRAM, "down", "--state", str(state)], check=False, capture_output=True)
+
+
+def _help() -> None:
+    subprocess.run([*PROGRAM, "--help"], check=True, capture_output=True)
+
+
+def show(figures: list[Figure]) -> None:
+    table = Table("what", "measured", "", "bar", box=SIMPLE_HEAD)
+    for figure in figures:
+        table.add_row(figure.what, f"{figure.value:.3g}", figure.unit, figure.bar)
+    Console(width=110).print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.service", description=__doc__)
+    parser.add_argument("--submissions", type=int, default=10_000)
+    parser.add_argument("--clients", type=int, default=NUM_CLIENTS)
+    parser.add_argument("--ended", type=int, default=20_000)
+    parser.add_argument("--open", type=int, default=5_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", choices=("submissions", "listing"))
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    under, figures = conditions(), []
+    print(describe(under))
+    with tempfile.TemporaryDirectory(prefix="swell-bench-") as name:
+        folder = Path(name)
+        if options.only != "listing":
+            figures += measure_submissions(folder, options.submissions, options.clients)
+        if options.only != "submissions":
+            figures += measure_listing(folder, options.ended, options.open, options.repeats)
+    show(figures)
+    if options.json:
+        content = {"conditions": under, "figures": [asdict(figure) for figure in figures]}
+        write_json(options.json, json.loads(json.dumps(content)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Machine code for the loops of the head of a platform that is up, made ready before it is needed.
+
+To compile takes ten seconds and more where a machine does it for the first time: the head goes on in plain
+Python meanwhile. `python -m swell.api.loop_compiler POLICY` compiles into numba's cache on disk.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+
+from swell import compiled
+from swell.assemble import new_core
+from swell.core.core import Core
+from swell.model.cluster import Node
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, SuspendGang
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangResized,
+    GangStarted,
+    GangSuspended,
+    JobProfiled,
+    JobSubmitted,
+    NodeJoined,
+    Opened,
+    Outcome,
+    StepsReported,
+)
+from swell.model.job import EndCondition, JobClass, JobSpec, Profile
+
+#: Jobs that the loops are tried on, and turns of the head: enough for every loop to be called.
+NUM_JOBS = 24
+NUM_TURNS = 8
+DEVICES = tuple(f"n{index}" for index in range(8))
+CLASSES = (JobClass.STRICT, JobClass.SOFT, JobClass.BEST_EFFORT)
+NICENESS = 10
+
+log = logging.getLogger("swell.loops")
+
+
+class LoopCompiler:
+    """Compiles in a process of its own, then reads the machine code in a thread; once in its life."""
+
+    def __init__(self, policy: str) -> None:
+        self._policy = policy
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+        self._is_stopped = False
+        compiled.defer(True)
+
+    def start(self) -> None:
+        """No effect after the first call."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="swell-loops", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """No process of it is left when this returns."""
+        with self._lock:
+            self._is_stopped = True
+            if self._process is not None:
+                self._process.kill()
+                self._process.wait()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether the loops are compiled, at the latest after so long."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+        return self._thread is not None and not self._thread.is_alive() and not self._is_stopped
+
+    def _run(self) -> None:
+        with self._lock:
+            if self._is_stopped:
+                return
+            command = [sys.executable, "-P", "-m", "swell.api.loop_compiler", self._policy]
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        status = self._process.wait()
+        if self._is_stopped:
+            return
+        if status:
+            log.warning("compiling beforehand ended with status %d; the platform compiles now", status)
+        compile_loops(self._policy)
+        compiled.defer(False)
+        log.info("the loops of policy %s run as machine code", self._policy)
+
+
+def compile_loops(policy: str) -> None:
+    """Lead a head through a crowd of jobs, with every loop compiled."""
+    with compiled.compiling():
+        crowd = _Crowd(new_core(policy))
+        for turn in range(NUM_TURNS):
+            crowd.turn(float(turn))
+
+
+class _Crowd:
+    """Jobs of all classes on one node, and machines that answer each command in the next turn."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        node = Node(name="n", devices=DEVICES, kind="cpu", num_switches=2)
+        self._events: list[AnyEvent] = [Opened(at_s=0.0), NodeJoined(at_s=0.0, node=node)]
+        self._num_jobs = 0
+
+    def turn(self, at_s: float) -> None:
+        self._arrive(at_s, NUM_JOBS if self._num_jobs == 0 else 2)
+        commands = self._core.handle(self._events)
+        self._core.ended_views()
+        self._core.views()
+        self._events = [event for command in commands for event in _answers(command, at_s + 1.0)]
+
+    def _arrive(self, at_s: float, num_jobs: int) -> None:
+        for number in range(self._num_jobs, self._num_jobs + num_jobs):
+            job_id = f"job-{number}"
+            self._events.append(JobSubmitted(at_s=at_s, job_id=job_id, spec=_spec(number, at_s)))
+        self._num_jobs += num_jobs
+
+
+def _answers(command: AnyCommand, at_s: float) -> Sequence[AnyEvent]:
+    """Every second gang ends after its first report."""
+    if isinstance(command, ProfileJob):
+        return [JobProfiled(at_s=at_s, job_id=command.job_id, profile=_profile())]
+    if isinstance(command, SuspendGang):
+        return [GangSuspended(at_s=at_s, job_id=command.job_id, generation=command.generation, steps=10)]
+    if not isinstance(command, LaunchGang | ResizeGang):
+        return []
+    kind = GangStarted if isinstance(command, LaunchGang) else GangResized
+    job_id, generation, pids = command.job_id, command.generation, tuple(range(len(command.devices)))
+    begun = kind(at_s=at_s, job_id=job_id, generation=generation, steps=5, pids=pids)
+    report = StepsReported(
+        at_s=at_s, job_id=job_id, generation=generation, steps=10, num_workers=len(pids), step_s=0.1
+    )
+    end = GangEnded(at_s=at_s, job_id=job_id, generation=generation, outcome=Outcome.SUCCEEDED, steps=10)
+    return [begun, report, end] if generation % 2 == 0 else [begun, report]
+
+
+def _spec(number: int, now_s: float) -> JobSpec:
+    job_class = CLASSES[number % len(CLASSES)]
+    return JobSpec(
+        name="job",
+        entry="job.py",
+        workdir="/",
+        global_batch=64,
+        end=EndCondition(steps=1000 + 100 * number),
+        job_class=job_class,
+        deadline_s=None if job_class is JobClass.BEST_EFFORT else now_s + 30.0 * (number + 1),
+    )
+
+
+def _profile() -> Profile:
+    return Profile(
+        device_kind="cpu",
+        compute_s={batch: 0.001 * batch for batch in (8, 16, 32, 64)},
+        allreduce_s={1: 0.0, 2: 0.001, 4: 0.002, 8: 0.003},
+        grad_bytes=1000,
+        state_bytes=1000,
+        samples_per_epoch=1000,
+        start_s=0.5,
+    )
+
+
+def main() -> None:
+    import os
+
+    os.nice(NICENESS)
+    compile_loops(sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()

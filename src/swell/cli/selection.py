@@ -1,0 +1,83 @@
+"""Which of many jobs a list shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from swell.api.durations import parse_duration
+from swell.model.errors import InvalidInput
+from swell.model.job import Phase
+from swell.model.job_query import newest
+
+if TYPE_CHECKING:
+    from swell.api.client import Client
+    from swell.model.view import JobView
+
+HOLDING = frozenset(phase for phase in Phase if phase.holds_devices)
+ENDED = frozenset(phase for phase in Phase if phase.is_end)
+#: A limit is spent on these groups one after the other.
+BY_IMPORTANCE = (HOLDING, frozenset({Phase.QUEUED}), ENDED)
+GROUPS = {"open": HOLDING | {Phase.QUEUED}, "ended": ENDED}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    views: list[JobView]  #: oldest first
+    counts: Mapping[Phase, int] = field(default_factory=dict)  #: of jobs that the limit leaves out
+
+    @property
+    def num_left_out(self) -> int:
+        return sum(self.counts.values())
+
+    @property
+    def left_out(self) -> str:
+        """`4,900 queued, 12 failed`"""
+        return ", ".join(f"{self.counts[phase]:,} {phase}" for phase in Phase if self.counts.get(phase))
+
+
+def select(client: Client, phase: str | None, since: str | None, limit: int) -> Selection:
+    """Raises InvalidInput: `phase` or `since` is none."""
+    phases = parse_phases(phase) if phase else frozenset(Phase)
+    since_s = None if since is None else parse_since(since, client.cluster().now_s)
+    if limit == 0:
+        return Selection(client.jobs(phases, since_s))
+    views: list[JobView] = []
+    for group in BY_IMPORTANCE:
+        if group & phases and len(views) < limit:
+            views += client.jobs(group & phases, since_s, limit - len(views))
+    is_all = len(views) < limit or since_s is not None
+    return Selection(newest(views, 0), {} if is_all else _rest(client.count_jobs(), phases, views))
+
+
+def _rest(counts: Mapping[Phase, int], phases: Iterable[Phase], views: list[JobView]) -> dict[Phase, int]:
+    shown = [view.phase for view in views]
+    return {phase: max(0, counts.get(phase, 0) - shown.count(phase)) for phase in phases}
+
+
+def parse_phases(text: str) -> frozenset[Phase]:
+    found: set[Phase] = set()
+    for name in (part.strip() for part in text.split(",")):
+        if name in GROUPS:
+            found |= GROUPS[name]
+        elif name in list(Phase):
+            found.add(Phase(name))
+        else:
+            known = ", ".join((*GROUPS, *Phase))
+            raise InvalidInput(f"--phase: {name!r} is not known; choose from {known}")
+    return frozenset(found)
+
+
+def parse_since(text: str, now_s: float) -> float:
+    try:
+        return now_s - parse_duration(text)
+    except ValueError:
+        pass  # then it is a time of day
+    try:
+        return datetime.fromisoformat(text).astimezone().timestamp()
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(
+            f"--since: {text!r} is not a time; write 2h for two hours ago, or 2030-01-31T18:00:00"
+        ) from error

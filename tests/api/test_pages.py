@@ -1,0 +1,107 @@
+"""Lists of jobs come in pages, and a limit never hides what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.api.fake_control import FakeControl
+from tests.store.views import job_view
+
+import swell
+from swell.api import client as client_module
+from swell.api.client import Client
+from swell.api.pages import parse_query, query_words
+from swell.cli.selection import BY_IMPORTANCE, parse_phases, parse_since, select
+from swell.model.errors import InvalidInput
+from swell.model.job import Phase
+from swell.model.job_query import JobQuery
+from swell.model.view import JobView
+from swell.store.folder import StateFolder
+
+#: Several were submitted at the same time; ids tell them apart.
+MANY = [
+    job_view(id=f"j-{number}", name="j", submitted_s=float(number // 3), phase=phase, finished_s=None)
+    for number, phase in enumerate(list(Phase) * 3)
+]
+
+
+@pytest.fixture
+def client(folder: StateFolder, control: FakeControl) -> Iterator[Client]:
+    for view in MANY:
+        control.put(view)
+    with swell.connect(folder.path) as client:
+        yield client
+
+
+@pytest.mark.parametrize("page", [1, 2, 7, 1000])
+def test_pages_together_are_the_whole_list(
+    client: Client, control: FakeControl, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "MAX_JOBS", page)
+    assert client.jobs() == control.jobs()
+    assert client.jobs(limit=5) == control.jobs()[-5:]
+    queued = [view for view in control.jobs() if view.phase is Phase.QUEUED]
+    assert client.jobs([Phase.QUEUED]) == queued
+
+
+def test_jobs_are_counted_by_phase(client: Client, control: FakeControl) -> None:
+    assert client.count_jobs() == control.count_jobs()
+
+
+@pytest.mark.parametrize("limit", [1, 4, 8, 11, 23])
+def test_a_limit_is_spent_on_what_runs_first(client: Client, control: FakeControl, limit: int) -> None:
+    chosen = select(client, None, None, limit)
+    groups = [[view for view in chosen.views if view.phase in group] for group in BY_IMPORTANCE]
+    every = [[view for view in control.jobs() if view.phase in group] for group in BY_IMPORTANCE]
+    assert len(chosen.views) == min(limit, len(control.jobs()))
+    for at, (shown, there) in enumerate(zip(groups, every, strict=True)):
+        assert shown == there[len(there) - len(shown) :], "the newest of a group"
+        assert len(shown) == len(there) or not any(groups[at + 1 :])
+    assert len(chosen.views) + chosen.num_left_out == len(control.jobs())
+
+
+@pytest.mark.parametrize("words", ["phase=asleep", "limit=-1", "since=soon", "since=nan"])
+def test_a_bad_query_is_named(client: Client, folder: StateFolder, words: str) -> None:
+    answer = client._http.get(f"/v1/jobs?{words}")
+    assert answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY
+    assert words.partition("=")[0] in answer.json()["error"]
+
+
+def test_a_page_before_a_job_that_is_not_there_is_refused(client: Client) -> None:
+    assert client._http.get("/v1/jobs?before=nothing").status_code == httpx.codes.NOT_FOUND
+
+
+@settings(max_examples=50)
+@given(
+    phases=st.frozensets(st.sampled_from(list(Phase))),
+    since_s=st.none() | st.floats(0, 1e12),
+    limit=st.integers(1, 1000),
+)
+def test_what_is_asked_is_what_is_understood(
+    phases: frozenset[Phase], since_s: float | None, limit: int
+) -> None:
+    query = JobQuery(phases=phases, since_s=since_s, limit=limit)
+    words = query_words(query)
+    since = words.get("since")
+    assert parse_query(words["phase"], None if since is None else float(since), limit) == query
+
+
+def test_words_for_phases_and_times() -> None:
+    assert parse_phases("open") | parse_phases("ended") == frozenset(Phase)
+    assert parse_phases("running, failed") == {Phase.RUNNING, Phase.FAILED}
+    assert parse_since("2h", 10_000.0) == 2800.0
+    with pytest.raises(InvalidInput, match=r"--phase: 'asleep' is not known; choose from open, ended"):
+        parse_phases("asleep")
+    with pytest.raises(InvalidInput, match=r"--since: 'soon' is not a time; write 2h"):
+        parse_since("soon", 0.0)
+
+
+def test_a_view_is_where_it_was_submitted(client: Client) -> None:
+    views: list[JobView] = client.candidates("j-1")
+    assert [view.id for view in views] == ["j-1"]
+    assert {view.id for view in client.candidates("j-2")} == {"j-2"}
+    assert client.candidates("nothing") == []
