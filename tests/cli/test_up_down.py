@@ -67,7 +67,7 @@ def test_up_serves_and_down_ends_it(state: Path) -> None:
     up = run_swell("up", "--state", state, *PACED)
     assert (up.returncode, up.stderr) == (0, "")
     assert re.search(
-        rf"8 devices \(paced@200\), policy elasticflow\nstate {state}, pid {pid_of(state)}, http", up.stdout
+        rf"8 devices \(paced@200\), policy elasticflow\nstate {state}, pid {pid_of(state)}\n", up.stdout
     )
     assert run_swell("nodes", "--state", state).returncode == 0
     assert oct(state.stat().st_mode & 0o777) == "0o700"

@@ -60,10 +60,11 @@ def test_the_token_stays_unless_others_could_read_it(tmp_path: Path) -> None:
 def test_the_endpoint_comes_back_as_written(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path)
     assert folder.read_endpoint() is None
-    endpoint = Endpoint(host="127.0.0.1", port=8123, pid=42)
+    endpoint = Endpoint(pid=42, started_ticks=4200, port=8123)
     folder.write_endpoint(endpoint)
     assert folder.read_endpoint() == endpoint
     assert endpoint.url == "http://127.0.0.1:8123"
+    assert Endpoint(pid=42, started_ticks=4200).url is None
     assert [file.name for file in tmp_path.iterdir()] == ["endpoint.json"], "no draft is left"
     folder.remove_endpoint()
     assert folder.read_endpoint() is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from swell.api.job_file import load
 from swell.api.judgement import has_verdict
 from swell.api.logs import LogChunk, Whose
 from swell.api.submission import Submission, parse
+from swell.api.unix_socket import Peer, address_of, peer_of
 from swell.model.coding import decoder, encode
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.job import Phase
@@ -56,15 +58,17 @@ def connect(state: str | os.PathLike[str] | None = None) -> Client:
 
     Raises:
         NoPlatform: none is running.
+        StateError: the folder belongs to another user.
     """
     folder = StateFolder(state)
+    folder.check_owner()
     endpoint = folder.read_endpoint()
-    if endpoint is None or not _is_ours(endpoint.pid):
+    if endpoint is None or not endpoint.is_alive:
         raise _no_platform(folder)
     client = Client(folder, endpoint, folder.read_token())
     try:
         client.health()
-    except (NoPlatform, ApiError) as error:  # another program has the port by now
+    except (NoPlatform, ApiError) as error:
         client.close()
         raise _no_platform(folder) from error
     return client
@@ -76,12 +80,19 @@ class Client:
     def __init__(self, folder: StateFolder, endpoint: Endpoint, token: str) -> None:
         self.folder = folder
         self.endpoint = endpoint
+        self._opened = ExitStack()
+        try:
+            address = self._opened.enter_context(address_of(folder.socket))
+        except OSError as error:
+            raise _no_platform(folder) from error
         self._http = httpx.Client(
-            base_url=endpoint.url,
+            base_url="http://localhost",
             headers={"Authorization": f"Bearer {token}"},
             timeout=ANSWER_WITHIN_S,
+            transport=httpx.HTTPTransport(uds=address),
             trust_env=False,  # no proxy stands between us and ourselves
         )
+        self._opened.callback(self._http.close)
 
     def submit(self, **fields: Any) -> str:
         """Submit a job and return its id. Keywords are the fields of a job file; `job_class` is `class`.
@@ -192,7 +203,7 @@ class Client:
             raise _no_platform(self.folder)
 
     def close(self) -> None:
-        self._http.close()
+        self._opened.close()
 
     def __enter__(self) -> Client:
         return self
@@ -215,13 +226,24 @@ class Client:
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, content: bytes | None = None
     ) -> bytes:
         try:
-            response = self._http.request(method, path, params=query, content=content)
+            response = self._http.request(
+                method, path, params=query, content=content, extensions={"trace": self._check_server}
+            )
         except httpx.TransportError as error:
             raise _no_platform(self.folder) from error
         if response.is_success:
             return response.content
         kind = {404: UnknownJob, 422: InvalidJob}.get(response.status_code, ApiError)
         raise kind(_error_text(response))
+
+    def _check_server(self, event: str, info: Mapping[str, Any]) -> None:
+        """Before anything is sent on a new connection, the token above all: is it the daemon that listens?"""
+        if event == "connection.connect_unix_socket.complete":
+            stream = info["return_value"]
+            peer = peer_of(stream.get_extra_info("socket"))
+            if peer != Peer(self.endpoint.pid, os.geteuid()):
+                stream.close()
+                raise _no_platform(self.folder)
 
 
 def _path(job_id: str) -> str:
@@ -237,15 +259,6 @@ def _error_text(response: httpx.Response) -> str:
 
 def _no_platform(folder: StateFolder) -> NoPlatform:
     return NoPlatform(f"no platform is running for state folder {folder.path}: start one with `swell up`")
-
-
-def _is_ours(pid: int) -> bool:
-    """The process lives and is ours: a foreign one on the same port must not see the token."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
 
 
 def _plain(value: object) -> object:

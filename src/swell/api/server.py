@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 
+import anyio
 import msgspec
+from anyio import to_thread
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from swell import __version__
 from swell.api.answers import answer, failure
@@ -18,6 +20,12 @@ from swell.api.gate import MAX_BODY_BYTES, Gate
 from swell.api.logs import Whose, parse_offsets, read_chunks
 from swell.api.submission import parse
 from swell.model.errors import InvalidJob, UnknownJob
+from swell.model.job import JobSpec
+
+#: Submissions look at files of users. As many as these may wait for a file system at a time.
+SUBMISSION_THREADS = 40
+#: A submission waits so long until one of the others is through.
+FREE_THREAD_S = 10.0
 
 
 def create_app(control: Control, token: str) -> FastAPI:
@@ -50,21 +58,17 @@ class Routes:
 
     def __init__(self, control: Control) -> None:
         self._control = control
+        self._submissions = _SubmissionThreads(SUBMISSION_THREADS)
 
     def health(self) -> Response:
         return answer({"pid": os.getpid(), "version": __version__})
 
     async def submit(self, request: Request) -> Response:
         body = await _body(request)
-        return await run_in_threadpool(self._submit, body)
+        return await self._submissions.run(self._submit, body)
 
     def _submit(self, body: bytes) -> Response:
-        try:
-            value = msgspec.json.decode(body)
-        except msgspec.DecodeError as error:
-            return failure(400, f"the body is no JSON ({error}); send a job as a JSON object")
-        spec = parse(value).to_spec(self._control.now_s())
-        return answer({"id": self._control.submit(spec)}, 201)
+        return answer({"id": self._control.submit(_spec(body, self._control.now_s()))}, 201)
 
     def jobs(self) -> Response:
         return answer(self._control.jobs())
@@ -100,12 +104,52 @@ class Routes:
         return answer({"stopping": True}, 202)
 
 
+class _SubmissionThreads:
+    """Threads that only submissions use: a file system that hangs holds these, and other requests go on."""
+
+    def __init__(self, number: int) -> None:
+        self._free = anyio.Semaphore(number)
+        self._limiter = anyio.CapacityLimiter(number)
+
+    async def run(self, call: Callable[[bytes], Response], body: bytes) -> Response:
+        try:
+            with anyio.fail_after(FREE_THREAD_S):
+                await self._free.acquire()
+        except TimeoutError:
+            return failure(
+                503,
+                "other submissions have been waiting for their files; look whether the file systems of "
+                "script and workdir answer, and try again",
+            )
+        try:
+            return await to_thread.run_sync(call, body, limiter=self._limiter)
+        finally:
+            self._free.release()
+
+
+def _spec(body: bytes, now_s: float) -> JobSpec:
+    """The job of a request's body. Raises InvalidJob, or HTTPException if it is no JSON."""
+    try:
+        return parse(msgspec.json.decode(body)).to_spec(now_s)
+    except RecursionError:
+        raise HTTPException(400, "the body is nested too deeply; send a job as a JSON object") from None
+    except msgspec.DecodeError as error:
+        raise HTTPException(400, f"the body is no JSON ({error}); send a job as a JSON object") from error
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise InvalidJob(f"a value of the job cannot be represented ({error}); correct it") from error
+
+
 async def _body(request: Request) -> bytes:
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_BODY_BYTES:  # sent in chunks, without a length
-            raise HTTPException(413, f"the body is larger than {MAX_BODY_BYTES} bytes; send a smaller one")
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_BODY_BYTES:  # sent in chunks, without a length
+                raise HTTPException(
+                    413, f"the body is larger than {MAX_BODY_BYTES} bytes; send a smaller one"
+                )
+    except ClientDisconnect:
+        raise HTTPException(400, "the body ended early; send all of it") from None
     return bytes(body)
 
 
