@@ -86,14 +86,14 @@ def test_a_link_of_another_user_is_not_followed(tmp_path: Path) -> None:
 
 
 @needs_root
-@pytest.mark.parametrize("command", ["up", "jobs", "down", "replay", "what-if"])
+@pytest.mark.parametrize("command", ["up", "jobs", "down", "replay", "what-if --policy fifo"])
 def test_root_refuses_another_users_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     folder = filled(tmp_path / "state")
     os.chown(folder.path, 12345, 12345)
     before = sorted((path.name, path.stat().st_mtime_ns) for path in folder.path.iterdir())
-    assert main.run([command, "--state", str(folder.path)]) == 1
+    assert main.run([*command.split(), "--state", str(folder.path)]) == 1
     assert f"swell: {folder.path} belongs to user 12345, and you are user root" in capsys.readouterr().err
     assert sorted((path.name, path.stat().st_mtime_ns) for path in folder.path.iterdir()) == before
 

@@ -141,41 +141,6 @@ def _spec(body: bytes, now_s: float) -> JobSpec:
         raise InvalidJob(f"a value is too large or nested too deeply ({error}); correct it") from error
 
 
-class _SubmissionThreads:
-    """Threads that only submissions use: a file system that hangs holds these, and other requests go on."""
-
-    def __init__(self, number: int) -> None:
-        self._free = anyio.Semaphore(number)
-        self._limiter = anyio.CapacityLimiter(number)
-
-    async def run(self, call: Callable[[bytes], Response], body: bytes) -> Response:
-        try:
-            with anyio.fail_after(FREE_THREAD_S):
-                await self._free.acquire()
-        except TimeoutError:
-            return failure(
-                503,
-                "other submissions have been waiting for their files; look whether the file systems of "
-                "script and workdir answer, and try again",
-            )
-        try:
-            return await to_thread.run_sync(call, body, limiter=self._limiter)
-        finally:
-            self._free.release()
-
-
-def _spec(body: bytes, now_s: float) -> JobSpec:
-    """The job of a request's body. Raises InvalidJob, or HTTPException if it is no JSON."""
-    try:
-        return parse(msgspec.json.decode(body)).to_spec(now_s)
-    except RecursionError:
-        raise HTTPException(400, "the body is nested too deeply; send a job as a JSON object") from None
-    except msgspec.DecodeError as error:
-        raise HTTPException(400, f"the body is no JSON ({error}); send a job as a JSON object") from error
-    except (OverflowError, UnicodeEncodeError) as error:
-        raise InvalidJob(f"a value of the job cannot be represented ({error}); correct it") from error
-
-
 async def _body(request: Request) -> bytes:
     body = bytearray()
     try:
