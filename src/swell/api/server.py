@@ -18,6 +18,8 @@ from swell.api.answers import answer, failure
 from swell.api.control import Control
 from swell.api.gate import MAX_BODY_BYTES, Gate
 from swell.api.logs import Whose, parse_offsets, read_chunks
+from swell.api.openapi import document
+from swell.api.operations import OPERATIONS, Health, JobRef, Stopping
 from swell.api.submission import parse
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.job import JobSpec
@@ -37,38 +39,31 @@ def create_app(control: Control, token: str) -> FastAPI:
     app.add_exception_handler(HTTPException, _http_failure)
     app.add_exception_handler(RequestValidationError, _bad_query)
     routes = Routes(control)
-    for method, path, call in (
-        ("GET", "/v1/health", routes.health),
-        ("POST", "/v1/jobs", routes.submit),
-        ("GET", "/v1/jobs", routes.jobs),
-        ("GET", "/v1/jobs/{job_id}", routes.job),
-        ("POST", "/v1/jobs/{job_id}/cancel", routes.cancel),
-        ("GET", "/v1/jobs/{job_id}/stories", routes.stories),
-        ("GET", "/v1/jobs/{job_id}/logs", routes.logs),
-        ("GET", "/v1/cluster", routes.cluster),
-        ("GET", "/v1/head", routes.head),
-        ("POST", "/v1/stop", routes.stop),
-    ):
-        app.add_api_route(path, call, methods=[method], response_model=None)
+    for operation in OPERATIONS:
+        call = getattr(routes, operation.name)
+        app.add_api_route(operation.path, call, methods=[operation.method], response_model=None)
     return app
 
 
 class Routes:
-    """One method for each route. Those that are not `async` run in a thread of a pool."""
+    """One method for each operation, of its name. Those that are not `async` run in a thread of a pool."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
         self._submissions = _SubmissionThreads(SUBMISSION_THREADS)
 
     def health(self) -> Response:
-        return answer({"pid": os.getpid(), "version": __version__})
+        return answer(Health(pid=os.getpid(), version=__version__))
+
+    def openapi(self) -> Response:
+        return answer(document())
 
     async def submit(self, request: Request) -> Response:
         body = await _body(request)
         return await self._submissions.run(self._submit, body)
 
     def _submit(self, body: bytes) -> Response:
-        return answer({"id": self._control.submit(_spec(body, self._control.now_s()))}, 201)
+        return answer(JobRef(id=self._control.submit(_spec(body, self._control.now_s()))), 201)
 
     def jobs(self) -> Response:
         return answer(self._control.jobs())
@@ -78,7 +73,7 @@ class Routes:
 
     def cancel(self, job_id: str) -> Response:
         self._control.cancel(job_id)
-        return answer({"id": job_id}, 202)
+        return answer(JobRef(id=job_id), 202)
 
     def stories(self, job_id: str) -> Response:
         return answer(self._control.stories(job_id))
@@ -101,7 +96,7 @@ class Routes:
 
     def stop(self) -> Response:
         self._control.stop()
-        return answer({"stopping": True}, 202)
+        return answer(Stopping(), 202)
 
 
 class _SubmissionThreads:
