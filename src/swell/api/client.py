@@ -14,6 +14,7 @@ from urllib.parse import quote
 import httpx
 
 from swell.api.errors import ApiError, NoPlatform
+from swell.api.fields import shown
 from swell.api.job_file import load
 from swell.api.judgement import has_verdict
 from swell.api.logs import LogChunk, Whose
@@ -214,7 +215,13 @@ class Client:
         self.close()
 
     def _submit(self, submission: Submission) -> str:
-        content = self._call("POST", "/v1/jobs", content=encode(submission))
+        try:
+            asked = encode(submission)
+        except UnicodeEncodeError as error:
+            raise InvalidJob(
+                f"{shown(error.object)} is no UTF-8; give the job texts and paths that are"
+            ) from error
+        content = self._call("POST", "/v1/jobs", content=asked)
         job_id: str = decoder(dict[str, str]).decode(content)["id"]
         return job_id
 
