@@ -81,7 +81,7 @@ class BoundedProtocol(H11Protocol):
         cycle = self.cycle
         is_whole = cycle is not None and not cycle.more_body and not cycle.response_complete
         answered = cycle if is_whole else None
-        if answered is not self._answered:
+        if answered is not self._answered and not self.transport.is_closing():
             self._answered = answered
             self._restart_timer(ANSWER_S if is_whole else REQUEST_S)
 

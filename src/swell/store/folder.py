@@ -18,7 +18,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Which process is the daemon, and where it answers besides the Unix socket."""
 
     pid: int
-    started_ticks: int  #: of the machine's clock since boot; another process with this pid has another number
+    #: When it began, in the kernel's ticks since boot: another process with this pid has another number.
+    started_ticks: int = 0
     port: int | None = None  #: of loopback HTTP, if it was asked for
 
     @classmethod
