@@ -153,7 +153,7 @@ def test_the_token_goes_to_the_daemon_only(tmp_path: Path) -> None:
     ):
         ours = Endpoint.of_this_process()
         folder.write_endpoint(msgspec.structs.replace(ours, pid=daemon.pid, started_ticks=ticks(daemon.pid)))
-        with pytest.raises(NoPlatform):
+        with pytest.raises(NoPlatform, match=f"process {os.getpid()} listens at .*; nothing was sent to it"):
             swell.connect(tmp_path)
         assert daemon.stdin is not None
         daemon.stdin.close()

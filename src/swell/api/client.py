@@ -69,9 +69,12 @@ def connect(state: str | os.PathLike[str] | None = None) -> Client:
     client = Client(folder, endpoint, folder.read_token())
     try:
         client.health()
-    except (NoPlatform, ApiError) as error:
+    except ApiError as error:
         client.close()
         raise _no_platform(folder) from error
+    except NoPlatform:
+        client.close()
+        raise
     return client
 
 
@@ -250,7 +253,10 @@ class Client:
             peer = peer_of(stream.get_extra_info("socket"))
             if peer != Peer(self.endpoint.pid, os.geteuid()):
                 stream.close()
-                raise _no_platform(self.folder)
+                raise NoPlatform(
+                    f"process {peer.pid} listens at {self.folder.socket}, and not the platform (pid "
+                    f"{self.endpoint.pid}); nothing was sent to it: end it, then run `swell up`"
+                )
 
 
 def _path(job_id: str) -> str:

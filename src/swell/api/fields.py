@@ -97,9 +97,8 @@ def _script(script: str) -> str:
     path = _absolute("script", script)
     try:
         _check_script(path, path.stat())  # a device may act as soon as it is opened
-        descriptor = os.open(
-            path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-        )  # a pipe would wait for a writer
+        # Should a pipe have taken its place meanwhile: to open it must not wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             _check_script(path, os.fstat(descriptor))
         finally:

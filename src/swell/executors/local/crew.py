@@ -20,9 +20,9 @@ import msgspec
 
 from swell.executors.local.conduct import Conduct
 from swell.executors.local.devices import DeviceBinding
-from swell.executors.local.door import Door
 from swell.executors.local.effects import Effect, GangCommand, Kill, Report, Send, Spawn
 from swell.executors.local.gangs import LOOPBACK, Gangs, unknown
+from swell.executors.local.handshakes import Handshakes
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs import read_tail
 from swell.executors.local.nursery import Callbacks, Nursery
@@ -83,14 +83,14 @@ class Crew:
         self._session, self._num_performed = "", 0
         callbacks = Callbacks(self._worker_forked, self._worker_exited)
         self._nursery = Nursery(options.preload, options.state_dir / "zygote.log", lock_fd, callbacks)
-        self._door = Door(self._identify)
+        self._handshakes = Handshakes(self._identify)
         self._trials = Trials(options.state_dir, self, options.conduct)
 
     # ------------------------------------------------------------ life
     async def listen(self) -> int:
         """Open the door, start the zygote and the clock; returns the port."""
         loop = asyncio.get_running_loop()
-        port = await self._door.open(LOOPBACK)
+        port = await self._handshakes.listen(LOOPBACK)
         self._address = f"{LOOPBACK}:{port}"
         self._nursery.start()
         loop.call_later(TICK_S, self._tick)
@@ -120,7 +120,7 @@ class Crew:
         try:
             hello = _first_line(line)
         except NO_MESSAGE:
-            self._door.refuse(link, "its first line is no message")
+            self._handshakes.refuse(link, "its first line is no message")
             return
         if isinstance(hello, Attach) and _is_same(hello.token, self.token):
             self._attach(link, hello)
@@ -130,7 +130,7 @@ class Crew:
             link.closed = partial(self._lose_worker_link, run, hello.worker)
             self.do(run, run.director.said(hello.worker, hello, self.now_s()))
         else:
-            self._door.refuse(link, "wrong token")
+            self._handshakes.refuse(link, "wrong token")
 
     def _run_of(self, hello: Hello) -> Run | None:
         """The run that this token opens, if the worker is one of its own and not here already."""

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from swell.executors.local import door
-from swell.executors.local.door import Door
+from swell.executors.local import handshakes
+from swell.executors.local.handshakes import Handshakes
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
 
 PATIENCE_S = 20.0
@@ -20,21 +20,21 @@ class Guard:
     """Lets in what says `me`, and listens to it."""
 
     def __init__(self) -> None:
-        self.door = Door(self._identify)
+        self.handshakes = Handshakes(self._identify)
         self.links: list[LineLink] = []
         self.heard: list[int] = []
 
     def _identify(self, link: LineLink, line: bytes) -> None:
         if line != b"me":
-            self.door.refuse(link, "wrong token")
+            self.handshakes.refuse(link, "wrong token")
             return
         self.links.append(link)
         link.heard = lambda link, line: self.heard.append(len(line))
 
 
-def at_the_door(play: Callable[[Guard, Callable[[], Awaitable[Client]]], Awaitable[None]]) -> Guard:
+def with_strangers(play: Callable[[Guard, Callable[[], Awaitable[Client]]], Awaitable[None]]) -> Guard:
     async def run(guard: Guard) -> None:
-        port = await guard.door.open("127.0.0.1")
+        port = await guard.handshakes.listen("127.0.0.1")
         await asyncio.wait_for(play(guard, lambda: asyncio.open_connection("127.0.0.1", port)), PATIENCE_S)
 
     guard = Guard()
@@ -57,31 +57,31 @@ async def until(is_true: Callable[[], bool]) -> None:
 def test_silent_connections_give_way_to_the_next() -> None:
     async def play(guard: Guard, connect: Callable[[], Awaitable[Client]]) -> None:
         first = [await connect() for _ in range(20)]
-        rest = await asyncio.gather(*(connect() for _ in range(door.MAX_UNIDENTIFIED)))
+        rest = await asyncio.gather(*(connect() for _ in range(handshakes.MAX_UNIDENTIFIED)))
         assert all(await asyncio.gather(*map(is_closed, first))), "the oldest go"
-        assert len(guard.door._unidentified) == door.MAX_UNIDENTIFIED
+        assert len(guard.handshakes._unidentified) == handshakes.MAX_UNIDENTIFIED
         _, writer = await connect()
         writer.write(b"me\nhello\n")
         await until(lambda: guard.heard == [5])
-        assert len(guard.door._unidentified) <= door.MAX_UNIDENTIFIED
+        assert len(guard.handshakes._unidentified) <= handshakes.MAX_UNIDENTIFIED
         rest[-1][1].close()
 
-    at_the_door(play)
+    with_strangers(play)
 
 
-@pytest.mark.parametrize("said", [b"x" * (door.FIRST_LINE_BYTES + 1), b"x" * 100_000 + b"\n", b"you\n"])
+@pytest.mark.parametrize("said", [b"x" * (handshakes.FIRST_LINE_BYTES + 1), b"x" * 100_000 + b"\n", b"you\n"])
 def test_a_first_line_is_short_and_right(said: bytes) -> None:
     async def play(guard: Guard, connect: Callable[[], Awaitable[Client]]) -> None:
         client = await connect()
         client[1].write(said)
         assert await is_closed(client)
-        await until(lambda: not guard.door._unidentified)
+        await until(lambda: not guard.handshakes._unidentified)
 
-    assert at_the_door(play).links == []
+    assert with_strangers(play).links == []
 
 
 def test_silence_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "HELLO_S", 0.1)
+    monkeypatch.setattr(handshakes, "HELLO_S", 0.1)
 
     async def play(guard: Guard, connect: Callable[[], Awaitable[Client]]) -> None:
         silent, half, whole = [await connect() for _ in range(3)]
@@ -89,24 +89,24 @@ def test_silence_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
         whole[1].write(b"me\n")
         assert await is_closed(silent)
         assert await is_closed(half)
-        await until(lambda: not guard.door._unidentified)
+        await until(lambda: not guard.handshakes._unidentified)
         whole[1].write(b"x" * MAX_LINE_BYTES + b"\n")
         await until(lambda: guard.heard == [MAX_LINE_BYTES])
         whole[1].write(b"x" * (MAX_LINE_BYTES + 1))
         assert await is_closed(whole), "who is known has a limit too"
 
-    at_the_door(play)
+    with_strangers(play)
 
 
 def test_connections_that_come_and_go_leave_nothing() -> None:
     async def play(guard: Guard, connect: Callable[[], Awaitable[Client]]) -> None:
         for _ in range(50):
             _, writer = await connect()
-            writer.write(b"x" * door.FIRST_LINE_BYTES)
+            writer.write(b"x" * handshakes.FIRST_LINE_BYTES)
             writer.close()
-        await until(lambda: not guard.door._unidentified)
+        await until(lambda: not guard.handshakes._unidentified)
 
-    at_the_door(play)
+    with_strangers(play)
 
 
 def test_strangers_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -117,5 +117,5 @@ def test_strangers_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None
             assert await is_closed(client)
 
     with caplog.at_level(logging.WARNING, "swell.agent"):
-        at_the_door(play)
+        with_strangers(play)
     assert caplog.messages == ["refused a connection (wrong token), 1 since the start"]

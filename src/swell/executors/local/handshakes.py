@@ -1,4 +1,4 @@
-"""Connections to the agent that have not yet said who they are: few, short of memory, and not for long.
+"""Connections to the agent that have not yet identified themselves: few, short of memory, not for long.
 
 Any user of the machine can open one. What they may take is bounded, and the oldest gives way to the next.
 """
@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
 
-#: A connection has to say who it is so soon, and in so short a line.
+#: A connection must identify itself so soon, and in so short a line.
 HELLO_S = 10.0
 FIRST_LINE_BYTES = 4096
-#: At most so many connections may be about to say it.
+#: At most so many connections may be about to.
 MAX_UNIDENTIFIED = 128
 #: Taken from the kernel at a time, before those beyond the limit are closed, of the many that may wait there.
 ACCEPT_AT_ONCE = 32
@@ -26,7 +26,7 @@ TELL_EVERY_S = 60.0
 log = logging.getLogger("swell.agent")
 
 
-class Door:
+class Handshakes:
     """Hands over each connection together with its first line."""
 
     def __init__(self, identify: Callable[[LineLink, bytes], None]) -> None:
@@ -35,8 +35,8 @@ class Door:
         self._told_s = float("-inf")
         self._num_refused = 0
 
-    async def open(self, host: str) -> int:
-        """Returns the port."""
+    async def listen(self, host: str) -> int:
+        """On any port that is free; returns its number."""
         listener = socket.create_server((host, 0), backlog=BACKLOG)
         loop = asyncio.get_running_loop()
         await loop.create_server(self._new_link, sock=listener, backlog=ACCEPT_AT_ONCE)
