@@ -16,6 +16,12 @@ PATIENCE_S = 20.0
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No connection is closed for its silence, unless a test is about that."""
+    monkeypatch.setattr(handshakes, "HELLO_S", 600.0)
+
+
 class Guard:
     """Lets in what says `me`, and listens to it."""
 
