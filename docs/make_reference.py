@@ -1,4 +1,4 @@
-"""Writes what can be read off the program: the pages of docs/reference.
+"""Writes what can be read off the program: the pages and documents of docs/reference.
 
 python docs/make_reference.py
 """
@@ -6,12 +6,14 @@ python docs/make_reference.py
 from __future__ import annotations
 
 import inspect
+import json
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import msgspec
 import typer
 
+from swell.api.openapi import document
 from swell.api.submission import Submission
 from swell.cli.main import app
 from swell.cli.stage import demo_app
@@ -117,7 +119,17 @@ def settings_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"cli.md": cli_page, "job-file.md": job_file_page, "settings.md": settings_page}
+def openapi_document() -> str:
+    """The control API, for generators of clients and for tests."""
+    return json.dumps(document(), indent=1) + "\n"
+
+
+PAGES = {
+    "cli.md": cli_page,
+    "job-file.md": job_file_page,
+    "settings.md": settings_page,
+    "openapi.json": openapi_document,
+}
 
 
 def main() -> None:

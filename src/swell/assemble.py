@@ -155,6 +155,7 @@ def left_behind(state_dir: Path) -> tuple[bytes, list[JobView]]:
 def _journalled(state_dir: Path) -> Iterator[tuple[Core, Iterable[Entry]]]:
     """A head as of the journal's last fold, and the batches since."""
     folder = StateFolder(state_dir)
+    folder.check_owner()
     journal = SqlJournal(folder.journal)
     try:
         history = journal.history()

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from tests.api.fake_control import FakeControl
 
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
+from swell.api.unix_socket import listen
 from swell.store.folder import Endpoint, StateFolder
 
 
@@ -19,10 +19,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FakeContr
     control = FakeControl(root / "logs")
     folder = StateFolder(root / "state")
     folder.create()
-    listener = bind()
-    server = ApiServer(create_app(control, folder.ensure_token()), listener)
+    server = ApiServer(create_app(control, folder.ensure_token()), bind(), listen(folder.socket))
     server.start()
-    folder.write_endpoint(Endpoint(host="127.0.0.1", port=server.port, pid=os.getpid()))
+    folder.write_endpoint(Endpoint.of_this_process(server.port))
     yield control, folder
     server.stop()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from tests.live.test_platform import PATIENCE_S, until
 from swell.api.client import Client, connect
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
+from swell.api.unix_socket import listen
 from swell.assemble import new_core
 from swell.live.platform import Platform, Site
 from swell.model.job import Phase
@@ -56,12 +56,11 @@ def on_stage(path: Path, policy: str = "elasticflow") -> Iterator[Stage]:
     site = Site(jobs_dir=folder.jobs, policy=policy, nodes=(NODE,))
     platform = Platform(site, new_core(), journal, hands)
     platform.recover(journal.history())
-    listener = bind()
-    server = ApiServer(create_app(platform, folder.ensure_token()), listener)
+    server = ApiServer(create_app(platform, folder.ensure_token()), bind(), listen(folder.socket))
     server.start()
     thread = threading.Thread(target=platform.run)
     thread.start()
-    folder.write_endpoint(Endpoint(host="127.0.0.1", port=server.port, pid=os.getpid()))
+    folder.write_endpoint(Endpoint.of_this_process(server.port))
     try:
         with connect(path) as client:
             until(lambda: client.cluster().num_devices == len(NODE.devices))

@@ -15,7 +15,9 @@ from tests.store.views import job_view
 import swell
 from swell.api.client import Client, NoPlatform, Whose, has_verdict
 from swell.api.control import InvalidJob, UnknownJob
-from swell.api.serving import bind
+from swell.api.server import create_app
+from swell.api.serving import ApiServer
+from swell.api.unix_socket import listen
 from swell.model.job import Phase
 from swell.store.folder import Endpoint, StateFolder
 
@@ -77,6 +79,8 @@ def test_what_is_wrong_comes_back_as_what_it_is(client: Client, script: Path) ->
         client.job("../../v1/cluster")
     with pytest.raises(InvalidJob, match="epochz: no such field"):
         client.submit(script=script, global_batch=8, epochz=1)
+    with pytest.raises(InvalidJob, match=r"'/\\udcff\.py' is no UTF-8"):
+        client.submit(script="/\udcff.py", global_batch=8, steps=1)
     with pytest.raises(InvalidJob, match=r"deadline: .* past"):
         client.submit(script=script, global_batch=8, steps=1, deadline="2001-01-01")
 
@@ -117,36 +121,65 @@ def test_the_trial_run_is_heard_until_the_job_has_a_worker(client: Client, contr
     assert [chunk.text for chunk in client.logs("early", whose=Whose.TRIAL)] == ["tried\n"]
 
 
-def dead_pid() -> int:
+def dead_endpoint() -> Endpoint:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    return process.pid
+    return Endpoint(pid=process.pid, started_ticks=1)
 
 
-def unused_port() -> int:
-    with bind() as listener:
-        return int(listener.getsockname()[1])
+def another_endpoint() -> Endpoint:
+    """Of a process that had our pid before us."""
+    return Endpoint(pid=os.getpid(), started_ticks=1)
 
 
-@pytest.mark.parametrize("pid", [dead_pid, os.getpid])
-def test_no_platform_is_said_with_its_remedy(tmp_path: Path, pid: object) -> None:
+@pytest.mark.parametrize("endpoint", [dead_endpoint, another_endpoint, Endpoint.of_this_process])
+def test_no_platform_is_said_with_its_remedy(tmp_path: Path, endpoint: object) -> None:
     folder = StateFolder(tmp_path)
     expected = f"no platform is running for state folder {tmp_path}: start one with `swell up`"
     with pytest.raises(NoPlatform, match=expected):
         swell.connect(tmp_path)
-    folder.write_endpoint(Endpoint(host="127.0.0.1", port=unused_port(), pid=pid()))  # type: ignore[operator]
+    folder.write_endpoint(endpoint())  # type: ignore[operator]
     with pytest.raises(NoPlatform, match=expected):
         swell.connect(tmp_path)
 
 
-def test_another_platform_on_the_port_is_not_ours(tmp_path: Path, folder: StateFolder) -> None:
-    other = StateFolder(tmp_path)
-    endpoint = folder.read_endpoint()
-    assert endpoint is not None
-    other.ensure_token()
-    other.write_endpoint(endpoint)
+def test_the_token_goes_to_the_daemon_only(tmp_path: Path) -> None:
+    """A process that took the socket's place after the daemon's death has another pid."""
+    folder = StateFolder(tmp_path)
+    token = folder.ensure_token()
+    with (
+        listen(folder.socket) as stranger,
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as daemon,
+    ):
+        ours = Endpoint.of_this_process()
+        folder.write_endpoint(msgspec.structs.replace(ours, pid=daemon.pid, started_ticks=ticks(daemon.pid)))
+        with pytest.raises(NoPlatform, match=f"process {os.getpid()} listens at .*; nothing was sent to it"):
+            swell.connect(tmp_path)
+        assert daemon.stdin is not None
+        daemon.stdin.close()
+        connection, _ = stranger.accept()
+        with connection:
+            assert token.encode() not in connection.recv(4096), "it hung up without a word"
+            assert connection.recv(1) == b""
+
+
+def ticks(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+
+def test_a_state_folder_may_have_a_long_path(tmp_path: Path, control: FakeControl) -> None:
+    folder = StateFolder(tmp_path / ("long" * 30) / "state")
+    folder.create()
+    for _ in range(2):  # the second finds the file of the first, as after a kill
+        server = ApiServer(create_app(control, folder.ensure_token()), listen(folder.socket))
+        server.start()
+        folder.write_endpoint(Endpoint.of_this_process())
+        assert folder.socket.stat().st_mode & 0o777 == 0o600
+        with swell.connect(folder.path) as client:
+            assert client.cluster().num_devices == 8
+        server.stop()
     with pytest.raises(NoPlatform):
-        swell.connect(tmp_path)
+        swell.connect(folder.path)
 
 
 def test_importing_swell_stays_light() -> None:

@@ -41,6 +41,7 @@ ROUTES = [
 def http(folder: StateFolder) -> Iterator[httpx.Client]:
     endpoint = folder.read_endpoint()
     assert endpoint is not None
+    assert endpoint.url is not None
     with httpx.Client(base_url=endpoint.url, trust_env=False) as client:
         client.headers["Authorization"] = f"Bearer {folder.read_token()}"
         yield client
@@ -95,7 +96,6 @@ def test_loopback_names_are_answered(http: httpx.Client, host: str) -> None:
 def test_it_listens_on_loopback_only(folder: StateFolder) -> None:
     endpoint = folder.read_endpoint()
     assert endpoint is not None
-    assert endpoint.host == "127.0.0.1"
     listening = {
         line.split()[1].split(":")[0]
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
@@ -147,6 +147,31 @@ def test_a_body_that_is_no_json_is_refused(http: httpx.Client, body: bytes) -> N
     answer = http.post("/v1/jobs", content=body)
     assert answer.status_code == 400
     assert "no JSON" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 500_000, b'{"a":' * 100_000, b'{"args":' + b"[" * 900 + b"]" * 900 + b"}"]
+)
+def test_a_body_that_is_nested_deeply_is_refused(http: httpx.Client, body: bytes) -> None:
+    answer = http.post("/v1/jobs", content=body)
+    assert answer.status_code in (400, 422)
+    assert len(answer.text) < 300
+
+
+@pytest.mark.parametrize(
+    "value", [b"1e400", b"1" * 400, b"1" * 4300, b"1" * 5000, b'"\\ud800"', b'"\\u0000"', b'"\xff"', b"NaN"]
+)
+@pytest.mark.parametrize(
+    "field", ["estimate", "deadline", "epochs", "script", "workdir", "args", "seed", "x"]
+)
+def test_a_value_that_cannot_be_is_refused(
+    http: httpx.Client, script: Path, field: str, value: bytes
+) -> None:
+    rest = json.dumps(job(script, elasticity="restart", class_="soft", **{field: None})).encode()
+    body = rest.replace(b'"%s": null' % field.encode(), b'"%s": %s' % (field.encode(), value))
+    answer = http.post("/v1/jobs", content=body)
+    assert answer.status_code in (400, 422)
+    assert len(answer.text) < 500
 
 
 @pytest.mark.parametrize("body", [b"[]", b"3", b"null", b'"x"'])
@@ -278,11 +303,38 @@ def test_nothing_outside_the_folder_of_logs_is_read(
         assert http.get("/v1/jobs/logged/logs", params=query).status_code == 422
 
 
-@pytest.mark.parametrize("job_id", ["..", "%2e%2e", "..%2f..", "logged%2f..", "%2fetc", "logged%00"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "worker=" + "1" * 400,
+        "worker=" + "1" * 5000,
+        "worker=%00",
+        "worker=%ff",
+        "offset=0:" + "9" * 16,
+        "offset=" + "9" * 5000 + ":0",
+        "offset=%ed%a0%80:1",
+        "whose=%00",
+    ],
+)
+def test_a_question_that_cannot_be_is_refused(http: httpx.Client, log_dir: Path, query: str) -> None:
+    answer = http.get(f"/v1/jobs/logged/logs?{query}")
+    assert answer.status_code in (200, 422)
+    assert answer.status_code == 422 or answer.json() == []
+
+
+def test_a_far_offset_reads_nothing(http: httpx.Client, log_dir: Path) -> None:
+    (log_dir / "worker-0.log").write_text("zero\n")
+    (chunk,) = http.get(f"/v1/jobs/logged/logs?offset=0:{'9' * 15}").json()
+    assert chunk["text"] == ""
+
+
+@pytest.mark.parametrize(
+    "job_id", ["..", "%2e%2e", "..%2f..", "logged%2f..", "%2fetc", "logged%00", "%ff", "%ed%a0%80", "%"]
+)
 def test_an_id_is_no_path(folder: StateFolder, job_id: str) -> None:
     endpoint = folder.read_endpoint()
     assert endpoint is not None
-    raw = HTTPConnection(endpoint.host, endpoint.port)  # httpx would tidy the path up
+    raw = HTTPConnection("127.0.0.1", endpoint.port)  # httpx would tidy the path up
     raw.request("GET", f"/v1/jobs/{job_id}/logs", headers={"Authorization": f"Bearer {folder.read_token()}"})
     answer = raw.getresponse()
     assert answer.status == 404

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import math
+import os
+import socket
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from hypothesis import strategies as st
 
 from swell.api.control import InvalidJob
 from swell.api.durations import format_duration, parse_duration
-from swell.api.fields import InvalidField, worker_range
+from swell.api.fields import MAX_SCRIPT_BYTES, InvalidField, worker_range
 from swell.api.job_file import load
 from swell.api.submission import FIELD_NAMES, parse
 from swell.model.job import Elasticity, EndCondition, JobClass, JobSpec, MetricTarget
@@ -159,7 +162,7 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"global_batch": "64"}, "global_batch", "expected `int`"),
     ({"global_batch": 2, "workers": "4:8"}, "global_batch", "shared by 4 workers"),
     ({"script": "absent.py"}, "script", "absent.py cannot be read"),
-    ({"script": "."}, "script", "cannot be read"),
+    ({"script": "."}, "script", "is a folder, no file"),
     ({"script": "a\0b"}, "script", "NUL"),
     ({"script": "x" * 5000}, "script", "cannot be read"),
     ({"script": "~nobody-of-this-name/x.py"}, "script", "user"),
@@ -228,6 +231,16 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"stop_on_nan": "yes"}, "stop_on_nan", "bool"),
     ({"elasticity": "restart", "steps": ..., "stop_on_nan": True}, "stop_on_nan", "stop in the script"),
     ({"stepz": 1}, "stepz", "choose from"),
+    ({"elasticity": "restart", "steps": ..., "estimate": 10**400}, "estimate", "at most 100 years"),
+    ({"elasticity": "restart", "steps": ..., "estimate": "9" * 400 + "s"}, "estimate", "at most 100 years"),
+    ({"deadline": 10**400}, "deadline", "not a time"),
+    ({"deadline": "9" * 400}, "deadline", "100 years"),
+    ({"deadline": "0001-01-01T00:00:00"}, "deadline", ""),
+    ({"epochs": 10**400, "steps": ...}, "epochs", "between"),
+    ({"devices_per_worker": 2**1000}, "devices_per_worker", "between"),
+    ({"workers": 10**4299}, "workers", "MIN:MAX"),
+    ({"seed": 10**4299}, "seed", "between"),
+    ({"args": [[[[[[[]]]]]]]}, "args", "[[[[...]]]] does not fit"),
 ]
 
 
@@ -240,6 +253,40 @@ def test_a_broken_rule_names_the_field_and_the_remedy(
     assert caught.value.field == field
     assert str(caught.value).startswith(f"{field}: ")
     assert text in str(caught.value)
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (os.mkfifo, "a named pipe"),
+        (make_socket, "a socket"),
+        (lambda path: path.symlink_to("/dev/zero"), "a device"),
+        (lambda path: path.mkdir(), "a folder"),
+    ],
+)
+def test_a_script_is_a_file(tmp_path: Path, make: Callable[[Path], None], kind: str) -> None:
+    """To open a named pipe would wait for a writer; a device may act on being opened."""
+    path = tmp_path / "train.py"
+    make(path)
+    with pytest.raises(InvalidField, match=f"^script: .* is {kind}, no file; give the path"):
+        spec(path)
+
+
+def test_a_script_has_a_size(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.touch()
+    os.truncate(path, MAX_SCRIPT_BYTES)
+    link = tmp_path / "link.py"
+    link.symlink_to(path)
+    assert spec(link).entry == str(link)
+    os.truncate(path, 1 << 40)
+    with pytest.raises(InvalidField, match=r"^script: .* has 1,099,511,627,776 bytes, more than"):
+        spec(path)
 
 
 ANYTHING = st.recursive(

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from tests.api.fake_control import FakeControl
 from tests.cli.conftest import run_swell
@@ -67,7 +68,7 @@ def test_up_serves_and_down_ends_it(state: Path) -> None:
     up = run_swell("up", "--state", state, *PACED)
     assert (up.returncode, up.stderr) == (0, "")
     assert re.search(
-        rf"8 devices \(paced@200\), policy elasticflow\nstate {state}, pid {pid_of(state)}, http", up.stdout
+        rf"8 devices \(paced@200\), policy elasticflow\nstate {state}, pid {pid_of(state)}\n", up.stdout
     )
     assert run_swell("nodes", "--state", state).returncode == 0
     assert oct(state.stat().st_mode & 0o777) == "0o700"
@@ -243,6 +244,17 @@ def test_options_that_cannot_be_met(state: Path, options: tuple[str, ...], parts
     fails(run_swell("up", "--state", state, *PACED, *options), 1, *parts)
     if state.exists():
         wait_for_lock(state)  # nobody is left behind
+
+
+def test_http_is_answered_where_it_was_asked_for(state: Path) -> None:
+    up = run_swell("up", "--state", state, *PACED, "--port", 0)
+    (url,) = re.findall(rf"pid {pid_of(state)}, (http://127\.0\.0\.1:\d+)\n", up.stdout)
+    token = StateFolder(state).read_token()
+    for headers, status in (({"Authorization": f"Bearer {token}"}, 200), ({}, 401)):
+        assert httpx.get(f"{url}/v1/jobs", headers=headers, trust_env=False).status_code == status
+    assert run_swell("down", "--state", state).returncode == 0
+    assert not StateFolder(state).socket.exists()
+    assert "http:" not in run_swell("up", "--state", state, *PACED).stdout, "a port is not remembered"
 
 
 def test_a_taken_port(state: Path) -> None:

@@ -198,7 +198,8 @@ def test_without_the_right_token_the_line_is_closed_without_a_word(
     address = read_address(state_dir)
     assert address is not None
     for greeting in (
-        Attach(token="0" * 64, session="x", bindings={}),
+        Attach(token="0" * 64, session="x"),
+        Attach(token="é", session="x"),
         Hello(token=address.token, worker=0, pid=1),  # the daemon's token opens no job
         Hello(token="", worker=0, pid=1),
     ):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import swell
+from swell.cli import main
 from swell.store.errors import StateError, StateLocked
 from swell.store.folder import Endpoint, LastOptions, StateFolder, default_path
 from swell.store.lock import StateLock
@@ -47,6 +49,69 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, where: str) -> No
         StateFolder(path).create()
 
 
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+
+
+def filled(path: Path) -> StateFolder:
+    """A state folder with all that a platform leaves in it."""
+    folder = StateFolder(path)
+    folder.create()
+    folder.ensure_token()
+    for file in (folder.journal, folder.lock, folder.agent, folder.endpoint):
+        file.touch()
+    return folder
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "part", [".", "token", "journal.db", "daemon.lock", "agent.json", "jobs", "endpoint.json"]
+)
+def test_nothing_of_another_user_is_adopted(tmp_path: Path, part: str) -> None:
+    folder = filled(tmp_path / "state")
+    folder.check_owner()
+    os.chown(folder.path / part, 12345, 12345)
+    for use in (folder.check_owner, folder.create, lambda: swell.connect(folder.path)):
+        with pytest.raises(StateError, match=r"belongs to user 12345, and you are user root.*chown -R"):
+            use()
+
+
+@needs_root
+def test_a_link_of_another_user_is_not_followed(tmp_path: Path) -> None:
+    folder = filled(tmp_path / "state")
+    folder.log.symlink_to("/dev/null")
+    folder.check_owner()
+    os.lchown(folder.log, 12345, 12345)
+    with pytest.raises(StateError, match=r"daemon\.log belongs to user 12345"):
+        folder.check_owner()
+
+
+@needs_root
+@pytest.mark.parametrize("command", ["up", "jobs", "down", "replay", "what-if --policy fifo"])
+def test_root_refuses_another_users_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    folder = filled(tmp_path / "state")
+    os.chown(folder.path, 12345, 12345)
+    before = sorted((path.name, path.stat().st_mtime_ns) for path in folder.path.iterdir())
+    assert main.run([*command.split(), "--state", str(folder.path)]) == 1
+    assert f"swell: {folder.path} belongs to user 12345, and you are user root" in capsys.readouterr().err
+    assert sorted((path.name, path.stat().st_mtime_ns) for path in folder.path.iterdir()) == before
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+def test_a_folder_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
+    folder = filled(tmp_path / "state")
+    folder.path.chmod(mode)
+    for use in (folder.create, lambda: swell.connect(folder.path)):
+        with pytest.raises(StateError, match=r"others can write .*chmod -R go-w"):
+            use()
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    empty.chmod(mode)
+    StateFolder(empty).create()
+    assert oct(empty.stat().st_mode & 0o777) == "0o700"
+
+
 def test_the_token_stays_unless_others_could_read_it(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path)
     first = folder.ensure_token()
@@ -60,13 +125,23 @@ def test_the_token_stays_unless_others_could_read_it(tmp_path: Path) -> None:
 def test_the_endpoint_comes_back_as_written(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path)
     assert folder.read_endpoint() is None
-    endpoint = Endpoint(host="127.0.0.1", port=8123, pid=42)
+    endpoint = Endpoint(pid=42, started_ticks=4200, port=8123)
     folder.write_endpoint(endpoint)
     assert folder.read_endpoint() == endpoint
     assert endpoint.url == "http://127.0.0.1:8123"
+    assert Endpoint(pid=42, started_ticks=4200).url is None
     assert [file.name for file in tmp_path.iterdir()] == ["endpoint.json"], "no draft is left"
     folder.remove_endpoint()
     assert folder.read_endpoint() is None
+
+
+def test_an_endpoint_of_an_earlier_version_is_of_no_live_process(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    folder.endpoint.write_text(f'{{"host": "127.0.0.1", "port": 8123, "pid": {os.getpid()}}}')
+    endpoint = folder.read_endpoint()
+    assert endpoint is not None
+    assert not endpoint.is_alive
+    assert Endpoint.of_this_process().is_alive
 
 
 def test_an_unreadable_endpoint_is_named(tmp_path: Path) -> None:

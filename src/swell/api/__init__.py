@@ -1,1 +1,1 @@
-"""The control API: what can be asked of a running platform over loopback HTTP, and the client for it."""
+"""The control API: what can be asked of a running platform over its Unix socket, and the client for it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -13,10 +14,12 @@ from urllib.parse import quote
 import httpx
 
 from swell.api.errors import ApiError, NoPlatform
+from swell.api.fields import shown
 from swell.api.judgement import has_verdict
 from swell.api.logs import LogChunk, Whose
 from swell.api.pages import MAX_JOBS, query_words
 from swell.api.submission import Submission, parse
+from swell.api.unix_socket import Peer, address_of, peer_of
 from swell.model.coding import decoder, encode
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.job import Phase
@@ -57,17 +60,22 @@ def connect(state: str | os.PathLike[str] | None = None) -> Client:
 
     Raises:
         NoPlatform: none is running.
+        StateError: the folder belongs to another user.
     """
     folder = StateFolder(state)
+    folder.check_owner()
     endpoint = folder.read_endpoint()
-    if endpoint is None or not _is_ours(endpoint.pid):
+    if endpoint is None or not endpoint.is_alive:
         raise _no_platform(folder)
     client = Client(folder, endpoint, folder.read_token())
     try:
         client.health()
-    except (NoPlatform, ApiError) as error:  # another program has the port by now
+    except ApiError as error:
         client.close()
         raise _no_platform(folder) from error
+    except NoPlatform:
+        client.close()
+        raise
     return client
 
 
@@ -77,12 +85,19 @@ class Client:
     def __init__(self, folder: StateFolder, endpoint: Endpoint, token: str) -> None:
         self.folder = folder
         self.endpoint = endpoint
+        self._opened = ExitStack()
+        try:
+            address = self._opened.enter_context(address_of(folder.socket))
+        except OSError as error:
+            raise _no_platform(folder) from error
         self._http = httpx.Client(
-            base_url=endpoint.url,
+            base_url="http://localhost",
             headers={"Authorization": f"Bearer {token}"},
             timeout=ANSWER_WITHIN_S,
+            transport=httpx.HTTPTransport(uds=address),
             trust_env=False,  # no proxy stands between us and ourselves
         )
+        self._opened.callback(self._http.close)
 
     def submit(self, **fields: Any) -> str:
         """Submit a job and return its id. Keywords are the fields of a job file; `job_class` is `class`.
@@ -219,7 +234,7 @@ class Client:
             raise _no_platform(self.folder)
 
     def close(self) -> None:
-        self._http.close()
+        self._opened.close()
 
     def __enter__(self) -> Client:
         return self
@@ -230,7 +245,13 @@ class Client:
         self.close()
 
     def _submit(self, submission: Submission) -> str:
-        content = self._call("POST", "/v1/jobs", content=encode(submission))
+        try:
+            asked = encode(submission)
+        except UnicodeEncodeError as error:
+            raise InvalidJob(
+                f"{shown(error.object)} is no UTF-8; give the job texts and paths that are"
+            ) from error
+        content = self._call("POST", "/v1/jobs", content=asked)
         job_id: str = decoder(dict[str, str]).decode(content)["id"]
         return job_id
 
@@ -242,13 +263,27 @@ class Client:
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, content: bytes | None = None
     ) -> bytes:
         try:
-            response = self._http.request(method, path, params=query, content=content)
+            response = self._http.request(
+                method, path, params=query, content=content, extensions={"trace": self._check_server}
+            )
         except httpx.TransportError as error:
             raise _no_platform(self.folder) from error
         if response.is_success:
             return response.content
         kind = {404: UnknownJob, 422: InvalidJob}.get(response.status_code, ApiError)
         raise kind(_error_text(response))
+
+    def _check_server(self, event: str, info: Mapping[str, Any]) -> None:
+        """Before anything is sent on a new connection, the token above all: is it the daemon that listens?"""
+        if event == "connection.connect_unix_socket.complete":
+            stream = info["return_value"]
+            peer = peer_of(stream.get_extra_info("socket"))
+            if peer != Peer(self.endpoint.pid, os.geteuid()):
+                stream.close()
+                raise NoPlatform(
+                    f"process {peer.pid} listens at {self.folder.socket}, and not the platform (pid "
+                    f"{self.endpoint.pid}); nothing was sent to it: end it, then run `swell up`"
+                )
 
 
 def _path(job_id: str) -> str:
@@ -264,15 +299,6 @@ def _error_text(response: httpx.Response) -> str:
 
 def _no_platform(folder: StateFolder) -> NoPlatform:
     return NoPlatform(f"no platform is running for state folder {folder.path}: start one with `swell up`")
-
-
-def _is_ours(pid: int) -> bool:
-    """The process lives and is ours: a foreign one on the same port must not see the token."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
 
 
 def _plain(value: object) -> object:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 
 from swell.api.errors import ApiError, InvalidOption
 from swell.api.loop_compiler import LoopCompiler
 from swell.api.server import create_app
-from swell.api.serving import HOST, ApiServer, bind
+from swell.api.serving import ApiServer, bind
+from swell.api.unix_socket import listen
 from swell.assemble import PlatformOptions, open_platform
 from swell.executors.local.devices import DeviceError
 from swell.executors.local.launch import AgentError
@@ -21,8 +22,11 @@ from swell.policies.registry import UnknownPolicy
 from swell.store.folder import Endpoint, LastOptions, StateFolder
 
 
-def serve(options: PlatformOptions, port: int = 0) -> None:
+def serve(options: PlatformOptions, port: int | None = None) -> None:
     """Run a platform with its API until it is told to stop, by request or by SIGTERM or SIGINT.
+
+    Args:
+        port: of loopback HTTP, besides the Unix socket; 0: any that is free; None: no port.
 
     Raises:
         StateError: the state folder cannot be used, or another platform uses it.
@@ -30,18 +34,27 @@ def serve(options: PlatformOptions, port: int = 0) -> None:
         ApiError: no worker can be started.
     """
     folder, loops = StateFolder(options.state_dir), LoopCompiler(options.policy)
-    with _opened(options, loops.start) as platform, bind(port) as listener:
-        server = ApiServer(create_app(platform, folder.ensure_token()), listener)
+    with _opened(options, loops.start) as platform, _listening(folder, port) as listeners:
+        server = ApiServer(create_app(platform, folder.ensure_token()), *listeners)
         server.start()
         try:
             _stop_on_signals(platform)
             folder.write_options(_to_remember(options))
-            folder.write_endpoint(Endpoint(host=HOST, port=server.port, pid=os.getpid()))
+            folder.write_endpoint(Endpoint.of_this_process(None if port is None else server.port))
             platform.run()
         finally:
             folder.remove_endpoint()
             server.stop()
             loops.stop()
+
+
+@contextmanager
+def _listening(folder: StateFolder, port: int | None) -> Iterator[list[socket.socket]]:
+    with ExitStack() as stack:
+        listeners = [] if port is None else [stack.enter_context(bind(port))]
+        listeners.append(stack.enter_context(listen(folder.socket)))
+        stack.callback(folder.socket.unlink, missing_ok=True)
+        yield listeners
 
 
 @contextmanager

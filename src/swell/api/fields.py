@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import re
+import reprlib
+import stat
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -29,6 +31,12 @@ CHOICES = {"class": tuple(JobClass), "elasticity": tuple(Elasticity)}
 #: Seconds a deadline may lie ahead: further than this it is a slip of the pen.
 HORIZON_S = 100 * 365 * 86400.0
 
+#: Devices that a worker may ask for: no cluster has more.
+MAX_DEVICES_PER_WORKER = 1 << 20
+
+#: A larger file is data, not a script.
+MAX_SCRIPT_BYTES = 16 << 20
+
 
 class InvalidField(InvalidJob):
     """A field of a submission breaks a rule."""
@@ -43,24 +51,32 @@ Count = TypeVar("Count", int, float)
 
 def bounded(field: str, value: Count, least: float, most: float) -> Count:
     if not least <= value <= most:  # false for NaN too
-        raise InvalidField(field, f"{value} is not between {least:g} and {most:g}; choose a number that is")
+        raise InvalidField(
+            field, f"{shown(value)} is not between {least:g} and {most:g}; choose a number that is"
+        )
     return value
 
 
 def power_of_two(field: str, value: int) -> int:
     if value < 1 or value & (value - 1):
-        raise InvalidField(field, f"{value} is not a power of two; choose 1, 2, 4, 8, ...")
-    return value
+        raise InvalidField(field, f"{shown(value)} is not a power of two; choose 1, 2, 4, 8, ...")
+    return bounded(field, value, 1, MAX_DEVICES_PER_WORKER)
 
 
 def duration(field: str, value: str | int | float) -> float:
-    """Seconds, more than 0."""
+    """Seconds, more than 0 and at most 100 years."""
     try:
         seconds = parse_duration(value) if isinstance(value, str) else float(value)
-    except ValueError as error:
-        raise InvalidField(field, str(error)) from error
+    except OverflowError:  # a whole number that no float can hold
+        seconds = math.inf
+    except ValueError:
+        raise InvalidField(
+            field, f"{shown(value)} is not a length of time; write one as 90s, 3m, 2h, 1d or 1h30m"
+        ) from None
     if not 0 < seconds <= HORIZON_S:
-        raise InvalidField(field, f"{value} is not a length of time more than 0; write one as 10m")
+        raise InvalidField(
+            field, f"{shown(value)} is not more than 0 and at most 100 years; write a length of time as 10m"
+        )
     return seconds
 
 
@@ -80,12 +96,36 @@ def entry(script: str | None, function: str | None) -> str:
 def _script(script: str) -> str:
     path = _absolute("script", script)
     try:
-        path.open("rb").close()
+        _check_script(path, path.stat())  # a device may act as soon as it is opened
+        # Should a pipe have taken its place meanwhile: to open it must not wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            _check_script(path, os.fstat(descriptor))
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise InvalidField(
             "script", f"{path} cannot be read ({error.strerror}); give the path of a Python script"
         ) from error
     return str(path)
+
+
+def _check_script(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise InvalidField(
+            "script", f"{path} is {_file_kind(status.st_mode)}, no file; give the path of a Python script"
+        )
+    if status.st_size > MAX_SCRIPT_BYTES:
+        raise InvalidField(
+            "script",
+            f"{path} has {status.st_size:,} bytes, more than {MAX_SCRIPT_BYTES:,}; keep data in files of "
+            "its own, and give the path of a Python script",
+        )
+
+
+def _file_kind(mode: int) -> str:
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 def folder(field: str, value: str | None) -> str:
@@ -194,9 +234,13 @@ def deadline(value: str | int | float | None, now_s: float) -> float | None:
     deadline_s = _time(value, now_s)
     if deadline_s <= now_s:
         ago = format_duration(min(max(now_s - deadline_s, 1.0), HORIZON_S))
-        raise InvalidField("deadline", f"{value} lies {ago} in the past; choose a later one, as now+10m")
+        raise InvalidField(
+            "deadline", f"{_said(value)} lies {ago} in the past; choose a later one, as now+10m"
+        )
     if deadline_s - now_s > HORIZON_S:
-        raise InvalidField("deadline", f"{value} lies more than 100 years ahead; choose an earlier one")
+        raise InvalidField(
+            "deadline", f"{_said(value)} lies more than 100 years ahead; choose an earlier one"
+        )
     return deadline_s
 
 
@@ -209,7 +253,7 @@ def _time(value: str | int | float, now_s: float) -> float:
         seconds = float(value)
         if math.isnan(seconds):
             raise ValueError("not a number")
-    except (ValueError, OverflowError) as error:
+    except (ValueError, OverflowError, OSError) as error:
         raise InvalidField(
             "deadline",
             f"{shown(value)} is not a time; write now+3m, 2030-01-31T18:00:00, or seconds since 1970",
@@ -245,6 +289,18 @@ def wrong_type(error: msgspec.ValidationError, value: object) -> InvalidField:
 
 
 def shown(value: object) -> str:
-    """At most 80 characters of a value, in quotes."""
-    text = repr(value)
+    """At most 80 characters of a value, in quotes; of nested ones the outer levels."""
+    return _cut(repr(value) if isinstance(value, str) else _OUTER_LEVELS.repr(value))
+
+
+def _said(value: str | int | float) -> str:
+    return _cut(str(value))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+_OUTER_LEVELS = reprlib.Repr()
+_OUTER_LEVELS.maxlevel = 3
+_OUTER_LEVELS.maxstring = _OUTER_LEVELS.maxlong = _OUTER_LEVELS.maxother = 80

@@ -11,6 +11,9 @@ from swell.api.answers import failure
 #: Longest request body: a job is a few hundred bytes, its arguments may be some thousand.
 MAX_BODY_BYTES = 1 << 20
 
+#: Python refuses to read a number of thousands of digits.
+MAX_LENGTH_DIGITS = 20
+
 #: A page in a browser can reach a loopback port under a name of its own (DNS rebinding): only these count.
 HOSTS = frozenset({b"127.0.0.1", b"localhost", b"[::1]"})
 
@@ -47,7 +50,7 @@ class Gate:
                 "wrong or missing token; send `Authorization: Bearer TOKEN`, see `token` in the state folder",
             )
         length = next((value for name, value in headers if name == b"content-length"), b"0")
-        if not length.isdigit() or int(length) > MAX_BODY_BYTES:
+        if not length.isdigit() or len(length) > MAX_LENGTH_DIGITS or int(length) > MAX_BODY_BYTES:
             return 413, f"the body is larger than {MAX_BODY_BYTES} bytes; send a smaller one"
         return None
 

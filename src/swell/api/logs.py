@@ -82,7 +82,7 @@ def _numbers(log_dir: Path, whose: Whose) -> list[int]:
     form = re.compile(rf"{_kind(whose)}-(\d{{1,9}})\.log", re.ASCII)
     try:
         names = os.listdir(log_dir)
-    except FileNotFoundError:  # no worker has started yet
+    except (FileNotFoundError, NotADirectoryError):  # no worker has started yet
         return []
     return sorted(int(match[1]) for match in map(form.fullmatch, names) if match)
 

@@ -6,20 +6,30 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Annotated
 
+import anyio
 import msgspec
+from anyio import to_thread
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from swell import __version__
 from swell.api.answers import answer, failure
 from swell.api.control import Control
 from swell.api.gate import MAX_BODY_BYTES, Gate
 from swell.api.logs import Whose, parse_offsets, read_chunks
+from swell.api.openapi import document
+from swell.api.operations import OPERATIONS, Health, JobRef, Stopping
 from swell.api.pages import MAX_JOBS, parse_query
 from swell.api.submission import parse
 from swell.model.errors import InvalidJob, UnknownJob
+from swell.model.job import JobSpec
+
+#: Submissions look at files of users. As many as these may wait for a file system at a time.
+SUBMISSION_THREADS = 40
+#: A submission waits so long until one of the others is through.
+FREE_THREAD_S = 10.0
 
 
 def create_app(control: Control, token: str) -> FastAPI:
@@ -31,43 +41,31 @@ def create_app(control: Control, token: str) -> FastAPI:
     app.add_exception_handler(HTTPException, _http_failure)
     app.add_exception_handler(RequestValidationError, _bad_query)
     routes = Routes(control)
-    for method, path, call in (
-        ("GET", "/v1/health", routes.health),
-        ("POST", "/v1/jobs", routes.submit),
-        ("GET", "/v1/jobs", routes.jobs),
-        ("GET", "/v1/counts", routes.counts),
-        ("GET", "/v1/jobs/{job_id}", routes.job),
-        ("POST", "/v1/jobs/{job_id}/cancel", routes.cancel),
-        ("GET", "/v1/jobs/{job_id}/stories", routes.stories),
-        ("GET", "/v1/jobs/{job_id}/logs", routes.logs),
-        ("GET", "/v1/cluster", routes.cluster),
-        ("GET", "/v1/head", routes.head),
-        ("POST", "/v1/stop", routes.stop),
-    ):
-        app.add_api_route(path, call, methods=[method], response_model=None)
+    for operation in OPERATIONS:
+        call = getattr(routes, operation.name)
+        app.add_api_route(operation.path, call, methods=[operation.method], response_model=None)
     return app
 
 
 class Routes:
-    """One method for each route. Those that are not `async` run in a thread of a pool."""
+    """One method for each operation, of its name. Those that are not `async` run in a thread of a pool."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
+        self._submissions = _SubmissionThreads(SUBMISSION_THREADS)
 
     def health(self) -> Response:
-        return answer({"pid": os.getpid(), "version": __version__})
+        return answer(Health(pid=os.getpid(), version=__version__))
+
+    def openapi(self) -> Response:
+        return answer(document())
 
     async def submit(self, request: Request) -> Response:
         body = await _body(request)
-        return await run_in_threadpool(self._submit, body)
+        return await self._submissions.run(self._submit, body)
 
     def _submit(self, body: bytes) -> Response:
-        try:
-            value = msgspec.json.decode(body)
-        except msgspec.DecodeError as error:
-            return failure(400, f"the body is no JSON ({error}); send a job as a JSON object")
-        spec = parse(value).to_spec(self._control.now_s())
-        return answer({"id": self._control.submit(spec)}, 201)
+        return answer(JobRef(id=self._control.submit(_spec(body, self._control.now_s()))), 201)
 
     def jobs(
         self,
@@ -93,7 +91,7 @@ class Routes:
 
     def cancel(self, job_id: str) -> Response:
         self._control.cancel(job_id)
-        return answer({"id": job_id}, 202)
+        return answer(JobRef(id=job_id), 202)
 
     def stories(self, job_id: str) -> Response:
         return answer(self._control.stories(job_id))
@@ -116,15 +114,57 @@ class Routes:
 
     def stop(self) -> Response:
         self._control.stop()
-        return answer({"stopping": True}, 202)
+        return answer(Stopping(), 202)
+
+
+class _SubmissionThreads:
+    """Threads that only submissions use: a file system that hangs holds these, and other requests go on."""
+
+    def __init__(self, number: int) -> None:
+        self._free = anyio.Semaphore(number)
+        self._limiter = anyio.CapacityLimiter(number)
+
+    async def run(self, call: Callable[[bytes], Response], body: bytes) -> Response:
+        try:
+            with anyio.fail_after(FREE_THREAD_S):
+                await self._free.acquire()
+        except TimeoutError:
+            return failure(
+                503,
+                "other submissions have been waiting for their files; look whether the file systems of "
+                "script and workdir answer, and try again",
+            )
+        try:
+            return await to_thread.run_sync(call, body, limiter=self._limiter)
+        finally:
+            self._free.release()
+
+
+def _spec(body: bytes, now_s: float) -> JobSpec:
+    """The job of a request's body. Raises InvalidJob, or HTTPException if it is no JSON."""
+    try:
+        value = msgspec.json.decode(body)
+    except RecursionError:
+        raise HTTPException(400, "the body is nested too deeply; send a job as a JSON object") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise HTTPException(400, f"the body is no JSON ({error}); send a job as a JSON object") from error
+    try:
+        return parse(value).to_spec(now_s)
+    except (OverflowError, RecursionError) as error:
+        raise InvalidJob(f"a value is too large or nested too deeply ({error}); correct it") from error
 
 
 async def _body(request: Request) -> bytes:
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_BODY_BYTES:  # sent in chunks, without a length
-            raise HTTPException(413, f"the body is larger than {MAX_BODY_BYTES} bytes; send a smaller one")
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_BODY_BYTES:  # sent in chunks, without a length
+                raise HTTPException(
+                    413, f"the body is larger than {MAX_BODY_BYTES} bytes; send a smaller one"
+                )
+    except ClientDisconnect:
+        raise HTTPException(400, "the body ended early; send all of it") from None
     return bytes(body)
 
 

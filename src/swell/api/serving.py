@@ -1,4 +1,4 @@
-"""The API on a socket, in a thread beside the head."""
+"""The API on its sockets, in a thread of the daemon."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import threading
 import uvicorn
 from fastapi import FastAPI
 
+from swell.api.connections import ACCEPT_AT_ONCE, BoundedProtocol
 from swell.api.errors import InvalidOption
+from swell.api.unix_socket import BACKLOG
 
 HOST = "127.0.0.1"  # never a name and never an option: the API is for this machine
 
@@ -35,7 +37,7 @@ def bind(port: int = 0) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # past connections do not count
         listener.bind((HOST, port))
-        listener.listen(128)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
@@ -48,28 +50,32 @@ def bind(port: int = 0) -> socket.socket:
 
 
 class ApiServer:
-    """Serves an application until it is stopped."""
+    """Serves an application on listening sockets until it is stopped."""
 
-    def __init__(self, app: FastAPI, listener: socket.socket) -> None:
+    def __init__(self, app: FastAPI, *listeners: socket.socket) -> None:
         config = uvicorn.Config(
             app,
+            http=BoundedProtocol,
             lifespan="off",
             ws="none",
             log_config=None,
+            log_level="error",  # a stranger who sends what is no HTTP could fill the log with warnings
+            backlog=ACCEPT_AT_ONCE,
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=GRACE_S,
         )
         self.started = threading.Event()
         self._server = _Announcing(config, self.started)
-        self._listener = listener
+        self._listeners = listeners
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="swell-api", daemon=True)
 
     @property
     def port(self) -> int:
-        port: int = self._listener.getsockname()[1]
-        return port
+        """Of the socket that listens on loopback. Raises ValueError if there is none."""
+        (port,) = (one.getsockname()[1] for one in self._listeners if one.family == socket.AF_INET)
+        return int(port)
 
     def start(self) -> None:
         """Returns when it answers. Raises what kept it from starting."""
@@ -82,11 +88,12 @@ class ApiServer:
         """Answer what is under way, then end; returns when it has ended."""
         self._server.should_exit = True
         self._thread.join()
-        self._listener.close()
+        for listener in self._listeners:
+            listener.close()
 
     def _run(self) -> None:
         try:
-            self._server.run(sockets=[self._listener])
+            self._server.run(sockets=list(self._listeners))
         except BaseException as failure:  # noqa: BLE001 - goes to whoever called start
             self._failure = failure
         finally:
@@ -102,4 +109,6 @@ class _Announcing(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
+        for listener in sockets or ():
+            listener.listen(BACKLOG)  # uvicorn has set how many are accepted at a time, and this with it
         self._event.set()

@@ -213,7 +213,8 @@ def parse(value: Any) -> Submission:
         raise InvalidField("", f"a job is a table of fields, not {shown(value)}; write `name: ...` lines")
     for key in value:
         if key not in FIELD_NAMES:
-            raise InvalidField(str(key), f"no such field; choose from {', '.join(FIELD_NAMES)}")
+            name = key if isinstance(key, str) and len(key) <= 80 else shown(key)
+            raise InvalidField(name, f"no such field; choose from {', '.join(FIELD_NAMES)}")
     try:
         return msgspec.convert(value, Submission)
     except msgspec.ValidationError as error:

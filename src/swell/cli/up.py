@@ -34,8 +34,14 @@ def up(
         typer.Option(metavar="NAME", help="Who gets how much. Default: as last time, else elasticflow."),
     ] = None,
     port: Annotated[
-        int, typer.Option(metavar="PORT", help="Of the control API on 127.0.0.1; 0: any that is free.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            help="Answer HTTP on this port of 127.0.0.1 as well; 0: any that is free. Default: no port, only "
+            "the Unix socket in the state folder.",
+            show_default=False,
+        ),
+    ] = None,
     preload: Annotated[
         list[str] | None,
         typer.Option(
@@ -61,6 +67,7 @@ def up(
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
+    folder.check_owner()
     choice = choose(folder, devices, policy, preload, set_)
     with choice.explained():
         settings = choice.settings()
@@ -82,20 +89,22 @@ def _check_modules(modules: Iterable[str]) -> None:
             )
 
 
-def _start(folder: StateFolder, choice: Choice, port: int) -> None:
+def _start(folder: StateFolder, choice: Choice, port: int | None) -> None:
     from swell.cli.launch import has_devices, launch
 
     is_ready = has_devices(choice.options.devices)
-    with launch(folder, [*choice.words, "--port", str(port)], is_ready) as client:
+    words = choice.words if port is None else [*choice.words, "--port", str(port)]
+    with launch(folder, words, is_ready) as client:
         cluster = client.cluster()
         kinds = ", ".join(sorted({node.kind for node in cluster.nodes}))
         print(f"platform is up: {cluster.num_devices} devices ({kinds}), policy {cluster.policy}")
         if choice.remembered:
             print(f"as last time: {', '.join(choice.remembered)}")
-        print(f"state {folder.path}, pid {client.endpoint.pid}, {client.endpoint.url}")
+        where = f", {client.endpoint.url}" if client.endpoint.url else ""
+        print(f"state {folder.path}, pid {client.endpoint.pid}{where}")
 
 
-def _serve(folder: StateFolder, options: LastOptions, settings: Settings, port: int) -> None:
+def _serve(folder: StateFolder, options: LastOptions, settings: Settings, port: int | None) -> None:
     from swell.api.daemon import serve
     from swell.assemble import PlatformOptions
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import secrets
 import stat
 from collections.abc import Mapping
@@ -14,15 +15,25 @@ from swell.store.errors import StateError
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a daemon's API listens, and which process it is."""
+    """Which process is the daemon, and where it answers besides the Unix socket."""
 
-    host: str
-    port: int
     pid: int
+    #: When it began, in the kernel's ticks since boot: another process with this pid has another number.
+    started_ticks: int = 0
+    port: int | None = None  #: of loopback HTTP, if it was asked for
+
+    @classmethod
+    def of_this_process(cls, port: int | None = None) -> Endpoint:
+        return cls(pid=os.getpid(), started_ticks=_started_ticks(os.getpid()) or 0, port=port)
 
     @property
-    def url(self) -> str:
-        return f"http://{self.host}:{self.port}"
+    def is_alive(self) -> bool:
+        """Whether that very process runs."""
+        return _started_ticks(self.pid) == self.started_ticks
+
+    @property
+    def url(self) -> str | None:
+        return None if self.port is None else f"http://127.0.0.1:{self.port}"
 
 
 class LastOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,6 +53,7 @@ class StateFolder:
         self.journal = self.path / "journal.db"
         self.token = self.path / "token"
         self.endpoint = self.path / "endpoint.json"
+        self.socket = self.path / "api.sock"
         self.options = self.path / "options.json"
         self.lock = self.path / "daemon.lock"
         self.log = self.path / "daemon.log"
@@ -53,11 +65,12 @@ class StateFolder:
         """Make the folder, for its owner only; no effect if it is there and is a state folder.
 
         Raises:
-            StateError: it cannot be made or written, or it holds something else.
+            StateError: it cannot be made or written, it holds something else, or it is another user's.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._refuse_foreign()
+            self.check_owner()
             self.path.chmod(0o700)
             for part in (self.jobs, self.profiles):
                 part.mkdir(exist_ok=True, mode=0o700)
@@ -81,6 +94,34 @@ class StateFolder:
                 f"{self.path} holds other files ({min(names)}, ...) and no state of Swell; "
                 "choose an empty or a new folder with --state"
             )
+
+    def check_owner(self) -> None:
+        """Refuse a folder in which another user has, or could have, put anything. Root is a user like others.
+
+        Such a token would open a platform that runs code as the caller; such a link could lead what the
+        caller writes anywhere. No effect if there is no folder.
+
+        Raises:
+            StateError: names what belongs to another user, and the remedy.
+        """
+        try:
+            status = self.path.stat()
+            _refuse_owner(self.path, status.st_uid)
+            names = os.listdir(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise StateError(f"cannot read state folder {self.path} ({error.strerror})") from error
+        if names and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise StateError(
+                f"others can write state folder {self.path}, so what lies in it may not be yours; look at "
+                f"it, then `chmod -R go-w {self.path}`, or choose another folder with --state"
+            )
+        for path in map(self.path.joinpath, names):
+            try:
+                _refuse_owner(path, path.lstat().st_uid)
+            except FileNotFoundError:
+                pass  # a daemon has replaced it meanwhile
 
     def ensure_token(self) -> str:
         """The token that opens the API; made anew if there is none or if others could have read it."""
@@ -134,6 +175,31 @@ def default_path(environ: Mapping[str, str]) -> Path:
     if base := environ.get("XDG_STATE_HOME"):
         return Path(base).absolute() / "swell"
     return Path.home() / ".local" / "state" / "swell"
+
+
+def _refuse_owner(path: Path, uid: int) -> None:
+    if uid != os.geteuid():
+        raise StateError(
+            f"{path} belongs to {_user(uid)}, and you are {_user(os.geteuid())}: a state folder is used by "
+            "its owner only. Run the command as its owner, choose another folder with --state or "
+            "SWELL_STATE, or, if you trust what lies in it, make it yours with `chown -R`"
+        )
+
+
+def _user(uid: int) -> str:
+    try:
+        return f"user {pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"user {uid}"
+
+
+def _started_ticks(pid: int) -> int | None:
+    """When a process began; None if it does not run."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
 
 
 def _read(path: Path) -> bytes:

@@ -22,6 +22,7 @@ from swell.executors.local.conduct import Conduct
 from swell.executors.local.devices import DeviceBinding
 from swell.executors.local.effects import Effect, GangCommand, Kill, Report, Send, Spawn
 from swell.executors.local.gangs import LOOPBACK, Gangs, unknown
+from swell.executors.local.handshakes import Handshakes
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs import read_tail
 from swell.executors.local.nursery import Callbacks, Nursery
@@ -29,6 +30,7 @@ from swell.executors.local.outbox import Outbox
 from swell.executors.local.protocol import (
     Acknowledge,
     Attach,
+    BindDevices,
     FirstLine,
     Inventory,
     Perform,
@@ -45,13 +47,13 @@ from swell.wire.messages import FromWorker, Hello
 TICK_S = 0.1
 #: The last words of a worker that is gone are still in its socket; so long they are waited for.
 DRAIN_S = 2.0
-#: A connection has to say who it is.
-HELLO_S = 10.0
 
 log = logging.getLogger("swell.agent")
 _first_line = msgspec.json.Decoder(FirstLine).decode
 _from_daemon = msgspec.json.Decoder(ToAgent).decode
 _from_worker = msgspec.json.Decoder(FromWorker).decode
+#: How a decoder refuses a line: besides what is no JSON, what is no UTF-8 and what is nested too deeply.
+NO_MESSAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +83,14 @@ class Crew:
         self._session, self._num_performed = "", 0
         callbacks = Callbacks(self._worker_forked, self._worker_exited)
         self._nursery = Nursery(options.preload, options.state_dir / "zygote.log", lock_fd, callbacks)
+        self._handshakes = Handshakes(self._identify)
         self._trials = Trials(options.state_dir, self, options.conduct)
 
     # ------------------------------------------------------------ life
     async def listen(self) -> int:
         """Open the door, start the zygote and the clock; returns the port."""
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: self._answer_door(), LOOPBACK, 0)
-        port: int = server.sockets[0].getsockname()[1]
+        port = await self._handshakes.listen(LOOPBACK)
         self._address = f"{LOOPBACK}:{port}"
         self._nursery.start()
         loop.call_later(TICK_S, self._tick)
@@ -113,23 +115,14 @@ class Crew:
         return {device for run in self._runs.values() for device in run.director.devices}
 
     # ------------------------------------------------------------ who is at the door
-    def _answer_door(self) -> LineLink:
-        link = LineLink(self._identify)
-        asyncio.get_running_loop().call_later(HELLO_S, self._turn_away_silent, link)
-        return link
-
-    def _turn_away_silent(self, link: LineLink) -> None:
-        if link.closed is None:
-            link.close()
-
     def _identify(self, link: LineLink, line: bytes) -> None:
-        """The first line says who it is; whoever has not the right token is left without an answer."""
+        """The first line says who it is; one without the right token gets no answer."""
         try:
             hello = _first_line(line)
-        except msgspec.DecodeError:
-            link.close()
+        except NO_MESSAGE:
+            self._handshakes.refuse(link, "its first line is no message")
             return
-        if isinstance(hello, Attach) and hmac.compare_digest(hello.token, self.token):
+        if isinstance(hello, Attach) and _is_same(hello.token, self.token):
             self._attach(link, hello)
         elif isinstance(hello, Hello) and (run := self._run_of(hello)) is not None:
             run.links[hello.worker] = link
@@ -137,12 +130,11 @@ class Crew:
             link.closed = partial(self._lose_worker_link, run, hello.worker)
             self.do(run, run.director.said(hello.worker, hello, self.now_s()))
         else:
-            log.warning("refused a connection with a wrong token")
-            link.close()
+            self._handshakes.refuse(link, "wrong token")
 
     def _run_of(self, hello: Hello) -> Run | None:
         """The run that this token opens, if the worker is one of its own and not here already."""
-        matches = [run for run in self._runs.values() if hmac.compare_digest(run.token, hello.token)]
+        matches = [run for run in self._runs.values() if _is_same(run.token, hello.token)]
         if not matches or hello.worker not in matches[0].live or hello.worker in matches[0].links:
             return None
         return matches[0]
@@ -152,7 +144,6 @@ class Crew:
         if self._daemon is not None:
             self._daemon.close()
         self._daemon = link
-        self.bindings.update(hello.bindings)
         if hello.session != self._session:
             self._session, self._num_performed = hello.session, 0
         link.heard, link.closed = self._hear_daemon, self._lose_daemon
@@ -177,6 +168,8 @@ class Crew:
         message = _from_daemon(line)
         if isinstance(message, Acknowledge):
             self._outbox.acknowledge(message.number)
+        elif isinstance(message, BindDevices):
+            self.bindings.update(message.bindings)
         elif isinstance(message, ShutDown):
             self.stopped.set()
         elif isinstance(message, Perform):
@@ -216,7 +209,7 @@ class Crew:
     def _hear_worker(self, run: Run, worker: int, link: LineLink, line: bytes) -> None:
         try:
             message = _from_worker(line)
-        except msgspec.DecodeError as error:
+        except NO_MESSAGE as error:
             log.warning("worker %s of %s said what is no message: %s", worker, run.key, error)
             link.close()
             return
@@ -294,3 +287,8 @@ class Crew:
     def report(self, event: AnyEvent) -> None:
         """Choreographies live by a clock that stands still while the machine sleeps; the head's does not."""
         self._outbox.add(msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME)))
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Compared in a time that tells nothing about how far they agree."""
+    return hmac.compare_digest(one.encode(), other.encode())

@@ -17,10 +17,17 @@ class LineLink(asyncio.Protocol):
     """Hands over complete lines as they come; sending never waits."""
 
     def __init__(
-        self, heard: Callable[[LineLink, bytes], None], closed: Callable[[LineLink], None] | None = None
+        self,
+        heard: Callable[[LineLink, bytes], None],
+        closed: Callable[[LineLink], None] | None = None,
+        *,
+        opened: Callable[[LineLink], None] | None = None,
+        max_line_bytes: int = MAX_LINE_BYTES,
     ) -> None:
         self.heard = heard
         self.closed = closed
+        self.max_line_bytes = max_line_bytes
+        self._opened = opened
         self.is_full = False  #: the other side reads too slowly
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
@@ -42,16 +49,18 @@ class LineLink(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - streams only
         self._transport = transport
+        if self._opened is not None:
+            self._opened(self)
 
     def data_received(self, data: bytes) -> None:
         self._received += data
         *lines, rest = self._received.split(b"\n")
         self._received = rest
-        for line in lines:
-            if self.is_open:
+        for line in (*lines, rest):
+            if len(line) > self.max_line_bytes and self._transport is not None:
+                self._transport.abort()
+            if self.is_open and line is not rest:
                 self.heard(self, bytes(line))
-        if len(rest) > MAX_LINE_BYTES and self._transport is not None:
-            self._transport.abort()
 
     def pause_writing(self) -> None:
         self.is_full = True

@@ -32,6 +32,7 @@ from swell.executors.local.protocol import (
     Acknowledge,
     Address,
     Attach,
+    BindDevices,
     FromAgent,
     Inventory,
     Performed,
@@ -243,8 +244,9 @@ class LocalExecutor:
         self._received = b""
         self._socket = socket.create_connection((LOOPBACK, address.port), timeout=CONNECT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        hello = Attach(token=address.token, session=self._session, bindings=self._bindings)
-        self._socket.sendall(msgspec.json.encode(hello) + b"\n")
+        devices = BindDevices(bindings=self._bindings)
+        hello = Attach(token=address.token, session=self._session)
+        self._socket.sendall(b"%s\n" * 2 % tuple(map(msgspec.json.encode, (hello, devices))))
         lines: list[bytes] = []
         while not lines:
             lines = self._read_lines()

@@ -1,7 +1,7 @@
 """What the daemon and its agent say to each other: JSON, one message a line, over loopback TCP.
 
-The daemon begins with `Attach`; the agent answers with `Inventory` and then tells every event that is not
-yet acknowledged. Both sides number what must not get lost, and say it again on a new line.
+The daemon begins with `Attach` and `BindDevices`; the agent answers with `Inventory` and then tells every
+event that is not yet acknowledged. Both sides number what must not get lost, and say it again on a new line.
 """
 
 from __future__ import annotations
@@ -24,6 +24,11 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class Attach(Line, frozen=True, kw_only=True):
     token: str
     session: str  #: of the daemon's executor; its numbers of commands begin with 1
+
+
+class BindDevices(Line, frozen=True, kw_only=True):
+    """What device ids stand for. A line of its own: the first one has to be short."""
+
     bindings: dict[str, DeviceBinding]
 
 
@@ -42,7 +47,7 @@ class ShutDown(Line, frozen=True, kw_only=True):
     """End every process, then yourself."""
 
 
-ToAgent = Attach | Perform | Acknowledge | ShutDown
+ToAgent = Attach | BindDevices | Perform | Acknowledge | ShutDown
 FirstLine = Attach | Hello
 
 

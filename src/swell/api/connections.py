@@ -1,0 +1,105 @@
+"""Connections to the API: each must send its requests in time, and there are only so many at once.
+
+A connection that says nothing, or half a request, costs a descriptor and some memory for as long as it is
+kept. With these limits any number of them leaves room for the owner's next request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from swell.api.answers import failure
+from swell.api.unix_socket import peer_of
+
+#: A connection must have sent its next request, head and body, so long after it opened or was last answered.
+REQUEST_S = 10.0
+#: And must have been answered, and have taken the answer, so long after that.
+ANSWER_S = 60.0
+
+#: Most connections by kind of socket. Any user can open one on the port, on the Unix socket the owner only.
+#: Together they leave room in the usual limit of 1,024 open files.
+MAX_CONNECTIONS = {socket.AF_UNIX: 512, socket.AF_INET: 128}
+#: Connections taken from the kernel at a time, before those beyond the limit are closed.
+ACCEPT_AT_ONCE = 64
+
+
+class BoundedProtocol(H11Protocol):
+    """uvicorn's protocol for one connection, with limits."""
+
+    waiting_since_s = 0.0  #: when the wait for the request or for the answer began
+    _family = socket.AF_UNIX
+    _answered: RequestResponseCycle | None = None  #: the request that has come and is being answered
+    _timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_answering(self) -> bool:
+        return self._answered is not None
+
+    # ------------------------------------------------------------ asyncio.Protocol
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        connection: socket.socket = transport.get_extra_info("socket")
+        self._family = connection.family
+        if self._family == socket.AF_UNIX and peer_of(connection).uid not in (os.geteuid(), 0):
+            transport.abort()
+            return
+        self._restart_timer(REQUEST_S)
+        self._close_oldest()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    # ------------------------------------------------------------ uvicorn
+    def handle_events(self) -> None:
+        super().handle_events()
+        self._note_progress()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._note_progress()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP is answered as any other wrong request."""
+        body = bytes(failure(400, f"{msg} Send HTTP/1.1.").body)
+        head = (
+            b"HTTP/1.1 400 Bad Request",
+            b"content-type: application/json",
+            b"content-length: %d" % len(body),
+            b"connection: close",
+        )
+        self.transport.write(b"\r\n".join((*head, b"", body)))
+        self.transport.close()
+
+    # ------------------------------------------------------------ limits
+    def _note_progress(self) -> None:
+        cycle = self.cycle
+        is_whole = cycle is not None and not cycle.more_body and not cycle.response_complete
+        answered = cycle if is_whole else None
+        if answered is not self._answered and not self.transport.is_closing():
+            self._answered = answered
+            self._restart_timer(ANSWER_S if is_whole else REQUEST_S)
+
+    def _restart_timer(self, limit_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.waiting_since_s = self.loop.time()
+        self._timer = self.loop.call_later(limit_s, self.transport.abort)
+
+    def _close_oldest(self) -> None:
+        """Beyond the limit, close the connection that has kept us waiting for a request the longest."""
+        alike = [
+            other
+            for other in self.connections
+            if isinstance(other, BoundedProtocol)
+            and other._family == self._family
+            and not other.transport.is_closing()
+        ]
+        if len(alike) > MAX_CONNECTIONS[self._family]:
+            oldest = min(alike, key=lambda other: (other.is_answering, other.waiting_since_s))
+            oldest.transport.abort()

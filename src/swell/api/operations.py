@@ -1,0 +1,221 @@
+"""What can be asked of the control API. Its routes and its OpenAPI document are made from this table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from swell.api.logs import LogChunk, Whose
+from swell.api.pages import MAX_JOBS
+from swell.api.submission import Submission
+from swell.model.job import Phase
+from swell.model.view import ClusterView, JobView, Story
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """Which process answers."""
+
+    pid: int
+    version: str
+
+
+class JobRef(msgspec.Struct, frozen=True, kw_only=True):
+    """The job that a request was about."""
+
+    id: str
+
+
+class Stopping(msgspec.Struct, frozen=True, kw_only=True):
+    """The platform is about to end."""
+
+    stopping: bool = True
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a request was not done: what is wrong, the rule and the remedy."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A part of the path or of the query."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    is_in_path: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """A method of a path. `name` is that of the method of `Routes` which answers."""
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    answer: Any
+    status: int = 200
+    body: type | None = None
+    parameters: tuple[Parameter, ...] = ()
+    failures: tuple[int, ...] = ()  #: statuses, besides those of every operation
+
+
+JOB_ID = Parameter(
+    name="job_id", description="As `POST /v1/jobs` answered it.", schema={"type": "string"}, is_in_path=True
+)
+OFFSET = Parameter(
+    name="offset",
+    description="Where to begin to read: `WORKER:BYTES,...`; with `worker`, just bytes. Default: the start.",
+    schema={"type": "string"},
+)
+WORKER = Parameter(
+    name="worker", description="Of this worker only. Default: all.", schema={"type": "integer", "minimum": 0}
+)
+WHOSE = Parameter(
+    name="whose",
+    description="Lines of rank 0 (`leader`), of all workers, or of the trial run.",
+    schema={"type": "string", "enum": [str(whose) for whose in Whose], "default": str(Whose.WORKERS)},
+)
+
+MATCH = Parameter(
+    name="match",
+    description="Only the job of this id, else the newest of this name, else a few whose ids begin so. Other "
+    "parameters count for nothing then.",
+    schema={"type": "string"},
+)
+PHASE = Parameter(
+    name="phase",
+    description="Only jobs in these phases, as `queued,running`. Default: all.",
+    schema={"type": "string"},
+)
+SINCE = Parameter(
+    name="since",
+    description="Leave out jobs that ended before: seconds since 1970.",
+    schema={"type": "number"},
+)
+BEFORE = Parameter(
+    name="before",
+    description="Only jobs that come before this one, by its id: the first of the page that was read last.",
+    schema={"type": "string"},
+)
+LIMIT = Parameter(
+    name="limit",
+    description="The newest so many at most; 0: as many as an answer may hold.",
+    schema={"type": "integer", "minimum": 0, "maximum": MAX_JOBS, "default": MAX_JOBS},
+)
+
+OPERATIONS = (
+    Operation(
+        method="GET", path="/v1/health", name="health", summary="Whether the platform answers.", answer=Health
+    ),
+    Operation(
+        method="GET",
+        path="/v1/openapi.json",
+        name="openapi",
+        summary="This document.",
+        answer=dict[str, Any],
+    ),
+    Operation(
+        method="POST",
+        path="/v1/jobs",
+        name="submit",
+        summary="Submit a job. Paths must be absolute.",
+        answer=JobRef,
+        status=201,
+        body=Submission,
+        failures=(422, 503),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/jobs",
+        name="jobs",
+        summary="Jobs, ended ones too, oldest first. A long list comes in pages, the newest first.",
+        answer=list[JobView],
+        parameters=(MATCH, PHASE, SINCE, BEFORE, LIMIT),
+        failures=(404, 422),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/counts",
+        name="counts",
+        summary="How many jobs there are, by phase.",
+        answer=dict[Phase, int],
+    ),
+    Operation(
+        method="GET",
+        path="/v1/jobs/{job_id}",
+        name="job",
+        summary="One job.",
+        answer=JobView,
+        parameters=(JOB_ID,),
+        failures=(404,),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/jobs/{job_id}/cancel",
+        name="cancel",
+        summary="End a job; no effect on one that has ended.",
+        answer=JobRef,
+        status=202,
+        parameters=(JOB_ID,),
+        failures=(404,),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/jobs/{job_id}/stories",
+        name="stories",
+        summary="What happened to a job and why, oldest first.",
+        answer=list[Story],
+        parameters=(JOB_ID,),
+        failures=(404,),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/jobs/{job_id}/logs",
+        name="logs",
+        summary="What a job printed, in pieces: ask again from each `next_offset`.",
+        answer=list[LogChunk],
+        parameters=(JOB_ID, OFFSET, WORKER, WHOSE),
+        failures=(404, 422),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/cluster",
+        name="cluster",
+        summary="The nodes, and which job holds which device.",
+        answer=ClusterView,
+    ),
+    Operation(
+        method="GET",
+        path="/v1/head",
+        name="head",
+        summary="All that the scheduler remembers. Its form changes between versions.",
+        answer=dict[str, Any],
+    ),
+    Operation(
+        method="POST",
+        path="/v1/stop",
+        name="stop",
+        summary="Suspend every job and end the platform; answers before that is done.",
+        answer=Stopping,
+        status=202,
+    ),
+)
+
+#: What each status means. The first ones may come from any operation.
+FAILURES = {
+    400: "No HTTP, or no JSON.",
+    401: "Wrong or missing token.",
+    403: "The `Host` is no name of this machine's loopback.",
+    413: "The body is larger than 1 MiB.",
+    500: "The platform failed to answer; `daemon.log` says more.",
+    404: "There is no such job.",
+    422: "A field or a parameter breaks a rule.",
+    503: "Other submissions wait for a file system that does not answer; try again.",
+}
+COMMON_FAILURES = (400, 401, 403, 413, 500)

@@ -1,0 +1,217 @@
+"""The API under requests made from its own document, and under bytes that are nearly requests."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+import schemathesis
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis import Case, GenerationMode
+from schemathesis.schemas import APIOperation
+from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
+from tests.api.fake_control import FakeControl
+from tests.store.views import job_view
+
+from swell.api import connections
+from swell.api.openapi import document
+from swell.api.operations import OPERATIONS
+from swell.api.server import create_app
+from swell.api.serving import ApiServer
+from swell.api.unix_socket import listen
+
+TOKEN = "t" * 40
+HEADERS = {"Authorization": f"Bearer {TOKEN}", "Host": "localhost"}
+PATIENCE_S = 20.0
+KNOWN = "known"
+
+#: What fits the schema may be refused: a job has rules that no schema can tell, as of two fields together.
+#: What does not fit may be accepted: the token is added to each request, an unknown parameter is ignored.
+EXCLUDED = [positive_data_acceptance, negative_data_rejection]
+
+
+@pytest.fixture(scope="module")
+def control(tmp_path_factory: pytest.TempPathFactory) -> FakeControl:
+    control = FakeControl(tmp_path_factory.mktemp("logs"))
+    control.put(job_view(id=KNOWN, loss=float("nan"), metrics={"loss": float("inf"), "accuracy": 0.5}))
+    control.log_dir(KNOWN).mkdir()
+    (control.log_dir(KNOWN) / "worker-0.log").write_bytes(b"text \xff" * 20_000)
+    return control
+
+
+@pytest.fixture(scope="module")
+def app(control: FakeControl) -> FastAPI:
+    return create_app(control, TOKEN)
+
+
+@pytest.fixture(scope="module")
+def described(app: FastAPI) -> dict[str, APIOperation]:
+    """Operations of the document by name, called without a socket."""
+    schema = schemathesis.openapi.from_dict(document())
+    schema.app = app
+    operations = [found.ok() for found in schema.get_all_operations()]
+    return {operation.definition.raw["operationId"]: operation for operation in operations}
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("work") / "train.py"
+    path.write_text("print('training')\n")
+    return path
+
+
+def drawn(data: st.DataObject, operation: APIOperation, script: Path) -> Case:
+    """A request by the document, or against it; sometimes about a job or a script that there is."""
+    mode = data.draw(st.sampled_from(GenerationMode))
+    case: Case = data.draw(operation.as_strategy(generation_mode=mode))
+    if "job_id" in (case.path_parameters or {}) and data.draw(st.booleans()):
+        case.path_parameters["job_id"] = KNOWN
+    if isinstance(case.body, dict) and data.draw(st.booleans()):
+        real = {"script": str(script), "workdir": str(script.parent), "global_batch": 64}
+        case.body = case.body | data.draw(st.sampled_from([real, real | {"steps": 8, "entry": None}]))
+    return case
+
+
+def check_operation(operation: APIOperation, script: Path, num_examples: int) -> None:
+    @settings(
+        max_examples=num_examples, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    )
+    @given(data=st.data())
+    def check(data: st.DataObject) -> None:
+        case = drawn(data, operation, script)
+        answer = case.call(headers=HEADERS, timeout=PATIENCE_S)
+        case.validate_response(answer, excluded_checks=EXCLUDED)
+
+    check()
+
+
+@pytest.mark.parametrize("name", [operation.name for operation in OPERATIONS])
+def test_every_answer_is_as_the_document_says(
+    described: dict[str, APIOperation], script: Path, name: str
+) -> None:
+    check_operation(described[name], script, 30)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", [operation.name for operation in OPERATIONS])
+def test_every_answer_is_as_the_document_says_for_long(
+    described: dict[str, APIOperation], script: Path, name: str
+) -> None:
+    check_operation(described[name], script, 3000)
+
+
+def test_the_document_is_given_to_who_has_the_token(app: FastAPI, server: Path) -> None:
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(server)), base_url="http://localhost") as http:
+        assert http.get("/v1/openapi.json").status_code == 401
+        assert http.get("/v1/openapi.json", headers=HEADERS).json() == json.loads(json.dumps(document()))
+
+
+# ---------------------------------------------------------------- bytes
+@pytest.fixture(scope="module")
+def server(app: FastAPI, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The socket of a server with little patience."""
+    path = tmp_path_factory.mktemp("server") / "api.sock"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connections, "REQUEST_S", 0.2)
+        api = ApiServer(app, listen(path))
+        api.start()
+        yield path
+        api.stop()
+
+
+def request(method: str, path: str, body: bytes) -> bytes:
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+    return head.encode() + b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+def changed(whole: bytes, begin: int, length: int, put: bytes) -> bytes:
+    begin %= len(whole) + 1
+    return whole[:begin] + put + whole[begin + length :]
+
+
+WHOLE = st.builds(
+    request,
+    st.sampled_from(["GET", "POST", "PUT", "HEAD", "BREW"]),
+    st.sampled_from([operation.path.format(job_id=KNOWN) for operation in OPERATIONS] + ["/", "//", "*"]),
+    st.sampled_from([b"", b"{}", b"[" * 3000, b'{"a":' * 2000, b"\xff", b'{"steps": 1e999}'])
+    | st.binary(max_size=50),
+)
+PUT = st.sampled_from([b"", b"\r\n", b"\0", b"\xff", b":", b"%00", b"9" * 5000, b"Expect: 100-continue\r\n"])
+ODD = st.builds(changed, WHOLE, st.integers(0, 300), st.integers(0, 20), PUT | st.binary(max_size=20))
+RAW = (
+    WHOLE
+    | ODD
+    | st.builds(changed, ODD, st.integers(0, 300), st.integers(0, 20), PUT)
+    | st.binary(max_size=300)
+)
+
+
+def answers_to(server: Path, many: list[bytes]) -> list[bytes]:
+    """All are sent before any is listened to. Ends when the server has closed every connection."""
+    with ExitStack() as stack:
+        opened = []
+        for sent in many:
+            connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+            connection.settimeout(PATIENCE_S)
+            connection.connect(str(server))
+            connection.sendall(sent)
+            opened.append(connection)
+        return [stack.enter_context(connection.makefile("rb")).read() for connection in opened]
+
+
+def check_bytes(server: Path, num_examples: int) -> None:
+    @settings(
+        max_examples=num_examples, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    )
+    @given(st.lists(RAW, min_size=20, max_size=60))
+    def check(many: list[bytes]) -> None:
+        for sent, answer in zip(many, answers_to(server, many), strict=True):
+            statuses = re.findall(rb"HTTP/1\.1 (\d+) ", answer)
+            assert all(int(status) < 500 for status in statuses), (sent, answer)
+
+    check()
+    check_no_thread_is_held(server)
+
+
+def check_no_thread_is_held(server: Path) -> None:
+    """As many requests as the pool has threads, and more, are answered at once."""
+    transport = httpx.HTTPTransport(uds=str(server), limits=httpx.Limits(max_connections=100))
+    with (
+        httpx.Client(
+            transport=transport, base_url="http://localhost", headers=HEADERS, timeout=PATIENCE_S
+        ) as http,
+        ThreadPoolExecutor(60) as pool,
+    ):
+        together = threading.Barrier(60)
+
+        def ask(_: int) -> int:
+            together.wait(PATIENCE_S)
+            return http.get("/v1/cluster").status_code
+
+        assert set(pool.map(ask, range(60))) == {200}
+
+
+def test_bytes_that_are_nearly_requests_fail_nothing(server: Path) -> None:
+    check_bytes(server, 10)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_bytes_that_are_nearly_requests_fail_nothing_for_long(server: Path) -> None:
+    check_bytes(server, 1000)
+
+
+def test_every_route_is_described(app: FastAPI) -> None:
+    assert {route.path for route in app.routes if isinstance(route, APIRoute)} == set(document()["paths"])
