@@ -16,6 +16,7 @@ from tests.cli.conftest import Run, run_swell
 from tests.store.views import job_view
 
 from swell import __version__
+from swell.api import logs as api_logs
 from swell.cli import output
 from swell.cli.verdict import verdict
 from swell.model.job import Elasticity, JobClass, Phase
@@ -494,6 +495,29 @@ def test_logs_follow_the_leaders(here: Run, logged: Path) -> None:
     (logged / "leaders").write_text("0 0\n1 6\n")
     (logged / "worker-1.log").write_text("hello\nepoch 3\n")
     assert here("logs", "logged").stdout == "epoch 1\nepoch 2\nepoch 3\n"
+
+
+def test_logs_of_a_rotated_log_say_what_is_missing(here: Run, logged: Path) -> None:
+    (logged / "worker-0.log").rename(logged / "worker-0.log.4096")
+    (logged / "worker-0.log").write_text("\nepoch 3\n")
+    missing = "[swell: 4096 bytes before this are no longer kept]\n"
+    assert here("logs", "logged").stdout == f"{missing}epoch 1\nepoch 2\nepoch 3\n"
+    (logged / "worker-0.log").unlink()
+    (logged / "worker-0.log.4096").rename(logged / "worker-0.log.9999")
+    (logged / "worker-0.log.9999").write_text("")
+    assert here("logs", "logged").stdout == missing.replace("4096", "9999"), "of a log that was discarded"
+
+
+def test_logs_in_json_are_one_array_written_answer_by_answer(
+    here: Run, logged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_logs, "ANSWER_BYTES", 5)
+    chunks = json.loads(here("logs", "logged", "--json").stdout)
+    assert "".join(chunk["text"] for chunk in chunks) == "epoch 1\nepoch 2"
+    assert [chunk["offset"] for chunk in chunks] == [0, 5, 10]
+    (logged / "worker-0.log").unlink()
+    (logged / "worker-1.log").unlink()
+    assert here("logs", "logged", "--json").stdout == "[]\n"
 
 
 def test_logs_show_the_trial_run_until_there_is_more(here: Run, control: FakeControl, logged: Path) -> None:

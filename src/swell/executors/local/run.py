@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from swell.executors.local.conduct import LogLimits
 from swell.executors.local.devices import DeviceBinding
 from swell.executors.local.effects import Effect, Send, Spawn
 from swell.executors.local.forking import Fork
 from swell.executors.local.lines import LineLink
-from swell.executors.local.logs import TRIAL, WORKER, drop_if_empty, note_leader
+from swell.executors.local.logs import TRIAL, WORKER, discard_logs, drop_if_empty, log_path, note_leader
 from swell.model.job import Elasticity, JobSpec
 from swell.wire import environ
 from swell.wire.messages import FromWorker, Regroup
@@ -52,7 +53,7 @@ class Run:
     exits: dict[int, tuple[int, str]] = field(default_factory=dict)  #: known, but the line is not yet drained
 
     def log_path(self, worker: int) -> Path:
-        return self.folder / f"{self.kind}-{worker}.log"
+        return log_path(self.folder, self.kind, worker)
 
     def note_leader(self, effect: Spawn | Send) -> None:
         """If this makes a worker rank 0 that was not, keep in the job's folder which, and since when."""
@@ -76,13 +77,22 @@ class Run:
         if self.kind == TRIAL:
             drop_if_empty(self.log_path(worker))
 
-    def fork(self, spawn: Spawn, call: str, address: str) -> Fork:
+    def discard_logs(self, limits: LogLimits) -> None:
+        """Before another worker starts to print: those of ended ones are in the way."""
+        if self.kind == WORKER and limits.job_log_bytes:
+            try:
+                discard_logs(self.folder, limits.job_log_bytes, self.live)
+            except OSError as error:
+                log.warning("cannot discard old logs of %s: %s", self.key, error)
+
+    def fork(self, spawn: Spawn, call: str, address: str, log_bytes: int = 0) -> Fork:
         """The request that starts this worker. Users' names and arguments are list items and values only."""
         return Fork(
             key=f"{self.key}/{spawn.worker}",
             environ={**self._environ(spawn.worker, address, spawn.devices), **spawn.environ},
             workdir=self.spec.workdir,
             log_path=str(self.log_path(spawn.worker)),
+            log_bytes=log_bytes,
             call=call,
             entry=self.spec.entry if spawn.entry is None else spawn.entry,
             args=self.spec.args if spawn.entry is None else (),
