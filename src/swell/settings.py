@@ -13,10 +13,12 @@ from msgspec import Meta
 from swell.core.core import CoreSettings
 from swell.executors.local.conduct import Conduct, Habits, LogLimits
 from swell.executors.local.patience import Patience
+from swell.live.retention import Retention
 
 Number = int | float
 
 _CORE, _CONDUCT = CoreSettings(), Conduct()
+_RETENTION = Retention()
 _PATIENCE, _HABITS, _LOGS = _CONDUCT.patience, _CONDUCT.habits, _CONDUCT.logs
 
 HOUR_S = 3600.0
@@ -61,6 +63,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     any_size: Annotated[
         int, Meta(ge=0, le=1, description="1: gangs of any number of workers; 0: of powers of two only.")
     ] = _CORE.any_size
+
+    # ---- the platform: counts from the next `swell up` on
+    keep_days: Annotated[
+        float, Meta(ge=0, le=36500, description="Jobs that ended so many days ago are pruned; 0: none are.")
+    ] = _RETENTION.keep_days
+    keep_bytes: Annotated[
+        int, _bytes(0, "Ended jobs are pruned, oldest first, while their folders hold more; 0: none are.")
+    ] = _RETENTION.keep_bytes
+    min_free_bytes: Annotated[
+        int, _bytes(0, "`swell nodes` warns when less is free on the disk of the state folder.")
+    ] = _RETENTION.min_free_bytes
 
     # ---- the agent: counts from its start on
     ready_s: Annotated[
@@ -141,6 +154,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def conduct(self) -> Conduct:
         logs = LogLimits(**self._of(LogLimits))
         return Conduct(Patience(**self._of(Patience)), Habits(**self._of(Habits)), self.trial_s, logs)
+
+    @property
+    def retention(self) -> Retention:
+        return Retention(**self._of(Retention))
 
     def _of(self, kind: Any) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(kind)}

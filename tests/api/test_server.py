@@ -29,6 +29,7 @@ ROUTES = [
     ("GET", "/v1/jobs/some/stories"),
     ("GET", "/v1/jobs/some/logs"),
     ("GET", "/v1/cluster"),
+    ("POST", "/v1/prune"),
     ("GET", "/v1/head"),
     ("POST", "/v1/stop"),
     ("GET", "/"),

@@ -179,7 +179,7 @@ def test_a_newer_schema_is_refused_by_name(path: Path) -> None:
         raw.execute("UPDATE meta SET schema_version = 7, written_by = '9.9.9'")
     raw.close()
     before = path.read_bytes()
-    with pytest.raises(NewerState, match=r"Swell 9\.9\.9 \(schema 7\); this is Swell .* up to 1: upgrade"):
+    with pytest.raises(NewerState, match=r"Swell 9\.9\.9 \(schema 7\); this is Swell .* up to 2: upgrade"):
         SqlJournal(path)
     assert path.read_bytes() == before
 
@@ -199,10 +199,10 @@ def test_steps_bring_an_older_database_up_to_date(path: Path) -> None:
 
     for _ in range(2):  # the second time there is nothing left to do
         with engine.begin() as connection:
-            schema.bring_up_to_date(connection, where="it", steps={2: add_priority}, schema_version=2)
+            schema.bring_up_to_date(connection, where="it", steps={3: add_priority}, schema_version=3)
             columns = [column["name"] for column in sa.inspect(connection).get_columns("jobs")]
             assert "priority" in columns
-            assert connection.scalar(sa.select(schema.meta.c.schema_version)) == 2
+            assert connection.scalar(sa.select(schema.meta.c.schema_version)) == 3
 
 
 def test_a_step_that_fails_changes_nothing(path: Path) -> None:
@@ -215,10 +215,10 @@ def test_a_step_that_fails_changes_nothing(path: Path) -> None:
         raise RuntimeError("halfway")
 
     with pytest.raises(RuntimeError, match="halfway"), engine.begin() as connection:
-        schema.bring_up_to_date(connection, where="it", steps={2: fail_halfway}, schema_version=2)
+        schema.bring_up_to_date(connection, where="it", steps={3: fail_halfway}, schema_version=3)
     with engine.begin() as connection:
         assert "priority" not in [column["name"] for column in sa.inspect(connection).get_columns("jobs")]
-        assert connection.scalar(sa.select(schema.meta.c.schema_version)) == 1
+        assert connection.scalar(sa.select(schema.meta.c.schema_version)) == schema.SCHEMA_VERSION
 
 
 @pytest.mark.bench

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.job import JobSpec
 from swell.model.view import ClusterView, JobView, Story
@@ -19,10 +20,10 @@ class Control(Protocol):
     def now_s(self) -> float: ...
 
     def submit(self, spec: JobSpec) -> str:
-        """The new job's id, after it is safe in the journal's inbox. Raises InvalidJob."""
+        """The new job's id, after it is safe in the journal's inbox. Raises InvalidJob, Unwritable."""
 
     def cancel(self, job_id: str) -> None:
-        """Raises UnknownJob; no effect on a job that has ended."""
+        """Raises UnknownJob, Unwritable; no effect on a job that has ended."""
 
     def jobs(self) -> Sequence[JobView]:
         """All jobs, ended ones too, oldest first."""
@@ -37,6 +38,9 @@ class Control(Protocol):
         """Folder of the job's log files, `worker-N.log` each. Raises UnknownJob."""
 
     def cluster(self) -> ClusterView: ...
+
+    def prune(self, request: PruneRequest) -> Sequence[PrunedJob]:
+        """Remove ended jobs: folders, views, stories. Raises UnknownJob, OSError. May take long."""
 
     def head_state(self) -> bytes:
         """All that the head remembers, as JSON (`Core.save`); asking changes nothing."""

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from swell.api.errors import ApiError, InvalidOption
@@ -17,6 +17,7 @@ from swell.executors.local.devices import DeviceError
 from swell.executors.local.launch import AgentError
 from swell.live.platform import Platform
 from swell.policies.registry import UnknownPolicy
+from swell.store.errors import StateUnwritable
 from swell.store.folder import Endpoint, LastOptions, StateFolder
 
 
@@ -29,13 +30,14 @@ def serve(options: PlatformOptions, port: int = 0) -> None:
         ApiError: no worker can be started.
     """
     folder = StateFolder(options.state_dir)
-    with _opened(options) as platform, bind(port) as listener:
+    with _opened(options) as platform, bind(port) as listener, _noticed(folder):
         server = ApiServer(create_app(platform, folder.ensure_token()), listener)
         server.start()
         try:
             _stop_on_signals(platform)
             folder.write_options(_to_remember(options))
             folder.write_endpoint(Endpoint(host=HOST, port=server.port, pid=os.getpid()))
+            folder.write_notice("")
             platform.run()
         finally:
             folder.remove_endpoint()
@@ -51,6 +53,17 @@ def _opened(options: PlatformOptions) -> Iterator[Platform]:
         raise InvalidOption(str(error)) from error
     except AgentError as error:
         raise ApiError(str(error)) from error
+
+
+@contextmanager
+def _noticed(folder: StateFolder) -> Iterator[None]:
+    """What ends a platform out of order is kept where commands find it, on a full disk too."""
+    try:
+        yield
+    except Exception as error:
+        with suppress(StateUnwritable):  # stderr has it too
+            folder.write_notice(str(error))
+        raise
 
 
 def _to_remember(options: PlatformOptions) -> LastOptions:

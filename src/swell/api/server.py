@@ -17,14 +17,15 @@ from swell.api.control import Control
 from swell.api.gate import MAX_BODY_BYTES, Gate
 from swell.api.logs import Whose, parse_offsets, read_chunks
 from swell.api.submission import parse
-from swell.model.errors import InvalidJob, UnknownJob
+from swell.live.retention import PruneRequest
+from swell.model.errors import InvalidJob, UnknownJob, Unwritable
 
 
 def create_app(control: Control, token: str) -> FastAPI:
     """The application; every request needs the token."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_middleware(Gate, token=token)
-    for kind, status in ((UnknownJob, 404), (InvalidJob, 422), (Exception, 500)):
+    for kind, status in ((UnknownJob, 404), (InvalidJob, 422), (Unwritable, 503), (Exception, 500)):
         app.add_exception_handler(kind, _failing(status))
     app.add_exception_handler(HTTPException, _http_failure)
     app.add_exception_handler(RequestValidationError, _bad_query)
@@ -38,6 +39,7 @@ def create_app(control: Control, token: str) -> FastAPI:
         ("GET", "/v1/jobs/{job_id}/stories", routes.stories),
         ("GET", "/v1/jobs/{job_id}/logs", routes.logs),
         ("GET", "/v1/cluster", routes.cluster),
+        ("POST", "/v1/prune", routes.prune),
         ("GET", "/v1/head", routes.head),
         ("POST", "/v1/stop", routes.stop),
     ):
@@ -92,6 +94,17 @@ class Routes:
     def cluster(self) -> Response:
         return answer(self._control.cluster())
 
+    async def prune(self, request: Request) -> Response:
+        body = await _body(request)
+        return await run_in_threadpool(self._prune, body)
+
+    def _prune(self, body: bytes) -> Response:
+        try:
+            wanted = msgspec.json.decode(body, type=PruneRequest)
+        except msgspec.DecodeError as error:
+            return failure(422, f"the body is no request to prune ({error})")
+        return answer(self._control.prune(wanted))
+
     def head(self) -> Response:
         return Response(self._control.head_state(), media_type="application/json")
 
@@ -111,7 +124,7 @@ async def _body(request: Request) -> bytes:
 
 def _failing(status: int) -> Callable[[Request, Exception], Awaitable[Response]]:
     async def fail(_request: Request, error: Exception) -> Response:
-        if status < 500:
+        if status != 500:
             return failure(status, str(error.args[0]) if error.args else type(error).__name__)
         return failure(status, f"the platform failed to answer ({error!r}); its log has more: daemon.log")
 

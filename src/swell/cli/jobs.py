@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from swell.cli.clock import Times, WallTimes, clock, span
 from swell.cli.finish import distance, expectation
 from swell.cli.options import JobName, Json, Run, RunPolicy, State
-from swell.cli.output import console, print_json, print_table
+from swell.cli.output import console, print_json, print_table, warn
 from swell.cli.resizes import HEADINGS, resize_row, totals
 from swell.cli.resolve import find_job
 from swell.cli.run import recorded
@@ -26,6 +26,8 @@ def list_jobs(state: State = None, json: Json = False) -> None:
 
     with connect(state) as client:
         views = client.jobs()
+        if stalled := client.cluster().warnings.get("journal"):
+            warn(stalled)
     if json:
         print_json(views)
     elif not views:

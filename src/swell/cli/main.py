@@ -10,7 +10,21 @@ import typer
 
 from swell import __version__
 from swell.api.errors import ApiError, InvalidOption, NoPlatform
-from swell.cli import down, jobs, logs, nodes, replay, repro, simulate, stage, submit, trace, up, what_if
+from swell.cli import (
+    down,
+    jobs,
+    logs,
+    nodes,
+    prune,
+    replay,
+    repro,
+    simulate,
+    stage,
+    submit,
+    trace,
+    up,
+    what_if,
+)
 from swell.model.errors import InvalidInput, InvalidJob, UnknownJob
 from swell.store.errors import StateError
 
@@ -54,6 +68,7 @@ app.command()(jobs.cancel)
 app.command("nodes")(nodes.list_nodes)
 app.command()(jobs.explain)
 app.command("what-if")(what_if.what_if)
+app.command()(prune.prune)
 app.command()(replay.replay)
 app.command()(simulate.simulate)
 app.add_typer(trace.app)

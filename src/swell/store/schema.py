@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from swell import __version__
 from swell.store.errors import NewerState
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 metadata = sa.MetaData()
 
@@ -57,11 +57,19 @@ stories = sa.Table(
     sa.Column("text", sa.Text, nullable=False),
 )
 
+#: Jobs of which nothing else is left: their ids must not be given again.
+pruned = sa.Table(
+    "pruned",
+    metadata,
+    sa.Column("job_id", sa.Text, primary_key=True),
+    sa.Column("at_s", sa.Float(53), nullable=False),
+)
+
 Step = Callable[[sa.Connection], None]
 
 #: Schema version -> what brings a database of the version before it there. A new database skips them:
 #: it is created from the tables above. So a change of a table is an edit above plus a step here.
-STEPS: Mapping[int, Step] = {}
+STEPS: Mapping[int, Step] = {2: pruned.create}
 
 
 def bring_up_to_date(

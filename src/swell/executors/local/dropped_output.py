@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from swell.model.event import JobWarned
+from swell.model.sizes import format_bytes
 
 ABOUT = "output"
 
@@ -37,6 +38,6 @@ class DroppedOutput:
             return ""
         total = sum(self._jobs[job_id].values())
         return (
-            f"{total} bytes of its output could not be written and were dropped ({why}); training goes on; "
-            f"make room on the disk of {self._state_dir}"
+            f"{format_bytes(total)} of its output could not be written and were dropped ({why}); "
+            f"training goes on; make room on the disk of {self._state_dir}"
         )
