@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.executors.listening import eventually
 from tests.executors.test_zygote import Zygote, fork_of
+from tests.full_disk import fill, mounted
 
 from swell.executors.local.dropped_output import DroppedOutput
 from swell.executors.local.forking import Exited, OutputDropped, Signal, Warm
 
-DISK_BYTES = 1 << 20
 FULL = "No space left on device"
 
 
@@ -29,25 +28,8 @@ def zygote() -> Iterator[Zygote]:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own, of a megabyte."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounting = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mounting, capture_output=True, check=False).returncode:
-        pytest.skip("no file system can be mounted here")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def fill(disk: Path) -> Path:
-    """Until nothing more goes on it."""
-    ballast = disk / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        while True:
-            try:
-                file.write(b"x" * 4096)
-            except OSError:
-                return ballast
+    with mounted(tmp_path / "disk", 1 << 20) as folder:
+        yield folder
 
 
 def test_a_worker_that_prints_on_a_full_disk_goes_on_and_its_log_says_what_is_missing(

@@ -105,7 +105,9 @@ def _(message: messages.SaveFailed, ensemble: Ensemble, member: Member) -> None:
         ensemble.dialogue.forget()
         ensemble.undo(message.message)
     else:
-        ensemble.dialogue.warn(message.message, CHECKPOINT)
+        # The same text until one is saved: each failure would be a line in the journal, on a full disk.
+        since = f"since step {ensemble.saved_steps}"
+        ensemble.dialogue.warn(message.message.replace(f"at step {message.steps}", since), CHECKPOINT)
 
 
 # ---------------------------------------------------------------- leaving

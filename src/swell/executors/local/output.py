@@ -123,7 +123,7 @@ class Outputs:
         output.descriptor = None
 
     def _tell(self, output: _Output) -> None:
-        """At once when it begins and ends; meanwhile when the number has doubled."""
+        """At once when it begins and ends; meanwhile when the number has grown tenfold."""
         log, now_s = output.log, self._clock()
         if not log.is_dropping:
             if output.told_bytes is not None:
@@ -131,7 +131,7 @@ class Outputs:
                 self._say(OutputDropped(key=output.key, num_bytes=0, why=""))
         elif log.num_dropped and (
             output.told_bytes is None
-            or (log.num_dropped >= 2 * output.told_bytes and now_s >= output.told_s + TELL_S)
+            or (log.num_dropped >= 10 * output.told_bytes and now_s >= output.told_s + TELL_S)
         ):
             output.told_bytes, output.told_s = log.num_dropped, now_s
             self._say(OutputDropped(key=output.key, num_bytes=log.num_dropped, why=log.why))
