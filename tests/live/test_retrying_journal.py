@@ -89,7 +89,12 @@ def test_a_platform_on_a_full_disk_answers_refuses_and_goes_on_when_there_is_roo
     )
     platform = Platform(site, new_core(), journal, hands, told.append)
     platform.recover(journal.history())
-    thread = threading.Thread(target=platform.run)
+
+    def run() -> None:
+        with pytest.raises(Unwritable):
+            platform.run()
+
+    thread = threading.Thread(target=run)
     thread.start()
     job_id = platform.submit(spec())
     until(lambda: platform.job(job_id).phase is Phase.RUNNING)

@@ -205,6 +205,24 @@ def test_steps_bring_an_older_database_up_to_date(path: Path) -> None:
             assert connection.scalar(sa.select(schema.meta.c.schema_version)) == 3
 
 
+def test_a_journal_of_the_first_schema_learns_to_prune(path: Path) -> None:
+    journal = SqlJournal(path)
+    journal.append(BATCHES[0])
+    journal.fold(b"{}", [job_view(id="a"), job_view(id="b")], [("a", Story(at_s=1.0, code="held", text="x"))])
+    journal.close()
+    with sqlite3.connect(path) as raw:
+        raw.execute("DROP TABLE pruned")
+        raw.execute("UPDATE meta SET schema_version = 1")
+    raw.close()
+    journal = SqlJournal(path)
+    journal.prune(["a", "never was"], 9.0)
+    journal.prune(["a"], 10.0)
+    assert [view.id for view in journal.archived_jobs()] == ["b"]
+    assert journal.stories("a") == []
+    assert [journal.pruned_s(job_id) for job_id in ("a", "b")] == [10.0, None]
+    journal.close()
+
+
 def test_a_step_that_fails_changes_nothing(path: Path) -> None:
     engine = sqlite.open_engine(path)
     with engine.begin() as connection:
