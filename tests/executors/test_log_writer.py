@@ -18,7 +18,7 @@ from swell.executors.local.logs import (
     discard_logs,
     log_path,
     next_number,
-    note_leader,
+    note_leaders,
     read_tail,
 )
 
@@ -157,5 +157,6 @@ def test_a_leader_is_noted_by_its_position_in_the_whole_log(tmp_path: Path) -> N
     writer = LogWriter(log, KEEP_BYTES)
     for _ in range(50):
         writer.append(b"0123456789\n")
-    note_leader(tmp_path, 4, log)
-    assert (tmp_path / "leaders").read_text() == f"4 {50 * 11}\n"
+    assert end_offset(log) == 50 * 11
+    note_leaders(tmp_path, [(4, end_offset(log)), (5, 0)])
+    assert (tmp_path / "leaders").read_text() == "4 550\n5 0\n"

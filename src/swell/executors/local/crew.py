@@ -106,6 +106,7 @@ class Crew:
         asyncio.get_running_loop().call_later(TICK_S, self._tick)
         for run in list(self._runs.values()):
             self.do(run, run.director.tick(self.now_s()))
+            run.try_to_note()
         self._outbox.send()
 
     def now_s(self) -> float:

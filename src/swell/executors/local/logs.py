@@ -8,8 +8,9 @@ each worker that came to be rank 0, with the position in its log from which on i
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 from swell.executors.local.log_pieces import begins_of, discard, end_offset, list_logs, num_bytes, read_span
@@ -31,11 +32,14 @@ def next_number(folder: Path, kind: str) -> int:
     return max(list_logs(folder, kind), default=-1) + 1
 
 
-def note_leader(folder: Path, worker: int, log: Path | None) -> None:
-    """The worker's lines are the job's: from the end of `log` on, or all of them."""
-    offset = 0 if log is None else end_offset(log)
-    with open(folder / LEADERS, "a", opener=_private) as leaders:
-        leaders.write(f"{worker} {offset}\n")
+def note_leaders(folder: Path, leaders: Iterable[tuple[int, int]]) -> None:
+    """(worker, position): from there on the lines of its log are the job's. Raises OSError: none is noted."""
+    lines = "".join(f"{worker} {offset}\n" for worker, offset in leaders).encode()
+    with open(folder / LEADERS, "ab", buffering=0, opener=_private) as file:
+        size = os.fstat(file.fileno()).st_size
+        if file.write(lines) < len(lines):
+            file.truncate(size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder / LEADERS))
 
 
 def _private(path: str, flags: int) -> int:

@@ -14,7 +14,8 @@ from swell.executors.local.devices import DeviceBinding
 from swell.executors.local.effects import Effect, Send, Spawn
 from swell.executors.local.forking import Fork
 from swell.executors.local.lines import LineLink
-from swell.executors.local.logs import TRIAL, WORKER, discard_logs, drop_if_empty, log_path, note_leader
+from swell.executors.local.log_pieces import end_offset
+from swell.executors.local.logs import TRIAL, WORKER, discard_logs, drop_if_empty, log_path, note_leaders
 from swell.model.job import Elasticity, JobSpec
 from swell.wire import environ
 from swell.wire.messages import FromWorker, Regroup
@@ -47,6 +48,7 @@ class Run:
     bindings: Mapping[str, DeviceBinding]
     kind: str = WORKER  #: what its logs are called
     leader: int | None = None  #: the worker that is rank 0
+    unnoted: list[tuple[int, int]] = field(default_factory=list)  #: leaders that the job's folder lacks
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     links: dict[int, LineLink] = field(default_factory=dict)
     live: set[int] = field(default_factory=set)
@@ -67,10 +69,19 @@ class Run:
         # Of the first one of a gang, what it says on its way to the group is the job's too.
         begin = self.log_path(effect.worker) if self.leader is not None else None
         self.leader = effect.worker
+        self.unnoted.append((effect.worker, 0 if begin is None else end_offset(begin)))
+        if (error := self.try_to_note()) is not None:
+            log.warning("cannot note the leader of %s: %s; `swell logs` lacks its lines", self.key, error)
+
+    def try_to_note(self) -> OSError | None:
+        """Which workers led, as far as it is not yet on disk; called again while the disk is full."""
         try:
-            note_leader(self.folder, effect.worker, begin)
-        except OSError as error:  # a full disk makes `swell logs` poorer, and that is all
-            log.warning("cannot note the leader of %s: %s", self.key, error)
+            if self.unnoted:
+                note_leaders(self.folder, self.unnoted)
+        except OSError as error:
+            return error
+        self.unnoted.clear()
+        return None
 
     def end_log(self, worker: int) -> None:
         """The worker is gone: of a trial run's many, keep the logs of those that had something to say."""
