@@ -136,7 +136,7 @@ def prune_left_behind(state_dir: Path, request: PruneRequest) -> list[PrunedJob]
     Raises:
         StateError: a platform is up, or its journal cannot be read or written.
         UnknownJob: a job that is named has not ended, or is not there.
-        OSError: a folder cannot be removed.
+        Unwritable: a folder cannot be removed, or the archive cannot be written.
     """
     folder = StateFolder(state_dir)
     with StateLock(folder.lock):

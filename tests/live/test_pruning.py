@@ -13,7 +13,7 @@ from tests.store.views import job_view
 from swell.live.platform import Platform, Site
 from swell.live.pruning import prune
 from swell.live.retention import DAY_S, PrunedJob, PruneRequest, Retention, choose
-from swell.model.errors import UnknownJob
+from swell.model.errors import UnknownJob, Unwritable
 from swell.model.event import Outcome
 from swell.model.job import Phase
 from swell.store.journal import SqlJournal
@@ -100,6 +100,20 @@ def test_a_platform_prunes_what_has_just_ended_and_nothing_that_runs(tmp_path: P
         assert not (tmp_path / "jobs" / ended).exists()
         with pytest.raises(UnknownJob, match="was pruned"):
             platform.job(ended)
+
+
+def test_a_folder_that_cannot_be_removed_is_named_and_its_job_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(folder: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr("shutil.rmtree", refuse)
+    journal = archive_with(tmp_path, {"a": 1})
+    with pytest.raises(Unwritable, match=r"cannot remove .*/a \(Permission denied\): make it writable"):
+        prune(journal, tmp_path / "jobs", PruneRequest(job_ids=("a",)), 9.0)
+    assert [view.id for view in journal.archived_jobs()] == ["a"]
+    journal.close()
 
 
 def test_a_platform_with_a_limit_prunes_by_itself(tmp_path: Path) -> None:

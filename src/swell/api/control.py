@@ -40,7 +40,7 @@ class Control(Protocol):
     def cluster(self) -> ClusterView: ...
 
     def prune(self, request: PruneRequest) -> Sequence[PrunedJob]:
-        """Remove ended jobs: folders, views, stories. Raises UnknownJob, OSError. May take long."""
+        """Remove ended jobs: folders, views, stories. Raises UnknownJob, Unwritable. May take long."""
 
     def head_state(self) -> bytes:
         """All that the head remembers, as JSON (`Core.save`); asking changes nothing."""

@@ -25,11 +25,21 @@ from swell.cli import (
     up,
     what_if,
 )
-from swell.model.errors import InvalidInput, InvalidJob, UnknownJob
+from swell.model.errors import InvalidInput, InvalidJob, UnknownJob, Unwritable
 from swell.store.errors import StateError
 
 #: What a user can put right: one line, no traceback. Anything else is our mistake and shows where.
-KNOWN = (ApiError, InvalidInput, InvalidJob, InvalidOption, NoPlatform, StateError, TimeoutError, UnknownJob)
+KNOWN = (
+    ApiError,
+    InvalidInput,
+    InvalidJob,
+    InvalidOption,
+    NoPlatform,
+    StateError,
+    TimeoutError,
+    UnknownJob,
+    Unwritable,
+)
 
 app = typer.Typer(
     name="swell",

@@ -244,7 +244,7 @@ class Platform:
         return self._ask(self._core.save)
 
     def prune(self, request: PruneRequest) -> list[PrunedJob]:
-        """Remove ended jobs; what was, or would be, freed. Raises UnknownJob, Unwritable, OSError."""
+        """Remove ended jobs; what was, or would be, freed. Raises UnknownJob, Unwritable."""
         return self._pruner.prune(request)
 
     def _archive_all(self) -> None:

@@ -31,7 +31,7 @@ def prune(archive: Archive, jobs_dir: Path, request: PruneRequest, now_s: float)
 
     Raises:
         UnknownJob: a job that is named is not there, or has not ended.
-        OSError: a folder cannot be removed.
+        Unwritable: a folder cannot be removed, or the archive cannot be written.
     """
     for job_id in request.job_ids:
         if archive.archived_job(job_id) is None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from swell.model.errors import Unwritable
 from swell.model.view import JobView
 
 DAY_S = 86400.0
@@ -62,11 +63,16 @@ def ended_s(view: JobView) -> float:
 
 
 def remove_folders(jobs: Sequence[PrunedJob], jobs_dir: Path) -> None:
-    """Raises OSError."""
+    """Raises Unwritable."""
     for job in jobs:
         folder = jobs_dir / job.job_id
         if folder.is_dir() and not folder.is_symlink():
-            shutil.rmtree(folder)
+            try:
+                shutil.rmtree(folder)
+            except OSError as error:
+                raise Unwritable(
+                    f"cannot remove {error.filename} ({error.strerror}): make it writable for you"
+                ) from error
 
 
 def _excess(jobs: Sequence[PrunedJob], keep_bytes: int) -> list[PrunedJob]:
