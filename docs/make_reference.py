@@ -106,8 +106,8 @@ def settings_page() -> str:
         f"# Settings\n\n{NOTICE}\n",
         "Given as `swell up --set NAME=VALUE`, as often as needed, and remembered until they are set anew; "
         "`--set ''` forgets them all. What ends in `_s` is in seconds.\n",
-        f"The first four count from that `swell up` on. The others are the agent's, which keeps those it was "
-        f"started with: if it already runs, because the daemon was killed, `swell down` first. "
+        "The first seven count from that `swell up` on. The others are the agent's, which keeps those it was "
+        "started with: if it already runs, because the daemon was killed, `swell down` first. "
         f"`silence_s` must be at least {HEARTBEATS_IN_SILENCE} times `heartbeat_s`.\n",
         "| setting | meaning | default | least | most |",
         "|---|---|---|---|---|",

@@ -39,7 +39,8 @@ def test_every_setting_arrives_where_it_counts(field: Any) -> None:
     value = field.default * 2 or bounds(field.name).le
     changed = make_settings({field.name: value})
     parts = asdict(changed.core) | asdict(changed.conduct.patience) | asdict(changed.conduct.habits)
-    assert (parts | {"trial_s": changed.conduct.trial_s})[field.name] == value
+    parts |= asdict(changed.conduct.logs) | asdict(changed.retention) | {"trial_s": changed.conduct.trial_s}
+    assert parts[field.name] == value
     assert changed.changed == {field.name: value}
     assert bounds(field.name).description
 
@@ -62,6 +63,12 @@ def test_a_worker_may_miss_a_sign_of_life() -> None:
     make_settings({"silence_s": 4, "heartbeat_s": 1})
     with pytest.raises(InvalidSetting, match=r"silence_s=3\.9 is too short for heartbeat_s=1;"):
         make_settings({"silence_s": 3.9, "heartbeat_s": 1})
+
+
+def test_a_log_that_is_kept_in_part_is_no_smaller_than_what_is_read_at_once() -> None:
+    make_settings({"log_bytes": 0})
+    with pytest.raises(InvalidSetting, match=r"log_bytes=1000 is too small; it must be 0, .* at least 65536"):
+        make_settings({"log_bytes": 1000})
 
 
 def test_workers_are_welcomed_with_their_habits() -> None:

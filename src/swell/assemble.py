@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from swell.core.core import Core
@@ -13,12 +16,14 @@ from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.live.board import Board
 from swell.live.platform import Platform, Site
+from swell.live.pruning import prune
 from swell.live.recovery import Entry, Replay, ReplayError, compare, replay
+from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.view import JobView
 from swell.placement.buddy import BuddyPlacer
 from swell.policies.registry import POLICIES, new_policy
 from swell.settings import InvalidSetting, Settings, make_settings
-from swell.store.errors import DamagedState, StateError
+from swell.store.errors import DamagedState, StateError, StateUnwritable
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock
@@ -26,6 +31,8 @@ from swell.throughput.belief import FittedBelief
 
 #: A daemon that was killed may need a moment until the kernel has let go of its lock.
 LOCK_WAIT_S = 2.0
+
+log = logging.getLogger("swell.platform")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +76,15 @@ def open_platform(
     with lock:
         journal = SqlJournal(folder.journal)
         executor = LocalExecutor(folder.path, nodes, options.preload, options.settings.conduct)
-        site = Site(jobs_dir=folder.jobs, policy=options.policy, nodes=[node.node for node in nodes])
+        site = Site(
+            jobs_dir=folder.jobs,
+            policy=options.policy,
+            nodes=[node.node for node in nodes],
+            retention=options.settings.retention,
+        )
         try:
             _fold_under_last_settings(folder, journal, options.settings)
-            platform = Platform(site, core, journal, executor, on_crowd)
+            platform = Platform(site, core, journal, executor, partial(_note, folder), on_crowd)
             with _told_as_damage():
                 platform.recover(journal.history())
             yield platform
@@ -80,6 +92,14 @@ def open_platform(
         finally:
             executor.close()
             journal.close()
+
+
+def _note(folder: StateFolder, why: str) -> None:
+    """Last words, in case the platform is ended while it stands still."""
+    try:
+        folder.write_notice(why)
+    except StateUnwritable as error:
+        log.warning("no notice of it is left: %s", error)
 
 
 def settings_of(state_dir: Path) -> Settings:
@@ -90,9 +110,13 @@ def settings_of(state_dir: Path) -> Settings:
 def _fold_under_last_settings(folder: StateFolder, journal: SqlJournal, settings: Settings) -> None:
     """Handled again under other settings, a journal leads elsewhere: what came of it is kept instead."""
     last = _last_settings(folder)
-    if last.core == settings.core or journal.last_seq == 0:
-        return
-    history, core, board = journal.history(), new_core(settings=last), Board()
+    if last.core != settings.core and journal.last_seq != 0:
+        _fold(journal, last)
+
+
+def _fold(journal: SqlJournal, settings: Settings) -> None:
+    """What the platform would do that is up with these settings."""
+    history, core, board = journal.history(), new_core(settings=settings), Board()
     if history.state is not None:
         core.load(history.state)
     for _ in replay(core, history.entries):
@@ -108,6 +132,26 @@ def _last_settings(folder: StateFolder) -> Settings:
         return Settings() if options is None else make_settings(options.settings)
     except (StateError, InvalidSetting):
         return Settings()  # as `swell up` takes them to be
+
+
+def prune_left_behind(state_dir: Path, request: PruneRequest) -> list[PrunedJob]:
+    """Remove ended jobs of a platform that is not up; what was, or would be, freed.
+
+    Raises:
+        StateError: a platform is up, or its journal cannot be read or written.
+        UnknownJob: a job that is named has not ended, or is not there.
+        Unwritable: a folder cannot be removed, or the archive cannot be written.
+    """
+    folder = StateFolder(state_dir)
+    with StateLock(folder.lock):
+        journal = SqlJournal(folder.journal)
+        try:
+            if journal.last_seq:
+                with _told_as_damage():
+                    _fold(journal, _last_settings(folder))
+            return prune(journal, folder.jobs, request, time.time())
+        finally:
+            journal.close()
 
 
 def replay_journal(state_dir: Path) -> Replay:

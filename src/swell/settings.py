@@ -11,16 +11,21 @@ import msgspec
 from msgspec import Meta
 
 from swell.core.core import CoreSettings
-from swell.executors.local.conduct import Conduct, Habits
+from swell.executors.local.conduct import Conduct, Habits, LogLimits
 from swell.executors.local.patience import Patience
+from swell.live.retention import Retention
 
 Number = int | float
 
 _CORE, _CONDUCT = CoreSettings(), Conduct()
-_PATIENCE, _HABITS = _CONDUCT.patience, _CONDUCT.habits
+_RETENTION = Retention()
+_PATIENCE, _HABITS, _LOGS = _CONDUCT.patience, _CONDUCT.habits, _CONDUCT.logs
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
+MOST_BYTES = 1 << 50
+#: Less is rotated at every few lines.
+LEAST_LOG_BYTES = 64 << 10
 
 #: A worker must not die of a sign of life that was late, or lost.
 HEARTBEATS_IN_SILENCE = 4
@@ -32,6 +37,10 @@ class InvalidSetting(ValueError):
 
 def _seconds(least: float, most: float, meaning: str) -> Meta:
     return Meta(ge=least, le=most, description=meaning)
+
+
+def _bytes(least: int, meaning: str) -> Meta:
+    return Meta(ge=least, le=MOST_BYTES, description=meaning)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,6 +63,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     any_size: Annotated[
         int, Meta(ge=0, le=1, description="1: gangs of any number of workers; 0: of powers of two only.")
     ] = _CORE.any_size
+
+    # ---- the platform: counts from the next `swell up` on
+    keep_days: Annotated[
+        float, Meta(ge=0, le=36500, description="Jobs that ended so many days ago are pruned; 0: none are.")
+    ] = _RETENTION.keep_days
+    keep_bytes: Annotated[
+        int, _bytes(0, "Ended jobs are pruned, oldest first, while their folders hold more; 0: none are.")
+    ] = _RETENTION.keep_bytes
+    min_free_bytes: Annotated[
+        int, _bytes(0, "`swell nodes` warns when less is free on the disk of the state folder.")
+    ] = _RETENTION.min_free_bytes
 
     # ---- the agent: counts from its start on
     ready_s: Annotated[
@@ -106,11 +126,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         _HABITS.heartbeat_s
     )
 
+    log_bytes: Annotated[
+        int, _bytes(0, "The newest so many bytes of what each worker prints are kept; 0: all.")
+    ] = _LOGS.log_bytes
+    job_log_bytes: Annotated[
+        int,
+        _bytes(0, "Logs of a job's ended workers are discarded, oldest first, while all hold more; 0: none."),
+    ] = _LOGS.job_log_bytes
+
     def __post_init__(self) -> None:
         if self.silence_s < HEARTBEATS_IN_SILENCE * self.heartbeat_s:
             raise InvalidSetting(
                 f"silence_s={spell(self.silence_s)} is too short for heartbeat_s={spell(self.heartbeat_s)}; "
                 f"it must be at least {HEARTBEATS_IN_SILENCE} times as long"
+            )
+        if 0 < self.log_bytes < LEAST_LOG_BYTES:
+            raise InvalidSetting(
+                f"log_bytes={self.log_bytes} is too small; "
+                f"it must be 0, which keeps all, or at least {LEAST_LOG_BYTES}"
             )
 
     @property
@@ -119,7 +152,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def conduct(self) -> Conduct:
-        return Conduct(Patience(**self._of(Patience)), Habits(**self._of(Habits)), self.trial_s)
+        logs = LogLimits(**self._of(LogLimits))
+        return Conduct(Patience(**self._of(Patience)), Habits(**self._of(Habits)), self.trial_s, logs)
+
+    @property
+    def retention(self) -> Retention:
+        return Retention(**self._of(Retention))
 
     def _of(self, kind: Any) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(kind)}

@@ -12,6 +12,7 @@ from tests.store.views import job_view
 
 from swell import __version__
 from swell.api.control import UnknownJob
+from swell.live.retention import PrunedJob, PruneRequest, choose
 from swell.model.job import JobClass, JobSpec, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
 from swell.model.view import ClusterView, JobView, NodeView, Story
@@ -133,6 +134,15 @@ class FakeControl:
             num_stale_reports=0,
             journal_bytes=40960,
         )
+
+    def prune(self, request: PruneRequest) -> list[PrunedJob]:
+        with self._lock:
+            ended = [view for view in self._jobs.values() if view.phase.is_end]
+            chosen = choose(request, ended, self.folder)
+            for job in chosen:
+                if not request.is_dry_run:
+                    del self._jobs[job.job_id]
+        return chosen
 
     def head_state(self) -> bytes:
         return b"{}"

@@ -29,6 +29,7 @@ ROUTES = [
     ("GET", "/v1/jobs/some/stories"),
     ("GET", "/v1/jobs/some/logs"),
     ("GET", "/v1/cluster"),
+    ("POST", "/v1/prune"),
     ("GET", "/v1/head"),
     ("POST", "/v1/stop"),
     ("GET", "/"),
@@ -234,8 +235,15 @@ def test_logs_come_in_pieces_by_worker(http: httpx.Client, log_dir: Path) -> Non
     (log_dir / "worker-12.log").write_text("twelve\n")
     chunks = http.get("/v1/jobs/logged/logs").json()
     assert chunks == [
-        {"worker": 0, "is_trial": False, "offset": 0, "next_offset": 5, "text": "zero\n"},
-        {"worker": 12, "is_trial": False, "offset": 0, "next_offset": 7, "text": "twelve\n"},
+        {
+            "worker": worker,
+            "is_trial": False,
+            "offset": 0,
+            "next_offset": len(text),
+            "text": text,
+            "discarded_bytes": 0,
+        }
+        for worker, text in ((0, "zero\n"), (12, "twelve\n"))
     ]
     more = http.get("/v1/jobs/logged/logs", params={"offset": "0:5,12:3"}).json()
     assert [chunk["text"] for chunk in more] == ["", "lve\n"]
@@ -281,6 +289,24 @@ def test_pieces_of_a_long_log_make_the_whole(http: httpx.Client, log_dir: Path) 
             break
         found, offset = found + chunk["text"], chunk["next_offset"]
     assert found == text
+
+
+def test_a_rotated_log_is_read_across_its_files_and_tells_what_it_lacks(
+    http: httpx.Client, log_dir: Path
+) -> None:
+    """Positions are those in all that was printed; a character may lie in two files."""
+    content = "größer 🙂\n".encode()
+    (log_dir / "worker-0.log.1000").write_bytes(content[:3])
+    (log_dir / "worker-0.log").write_bytes(content[3:])
+    (log_dir / "leaders").write_text("0 900\n")
+    for whose, lacking in (("workers", 1000), ("leader", 100)):
+        (chunk,) = http.get("/v1/jobs/logged/logs", params={"whose": whose}).json()
+        assert (chunk["offset"], chunk["next_offset"]) == (1000, 1000 + len(content))
+        assert (chunk["text"], chunk["discarded_bytes"]) == ("größer 🙂\n", lacking)
+    (chunk,) = http.get("/v1/jobs/logged/logs", params={"offset": "0:1003"}).json()
+    assert (chunk["text"], chunk["discarded_bytes"]) == ("\ufffdßer 🙂\n", 0)
+    (chunk,) = http.get("/v1/jobs/logged/logs", params={"offset": f"0:{1000 + len(content)}"}).json()
+    assert (chunk["text"], chunk["discarded_bytes"]) == ("", 0)
 
 
 def test_bytes_that_are_no_text_are_shown_as_such(http: httpx.Client, log_dir: Path) -> None:

@@ -16,8 +16,10 @@ from tests.cli.conftest import Run, run_swell
 from tests.store.views import job_view
 
 from swell import __version__
+from swell.api import logs as api_logs
 from swell.cli import output
 from swell.cli.verdict import verdict
+from swell.model.errors import Unwritable
 from swell.model.job import Elasticity, JobClass, Phase
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView
@@ -469,6 +471,70 @@ def test_cancel(here: Run, control: FakeControl) -> None:
     assert "nothing to cancel" in here("cancel", "broken").stdout
 
 
+# ---------------------------------------------------------------- prune
+def ended(control: FakeControl, name: str, num_bytes: int) -> Path:
+    control.put(job_view(id=f"{name}-1", name=name, phase=Phase.SUCCEEDED, finished_s=1e9))
+    folder = control.log_dir(f"{name}-1")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "worker-0.log").write_bytes(b"x" * num_bytes)
+    return folder
+
+
+def test_prune_says_what_it_frees(here: Run, control: FakeControl) -> None:
+    ended(control, "big", 100 * 4096)
+    done = here("prune", "big", "--dry-run")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(
+        r"JOB +ENDED +HOLDS\nbig-1 +2001-09-0\d +409.6 kB\n\nwould remove 1 ended job, 409.6 kB\n",
+        done.stdout,
+    )
+    assert control.job("big-1")
+    assert "removed 1 ended job, 409.6 kB" in here("prune", "--older-than", "1d").stdout
+    assert here("prune", "--keep-bytes", "10G").stdout == "removed 0 ended jobs, 0 bytes\n"
+    fails(here("prune", "big"), 1, "no job has the id or name 'big'")
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ((), "say which: JOB, --older-than or --keep-bytes"),
+        (("--older-than", "long"), "write one as 90s"),
+        (("--keep-bytes", "much"), "write one as 500M"),
+    ],
+)
+def test_prune_wants_to_know_which(here: Run, words: tuple[str, ...], part: str) -> None:
+    fails(here("prune", *words), 2, part)
+
+
+def test_a_platform_that_stands_still_says_so_everywhere(
+    here: Run, control: FakeControl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = control.cluster()
+    stalled = {"journal": "the platform stands still: the disk is full"}
+    shown = msgspec.structs.replace(
+        cluster, warnings=stalled, disk_free_bytes=5 * 10**8, disk_bytes=25 * 10**10
+    )
+    monkeypatch.setattr(control, "cluster", lambda: shown)
+    assert "\nwarning, journal: the platform stands still" in here("nodes").stdout
+    assert "500.0 MB of 250.0 GB free on the disk" in here("nodes").stdout
+    assert here("jobs").stderr == "swell: the platform stands still: the disk is full\n"
+
+    def refuse(job_id: str) -> None:
+        raise Unwritable("the platform stands still")
+
+    monkeypatch.setattr(control, "cancel", refuse)
+    control.put(job_view(id="runs-1", name="runs"))
+    fails(here("cancel", "runs"), 1, "the platform stands still")
+
+
+def test_without_a_platform_the_last_words_of_the_one_before_are_told(tmp_path: Path, here: Run) -> None:
+    folder = StateFolder(tmp_path)
+    folder.write_notice("the disk is full")
+    for words in (("jobs",), ("nodes",), ("down",)):
+        done = here(*words, "--state", tmp_path)
+        assert re.search(r"it stopped at \d{4}-.*\(the disk is full\): start one|nothing to stop", str(done))
+
+
 # ---------------------------------------------------------------- logs
 @pytest.fixture
 def logged(control: FakeControl) -> Path:
@@ -494,6 +560,29 @@ def test_logs_follow_the_leaders(here: Run, logged: Path) -> None:
     (logged / "leaders").write_text("0 0\n1 6\n")
     (logged / "worker-1.log").write_text("hello\nepoch 3\n")
     assert here("logs", "logged").stdout == "epoch 1\nepoch 2\nepoch 3\n"
+
+
+def test_logs_of_a_rotated_log_say_what_is_missing(here: Run, logged: Path) -> None:
+    (logged / "worker-0.log").rename(logged / "worker-0.log.4096")
+    (logged / "worker-0.log").write_text("\nepoch 3\n")
+    missing = "[swell: 4096 bytes before this are no longer kept]\n"
+    assert here("logs", "logged").stdout == f"{missing}epoch 1\nepoch 2\nepoch 3\n"
+    (logged / "worker-0.log").unlink()
+    (logged / "worker-0.log.4096").rename(logged / "worker-0.log.9999")
+    (logged / "worker-0.log.9999").write_text("")
+    assert here("logs", "logged").stdout == missing.replace("4096", "9999"), "of a log that was discarded"
+
+
+def test_logs_in_json_are_one_array_written_answer_by_answer(
+    here: Run, logged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_logs, "ANSWER_BYTES", 5)
+    chunks = json.loads(here("logs", "logged", "--json").stdout)
+    assert "".join(chunk["text"] for chunk in chunks) == "epoch 1\nepoch 2"
+    assert [chunk["offset"] for chunk in chunks] == [0, 5, 10]
+    (logged / "worker-0.log").unlink()
+    (logged / "worker-1.log").unlink()
+    assert here("logs", "logged", "--json").stdout == "[]\n"
 
 
 def test_logs_show_the_trial_run_until_there_is_more(here: Run, control: FakeControl, logged: Path) -> None:

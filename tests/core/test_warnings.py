@@ -26,3 +26,12 @@ def test_what_stands_already_is_no_news() -> None:
     assert not job.warn("output", "")
     assert job.warn("output", "full")
     assert not job.warn("output", "full")
+
+
+def test_those_about_a_gangs_processes_end_with_it() -> None:
+    job = record()
+    job.warn("output", "10 bytes dropped")
+    job.warn("checkpoint", "disk full")
+    job.warn("drift", "replicas differ")
+    job.end_warnings_of_gang()
+    assert job.warnings == {"drift": "replicas differ"}

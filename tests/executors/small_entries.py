@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -56,3 +57,42 @@ def use_torch(entry: str, args: list[str]) -> None:
     import torch
 
     print(torch.ones(3).sum().item())
+
+
+def print_on_signal(entry: str, args: list[str]) -> None:
+    """A page at SIGUSR1, a last line at SIGTERM."""
+    for number in (signal.SIGUSR1, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: None)
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGUSR1, signal.SIGTERM))
+    print("ready")
+    while signal.sigwait((signal.SIGUSR1, signal.SIGTERM)) == signal.SIGUSR1:
+        print("x" * 9999)
+    print("the end")
+
+
+def print_much(entry: str, args: list[str]) -> None:
+    for _ in range(int(args[0]) // 100):
+        print("x" * 99)
+
+
+def print_for_ever(entry: str, args: list[str]) -> None:
+    while True:
+        print("x" * 9999)
+
+
+def leave_stray(entry: str, args: list[str]) -> None:
+    """A process of its own session that holds what its parent prints to."""
+    stray = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    Path("stray").write_text(str(stray.pid))
+    print("left it")
+
+
+def list_pipes(entry: str, args: list[str]) -> None:
+    """How many pipes it holds: stdout and stderr are one."""
+    listing = os.open("/proc/self/fd", os.O_RDONLY)
+    names = os.listdir(listing)
+    os.close(listing)
+    links = [
+        os.readlink(f"/proc/self/fd/{name}") for name in names if os.path.exists(f"/proc/self/fd/{name}")
+    ]
+    print(len({link for link in links if link.startswith("pipe:")}))

@@ -133,9 +133,13 @@ def test_leaders_that_cannot_be_noted_stop_nobody(tmp_path: Path, caplog: pytest
     run = new_run(tmp_path / "gone")
     run.note_leader(Spawn(0, ()))
     assert "cannot note the leader of a" in caplog.text
+    run.folder.mkdir()
+    for _ in range(2):
+        assert run.try_to_note() is None
+        assert (run.folder / LEADERS).read_text() == "0 0\n", "once, as soon as it can be written"
     trial = new_run(tmp_path, TRIAL)
     trial.note_leader(Spawn(0, ()))
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [run.folder]
 
 
 def test_numbers_of_logs_are_never_used_twice(tmp_path: Path) -> None:

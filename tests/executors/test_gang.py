@@ -409,8 +409,27 @@ def test_a_periodic_checkpoint_that_fails_is_a_warning() -> None:
     made._apply(made.gang.said(0, failed, made.now_s))
     warned = last(made)
     assert isinstance(warned, JobWarned)
-    assert "No space" in warned.message
+    assert (warned.about, warned.message) == ("checkpoint", failed.message)
     assert not made.gang.is_over
+
+
+def test_a_warning_about_checkpoints_ends_with_the_next_one_that_leaves_room() -> None:
+    made = running(1)
+    told = []
+    for said in (
+        m.Saved(steps=4, path="/checkpoints/a"),
+        m.SaveFailed(steps=5, message="no checkpoint at step 5: No space left on device"),
+        m.SaveFailed(steps=6, message="no checkpoint at step 6: No space left on device"),
+        m.Saved(steps=7, path="/checkpoints/b", num_bytes=3_000_000, has_room=False),
+        m.Saved(steps=8, path="/checkpoints/b", num_bytes=3_000_000, has_room=False),
+        m.Saved(steps=9, path="/checkpoints/c", num_bytes=3_000_000),
+    ):
+        before = len(made.events)
+        made._apply(made.gang.said(0, said, made.now_s))
+        told += [event.message for event in made.events[before:] if isinstance(event, JobWarned)]
+    assert told[0] == "no checkpoint since step 4: No space left on device"
+    assert told[1].startswith("its next checkpoint (3.0 MB) does not fit on the disk")
+    assert told[2:] == [""]
 
 
 def progress(

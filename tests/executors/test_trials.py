@@ -11,6 +11,7 @@ from tests.executors.puppets import make_spec, make_stage
 
 from swell.executors.local.effects import Report
 from swell.executors.local.link import LocalExecutor
+from swell.executors.local.profile_cache import ProfileCache
 from swell.executors.local.profiling import Trial
 from swell.model.command import LaunchGang, ProfileJob
 from swell.model.event import GangEnded, JobProfiled, ProfilingFailed
@@ -129,3 +130,17 @@ def test_a_trial_that_measured_nothing_that_makes_sense_has_failed(compute_s: di
     assert isinstance(told, Report)
     assert isinstance(told.event, ProfilingFailed)
     assert "left its loop before a step could be measured" in told.event.message
+
+
+def test_what_cannot_be_kept_is_measured_again_next_time(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    in_the_way = tmp_path / "profiles"
+    in_the_way.write_text("no folder can be made here")
+    cache = ProfileCache(in_the_way)
+    cache.keep_table("cpu", {2: {1000: 0.1}})
+    assert "cannot keep what was measured" in caplog.text
+    in_the_way.unlink()
+    assert cache.table("cpu") == {}
+    cache.keep_table("cpu", {2: {1000: 0.1}})
+    assert cache.table("cpu") == {2: {1000: 0.1}}

@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -22,6 +22,26 @@ from swell.executors.local.forking import Answer, Exited, Fork, Forked, Request,
 from swell.executors.local.zygote import THREAD_VARIABLES
 
 CALL = "tests.executors.small_entries"
+
+
+def fork_of(
+    folder: Path,
+    key: str,
+    function: str,
+    args: tuple[str, ...] = (),
+    env: Mapping[str, str] = {},
+    log_bytes: int = 0,
+) -> Fork:
+    return Fork(
+        key=key,
+        environ=dict(env),
+        workdir=str(folder),
+        log_path=str(folder / f"{key}.log"),
+        log_bytes=log_bytes,
+        call=f"{CALL}:{function}",
+        entry="entry.py",
+        args=args,
+    )
 
 
 class Zygote:
@@ -48,17 +68,7 @@ class Zygote:
         return msgspec.json.decode(self.answers.readline(), type=Answer)
 
     def fork(self, folder: Path, function: str, *args: str, key: str = "a", **env: str) -> int:
-        self.ask(
-            Fork(
-                key=key,
-                environ=env,
-                workdir=str(folder),
-                log_path=str(folder / f"{key}.log"),
-                call=f"{CALL}:{function}",
-                entry="entry.py",
-                args=args,
-            )
-        )
+        self.ask(fork_of(folder, key, function, args, env))
         forked = self.answer()
         assert isinstance(forked, Forked)
         return forked.pid

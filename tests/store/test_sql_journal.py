@@ -18,7 +18,6 @@ from tests.store.contract import BATCHES, JournalContract
 from tests.store.memory_journal import MemoryJournal
 from tests.store.views import job_view, report
 
-from swell.model.coding import encode
 from swell.model.job import Phase
 from swell.model.job_query import Cursor, JobQuery
 from swell.model.view import JobView, Story
@@ -218,6 +217,21 @@ def test_steps_bring_an_older_database_up_to_date(path: Path) -> None:
             assert connection.scalar(sa.select(schema.meta.c.schema_version)) == NEXT
 
 
+def test_a_journal_of_the_first_schema_learns_to_prune(path: Path) -> None:
+    journal = SqlJournal(path)
+    journal.append(BATCHES[0])
+    journal.fold(b"{}", [job_view(id="a"), job_view(id="b")], [("a", Story(at_s=1.0, code="held", text="x"))])
+    journal.close()
+    make_version_1(path)
+    journal = SqlJournal(path)
+    journal.prune(["a", "never was"], 9.0)
+    journal.prune(["a"], 10.0)
+    assert [view.id for view in journal.archived_jobs()] == ["b"]
+    assert journal.stories("a") == []
+    assert [journal.pruned_s(job_id) for job_id in ("a", "b")] == [10.0, None]
+    journal.close()
+
+
 def test_a_step_that_fails_changes_nothing(path: Path) -> None:
     engine = sqlite.open_engine(path)
     with engine.begin() as connection:
@@ -292,17 +306,24 @@ CREATE TABLE jobs (
 """
 
 
-def test_jobs_that_version_1_archived_are_listed_by_column(path: Path) -> None:
-    view = job_view(phase=Phase.FAILED)
-    SqlJournal(path).close()
+def make_version_1(path: Path) -> None:
+    """What Swell's first version would have made of this journal."""
     with sqlite3.connect(path) as raw:
+        kept = raw.execute("SELECT job_id, submitted_s, ended_s, view FROM jobs").fetchall()
         raw.execute("DROP TABLE jobs")
+        raw.execute("DROP TABLE pruned")
         raw.execute(JOBS_OF_VERSION_1)
-        raw.execute(
-            "INSERT INTO jobs VALUES (?, ?, 2.0, ?)", (view.id, view.submitted_s, encode(view).decode())
-        )
+        raw.executemany("INSERT INTO jobs VALUES (?, ?, ?, ?)", kept)
         raw.execute("UPDATE meta SET schema_version = 1")
     raw.close()
+
+
+def test_jobs_that_version_1_archived_are_listed_by_column(path: Path) -> None:
+    view = job_view(phase=Phase.FAILED)
+    journal = SqlJournal(path)
+    journal.fold(b"{}", [view])
+    journal.close()
+    make_version_1(path)
     journal = SqlJournal(path)
     assert journal.archive.find(JobQuery(phases=frozenset({Phase.FAILED}))) == [view]
     assert journal.archive.named(view.name) == view

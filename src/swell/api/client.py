@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from swell.api.logs import LogChunk, Whose
 from swell.api.pages import MAX_JOBS, query_words
 from swell.api.submission import Submission, parse
 from swell.api.unix_socket import Peer, address_of, peer_of
+from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.coding import decoder, encode
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.job import Phase
@@ -45,6 +47,8 @@ T = TypeVar("T")
 #: Seconds between two looks at a job that is waited for, and for an answer of the platform.
 LOOK_EVERY_S = 0.2
 ANSWER_WITHIN_S = 30.0
+#: Folders of many gigabytes take long to remove.
+PRUNED_WITHIN_S = 3600.0
 
 
 def has_ended(job: JobView) -> bool:
@@ -219,6 +223,30 @@ class Client:
     def cluster(self) -> ClusterView:
         return self._get("/v1/cluster", ClusterView)
 
+    def prune(
+        self,
+        job_ids: Iterable[str] = (),
+        ended_before_s: float | None = None,
+        keep_bytes: int | None = None,
+        is_dry_run: bool = False,
+    ) -> list[PrunedJob]:
+        """Remove ended jobs with their logs and checkpoints, and tell which.
+
+        Those of `job_ids`, those that ended before a time (seconds since 1970), and of the others the oldest,
+        while the folders of all hold more than `keep_bytes`. `is_dry_run`: tell which, and remove none.
+
+        Raises:
+            UnknownJob: one of them is not there, or has not ended.
+        """
+        request = PruneRequest(
+            job_ids=tuple(job_ids),
+            ended_before_s=ended_before_s,
+            keep_bytes=keep_bytes,
+            is_dry_run=is_dry_run,
+        )
+        content = self._call("POST", "/v1/prune", content=encode(request), timeout_s=PRUNED_WITHIN_S)
+        return decoder(list[PrunedJob]).decode(content)
+
     def head_state(self) -> bytes:
         """All that the head remembers, as JSON; nothing is changed by asking."""
         return self._call("GET", "/v1/head")
@@ -260,11 +288,22 @@ class Client:
         return content
 
     def _call(
-        self, method: str, path: str, *, query: Mapping[str, str] | None = None, content: bytes | None = None
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        timeout_s: float = ANSWER_WITHIN_S,
     ) -> bytes:
         try:
             response = self._http.request(
-                method, path, params=query, content=content, extensions={"trace": self._check_server}
+                method,
+                path,
+                params=query,
+                content=content,
+                timeout=timeout_s,
+                extensions={"trace": self._check_server},
             )
         except httpx.TransportError as error:
             raise _no_platform(self.folder) from error
@@ -298,7 +337,12 @@ def _error_text(response: httpx.Response) -> str:
 
 
 def _no_platform(folder: StateFolder) -> NoPlatform:
-    return NoPlatform(f"no platform is running for state folder {folder.path}: start one with `swell up`")
+    """With the last words of the platform that was, if it had any."""
+    text = f"no platform is running for state folder {folder.path}"
+    if (notice := folder.read_notice()) is not None:
+        when = datetime.fromtimestamp(notice.at_s).strftime("%Y-%m-%d %H:%M:%S")  # noqa: DTZ006 - the user's
+        text += f": it stopped at {when} ({notice.message})"
+    return NoPlatform(f"{text}: start one with `swell up`")
 
 
 def _plain(value: object) -> object:

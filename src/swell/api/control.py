@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.job import JobSpec, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery
@@ -21,10 +22,10 @@ class Control(Protocol):
         """By the calendar, as the platform has it: what `now` means in a deadline."""
 
     def submit(self, spec: JobSpec) -> str:
-        """The new job's id, after it is safe in the journal's inbox. Raises InvalidJob."""
+        """The new job's id, after it is safe in the journal's inbox. Raises InvalidJob, Unwritable."""
 
     def cancel(self, job_id: str) -> None:
-        """Raises UnknownJob; no effect on a job that has ended."""
+        """Raises UnknownJob, Unwritable; no effect on a job that has ended."""
 
     def jobs(self, query: JobQuery = EVERY_JOB, before: str = "") -> Sequence[JobView]:
         """Jobs, ended ones too, oldest first; with `before` those that come before that job.
@@ -49,6 +50,9 @@ class Control(Protocol):
         """Folder of the job's log files, `worker-N.log` each. Raises UnknownJob."""
 
     def cluster(self) -> ClusterView: ...
+
+    def prune(self, request: PruneRequest) -> Sequence[PrunedJob]:
+        """Remove ended jobs: folders, views, stories. Raises UnknownJob, Unwritable. May take long."""
 
     def head_state(self) -> bytes:
         """All that the head remembers, as JSON (`Core.save`); asking changes nothing."""

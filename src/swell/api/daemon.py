@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 
 from swell.api.errors import ApiError, InvalidOption
@@ -19,6 +19,7 @@ from swell.executors.local.devices import DeviceError
 from swell.executors.local.launch import AgentError
 from swell.live.platform import Platform
 from swell.policies.registry import UnknownPolicy
+from swell.store.errors import StateUnwritable
 from swell.store.folder import Endpoint, LastOptions, StateFolder
 
 
@@ -34,13 +35,14 @@ def serve(options: PlatformOptions, port: int | None = None) -> None:
         ApiError: no worker can be started.
     """
     folder, loops = StateFolder(options.state_dir), LoopCompiler(options.policy)
-    with _opened(options, loops.start) as platform, _listening(folder, port) as listeners:
+    with _opened(options, loops.start) as platform, _listening(folder, port) as listeners, _noticed(folder):
         server = ApiServer(create_app(platform, folder.ensure_token()), *listeners)
         server.start()
         try:
             _stop_on_signals(platform)
             folder.write_options(_to_remember(options))
             folder.write_endpoint(Endpoint.of_this_process(None if port is None else server.port))
+            folder.write_notice("")
             platform.run()
         finally:
             folder.remove_endpoint()
@@ -66,6 +68,17 @@ def _opened(options: PlatformOptions, on_crowd: Callable[[], None]) -> Iterator[
         raise InvalidOption(str(error)) from error
     except AgentError as error:
         raise ApiError(str(error)) from error
+
+
+@contextmanager
+def _noticed(folder: StateFolder) -> Iterator[None]:
+    """What ends a platform out of order is kept where commands find it, on a full disk too."""
+    try:
+        yield
+    except Exception as error:
+        with suppress(StateUnwritable):  # stderr has it too
+            folder.write_notice(str(error))
+        raise
 
 
 def _to_remember(options: PlatformOptions) -> LastOptions:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import codecs
-import os
 import re
-import stat
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
 import msgspec
+
+from swell.executors.local.log_pieces import NUM_TRIES, Listing, list_logs, read_span
+from swell.executors.local.logs import LEADERS, TRIAL, WORKER, log_path
 
 #: Most bytes of one file, and of all files, in one answer.
 CHUNK_BYTES = 64 << 10
@@ -30,9 +31,10 @@ class LogChunk(msgspec.Struct, frozen=True, kw_only=True):
 
     worker: int  #: its number among the job's workers, or among those of the trial run
     is_trial: bool = False
-    offset: int  #: bytes
+    offset: int  #: position of the text in all that the worker has printed, in bytes
     next_offset: int
     text: str
+    discarded_bytes: int = 0  #: that stood before the text, were asked for, and are no longer kept
 
 
 def read_chunks(
@@ -42,20 +44,46 @@ def read_chunks(
 
     Leaders come in the order in which they led, and none before all is told of the one before.
     """
-    is_story = whose is Whose.LEADER
-    begins = _leaders(log_dir) if is_story else dict.fromkeys(_numbers(log_dir, whose), 0)
+    kind = TRIAL if whose is Whose.TRIAL else WORKER
+    for _ in range(NUM_TRIES):
+        listing = list_logs(log_dir, kind)
+        begins = _leaders(log_dir, listing) if whose is Whose.LEADER else dict.fromkeys(listing, 0)
+        wanted = {
+            number: max(begin, offsets.get(number, 0))
+            for number, begin in begins.items()
+            if worker in (None, number)
+        }
+        chunks = _read_all(log_dir, kind, listing, wanted, whose is Whose.LEADER)
+        if not _is_rotated(listing, list_logs(log_dir, kind)):
+            return chunks
+    return []  # more may come: to be asked again
+
+
+def is_news(chunk: LogChunk) -> bool:
+    return chunk.next_offset > chunk.offset or chunk.discarded_bytes > 0
+
+
+def _read_all(
+    log_dir: Path, kind: str, listing: Listing, wanted: Mapping[int, int], is_story: bool
+) -> list[LogChunk]:
+    """`is_story`: nothing of a log before all is told of the one before."""
     chunks = []
     budget = ANSWER_BYTES
-    for number, begin in begins.items():
-        if worker in (None, number) and budget > 0:
-            path = log_dir / f"{_kind(whose)}-{number}.log"
-            limit = min(budget, CHUNK_BYTES)
-            chunk = _chunk(path, number, max(begin, offsets.get(number, 0)), limit, whose is Whose.TRIAL)
+    for number, offset in wanted.items():
+        limit = budget if is_story else min(budget, CHUNK_BYTES)
+        if limit > 0:
+            log = log_path(log_dir, kind, number)
+            chunk = _chunk(log, listing.get(number, ()), number, offset, limit)
             budget -= chunk.next_offset - chunk.offset
             chunks.append(chunk)
-            if is_story and chunk.next_offset > chunk.offset:
+            if is_story and is_news(chunk):
                 break
     return chunks
+
+
+def _is_rotated(before: Listing, after: Listing) -> bool:
+    """Whether files of a log were renamed or removed in between: positions may have been read wrong."""
+    return any(after.get(number, ()) != begins for number, begins in before.items())
 
 
 def parse_offsets(text: str, worker: int | None) -> dict[int, int]:
@@ -74,54 +102,28 @@ def parse_offsets(text: str, worker: int | None) -> dict[int, int]:
     return {int(number): int(offset) for number, offset in pairs}
 
 
-def _kind(whose: Whose) -> str:
-    return "trial" if whose is Whose.TRIAL else "worker"
-
-
-def _numbers(log_dir: Path, whose: Whose) -> list[int]:
-    form = re.compile(rf"{_kind(whose)}-(\d{{1,9}})\.log", re.ASCII)
-    try:
-        names = os.listdir(log_dir)
-    except (FileNotFoundError, NotADirectoryError):  # no worker has started yet
-        return []
-    return sorted(int(match[1]) for match in map(form.fullmatch, names) if match)
-
-
-def _leaders(log_dir: Path) -> dict[int, int]:
+def _leaders(log_dir: Path, listing: Listing) -> dict[int, int]:
     """Worker -> the first byte of its log that counts, in the order in which they led.
 
-    The first worker, if nobody was noted.
+    The first worker, if none was noted.
     """
     begins: dict[int, int] = {}
-    text = _read(log_dir / "leaders", 0, ANSWER_BYTES).decode("ascii", "replace")
+    text = read_span(log_dir / LEADERS, (), 0, ANSWER_BYTES).content.decode("ascii", "replace")
     for number, begin in re.findall(r"^(\d{1,9}) (\d{1,15})\n", text, re.ASCII | re.MULTILINE):
         begins.setdefault(int(number), int(begin))
-    return begins or dict.fromkeys(_numbers(log_dir, Whose.LEADER)[:1], 0)
+    return begins or dict.fromkeys(list(listing)[:1], 0)
 
 
-def _chunk(path: Path, worker: int, offset: int, limit: int, is_trial: bool) -> LogChunk:
-    content = _read(path, offset, limit)
+def _chunk(log: Path, begins: tuple[int, ...], worker: int, offset: int, limit: int) -> LogChunk:
+    span = read_span(log, begins, offset, limit)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    text = decoder.decode(content)
+    text = decoder.decode(span.content)
     cut = len(decoder.getstate()[0])  # a character whose rest is not there yet
     return LogChunk(
         worker=worker,
-        is_trial=is_trial,
-        offset=offset,
-        next_offset=offset + len(content) - cut,
+        is_trial=log.name.startswith(TRIAL),
+        offset=span.begin,
+        next_offset=span.begin + len(span.content) - cut,
         text=text,
+        discarded_bytes=span.begin - offset,
     )
-
-
-def _read(path: Path, offset: int, limit: int) -> bytes:
-    """Empty if there is no such file."""
-    try:
-        # A link in the folder could lead anywhere, a pipe could block.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        return os.pread(descriptor, limit, offset) if is_file else b""
-    finally:
-        os.close(descriptor)

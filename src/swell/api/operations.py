@@ -11,6 +11,7 @@ import msgspec
 from swell.api.logs import LogChunk, Whose
 from swell.api.pages import MAX_JOBS
 from swell.api.submission import Submission
+from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.job import Phase
 from swell.model.view import ClusterView, JobView, Story
 
@@ -191,6 +192,15 @@ OPERATIONS = (
         answer=ClusterView,
     ),
     Operation(
+        method="POST",
+        path="/v1/prune",
+        name="prune",
+        summary="Remove jobs that have ended: their folders, and all that is known of them.",
+        answer=list[PrunedJob],
+        body=PruneRequest,
+        failures=(404, 422, 503),
+    ),
+    Operation(
         method="GET",
         path="/v1/head",
         name="head",
@@ -216,6 +226,6 @@ FAILURES = {
     500: "The platform failed to answer; `daemon.log` says more.",
     404: "There is no such job.",
     422: "A field or a parameter breaks a rule.",
-    503: "Other submissions wait for a file system that does not answer; try again.",
+    503: "The journal cannot be written, or a file system does not answer; try again.",
 }
 COMMON_FAILURES = (400, 401, 403, 413, 500)

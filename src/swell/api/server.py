@@ -23,7 +23,8 @@ from swell.api.openapi import document
 from swell.api.operations import OPERATIONS, Health, JobRef, Stopping
 from swell.api.pages import MAX_JOBS, parse_query
 from swell.api.submission import parse
-from swell.model.errors import InvalidJob, UnknownJob
+from swell.live.retention import PruneRequest
+from swell.model.errors import InvalidJob, UnknownJob, Unwritable
 from swell.model.job import JobSpec
 
 #: Submissions look at files of users. As many as these may wait for a file system at a time.
@@ -36,7 +37,7 @@ def create_app(control: Control, token: str) -> FastAPI:
     """The application; every request needs the token."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_middleware(Gate, token=token)
-    for kind, status in ((UnknownJob, 404), (InvalidJob, 422), (Exception, 500)):
+    for kind, status in ((UnknownJob, 404), (InvalidJob, 422), (Unwritable, 503), (Exception, 500)):
         app.add_exception_handler(kind, _failing(status))
     app.add_exception_handler(HTTPException, _http_failure)
     app.add_exception_handler(RequestValidationError, _bad_query)
@@ -109,6 +110,17 @@ class Routes:
     def cluster(self) -> Response:
         return answer(self._control.cluster())
 
+    async def prune(self, request: Request) -> Response:
+        body = await _body(request)
+        return await to_thread.run_sync(self._prune, body)
+
+    def _prune(self, body: bytes) -> Response:
+        try:
+            wanted = msgspec.json.decode(body, type=PruneRequest)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return failure(422, f"the body is no request to prune ({error}); correct it")
+        return answer(self._control.prune(wanted))
+
     def head(self) -> Response:
         return Response(self._control.head_state(), media_type="application/json")
 
@@ -170,7 +182,7 @@ async def _body(request: Request) -> bytes:
 
 def _failing(status: int) -> Callable[[Request, Exception], Awaitable[Response]]:
     async def fail(_request: Request, error: Exception) -> Response:
-        if status < 500:
+        if status != 500:
             return failure(status, str(error.args[0]) if error.args else type(error).__name__)
         return failure(status, f"the platform failed to answer ({error!r}); its log has more: daemon.log")
 

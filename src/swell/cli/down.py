@@ -12,6 +12,7 @@ import typer
 
 from swell.api.errors import ApiError
 from swell.cli.options import State
+from swell.cli.output import warn
 
 if TYPE_CHECKING:
     from swell.api.client import Client
@@ -143,8 +144,13 @@ def _running(folder: StateFolder) -> list[JobView]:
     if not folder.journal.exists():
         return []
     from swell.assemble import unended_jobs
+    from swell.store.errors import StateUnwritable
 
-    return [job for job in unended_jobs(folder.path) if job.phase.holds_devices]
+    try:
+        return [job for job in unended_jobs(folder.path) if job.phase.holds_devices]
+    except StateUnwritable as error:  # even to read it SQLite needs some room
+        warn(f"which jobs were not saved cannot be told: {error}")
+        return []
 
 
 def _tell_of_platform(folder: StateFolder, pid: int, unsaved: list[JobView]) -> None:

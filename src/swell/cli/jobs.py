@@ -12,7 +12,7 @@ import typer
 from swell.cli.clock import Times, WallTimes, clock
 from swell.cli.finish import distance, expectation
 from swell.cli.options import JobName, Json, Run, RunPolicy, State
-from swell.cli.output import console, print_json, print_table
+from swell.cli.output import console, print_json, print_table, warn
 from swell.cli.resizes import HEADINGS, resize_row, totals
 from swell.cli.resolve import find_job
 from swell.cli.run import recorded
@@ -60,13 +60,15 @@ def list_jobs(
     if limit is None:
         limit = 0 if json else SHOWN_JOBS
     with connect(state) as client:
-        chosen, now_s = select(client, phase, since, limit), client.cluster().now_s
+        chosen, cluster = select(client, phase, since, limit), client.cluster()
+    if stalled := cluster.warnings.get("journal"):
+        warn(stalled)
     if json:
         print_json(chosen.views)
         return
     if chosen.views:
         headings = ("JOB", "CLASS", "PHASE", "SIZE", "DONE", "DEADLINE", "FINISH")
-        print_table(headings, [_row(view, now_s) for view in chosen.views], wrapping=0)
+        print_table(headings, [_row(view, cluster.now_s) for view in chosen.views], wrapping=0)
     elif phase is None and since is None:
         print("no jobs yet; submit one with `swell submit`")
     else:

@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from swell.api.client import Client, NoPlatform, connect
 from swell.api.errors import InvalidOption
 from swell.executors.local.devices import DeviceError, parse_devices
+from swell.live.disk import space_of
 from swell.model.view import ClusterView
-from swell.store.folder import StateFolder
+from swell.store.errors import StateUnwritable
+from swell.store.folder import NOTICE_BYTES, StateFolder
 
 #: Seconds a daemon may take to open its journal and answer.
 START_WITHIN_S = 60.0
@@ -48,7 +50,7 @@ def launch(
     """Start `swell up --foreground` detached from this terminal, and connect to it when it is ready.
 
     Raises:
-        StateError: the state folder cannot be used.
+        StateError: the state folder cannot be used, or its disk is full.
         InvalidOption: it died or did not answer in time; the text is what it said.
     """
     folder.create()
@@ -88,11 +90,14 @@ def _ready(folder: StateFolder, pid: int, is_ready: Callable[[ClusterView], bool
         return None
     try:
         client = connect(folder.path)
-        if is_ready(client.cluster()):
-            return client
+        cluster = client.cluster()
     except NoPlatform:
         return None  # it is about to answer, or to end
+    if is_ready(cluster):
+        return client
     client.close()
+    if stalled := cluster.warnings.get("journal"):
+        raise StateUnwritable(f"{stalled}; then `swell up`")
     return None
 
 
@@ -103,5 +108,9 @@ def _last_words(folder: StateFolder, begin: int) -> str:
     said = [place for place, line in enumerate(lines) if line.startswith("swell: ")]
     if said:
         return "\n".join(lines[said[-1] :]).removeprefix("swell: ")
+    if not lines and space_of(folder.path).free < NOTICE_BYTES:
+        return (
+            f"the platform cannot start: the disk of {folder.path} is full; make room there, then `swell up`"
+        )
     tail = "\n".join(lines[-TAIL_LINES:]) or "it said nothing"
     return f"the platform ended while starting; the end of {folder.log}:\n{tail}"

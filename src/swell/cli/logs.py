@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from swell.cli.options import JobName, Json, State
-from swell.cli.output import print_json
+from swell.cli.output import print_json_array
 from swell.cli.resolve import find_job
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def logs(
         view = find_job(client, job)
         reader = Reader(client, view.id, worker, whose)
         if json:
-            print_json(reader.rest())
+            print_json_array(chunk for chunks in reader.rest() for chunk in chunks)
             return
         printer = Printer(is_named=whose is not None and worker is None)
         _print_all(client, view.id, reader, printer, follow)
@@ -72,7 +72,8 @@ def _print_all(client: Client, job_id: str, reader: Reader, printer: Printer, fo
     while True:
         # Asked before the logs are read: nothing is written after the end.
         has_ended = not follow or client.job(job_id).phase.is_end
-        printer.print(reader.rest())
+        for chunks in reader.rest():
+            printer.print(chunks)
         if has_ended:
             return
         time.sleep(LOOK_EVERY_S)
@@ -95,13 +96,14 @@ class Reader:
         self._whose = whose
         self._offsets: dict[bool, dict[int, int]] = {False: {}, True: {}}  #: of the trial run: True
 
-    def rest(self) -> list[LogChunk]:
-        chunks: list[LogChunk] = []
-        while news := [chunk for chunk in self._ask() if chunk.next_offset > chunk.offset]:
+    def rest(self) -> Iterator[list[LogChunk]]:
+        """Answer by answer: a log may be larger than memory."""
+        from swell.api.logs import is_news
+
+        while news := [chunk for chunk in self._ask() if is_news(chunk)]:
             for chunk in news:
                 self._offsets[chunk.is_trial][chunk.worker] = chunk.next_offset
-            chunks += news
-        return chunks
+            yield news
 
     def _ask(self) -> list[LogChunk]:
         from swell.api.logs import Whose
@@ -129,6 +131,9 @@ class Printer:
             key = (chunk.is_trial, chunk.worker)
             if not self._is_named:
                 self._finish(other for other in self._unfinished if other != key)  # it leads no more
+            if chunk.discarded_bytes:
+                self._finish([key])
+                self._write(key, f"[swell: {chunk.discarded_bytes} bytes before this are no longer kept]")
             *lines, rest = (self._unfinished[key] + chunk.text).split("\n")
             self._unfinished[key] = rest
             for line in lines:

@@ -10,12 +10,36 @@ import typer
 
 from swell import __version__
 from swell.api.errors import ApiError, InvalidOption, NoPlatform
-from swell.cli import down, jobs, logs, nodes, replay, repro, simulate, stage, submit, trace, up, what_if
-from swell.model.errors import InvalidInput, InvalidJob, UnknownJob
+from swell.cli import (
+    down,
+    jobs,
+    logs,
+    nodes,
+    prune,
+    replay,
+    repro,
+    simulate,
+    stage,
+    submit,
+    trace,
+    up,
+    what_if,
+)
+from swell.model.errors import InvalidInput, InvalidJob, UnknownJob, Unwritable
 from swell.store.errors import StateError
 
 #: What a user can put right: one line, no traceback. Anything else is our mistake and shows where.
-KNOWN = (ApiError, InvalidInput, InvalidJob, InvalidOption, NoPlatform, StateError, TimeoutError, UnknownJob)
+KNOWN = (
+    ApiError,
+    InvalidInput,
+    InvalidJob,
+    InvalidOption,
+    NoPlatform,
+    StateError,
+    TimeoutError,
+    UnknownJob,
+    Unwritable,
+)
 
 app = typer.Typer(
     name="swell",
@@ -54,6 +78,7 @@ app.command()(jobs.cancel)
 app.command("nodes")(nodes.list_nodes)
 app.command()(jobs.explain)
 app.command("what-if")(what_if.what_if)
+app.command()(prune.prune)
 app.command()(replay.replay)
 app.command()(simulate.simulate)
 app.add_typer(trace.app)

@@ -6,7 +6,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from swell.cli.options import Json, State
-from swell.cli.output import print_json, print_table
+from swell.cli.output import console, print_json, print_table
+from swell.model.sizes import format_bytes
 
 if TYPE_CHECKING:
     from swell.model.view import NodeView
@@ -26,6 +27,11 @@ def list_nodes(state: State = None, json: Json = False) -> None:
     print(f"\n{cluster.num_free} of {cluster.num_devices} devices free, policy {cluster.policy}")
     if cluster.clock_note:
         print(f"clock: {cluster.clock_note}")
+    if cluster.disk_bytes:
+        free, total = format_bytes(cluster.disk_free_bytes), format_bytes(cluster.disk_bytes)
+        print(f"{free} of {total} free on the disk of the state folder")
+    for about, text in cluster.warnings.items():
+        console().print(f"\nwarning, {about}: {text}", soft_wrap=True)
 
 
 def _rows(node: NodeView) -> list[tuple[str, ...]]:

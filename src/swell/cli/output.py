@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +53,20 @@ def print_json(value: object) -> None:
     from swell.model.coding import encode
 
     sys.stdout.write(msgspec.json.format(encode(value), indent=2).decode() + "\n")
+
+
+def print_json_array(items: Iterable[object]) -> None:
+    """As `print_json` of a list, written piece by piece: only one item need be in memory."""
+    import msgspec
+
+    from swell.model.coding import encode
+
+    separator = "[\n"
+    for item in items:
+        text = msgspec.json.format(encode(item), indent=2).decode()
+        sys.stdout.write(separator + textwrap.indent(text, "  "))
+        separator = ",\n"
+    sys.stdout.write("[]\n" if separator == "[\n" else "\n]\n")
 
 
 def write_json(file: Path, value: object) -> None:

@@ -241,6 +241,7 @@ def _(event: GangSuspended, state: HeadState, record: JobRecord) -> None:
     if not state.is_draining:
         record.tenure.take()
     record.move(Phase.QUEUED)
+    record.end_warnings_of_gang()
     is_live = record.spec.elasticity is Elasticity.LIVE
     text = f"with its checkpoint of step {event.steps}" if is_live else "to go on from its own checkpoint"
     state.explain(record, "suspended", f"waits {text}")
@@ -274,6 +275,7 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
 
 def _requeue(state: HeadState, record: JobRecord, event: GangEnded) -> None:
     record.move(Phase.QUEUED)
+    record.end_warnings_of_gang()
     cause = "was stopped"
     if event.outcome is Outcome.LOST:
         back_off(record, state.now_s)

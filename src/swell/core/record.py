@@ -15,6 +15,9 @@ from swell.model.view import JobView
 #: Work of a restart job without an estimate, in seconds on one worker.
 DEFAULT_ESTIMATE_S = 3600.0
 
+#: Topics of warnings about the processes of a gang, which the next gang's need not share.
+OF_GANG = ("checkpoint", "output")
+
 
 class LastReport(msgspec.Struct, frozen=True, kw_only=True):
     """What counts of a progress report of a gang."""
@@ -219,6 +222,10 @@ class JobRecord(msgspec.Struct, kw_only=True):
         kept = {topic: text for topic, text in self.warnings.items() if topic != about}
         self.warnings = {**kept, about: message} if message else kept
         return True
+
+    def end_warnings_of_gang(self) -> None:
+        """Its processes are new: they warn again if the cause lasts."""
+        self.warnings = {topic: text for topic, text in self.warnings.items() if topic not in OF_GANG}
 
     def note_pause(self, pause_s: float) -> None:
         """A planned change took so long from training."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Protocol
@@ -22,22 +23,28 @@ from swell.live.board import Board
 from swell.live.calendar_times import shown_job, shown_story
 from swell.live.clock import HeadClock, SystemClocks
 from swell.live.clock_watch import ClockWatch, followed, suspected
+from swell.live.disk import space_of
 from swell.live.inbox import Inbox
+from swell.live.pruning import Pruner
 from swell.live.recovery import Entry as JournalEntry
 from swell.live.recovery import changed_nodes, digest, missing_gangs, replay
+from swell.live.retention import PrunedJob, PruneRequest, Retention
+from swell.live.retrying_journal import RetryingJournal
 from swell.live.world import Hands, LiveWorld
 from swell.model.calendar import Calendar
 from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang
-from swell.model.errors import InvalidJob, UnknownJob
+from swell.model.errors import InvalidJob, UnknownJob, Unwritable
 from swell.model.event import AnyEvent, CancelRequested, DrainRequested, JobSubmitted, Opened
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
+from swell.model.sizes import format_bytes
 from swell.model.view import ClusterView, JobView, Story
 
 #: After so many batches, or as many as there are open jobs, they are folded into one state: what a fold costs
-#: is in proportion to these, and so it costs each turn the same.
+#: is in proportion to these, and so it costs each turn the same. Where it fails, again after so many more.
 FOLD_AFTER = 500
+FOLD_AGAIN_AFTER = 50
 #: Open jobs from which on a head should have its loops compiled soon.
 CROWD = 32
 #: Jobs shown where the beginning of an id could be that of any of them.
@@ -48,6 +55,8 @@ DRAIN_S = 60.0
 SUBMIT_TIMEOUT_S = 10.0
 #: The head's state is handed out between two of its turns, which take milliseconds.
 STATE_TIMEOUT_S = 10.0
+
+log = logging.getLogger("swell.platform")
 
 
 class History(Protocol):
@@ -77,6 +86,8 @@ class Store(Journal, Protocol):
     def stories(self, job_id: str) -> list[Story]: ...
     @property
     def archive(self) -> Archive: ...
+    def prune(self, job_ids: Sequence[str], at_s: float) -> None: ...
+    def pruned_s(self, job_id: str) -> float | None: ...
     def close(self) -> None: ...
     @property
     def last_seq(self) -> int: ...
@@ -107,6 +118,7 @@ class Site:
     jobs_dir: Path
     policy: str
     nodes: Sequence[Node]
+    retention: Retention = field(default_factory=Retention)
 
 
 class Platform:
@@ -118,10 +130,14 @@ class Platform:
         core: Core,
         store: Store,
         executor: Executor,
+        tell: Callable[[str], None] = lambda why: None,
         on_crowd: Callable[[], None] = lambda: None,
         system_clocks: SystemClocks | None = None,
     ) -> None:
-        """`on_crowd` is called after each turn while there are many open jobs."""
+        """Args:
+        tell: hears why the platform stands still, and an empty text when it goes on.
+        on_crowd: called after each turn while there are many open jobs.
+        """
         self._site = site
         self._on_crowd = on_crowd
         self._core = core
@@ -134,8 +150,10 @@ class Platform:
         self._started_s = self._clock.now_s()
         self._is_stopping = False
         self._drain_until_s: float | None = None
-        self._folded_seq = store.last_seq
-        self._asked: SimpleQueue[Future[bytes]] = SimpleQueue()
+        self._fold_at_seq = store.last_seq + FOLD_AFTER
+        self._journal = RetryingJournal(store, tell)
+        self._pruner = Pruner(store, site.jobs_dir, self._archive_all, self._clock.now_s)
+        self._asked: SimpleQueue[tuple[Future[bytes], Callable[[], bytes]]] = SimpleQueue()
         self._world = LiveWorld(
             self._inbox,
             self._clock,
@@ -144,7 +162,7 @@ class Platform:
             self._end_turn,
             self._is_over,
             lambda: self._drain_until_s,
-            self._show_head,
+            self._answer_asked,
         )
 
     # ------------------------------------------------------------ the head's thread
@@ -171,7 +189,11 @@ class Platform:
         for command in self._core.under_way():
             if not isinstance(command, LaunchGang) or command.job_id in alive:
                 self._world.repeat(command)
-        run(self._world, self._store, self._core)
+        self._pruner.start(self._site.retention)
+        try:
+            run(self._world, self._journal, self._core)
+        finally:
+            self._pruner.stop()
         self._fold()
 
     def _opened(self) -> Opened:
@@ -192,22 +214,29 @@ class Platform:
             self._on_crowd()
         if self._is_stopping and self._core.is_draining and self._drain_until_s is None:
             self._drain_until_s = self._clock.now_s() + DRAIN_S
-        if self._store.last_seq - self._folded_seq >= max(FOLD_AFTER, self._board.num_open):
+        if self._store.last_seq >= self._fold_at_seq:
             self._fold()
 
     def _fold(self) -> None:
+        """What cannot be folded now, because the disk is full, stays in batches: they say the same."""
         ended, stories = self._board.drain()
-        self._folded_seq = self._store.fold(self._core.save(), ended, stories)
+        try:
+            folded_seq = self._store.fold(self._core.save(), ended, stories)
+        except Unwritable as error:
+            log.warning("the journal is not folded: %s", error)
+            self._fold_at_seq = self._store.last_seq + FOLD_AGAIN_AFTER
+            return
+        self._fold_at_seq = folded_seq + max(FOLD_AFTER, self._board.num_open)
         self._board.folded(ended)
 
-    def _show_head(self) -> None:
-        """Hand the head's state to whoever has asked for it."""
+    def _answer_asked(self) -> None:
+        """Do what other threads have asked for while the head stands."""
         while True:
             try:
-                asked = self._asked.get_nowait()
+                asked, answer = self._asked.get_nowait()
             except Empty:
                 return
-            asked.set_result(self._core.save())
+            asked.set_result(answer())
 
     def _is_over(self) -> bool:
         if not (self._is_stopping and self._core.is_draining):
@@ -229,7 +258,8 @@ class Platform:
         return self._board.calendar
 
     def submit(self, spec: JobSpec) -> str:
-        """The new job's id, once the job is in the journal. Raises InvalidJob."""
+        """The new job's id, once the job is in the journal. Raises InvalidJob, Unwritable."""
+        self._refuse_while_stalled()
         check_job(spec, sum(len(node.devices) for node in self._site.nodes))
         job_id = f"{spec.name}-{secrets.token_hex(3)}"
         self._inbox.put(JobSubmitted(at_s=self._clock.now_s(), job_id=job_id, spec=spec))
@@ -242,6 +272,7 @@ class Platform:
 
     def cancel(self, job_id: str) -> None:
         if self.job(job_id).finished_s is None:
+            self._refuse_while_stalled()
             self._inbox.put(CancelRequested(at_s=self._clock.now_s(), job_id=job_id))
 
     def jobs(self, query: JobQuery = EVERY_JOB, before: str = "") -> list[JobView]:
@@ -280,6 +311,8 @@ class Platform:
     def _found(self, job_id: str) -> JobView:
         """In head time. Raises UnknownJob."""
         view = self._board.job(job_id) or self._store.archive.job(job_id)
+        if view is None and self._store.pruned_s(job_id) is not None:
+            raise UnknownJob(f"job {job_id!r} has ended and was pruned: nothing of it is kept")
         if view is None:
             raise UnknownJob(f"there is no job {job_id!r}; `swell jobs` lists those there are")
         return view
@@ -294,10 +327,36 @@ class Platform:
 
         Raises TimeoutError if the head does not come to the end of a turn.
         """
+        return self._ask(self._core.save)
+
+    def prune(self, request: PruneRequest) -> list[PrunedJob]:
+        """Remove ended jobs; what was, or would be, freed. Raises UnknownJob, Unwritable."""
+        calendar, before_s = self._calendar, request.ended_before_s
+        if before_s is not None:
+            request = msgspec.structs.replace(request, ended_before_s=before_s - calendar.offset_s)
+        pruned = self._pruner.prune(request)
+        return [msgspec.structs.replace(job, ended_s=calendar.time_of(job.ended_s)) for job in pruned]
+
+    def _archive_all(self) -> None:
+        """Jobs that have ended since the last fold go to the archive, if the journal can be written."""
+
+        def fold() -> bytes:
+            self._fold()
+            return b""
+
+        if not self._journal.why:
+            self._ask(fold)
+
+    def _ask(self, answer: Callable[[], bytes]) -> bytes:
+        """What the head's thread answers between two turns. Raises TimeoutError."""
         asked: Future[bytes] = Future()
-        self._asked.put(asked)
+        self._asked.put((asked, answer))
         self._inbox.nudge()
         return asked.result(STATE_TIMEOUT_S)
+
+    def _refuse_while_stalled(self) -> None:
+        if self._journal.why:
+            raise Unwritable(f"the platform stands still: {self._journal.why}; jobs that run train on")
 
     def log_dir(self, job_id: str) -> Path:
         return self._site.jobs_dir / self.job(job_id).id
@@ -305,6 +364,7 @@ class Platform:
     def cluster(self) -> ClusterView:
         nodes = self._board.nodes()
         owners = [owner for node in nodes for owner in node.devices.values()]
+        space = space_of(self._site.jobs_dir)
         return ClusterView(
             version=__version__,
             policy=self._site.policy,
@@ -316,6 +376,9 @@ class Platform:
             num_stale_reports=self._board.num_stale,
             journal_bytes=self._store.bytes_on_disk,
             clock_note=self._clock_note(),
+            disk_free_bytes=space.free,
+            disk_bytes=space.total,
+            warnings=self._warnings(space.free),
         )
 
     def _clock_note(self) -> str:
@@ -328,9 +391,21 @@ class Platform:
             return ""
         return followed(calendar.step_s, self._clock.now_s() - stepped_s)
 
+    def _warnings(self, free_bytes: int) -> dict[str, str]:
+        warnings = {}
+        if self._journal.why:
+            warnings["journal"] = f"the platform stands still, jobs that run train on: {self._journal.why}"
+        if free_bytes < (limit := self._site.retention.min_free_bytes):
+            warnings["disk"] = (
+                f"only {format_bytes(free_bytes)} are free on the disk of {self._site.jobs_dir.parent}, "
+                f"less than min_free_bytes={limit}: make room, as with `swell prune`, or lower the setting"
+            )
+        return warnings
+
     def stop(self) -> None:
         """Suspend every job, then let `run` return."""
         self._is_stopping = True
+        self._journal.stop()
         self._inbox.put(DrainRequested(at_s=self._clock.now_s()))
 
 

@@ -13,3 +13,7 @@ class UnknownJob(LookupError):
 
 class InvalidInput(ValueError):
     """A file that was given to a simulation, or an option about it, cannot be used."""
+
+
+class Unwritable(RuntimeError):
+    """What must be kept cannot be written now; later it may be: the disk is full, say."""

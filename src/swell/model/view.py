@@ -84,3 +84,6 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     num_stale_reports: int
     journal_bytes: int
     clock_note: str = ""  #: a step of the machine's clock, while it matters
+    disk_free_bytes: int = 0  #: of the state folder
+    disk_bytes: int = 0  #: in all
+    warnings: dict[str, str] = {}  #: topic -> what its owner should know: `journal`, `disk`

@@ -113,6 +113,22 @@ class Archive:
             view = connection.scalar(one)
         return None if view is None else _decode_view(view)
 
+    def prune(self, job_ids: Sequence[str], at_s: float) -> None:
+        """Nothing is left of these but that they were there."""
+        with self._write, sqlite.explained(self._path), self._engine.begin() as connection:
+            for chunk in _chunks(list(job_ids)):
+                for table in (schema.jobs, schema.stories, schema.pruned):
+                    connection.execute(table.delete().where(table.c.job_id.in_(chunk)))
+                rows = [{"job_id": job_id, "at_s": at_s} for job_id in chunk]
+                connection.execute(schema.pruned.insert(), rows)
+
+    def pruned_s(self, job_id: str) -> float | None:
+        """When the job was pruned; None if it was not."""
+        one = sa.select(schema.pruned.c.at_s).where(schema.pruned.c.job_id == job_id)
+        with sqlite.explained(self._path), self._engine.connect() as connection:
+            at_s: float | None = connection.scalar(one)
+        return at_s
+
 
 def _job_row(view: JobView) -> dict[str, object]:
     return {

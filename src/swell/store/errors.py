@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from swell.model.errors import Unwritable
+
 
 class StateError(RuntimeError):
     """The state folder cannot be used; the text names the file, the rule and the remedy."""
+
+
+class StateUnwritable(StateError, Unwritable):
+    """The database cannot be written now: its disk is full, its folder is read-only, or it is locked."""
 
 
 class StateLocked(StateError):

@@ -6,12 +6,16 @@ import os
 import pwd
 import secrets
 import stat
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
-from swell.store.errors import StateError
+from swell.store.errors import StateError, StateUnwritable
+
+#: A page, which is overwritten in place.
+NOTICE_BYTES = 4096
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +49,13 @@ class LastOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     settings: dict[str, int | float] = {}  #: those that are not as by default
 
 
+class StopNotice(msgspec.Struct, frozen=True, kw_only=True):
+    """The last words of a platform that ended, or stood still, for a reason."""
+
+    at_s: float
+    message: str
+
+
 class StateFolder:
     """Names of all that lies in a state folder. Making one of these touches nothing."""
 
@@ -58,6 +69,7 @@ class StateFolder:
         self.lock = self.path / "daemon.lock"
         self.log = self.path / "daemon.log"
         self.agent = self.path / "agent.json"
+        self.notice = self.path / "notice.json"
         self.jobs = self.path / "jobs"
         self.profiles = self.path / "profiles"
 
@@ -152,6 +164,28 @@ class StateFolder:
     def remove_endpoint(self) -> None:
         self.endpoint.unlink(missing_ok=True)
 
+    def write_notice(self, message: str) -> None:
+        """Why the platform ends or stands still; empty: it does no longer.
+
+        Overwrites a page in place, so a full disk has room for it once it was written.
+        """
+        notice = StopNotice(at_s=time.time(), message=message[: NOTICE_BYTES // 8])
+        text = msgspec.json.encode(notice) if message else b""
+        try:
+            descriptor = os.open(self.notice, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb", buffering=0) as file:
+                file.write(text.ljust(NOTICE_BYTES))
+                os.fsync(descriptor)
+        except OSError as error:
+            raise _unwritable(self.notice, error) from error
+
+    def read_notice(self) -> StopNotice | None:
+        """None if the platform ended in good order, or was killed."""
+        try:
+            return msgspec.json.decode(_read(self.notice), type=StopNotice)
+        except msgspec.MsgspecError:
+            return None
+
     def write_options(self, options: LastOptions) -> None:
         _write(self.options, msgspec.json.encode(options))
 
@@ -216,13 +250,19 @@ def _read(path: Path) -> bytes:
 def _write(path: Path, content: bytes) -> None:
     """All or nothing, and readable by the owner only from the first byte on."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
-    except OSError:
+    except OSError as error:
         draft.unlink(missing_ok=True)
-        raise
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> StateUnwritable:
+    return StateUnwritable(
+        f"cannot write {path} ({error.strerror}); make room on its disk, or make the folder writable for you"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from swell.model.job_query import JobQuery
 from swell.model.view import JobView, Story
 from swell.store import sqlite
 from swell.store.archive import Archive
-from swell.store.errors import DamagedState
+from swell.store.errors import DamagedState, StateUnwritable
 from swell.store.schema import batches, bring_up_to_date, folds
 
 #: Batches read at a time: a long replay neither holds them all nor keeps a transaction open.
@@ -49,7 +50,7 @@ class SqlJournal:
     Raises:
         NewerState: a later version of Swell has written it.
         DamagedState: it cannot be read, now or in any later call.
-        StateError: the folder is not writable, the disk is full.
+        StateUnwritable: the folder is not writable, the disk is full. The call may be made again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,6 +58,7 @@ class SqlJournal:
         self._engine = sqlite.open_engine(path)
         self._write = threading.Lock()
         self._unwritten: dict[int, str] = {}
+        self._is_reserved = False
         with sqlite.explained(path):
             sqlite.check(self._engine)
             with self._engine.begin() as connection:
@@ -67,11 +69,13 @@ class SqlJournal:
     def append(self, batch: Sequence[AnyEvent]) -> None:
         """Keep the batch; it is on disk when this returns, and its number is `last_seq`."""
         seq = self._last_seq + 1
-        with self._write, sqlite.explained(self._path), self._engine.begin() as connection:
-            connection.execute(batches.insert(), {"seq": seq, "events": encode(batch).decode()})
-            self._write_digests(connection)
-        self._last_seq = seq
-        self._unwritten.clear()
+        with self._write:
+            with sqlite.explained(self._path), self._engine.begin() as connection:
+                connection.execute(batches.insert(), {"seq": seq, "events": encode(batch).decode()})
+                self._write_digests(connection)
+            self._last_seq = seq
+            self._unwritten.clear()
+            self._reserve()
 
     def note_commands(self, seq: int, digest: str) -> None:
         """What the head commanded after batch `seq`, so that a replay can be compared.
@@ -128,6 +132,14 @@ class SqlJournal:
         """All jobs of the archive, oldest first."""
         return self._archive.find(JobQuery())
 
+    def prune(self, job_ids: Sequence[str], at_s: float) -> None:
+        """Remove archived jobs and their stories; `pruned_s` remembers their ids."""
+        self._archive.prune(job_ids, at_s)
+
+    def pruned_s(self, job_id: str) -> float | None:
+        """When the job was pruned; None if it was not."""
+        return self._archive.pruned_s(job_id)
+
     @property
     def last_seq(self) -> int:
         """Number of the last batch appended; 0 before the first."""
@@ -138,11 +150,23 @@ class SqlJournal:
         return sqlite.bytes_on_disk(self._path)
 
     def close(self) -> None:
-        """Write what `note_commands` has kept, and close the file."""
-        with self._write, sqlite.explained(self._path), self._engine.begin() as connection:
+        """Write what `note_commands` has kept, if that can be, and close the file."""
+        with (
+            contextlib.suppress(StateUnwritable),
+            self._write,
+            sqlite.explained(self._path),
+            self._engine.begin() as connection,
+        ):
             self._write_digests(connection)
         self._unwritten.clear()
         self._engine.dispose()
+
+    def _reserve(self) -> None:
+        """Room for bad times, as soon as there is some."""
+        if not self._is_reserved:
+            with contextlib.suppress(OSError):
+                sqlite.reserve(self._path)
+                self._is_reserved = True
 
     def _write_digests(self, connection: sa.Connection) -> None:
         if self._unwritten:

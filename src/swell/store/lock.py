@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
@@ -48,8 +49,10 @@ class StateLock:
                     "stop that one with `swell down`, or choose another folder with --state"
                 )
             time.sleep(RETRY_S)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        text = f"{os.getpid()}\n".encode()
+        with contextlib.suppress(OSError):  # on a full disk: it only helps the next one to a better message
+            os.pwrite(descriptor, text, 0)
+            os.ftruncate(descriptor, len(text))
         self._descriptor = descriptor
 
     def release(self) -> None:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from swell import __version__
 from swell.store.errors import NewerState
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 metadata = sa.MetaData()
 
@@ -64,18 +64,26 @@ stories = sa.Table(
     sa.Column("text", sa.Text, nullable=False),
 )
 
+#: Jobs of which nothing else is left: their ids must not be given again.
+pruned = sa.Table(
+    "pruned",
+    metadata,
+    sa.Column("job_id", sa.Text, primary_key=True),
+    sa.Column("at_s", sa.Float(53), nullable=False),
+)
+
 Step = Callable[[sa.Connection], None]
 
 
 class _Listed(msgspec.Struct):
-    """What of a stored view has a column of its own since version 2."""
+    """What of a stored view has a column of its own since version 3."""
 
     name: str
     phase: str
 
 
 def _list_jobs_by_column(connection: sa.Connection) -> None:
-    """Version 2: lists of jobs are made by the database."""
+    """Version 3: lists of jobs are made by the database."""
     for column in (jobs.c.name, jobs.c.phase):
         connection.execute(sa.text(f"ALTER TABLE jobs ADD COLUMN {column.name} TEXT NOT NULL DEFAULT ''"))
     decode = msgspec.json.Decoder(_Listed).decode
@@ -94,7 +102,7 @@ def _list_jobs_by_column(connection: sa.Connection) -> None:
 
 #: Schema version -> what brings a database of the version before it there. A new database skips them:
 #: it is created from the tables above. So a change of a table is an edit above plus a step here.
-STEPS: Mapping[int, Step] = {2: _list_jobs_by_column}
+STEPS: Mapping[int, Step] = {2: pruned.create, 3: _list_jobs_by_column}
 
 
 def bring_up_to_date(

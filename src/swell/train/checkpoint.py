@@ -247,6 +247,15 @@ def steps_in(path: Path) -> int:
     return int(match[1])
 
 
+def room_for_next(path: Path) -> tuple[int, bool]:
+    """The size of this checkpoint in bytes, and whether another one fits on the disk."""
+    try:
+        size, disk = path.stat().st_size, os.statvfs(path)
+    except OSError:  # its owner has removed it meanwhile: nothing is known
+        return 0, True
+    return size, size <= disk.f_bavail * disk.f_frsize
+
+
 def _is_other_process(pid: int) -> bool:
     """Whether a process other than this one has this number: it may be about to rename its draft."""
     if pid == os.getpid():

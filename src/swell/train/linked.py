@@ -19,7 +19,7 @@ from typing import NoReturn
 import msgspec
 import torch
 
-from swell.train.checkpoint import Checkpoints, SaveError, steps_in
+from swell.train.checkpoint import Checkpoints, SaveError, room_for_next, steps_in
 from swell.train.codec import EncodeError
 from swell.train.course import Share, tighter
 from swell.train.gradients import Tally
@@ -302,7 +302,10 @@ class Linked:
             return None
         if path is None:
             return steps  # another worker has said so
-        self._link.send(messages.Saved(steps=steps_in(path), path=str(path)))
+        num_bytes, has_room = room_for_next(path)
+        self._link.send(
+            messages.Saved(steps=steps_in(path), path=str(path), num_bytes=num_bytes, has_room=has_room)
+        )
         self._note_place(is_saved=True)
         return steps_in(path)
 

@@ -116,6 +116,8 @@ class Saved(Message, frozen=True, kw_only=True):
 
     steps: int
     path: str
+    num_bytes: int = 0
+    has_room: bool = True  #: another one of this size fits on the disk
 
 
 class SaveFailed(Message, frozen=True, kw_only=True):

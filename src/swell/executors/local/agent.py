@@ -73,13 +73,17 @@ def read_address(state_dir: Path) -> Address | None:
 
 
 def write_address(state_dir: Path, address: Address) -> None:
-    """Whole or not at all, and for its owner's eyes only from the first byte."""
+    """Whole or not at all, and readable by its owner only. Ends the process if the disk has no room."""
     partial = state_dir / f".agent.json.{os.getpid()}"
     partial.unlink(missing_ok=True)
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.encode(address))
-    partial.replace(address_path(state_dir))
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(address))
+        partial.replace(address_path(state_dir))
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        sys.exit(f"cannot write {address_path(state_dir)} ({error.strerror}); make room on its disk")
 
 
 async def serve(options: CrewOptions, lock_fd: int) -> None:

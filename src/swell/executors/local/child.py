@@ -10,18 +10,19 @@ import signal
 import sys
 import threading
 import traceback
+from io import TextIOWrapper
 from typing import NoReturn
 
 from swell.executors.local.forking import Fork
 from swell.executors.local.kinship import die_with_parent
 
 
-def become_worker(request: Fork, parent_pid: int) -> NoReturn:
-    """Called in the child, right after the fork."""
+def become_worker(request: Fork, parent_pid: int, output: int) -> NoReturn:
+    """Called in the child, right after the fork. `output` is the pipe for what it prints."""
     status = 1
     try:
         _detach(parent_pid)
-        _redirect(request.log_path)
+        _redirect(output)
         os.environ.update(request.environ)
         os.chdir(request.workdir)
         _reseed()
@@ -37,16 +38,21 @@ def _detach(parent_pid: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
-def _redirect(log_path: str) -> None:
-    log = os.open(log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+def _redirect(output: int) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(log)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
     os.close(nothing)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+    # New ones: those of the zygote believe that they write to a file, which has positions.
+    sys.stdout = sys.__stdout__ = _line_buffered(1)  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = _line_buffered(2)  # type: ignore[misc]
+
+
+def _line_buffered(descriptor: int) -> TextIOWrapper:
+    encoding = sys.stdout.encoding
+    return open(descriptor, "w", buffering=1, encoding=encoding, errors="backslashreplace", closefd=False)
 
 
 def _reseed() -> None:

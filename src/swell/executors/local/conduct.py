@@ -22,7 +22,16 @@ class Habits:
 
 
 @dataclass(frozen=True, slots=True)
+class LogLimits:
+    """How much of what workers print is kept; 0: all."""
+
+    log_bytes: int = 64 << 20  #: of each worker
+    job_log_bytes: int = 1 << 30  #: of all workers of a job
+
+
+@dataclass(frozen=True, slots=True)
 class Conduct:
     patience: Patience = field(default_factory=Patience)
     habits: Habits = field(default_factory=Habits)
     trial_s: float = 120.0  #: a trial run of a script, and each calibration, take no longer
+    logs: LogLimits = field(default_factory=LogLimits)

@@ -20,6 +20,7 @@ import msgspec
 
 from swell.executors.local.conduct import Conduct
 from swell.executors.local.devices import DeviceBinding
+from swell.executors.local.dropped_output import DroppedOutput
 from swell.executors.local.effects import Effect, GangCommand, Kill, Report, Send, Spawn
 from swell.executors.local.gangs import LOOPBACK, Gangs, unknown
 from swell.executors.local.handshakes import Handshakes
@@ -81,7 +82,8 @@ class Crew:
         self._outbox = Outbox()
         self._daemon: LineLink | None = None
         self._session, self._num_performed = "", 0
-        callbacks = Callbacks(self._worker_forked, self._worker_exited)
+        self._dropped_output = DroppedOutput(options.state_dir)
+        callbacks = Callbacks(self._worker_forked, self._worker_exited, self._output_dropped)
         self._nursery = Nursery(options.preload, options.state_dir / "zygote.log", lock_fd, callbacks)
         self._handshakes = Handshakes(self._identify)
         self._trials = Trials(options.state_dir, self, options.conduct)
@@ -106,6 +108,7 @@ class Crew:
         asyncio.get_running_loop().call_later(TICK_S, self._tick)
         for run in list(self._runs.values()):
             self.do(run, run.director.tick(self.now_s()))
+            run.try_to_note()
         self._outbox.send()
 
     def now_s(self) -> float:
@@ -247,6 +250,12 @@ class Crew:
         run.end_log(worker)
         self.do(run, run.director.exited(worker, status, tail, self.now_s()))
 
+    def _output_dropped(self, key: str, num_bytes: int, why: str) -> None:
+        run, _ = self._find(key)
+        warning = self._dropped_output.note(key, run.job_id if run is not None else None, num_bytes, why)
+        if warning is not None:
+            self.report(warning)
+
     def _find(self, key: str) -> tuple[Run | None, int]:
         run_key, _, worker = key.rpartition("/")
         return self._runs.get(run_key), int(worker)
@@ -262,7 +271,9 @@ class Crew:
                 case Spawn():
                     run.note_leader(effect)
                     run.live.add(effect.worker)
-                    self._nursery.fork(run.fork(effect, self._options.call, self._address))
+                    run.discard_logs(self._options.conduct.logs)
+                    log_bytes = self._options.conduct.logs.log_bytes
+                    self._nursery.fork(run.fork(effect, self._options.call, self._address, log_bytes))
                 case Send(worker, message):
                     run.note_leader(effect)
                     if (link := run.links.get(worker)) is not None:

@@ -19,6 +19,7 @@ class Dialogue:
         self._effects = effects
         self._asked: tuple[type[GangCommand], int] | None = None
         self._answer: AnyEvent | None = None
+        self._warnings: dict[str, str] = {}  #: topic -> what was said last
 
     @property
     def is_over(self) -> bool:
@@ -67,7 +68,11 @@ class Dialogue:
         self.end = event
 
     def warn(self, message: str, about: str = "") -> None:
-        """See `JobWarned`: a warning with a topic is ended by an empty message."""
+        """See `JobWarned`: one with a topic is ended by an empty message. What stands is not said again."""
+        if about:
+            if self._warnings.get(about, "") == message:
+                return
+            self._warnings[about] = message
         self.report(JobWarned(job_id=self._job_id, at_s=self.now_s, message=message, about=about))
 
     def report(self, event: AnyEvent) -> None:

@@ -17,6 +17,7 @@ class Fork(Note, frozen=True, kw_only=True):
     environ: dict[str, str]  #: added to the zygote's own
     workdir: str
     log_path: str  #: stdout and stderr are appended to it
+    log_bytes: int = 0  #: the newest so many are kept; 0: all
     call: str  #: `package.module:function`, called with `entry` and `args`
     entry: str
     args: tuple[str, ...]
@@ -56,4 +57,12 @@ class Exited(Note, frozen=True, kw_only=True):
     status: int  #: exit code, or minus the signal, or NOT_STARTED
 
 
-Answer = Warm | Forked | Exited
+class OutputDropped(Note, frozen=True, kw_only=True):
+    """What the worker prints cannot be written: so many bytes were dropped since that began."""
+
+    key: str
+    num_bytes: int
+    why: str  #: empty: it can be written again, or the worker is gone and its log says what it lacks
+
+
+Answer = Warm | Forked | Exited | OutputDropped

@@ -12,7 +12,11 @@ from swell.executors.local.member import Member, State
 from swell.executors.local.room import half, told_of_lack
 from swell.executors.local.suspension import Suspension
 from swell.model.event import Outcome
+from swell.model.sizes import format_bytes
 from swell.wire import messages
+
+#: The topic of warnings that end with the next checkpoint.
+CHECKPOINT = "checkpoint"
 
 
 @singledispatch
@@ -89,6 +93,9 @@ def _(message: messages.Progress, ensemble: Ensemble, member: Member) -> None:
 def _(message: messages.Saved, ensemble: Ensemble, member: Member) -> None:
     ensemble.saved_steps = message.steps
     ensemble.suspension.note_save()
+    size = format_bytes(message.num_bytes)
+    lack = f"its next checkpoint ({size}) does not fit on the disk of {message.path}; make room there"
+    ensemble.dialogue.warn("" if message.has_room else lack, CHECKPOINT)
 
 
 @hear.register
@@ -98,7 +105,9 @@ def _(message: messages.SaveFailed, ensemble: Ensemble, member: Member) -> None:
         ensemble.dialogue.forget()
         ensemble.undo(message.message)
     else:
-        ensemble.dialogue.warn(message.message)
+        # The same text until one is saved: each failure would be a line in the journal, on a full disk.
+        since = f"since step {ensemble.saved_steps}"
+        ensemble.dialogue.warn(message.message.replace(f"at step {message.steps}", since), CHECKPOINT)
 
 
 # ---------------------------------------------------------------- leaving

@@ -1,15 +1,19 @@
 """Log files of workers, and of the processes that start them.
 
 A job's folder holds `worker-N.log` for each worker of its gangs, `trial-N.log` for those of its trial run
-that printed something, and `leaders`: a line `WORKER OFFSET` for each worker that came to be rank 0, with
-the place in its log, in bytes, from which on it speaks for the job. `swell logs` follows the leaders.
+that printed something (`log_pieces` tells how they are rotated), and `leaders`: a line `WORKER OFFSET` for
+each worker that came to be rank 0, with the position in its log from which on it speaks for the job.
+`swell logs` follows the leaders.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-import re
+from collections.abc import Container, Iterable
 from pathlib import Path
+
+from swell.executors.local.log_pieces import begins_of, discard, end_offset, list_logs, num_bytes, read_span
 
 TAIL_BYTES = 4000
 #: Before the number in the names of logs: of a gang's workers, and of a trial run's.
@@ -17,29 +21,25 @@ WORKER, TRIAL = "worker", "trial"
 LEADERS = "leaders"
 
 
-def read_tail(path: Path, num_bytes: int = TAIL_BYTES) -> str:
+def read_tail(path: Path, num_tail_bytes: int = TAIL_BYTES) -> str:
     """The last lines of a log; empty if there is none."""
-    try:
-        with path.open("rb") as log:
-            log.seek(0, 2)
-            log.seek(max(0, log.tell() - num_bytes))
-            return log.read().decode(errors="replace").strip()
-    except FileNotFoundError:
-        return ""
+    offset = max(0, end_offset(path) - num_tail_bytes)
+    return read_span(path, begins_of(path), offset, num_tail_bytes).content.decode(errors="replace").strip()
 
 
 def next_number(folder: Path, kind: str) -> int:
     """The lowest number that no log of this kind has had, in this agent's life or before."""
-    form = re.compile(rf"{kind}-([0-9]+)\.log")
-    numbers = [int(match[1]) for path in folder.glob(f"{kind}-*.log") if (match := form.fullmatch(path.name))]
-    return max(numbers, default=-1) + 1
+    return max(list_logs(folder, kind), default=-1) + 1
 
 
-def note_leader(folder: Path, worker: int, log: Path | None) -> None:
-    """The worker's lines are the job's: from the end of `log` on, or all of them."""
-    offset = log.stat().st_size if log is not None and log.exists() else 0
-    with open(folder / LEADERS, "a", opener=_private) as leaders:
-        leaders.write(f"{worker} {offset}\n")
+def note_leaders(folder: Path, leaders: Iterable[tuple[int, int]]) -> None:
+    """(worker, position): from there on the lines of its log are the job's. Raises OSError: none is noted."""
+    lines = "".join(f"{worker} {offset}\n" for worker, offset in leaders).encode()
+    with open(folder / LEADERS, "ab", buffering=0, opener=_private) as file:
+        size = os.fstat(file.fileno()).st_size
+        if file.write(lines) < len(lines):
+            file.truncate(size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder / LEADERS))
 
 
 def _private(path: str, flags: int) -> int:
@@ -50,6 +50,30 @@ def drop_if_empty(path: Path) -> None:
     """A process that printed nothing leaves no log."""
     if path.exists() and path.stat().st_size == 0:
         path.unlink()
+
+
+def discard_logs(folder: Path, keep_bytes: int, live: Container[int]) -> None:
+    """Discard logs of ended workers, oldest first, while all logs of the job hold more than `keep_bytes`.
+
+    Raises:
+        OSError: one of them cannot be changed.
+    """
+    sizes = {
+        (kind, number): num_bytes(log_path(folder, kind, number), begins)
+        for kind in (TRIAL, WORKER)
+        for number, begins in list_logs(folder, kind).items()
+    }
+    excess = sum(sizes.values()) - keep_bytes
+    for (kind, number), size in sizes.items():
+        if excess <= 0:
+            return
+        if size and (kind == TRIAL or number not in live):
+            discard(log_path(folder, kind, number))
+            excess -= size
+
+
+def log_path(folder: Path, kind: str, number: int) -> Path:
+    return folder / f"{kind}-{number}.log"
 
 
 def job_folder(state_dir: Path, job_id: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -12,10 +13,11 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
-from swell.executors.local.forking import NOT_STARTED, Answer, Fork, Forked, Signal, Warm
+from swell.executors.local.forking import NOT_STARTED, Answer, Fork, Forked, OutputDropped, Signal, Warm
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs import read_tail
 from swell.executors.local.zygote import THREAD_VARIABLES
@@ -31,6 +33,7 @@ TORCH_VARIABLES = {
 #: The heap keeps what is freed: a step that gives its gradients back would have them cleared anew each time.
 HEAP_VARIABLES = dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), str(2**32))
 
+log = logging.getLogger("swell.agent")
 _decode = msgspec.json.Decoder(Answer).decode
 
 
@@ -40,6 +43,7 @@ class Callbacks:
 
     forked: Callable[[str, int], None]  #: key, pid
     exited: Callable[[str, int, str], None]  #: key, status, message of the zygote ('' if it has none)
+    dropped: Callable[[str, int, str], None]  #: see `forking.OutputDropped`
 
 
 class Nursery:
@@ -55,6 +59,7 @@ class Nursery:
         self._link: LineLink | None = None
         self._waiting: list[Fork | Signal] = []  # the zygote's socket is not yet connected
         self._pids: dict[str, int | None] = {}
+        self._dropping: set[str] = set()  # keys of workers whose output cannot be written
         self._is_warm = False
         self._is_closing = False
         self._is_empty = asyncio.Event()
@@ -74,7 +79,7 @@ class Nursery:
         self._is_warm = False
         command = [sys.executable, "-P", "-m", "swell.executors.local.zygote", str(theirs.fileno())]
         environ = HEAP_VARIABLES | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | TORCH_VARIABLES
-        with theirs, self._log.open("wb") as log:
+        with theirs, _open_log(self._log) as log:
             self._process = subprocess.Popen(
                 [*command, str(os.getpid()), *self._preload],
                 stdin=subprocess.DEVNULL,
@@ -131,6 +136,9 @@ class Nursery:
         elif isinstance(answer, Forked):
             self._pids[answer.key] = answer.pid
             self._callbacks.forked(answer.key, answer.pid)
+        elif isinstance(answer, OutputDropped):
+            (self._dropping.add if answer.why else self._dropping.discard)(answer.key)
+            self._callbacks.dropped(answer.key, answer.num_bytes, answer.why)
         else:
             self._pids.pop(answer.key, None)
             if not self._pids:
@@ -151,6 +159,9 @@ class Nursery:
         orphans, self._pids, self._waiting = self._pids, {}, []
         await asyncio.gather(*(process_gone(pid) for pid in orphans.values() if pid is not None))
         self._process = None
+        dropping, self._dropping = self._dropping, set()
+        for key in dropping:
+            self._callbacks.dropped(key, 0, "")
         was_warm = self._is_warm
         self._is_empty.set()
         self._is_buried.set()
@@ -164,6 +175,15 @@ class Nursery:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _open_log(path: Path) -> BinaryIO:
+    """Where there is no room for a log the zygote starts without."""
+    try:
+        return path.open("wb")
+    except OSError as error:
+        log.warning("the zygote has no log: cannot write %s: %s", path, error)
+        return open(os.devnull, "wb")
 
 
 async def process_gone(pid: int) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import logging
 import os
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +16,8 @@ from swell.model.job import JobSpec, Profile
 
 _AllreduceTable = dict[int, dict[int, float]]
 _Kept = TypeVar("_Kept")
+
+log = logging.getLogger("swell.agent")
 
 
 class ProfileCache:
@@ -75,8 +79,13 @@ def _read(path: Path, kind: type[_Kept]) -> _Kept | None:
 
 
 def _write(path: Path, value: object) -> None:
-    """A reader sees the old file or the new, never half of one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """A reader sees the old file or the new, never half of one. Without room it will be measured again."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_bytes(msgspec.json.encode(value))
-    partial.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(msgspec.json.encode(value))
+        partial.replace(path)
+    except OSError as error:
+        log.warning("cannot keep what was measured in %s: %s", path, error)
+        with contextlib.suppress(OSError):
+            partial.unlink()

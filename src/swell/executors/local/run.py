@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from swell.executors.local.conduct import LogLimits
 from swell.executors.local.devices import DeviceBinding
 from swell.executors.local.effects import Effect, Send, Spawn
 from swell.executors.local.forking import Fork
 from swell.executors.local.lines import LineLink
-from swell.executors.local.logs import TRIAL, WORKER, drop_if_empty, note_leader
+from swell.executors.local.log_pieces import end_offset
+from swell.executors.local.logs import TRIAL, WORKER, discard_logs, drop_if_empty, log_path, note_leaders
 from swell.model.job import Elasticity, JobSpec
 from swell.wire import environ
 from swell.wire.messages import FromWorker, Regroup
@@ -46,13 +48,14 @@ class Run:
     bindings: Mapping[str, DeviceBinding]
     kind: str = WORKER  #: what its logs are called
     leader: int | None = None  #: the worker that is rank 0
+    unnoted: list[tuple[int, int]] = field(default_factory=list)  #: leaders that the job's folder lacks
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     links: dict[int, LineLink] = field(default_factory=dict)
     live: set[int] = field(default_factory=set)
     exits: dict[int, tuple[int, str]] = field(default_factory=dict)  #: known, but the line is not yet drained
 
     def log_path(self, worker: int) -> Path:
-        return self.folder / f"{self.kind}-{worker}.log"
+        return log_path(self.folder, self.kind, worker)
 
     def note_leader(self, effect: Spawn | Send) -> None:
         """If this makes a worker rank 0 that was not, keep in the job's folder which, and since when."""
@@ -66,23 +69,41 @@ class Run:
         # Of the first one of a gang, what it says on its way to the group is the job's too.
         begin = self.log_path(effect.worker) if self.leader is not None else None
         self.leader = effect.worker
+        self.unnoted.append((effect.worker, 0 if begin is None else end_offset(begin)))
+        if (error := self.try_to_note()) is not None:
+            log.warning("cannot note the leader of %s: %s; `swell logs` lacks its lines", self.key, error)
+
+    def try_to_note(self) -> OSError | None:
+        """Which workers led, as far as it is not yet on disk; called again while the disk is full."""
         try:
-            note_leader(self.folder, effect.worker, begin)
-        except OSError as error:  # a full disk makes `swell logs` poorer, and that is all
-            log.warning("cannot note the leader of %s: %s", self.key, error)
+            if self.unnoted:
+                note_leaders(self.folder, self.unnoted)
+        except OSError as error:
+            return error
+        self.unnoted.clear()
+        return None
 
     def end_log(self, worker: int) -> None:
         """The worker is gone: of a trial run's many, keep the logs of those that had something to say."""
         if self.kind == TRIAL:
             drop_if_empty(self.log_path(worker))
 
-    def fork(self, spawn: Spawn, call: str, address: str) -> Fork:
+    def discard_logs(self, limits: LogLimits) -> None:
+        """Before another worker starts to print: those of ended ones are in the way."""
+        if self.kind == WORKER and limits.job_log_bytes:
+            try:
+                discard_logs(self.folder, limits.job_log_bytes, self.live)
+            except OSError as error:
+                log.warning("cannot discard old logs of %s: %s", self.key, error)
+
+    def fork(self, spawn: Spawn, call: str, address: str, log_bytes: int = 0) -> Fork:
         """The request that starts this worker. Users' names and arguments are list items and values only."""
         return Fork(
             key=f"{self.key}/{spawn.worker}",
             environ={**self._environ(spawn.worker, address, spawn.devices), **spawn.environ},
             workdir=self.spec.workdir,
             log_path=str(self.log_path(spawn.worker)),
+            log_bytes=log_bytes,
             call=call,
             entry=self.spec.entry if spawn.entry is None else spawn.entry,
             args=self.spec.args if spawn.entry is None else (),

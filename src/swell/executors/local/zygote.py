@@ -25,6 +25,8 @@ import msgspec
 from swell.executors.local.child import become_worker
 from swell.executors.local.forking import NOT_STARTED, Answer, Exited, Fork, Forked, Request, Warm
 from swell.executors.local.kinship import die_with_parent
+from swell.executors.local.log_writer import LogWriter
+from swell.executors.local.output import Outputs
 
 #: One thread each, or importing numpy and torch starts pools that a fork would break.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -46,16 +48,22 @@ class Zygote:
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._outputs = Outputs(self._selector, self.say)
 
     def serve(self) -> None:
         """Until the agent hangs up. Returns in a worker never: it becomes the user's script."""
         signal.signal(signal.SIGCHLD, lambda number, frame: None)  # the wakeup below is what counts
         signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
-        selector = selectors.DefaultSelector()
-        selector.register(self._channel, selectors.EVENT_READ)
-        selector.register(self._wake_read, selectors.EVENT_READ)
+        self._selector.register(self._channel, selectors.EVENT_READ)
+        self._selector.register(self._wake_read, selectors.EVENT_READ)
         while True:
-            ready = {key.fileobj for key, _ in selector.select()}
+            found = [key for key, _ in self._selector.select(self._outputs.wait_s)]
+            ready = {key.fileobj for key in found}
+            for key in found:
+                if key.data is not None:
+                    self._outputs.read(key.data)
+            self._outputs.try_again()
             if self._wake_read in ready:
                 self._wake_read.recv(4096)
                 self._reap()
@@ -80,21 +88,36 @@ class Zygote:
     def _fork(self, request: Fork) -> None:
         parent_pid = os.getpid()
         try:
+            output = self._outputs.open(request)
+        except OSError as error:
+            self._refuse(request, error)
+            return
+        try:
             pid = os.fork()
         except OSError as error:
-            Path(request.log_path).write_text(f"no process could be started: {error}\n")
-            self.say(Exited(key=request.key, status=NOT_STARTED))
+            os.close(output)
+            self._outputs.end(request.key)
+            self._refuse(request, error)
             return
         if pid == 0:
+            self._outputs.abandon()
+            self._selector.close()
             self._channel.close()
             self._wake_read.close()
             signal.set_wakeup_fd(-1)
             self._wake_write.close()
-            become_worker(request, parent_pid)
+            become_worker(request, parent_pid, output)
+        os.close(output)
         with contextlib.suppress(PermissionError, ProcessLookupError):
             os.setpgid(pid, pid)  # the worker does so too; whoever comes first
         self._pids[request.key] = pid
         self.say(Forked(key=request.key, pid=pid))
+
+    def _refuse(self, request: Fork, error: OSError) -> None:
+        log = LogWriter(Path(request.log_path))
+        log.append(f"no process could be started: {error}\n".encode())
+        log.close()
+        self.say(Exited(key=request.key, status=NOT_STARTED))
 
     def _reap(self) -> None:
         keys = {pid: key for key, pid in self._pids.items()}
@@ -109,6 +132,7 @@ class Zygote:
             key = keys.pop(gone.si_pid, None)
             if key is not None:
                 del self._pids[key]
+                self._outputs.end(key)
                 self.say(Exited(key=key, status=os.waitstatus_to_exitcode(status)))
 
 

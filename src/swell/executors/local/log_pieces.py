@@ -1,0 +1,125 @@
+"""A log that is rotated: files whose bytes have positions in the whole stream.
+
+`worker-3.log` is being written. What came before it is in `worker-3.log.BEGIN`: BEGIN is the position of the
+file's first byte. Positions count all bytes that were ever written to the log, discarded ones too, so that a
+reader's position stays right when a file is rotated or removed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+#: A writer rotates many times slower than a reader lists files.
+NUM_TRIES = 100
+
+Listing = Mapping[int, tuple[int, ...]]
+
+
+class Span(NamedTuple):
+    """A part of a log."""
+
+    begin: int  #: where it was asked for, or where the log begins if that is later
+    content: bytes
+
+
+def list_logs(folder: Path, kind: str) -> Listing:
+    """Number -> positions at which the rotated files of this log begin, ascending."""
+    form = re.compile(rf"{re.escape(kind)}-(\d{{1,9}})\.log(?:\.(\d{{1,18}}))?", re.ASCII)
+    found: dict[int, list[int]] = {}
+    for match in map(form.fullmatch, _names(folder)):
+        if match is not None:
+            begins = found.setdefault(int(match[1]), [])
+            begins += [] if match[2] is None else [int(match[2])]
+    return {number: tuple(sorted(begins)) for number, begins in sorted(found.items())}
+
+
+def begins_of(log: Path) -> tuple[int, ...]:
+    """As in `list_logs`, of one log."""
+    prefix = f"{log.name}."
+    rests = [name.removeprefix(prefix) for name in _names(log.parent) if name.startswith(prefix)]
+    return tuple(sorted(int(rest) for rest in rests if rest.isdecimal()))
+
+
+def piece_path(log: Path, begin: int) -> Path:
+    """The name of a rotated file."""
+    return log.with_name(f"{log.name}.{begin}")
+
+
+def read_span(log: Path, begins: Sequence[int], offset: int, limit: int) -> Span:
+    """Up to `limit` bytes from position `offset` on. Empty if there is no such log."""
+    place = max(offset, begins[0] if begins else 0)
+    span = Span(place, b"")
+    base = 0
+    for path, begin in [*((piece_path(log, begin), begin) for begin in begins), (log, None)]:
+        base = base if begin is None else begin
+        content, size = _read(path, place - base, limit - len(span.content))
+        if place >= base:
+            span = Span(span.begin, span.content + content)
+            place += len(content)
+        base += size
+    return span
+
+
+def end_offset(log: Path) -> int:
+    """The position behind the last byte that is written."""
+    end = 0
+    for _ in range(NUM_TRIES):
+        begins = begins_of(log)
+        base = begins[-1] + _size(piece_path(log, begins[-1])) if begins else 0
+        end = base + _size(log)
+        if begins_of(log) == begins:  # else it was rotated meanwhile
+            break
+    return end
+
+
+def num_bytes(log: Path, begins: Sequence[int]) -> int:
+    """What the files of this log hold."""
+    return _size(log) + sum(_size(piece_path(log, begin)) for begin in begins)
+
+
+def discard(log: Path) -> None:
+    """Remove what the log holds; an empty file keeps the position of its end. No worker may write to it."""
+    begins = begins_of(log)
+    end = end_offset(log)
+    newest = log if log.exists() or not begins else piece_path(log, begins[-1])
+    os.truncate(newest, 0)  # needs no room on the disk, which a new file might
+    os.rename(newest, piece_path(log, end))
+    for begin in begins:
+        if begin != end:
+            piece_path(log, begin).unlink(missing_ok=True)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _read(path: Path, offset: int, limit: int) -> tuple[bytes, int]:
+    """What stands there, and the size of the file; nothing if it cannot be read."""
+    try:
+        # A link in the folder could lead anywhere, a pipe could block.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b"", 0
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return b"", 0
+        is_inside = limit > 0 and 0 <= offset < status.st_size
+        return os.pread(descriptor, limit, offset) if is_inside else b"", status.st_size
+    finally:
+        os.close(descriptor)

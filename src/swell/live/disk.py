@@ -1,0 +1,22 @@
+"""Room on the disk of the state folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Space(NamedTuple):
+    """Of a file system, in bytes: what an ordinary user may still write, and what there is in all."""
+
+    free: int
+    total: int
+
+
+def space_of(folder: Path) -> Space:
+    """Of the disk that the folder is on, or will be."""
+    while not folder.exists():
+        folder = folder.parent
+    found = os.statvfs(folder)
+    return Space(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)

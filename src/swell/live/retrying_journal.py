@@ -1,0 +1,56 @@
+"""While the journal cannot be written the head stands still: nothing is done that is not on disk before."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+from swell.core.ports import Journal
+from swell.model.errors import Unwritable
+from swell.model.event import AnyEvent
+
+#: Between two tries.
+RETRY_S = 0.5
+
+log = logging.getLogger("swell.platform")
+
+
+class RetryingJournal:
+    """Waits for room on the disk. `tell` hears why, and an empty text when it is over."""
+
+    def __init__(self, journal: Journal, tell: Callable[[str], None]) -> None:
+        self._journal = journal
+        self._tell = tell
+        self._is_stopping = threading.Event()
+        self.why = ""  #: the head stands still; empty: it does not
+
+    def append(self, batch: Sequence[AnyEvent]) -> None:
+        """Returns when the batch is on disk.
+
+        Raises:
+            Unwritable: the platform is to stop, and does so without the batch: the agent keeps its events.
+        """
+        while True:
+            try:
+                self._journal.append(batch)
+            except Unwritable as error:
+                self._note(str(error))
+                if self._is_stopping.wait(RETRY_S):
+                    raise
+            else:
+                self._note("")
+                return
+
+    def replay(self) -> Iterable[Sequence[AnyEvent]]:
+        return self._journal.replay()
+
+    def stop(self) -> None:
+        """From any thread: do not wait for ever."""
+        self._is_stopping.set()
+
+    def _note(self, why: str) -> None:
+        if why != self.why:
+            self.why = why
+            log.warning("the platform %s", f"stands still: {why}" if why else "goes on")
+            self._tell(why)

@@ -1,0 +1,123 @@
+"""The head stands still while its journal cannot be written, and goes on where it was."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from swell.live import retrying_journal
+from swell.live.platform import Platform, Site
+from swell.live.retention import Retention
+from swell.live.retrying_journal import RetryingJournal
+from swell.model.errors import Unwritable
+from swell.model.event import AnyEvent, Woke
+from swell.model.job import Phase
+from swell.store.journal import SqlJournal
+
+from .parts import NODE, Hands, new_core, spec
+from .test_platform import PATIENCE_S, until
+
+BATCH = [Woke(at_s=1.0)]
+
+
+class FullJournal:
+    """Refuses so many times."""
+
+    def __init__(self, num_refusals: int) -> None:
+        self.num_refusals = num_refusals
+        self.batches: list[Sequence[AnyEvent]] = []
+
+    def append(self, batch: Sequence[AnyEvent]) -> None:
+        if self.num_refusals > 0:
+            self.num_refusals -= 1
+            raise Unwritable("the disk is full")
+        self.batches.append(batch)
+
+    def replay(self) -> Iterator[Sequence[AnyEvent]]:
+        return iter(self.batches)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retrying_journal, "RETRY_S", 0.01)
+
+
+@pytest.mark.parametrize("num_refusals", [0, 1, 5])
+def test_a_batch_is_written_once_as_soon_as_it_can_be(num_refusals: int) -> None:
+    told: list[str] = []
+    journal = FullJournal(num_refusals)
+    retrying = RetryingJournal(journal, told.append)
+    retrying.append(BATCH)
+    assert list(retrying.replay()) == [BATCH]
+    assert told == (["the disk is full", ""] if num_refusals else [])
+    assert retrying.why == ""
+
+
+def test_who_is_to_stop_does_not_wait() -> None:
+    retrying = RetryingJournal(FullJournal(10**9), lambda why: None)
+    threading.Timer(0.05, retrying.stop).start()
+    with pytest.raises(Unwritable):
+        retrying.append(BATCH)
+
+
+class SomeDayFull(SqlJournal):
+    """A real journal on a disk that a test fills."""
+
+    is_full = False
+
+    def append(self, batch: Sequence[AnyEvent]) -> None:
+        self._refuse()
+        super().append(batch)
+
+    def fold(self, *args: object, **kwargs: object) -> int:
+        self._refuse()
+        return super().fold(*args, **kwargs)  # type: ignore[arg-type]
+
+    def _refuse(self) -> None:
+        if self.is_full:
+            raise Unwritable("the disk is full")
+
+
+def test_a_platform_on_a_full_disk_answers_refuses_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    hands, told = Hands(), list[str]()
+    journal = SomeDayFull(tmp_path / "journal.db")
+    site = Site(
+        jobs_dir=tmp_path / "jobs", policy="one", nodes=(NODE,), retention=Retention(min_free_bytes=1 << 50)
+    )
+    platform = Platform(site, new_core(), journal, hands, told.append)
+    platform.recover(journal.history())
+
+    def run() -> None:
+        with pytest.raises(Unwritable):
+            platform.run()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    job_id = platform.submit(spec())
+    until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+    assert set(platform.cluster().warnings) == {"disk"}
+
+    journal.is_full = True
+    hands.deliver(hands.report(job_id, 60))
+    until(lambda: "journal" in platform.cluster().warnings)
+    assert platform.cluster().disk_bytes > platform.cluster().disk_free_bytes > 0
+    assert platform.job(job_id).steps < 60, "what is not on disk has not happened"
+    for ask in (lambda: platform.submit(spec()), lambda: platform.cancel(job_id)):
+        with pytest.raises(Unwritable, match="stands still: the disk is full"):
+            ask()
+
+    journal.is_full = False
+    until(lambda: platform.job(job_id).steps >= 60)
+    assert told == ["the disk is full", ""]
+    assert set(platform.cluster().warnings) == {"disk"}
+
+    journal.is_full = True  # and now it is to stop: it ends as if it were killed, and says why
+    platform.stop()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+    assert told[-1] == "the disk is full"
+    assert hands.gangs, "jobs train on"
+    journal.close()

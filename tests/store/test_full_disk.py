@@ -1,0 +1,85 @@
+"""The state folder on a disk that is full, and freed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.full_disk import fill, mounted
+from tests.store.views import job_view, report
+
+from swell.store import sqlite
+from swell.store.errors import StateError, StateUnwritable
+from swell.store.folder import Endpoint, StateFolder
+from swell.store.journal import SqlJournal
+from swell.store.lock import StateLock
+
+DISK_BYTES = 12 << 20  # more than the write-ahead log's room
+BATCH = [report(steps) for steps in range(5)]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with mounted(tmp_path / "disk", DISK_BYTES) as folder:
+        yield folder
+
+
+def test_the_journal_has_room_of_its_own_and_says_when_that_is_used_up(disk: Path) -> None:
+    path = disk / "journal.db"
+    journal = SqlJournal(path)
+    journal.append(BATCH)
+    ballast = fill(disk)
+    with pytest.raises(StateUnwritable, match="full; make room on its disk"):
+        for _ in range(100_000):
+            journal.append(BATCH)
+    num_batches = journal.last_seq
+    assert num_batches > 300
+    for _ in range(3):
+        with pytest.raises(StateUnwritable):
+            journal.append(BATCH)
+    assert journal.last_seq == num_batches
+    ballast.unlink()
+    journal.append(BATCH)
+    journal.close()
+    again = SqlJournal(path)
+    assert [entry.seq for entry in again.history().entries] == list(range(1, num_batches + 2))
+    again.close()
+
+
+def test_room_is_kept_through_a_fold_and_not_counted(disk: Path) -> None:
+    journal = SqlJournal(disk / "journal.db")
+    for _ in range(50):
+        journal.append(BATCH)
+    journal.fold(b"{}", [job_view()])
+    assert journal.bytes_on_disk < 1 << 20
+    fill(disk)
+    for _ in range(100):
+        journal.append(BATCH)
+    assert (disk / "journal.db-wal").stat().st_size == sqlite.RESERVE_BYTES
+    journal.close()
+
+
+def test_a_notice_can_be_written_where_nothing_else_can(disk: Path) -> None:
+    folder = StateFolder(disk / "state")
+    folder.create()
+    assert folder.read_notice() is None
+    folder.write_notice("")
+    assert folder.read_notice() is None
+    with StateLock(folder.lock):
+        pass
+    fill(disk)
+    folder.write_notice("the disk is full " * 1000)
+    notice = folder.read_notice()
+    assert notice is not None and notice.message.startswith("the disk is full the disk")
+    folder.write_notice("shorter")
+    notice = folder.read_notice()
+    assert notice is not None and notice.message == "shorter"
+    folder.write_notice("")
+    assert folder.read_notice() is None
+    with StateLock(folder.lock):  # its pid finds room where the one before it was
+        pass
+    with pytest.raises(
+        StateError, match=r"cannot write .*endpoint\.json \(No space left on device\); make room"
+    ):
+        folder.write_endpoint(Endpoint(host="127.0.0.1", port=1, pid=2))
