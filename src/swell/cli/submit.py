@@ -123,4 +123,14 @@ def _judged(client: Client, job_id: str, no_wait: bool) -> JobView:
     if no_wait or has_verdict(view):
         return view
     note(f"{job_id}: waiting for the verdict, it is tried out first")
-    return client.wait_for_verdict(job_id)
+    while not has_verdict(view):
+        told = view.reason
+        view = client.wait(job_id, lambda job: has_verdict(job) or _is_lost_trial(job, told))
+        if _is_lost_trial(view, told):
+            note(f"{job_id}: {view.reason}")
+    return view
+
+
+def _is_lost_trial(view: JobView, told: str) -> bool:
+    """Whether its trial run was lost, for a reason that has not been `told`."""
+    return view.reason_code == "trial_lost" and view.reason != told
