@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from tests.executors.listening import Listener
-from tests.executors.puppets import make_spec, make_stage
+from tests.executors.puppets import is_stopped, make_spec, make_stage
 
+from swell.executors.local.conduct import Conduct
 from swell.executors.local.effects import Report
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.profiling import Trial
@@ -109,7 +110,7 @@ def test_a_script_that_cannot_be_tried_out_says_why(
     assert "no module named wonder" in failed.message
     executor.perform(make_profile("never_elastic.py", "job-2"))
     failed = listener.wait(ProfilingFailed, num=2)
-    assert "without calling swell.train.elastic" in failed.message
+    assert "with status 0 before it called swell.train.elastic" in failed.message
     executor.perform(make_profile(job_id="job-3", elasticity=Elasticity.RESTART))
     failed = listener.wait(ProfilingFailed, num=3)
     assert "estimate_s" in failed.message
@@ -121,8 +122,8 @@ def test_a_script_that_cannot_be_tried_out_says_why(
 @pytest.mark.parametrize("compute_s", [{}, {0: 0.1}, {64: 0.1, 32: -0.1}])
 def test_a_trial_that_measured_nothing_that_makes_sense_has_failed(compute_s: dict[int, float]) -> None:
     command = ProfileJob(job_id="digits-1", spec=make_spec(), sizes=(1,), device_kind="cpu")
-    trial = Trial(make_stage(), command, 0, ["node0/0"], {}, 60.0)
-    trial.begin(0.0)
+    trial = Trial(make_stage(), command, 0, 1, {}, Conduct(), is_stopped)
+    trial.begin_part(None, ["node0/0"], 0.0)
     said = Profiled(compute_s=compute_s, grad_bytes=4, state_bytes=8, samples_per_epoch=512)
     trial.said(0, said, 1.0)
     (told,) = trial.exited(0, 0, "", 2.0)

@@ -10,10 +10,13 @@ import signal
 import sys
 import threading
 import traceback
+from multiprocessing.process import current_process
 from typing import NoReturn
 
 from swell.executors.local.forking import Fork
 from swell.executors.local.kinship import die_with_parent
+from swell.executors.local.mirror import mirrored
+from swell.wire.environ import EXIT_STOPPED
 
 
 def become_worker(request: Fork, parent_pid: int) -> NoReturn:
@@ -24,6 +27,7 @@ def become_worker(request: Fork, parent_pid: int) -> NoReturn:
         _redirect(request.log_path)
         os.environ.update(request.environ)
         os.chdir(request.workdir)
+        _settle(request)
         _reseed()
         status = _run(request)
     except BaseException:  # noqa: BLE001 - nothing above us but the zygote's loop; the log has the story
@@ -47,6 +51,18 @@ def _redirect(log_path: str) -> None:
     os.close(nothing)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def _settle(request: Fork) -> None:
+    """Go where the worker is to write."""
+    if request.sockets:  # what processes of a loader would else make for themselves, and leave when killed
+        current_process()._config["tempdir"] = request.sockets  # type: ignore[attr-defined]
+    if request.mirror:
+        try:
+            os.chdir(mirrored(request.workdir, request.mirror))
+        except OSError:
+            traceback.print_exc()
+            _exit(EXIT_STOPPED)  # the script has no part in it
 
 
 def _reseed() -> None:

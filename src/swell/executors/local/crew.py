@@ -11,7 +11,8 @@ import logging
 import secrets
 import signal
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from swell.executors.local.devices import DeviceBinding
 from swell.executors.local.effects import Effect, GangCommand, Kill, Report, Send, Spawn
 from swell.executors.local.gangs import LOOPBACK, Gangs, unknown
 from swell.executors.local.lines import LineLink
-from swell.executors.local.logs import read_tail
+from swell.executors.local.logs import TRIAL, read_tail
 from swell.executors.local.nursery import Callbacks, Nursery
 from swell.executors.local.outbox import Outbox
 from swell.executors.local.protocol import (
@@ -37,6 +38,7 @@ from swell.executors.local.protocol import (
     ToAgent,
 )
 from swell.executors.local.run import Run
+from swell.executors.local.scratch import Scratch
 from swell.executors.local.trials import Trials
 from swell.model.command import LaunchGang, ProfileJob
 from swell.model.event import AnyEvent, GangEnded
@@ -82,6 +84,7 @@ class Crew:
         callbacks = Callbacks(self._worker_forked, self._worker_exited)
         self._nursery = Nursery(options.preload, options.state_dir / "zygote.log", lock_fd, callbacks)
         self._trials = Trials(options.state_dir, self, options.conduct)
+        self._scratch = Scratch(options.state_dir, self.boot_id, _in_background)
 
     # ------------------------------------------------------------ life
     async def listen(self) -> int:
@@ -90,6 +93,7 @@ class Crew:
         server = await loop.create_server(lambda: self._answer_door(), LOOPBACK, 0)
         port: int = server.sockets[0].getsockname()[1]
         self._address = f"{LOOPBACK}:{port}"
+        self._scratch.begin()
         self._nursery.start()
         loop.call_later(TICK_S, self._tick)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -99,18 +103,21 @@ class Crew:
     async def shut_down(self) -> None:
         """Every process of ours is gone when this returns."""
         await self._nursery.shut_down()
+        self._scratch.end()
 
     def _tick(self) -> None:
         asyncio.get_running_loop().call_later(TICK_S, self._tick)
         for run in list(self._runs.values()):
             self.do(run, run.director.tick(self.now_s()))
+        self._trials.advance()
         self._outbox.send()
 
     def now_s(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def devices_in_use(self) -> set[str]:
-        return {device for run in self._runs.values() for device in run.director.devices}
+    def devices_in_use(self) -> Counter[str]:
+        """Processes by device."""
+        return Counter(device for run in self._runs.values() for device in run.director.devices)
 
     # ------------------------------------------------------------ who is at the door
     def _answer_door(self) -> LineLink:
@@ -252,6 +259,7 @@ class Crew:
             link.close()
         tail = message or (read_tail(run.log_path(worker)) if status else "")
         run.end_log(worker)
+        self._scratch.drop(f"{run.key}/{worker}")
         self.do(run, run.director.exited(worker, status, tail, self.now_s()))
 
     def _find(self, key: str) -> tuple[Run | None, int]:
@@ -269,7 +277,8 @@ class Crew:
                 case Spawn():
                     run.note_leader(effect)
                     run.live.add(effect.worker)
-                    self._nursery.fork(run.fork(effect, self._options.call, self._address))
+                    fork = run.fork(effect, self._options.call, self._address)
+                    self._nursery.fork(self._scratch.equip(fork, run.kind == TRIAL and effect.entry is None))
                 case Send(worker, message):
                     run.note_leader(effect)
                     if (link := run.links.get(worker)) is not None:
@@ -280,6 +289,8 @@ class Crew:
                     self.report(event)
         if run.director.is_over and self._runs.get(run.key) is run:
             self._end_run(run)
+        elif run.kind == TRIAL:
+            self._trials.advance()
 
     def _end_run(self, run: Run) -> None:
         del self._runs[run.key]
@@ -294,3 +305,8 @@ class Crew:
     def report(self, event: AnyEvent) -> None:
         """Choreographies live by a clock that never jumps; the daemon's is the calendar's."""
         self._outbox.add(msgspec.structs.replace(event, at_s=time.time()))
+
+
+def _in_background(work: Callable[[], None]) -> None:
+    """In a thread: it may take long, and the loop serves all workers."""
+    asyncio.get_running_loop().run_in_executor(None, work)
