@@ -158,7 +158,10 @@ class Trials:
                 devices = machine.idlest(kind, num)
             if devices is not None:
                 self._first = None
-                self._host.do(begun.run, trial.begin_part(size, devices, self._host.now_s()))
+                now_s = self._host.now_s()
+                is_known = not trial.is_measured and self._is_known(begun.command)
+                effects = trial.stop(now_s) if is_known else trial.begin_part(size, devices, now_s)
+                self._host.do(begun.run, effects)
                 return True
         return False
 
