@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import sys
+import tempfile
 import threading
 import traceback
 from multiprocessing.process import current_process
@@ -55,6 +56,7 @@ def _redirect(log_path: str) -> None:
 
 def _settle(request: Fork) -> None:
     """Go where the worker is to write."""
+    tempfile.tempdir = None  # the zygote's, if it has asked for one
     if request.sockets:  # what processes of a loader would else make for themselves, and leave when killed
         current_process()._config["tempdir"] = request.sockets  # type: ignore[attr-defined]
     if request.mirror:
