@@ -7,10 +7,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.executors.conftest import CALL
+from tests.executors.agents import CALL, zygote_of
 from tests.executors.listening import Listener, eventually
 from tests.executors.puppets import is_stopped, make_spec, make_stage
-from tests.executors.test_crashes import zygote_of
 
 from swell.executors.local.conduct import Conduct
 from swell.executors.local.devices import parse_devices
