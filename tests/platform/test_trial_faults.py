@@ -70,13 +70,18 @@ class Trialled:
         lines = path.read_text().splitlines() if path.exists() else []
         return [(place, int(pid), trial == "1") for place, pid, trial in map(str.split, lines)]
 
-    def await_place(self, place: str, besides: frozenset[int] = frozenset()) -> int:
-        """The process of a trial run that has got there; not one of those."""
+    def await_place(self, place: str, besides: frozenset[int] = frozenset(), in_trial: bool = True) -> int:
+        """The process that has got there, of a trial run or the real one; not one of those."""
         return eventually(
             lambda: next(
-                (p for at, p, is_trial in self.events() if at == place and is_trial and p not in besides), 0
+                (
+                    p
+                    for at, p, is_trial in self.events()
+                    if at == place and is_trial == in_trial and p not in besides
+                ),
+                0,
             ),
-            f"a trial run at {place!r}",
+            f"a process at {place!r}",
         )
 
     def codes(self) -> list[str]:
@@ -101,7 +106,13 @@ def strike(swell: Program, victim: str, pid: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("victim", "place"), [("worker", "start"), ("stop", "built"), ("zygote", "step"), ("agent", "step")]
+    ("victim", "place"),
+    [
+        ("worker", "start"),
+        ("stop", "built"),
+        ("agent", "step"),
+        pytest.param("zygote", "step", marks=pytest.mark.soak),
+    ],
 )
 def test_a_trial_run_that_is_lost_is_repeated(
     swell: Program, tmp_path: Path, victim: str, place: str
@@ -117,6 +128,14 @@ def test_a_trial_run_that_is_lost_is_repeated(
     assert [path.name for path in job.workdir.iterdir()] == ["out"], "the trial had a folder of its own"
     scratch = swell.state / "scratch"
     eventually(lambda: len(list(scratch.glob("*/*"))) == 1, "only the link to the temporary folder is left")
+
+
+def test_a_worker_killed_beside_its_loader_leaves_no_sockets(swell: Program, tmp_path: Path) -> None:
+    """See the end of the platform's fixture."""
+    job = Trialled(swell, tmp_path, run_hold_step="")
+    kill(job.await_place("step", in_trial=False))
+    (job.notes / "run-hold-step").unlink()
+    swell.await_end(job.id)
 
 
 def test_a_trial_run_that_waits_holds_no_other_up(swell: Program, tmp_path: Path) -> None:
