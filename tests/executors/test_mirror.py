@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,19 @@ def test_special_files_and_broken_links_do_no_harm(workdir: Path) -> None:
     seen = mirror_of(workdir)
     assert (seen / "pipe").is_symlink()
     assert (seen / "broken").is_symlink() and not (seen / "broken").exists()
+
+
+def test_what_goes_while_it_is_copied_is_left_out(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = shutil.copy2
+
+    def copy_some(source: str, target: Path) -> None:
+        if source.endswith("log.txt"):
+            os.unlink(source)
+        copy(source, target)
+
+    monkeypatch.setattr(shutil, "copy2", copy_some)
+    seen = mirror_of(workdir)
+    assert sorted(path.name for path in seen.iterdir()) == [".cache", "data", "linked"]
 
 
 NAMES = st.sampled_from(["a", "b", "c", ".d"])

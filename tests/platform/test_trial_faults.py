@@ -92,14 +92,10 @@ class Trialled:
         (self.notes / f"hold-{place}").unlink()
 
 
-def stop(pid: int) -> None:
-    os.kill(pid, signal.SIGSTOP)
-
-
 def strike(swell: Program, victim: str, pid: int) -> None:
     """Kill or stop something while a trial run is where `pid` is."""
-    if victim == "stop":
-        stop(pid)
+    if victim in ("stop", "terminate"):
+        os.kill(pid, signal.SIGSTOP if victim == "stop" else signal.SIGTERM)
     else:
         kill({"worker": pid, "zygote": swell.zygote_pid, "agent": swell.agent_pid}[victim])
     eventually(lambda: not is_alive(pid), f"the end of {pid}")
@@ -112,6 +108,7 @@ def strike(swell: Program, victim: str, pid: int) -> None:
         ("stop", "built"),
         ("agent", "step"),
         pytest.param("zygote", "step", marks=pytest.mark.soak),
+        pytest.param("terminate", "step", marks=pytest.mark.soak),
     ],
 )
 def test_a_trial_run_that_is_lost_is_repeated(

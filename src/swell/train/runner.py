@@ -54,9 +54,9 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
         status = _status_of(stop)
         if link is not None and status not in (0, environ.EXIT_STOPPED):
             _keep_last()
-            link.send(messages.Failed(message=_told_of(link, entry, stop), steps=link.pulse.steps))
-        elif link is not None and link.welcome.mode == "profile":
-            _finish_all()
+            link.send(messages.Failed(message=_told_of(link, entry, stop, status), steps=link.pulse.steps))
+        elif link is not None and status == 0 and link.welcome.mode == "profile":
+            _finish_all()  # as one that leaves its loop: what was measured counts
     except BaseException as error:  # noqa: BLE001 - it is the user's, it is told, and the process ends
         _ignore_stops()
         text = _traceback_of(error)
@@ -158,12 +158,12 @@ def _finish_all() -> None:
         run.finish()
 
 
-def _told_of(link: Link, entry: str, stop: SystemExit) -> str:
+def _told_of(link: Link, entry: str, stop: SystemExit, status: int) -> str:
     """A script that ended itself: how, and whether it had got to its loop."""
-    text = f"script {entry} ended with exit status {1 if isinstance(stop.code, str) else stop.code}"
+    text = f"script {entry} ended with exit status {status}"
     if not link.has_said(messages.Ready):
         text = f"{text} before it called swell.train.elastic"
-    return f"{text}: {stop.code}" if isinstance(stop.code, str) else text
+    return text if isinstance(stop.code, int) else f"{text}: {stop.code}"
 
 
 def _ignore_stops() -> None:

@@ -12,6 +12,7 @@ creates, or writes over, by a relative path stays in the mirror, within the limi
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -73,7 +74,10 @@ class _Mirror:
     def _add_all(self, entries: list[os.DirEntry[str]], target: Path) -> None:
         self._num_entries += len(entries)
         for entry in entries:
-            self._add(entry, target / entry.name)
+            with contextlib.suppress(
+                FileNotFoundError
+            ):  # others may write here, and it was one of their drafts
+                self._add(entry, target / entry.name)
 
     def _add(self, entry: os.DirEntry[str], target: Path) -> None:
         found = entry.stat(follow_symlinks=False)
@@ -103,10 +107,10 @@ def _link_siblings(folder: Path, target: Path) -> None:
 
 
 def _entries_of(folder: Path, most: int) -> list[os.DirEntry[str]] | None:
-    """What is in the folder; None if that is too much, or not to be read."""
+    """What is in the folder; None if that is too much, or cannot be read."""
     try:
         with os.scandir(folder) as found:
             entries = list(islice(found, most + 1))
-    except PermissionError:
+    except (PermissionError, FileNotFoundError):
         return None
     return None if len(entries) > most else entries

@@ -146,9 +146,8 @@ class Nursery:
         """The zygote is dead, and so are its workers in a moment: the kernel sees to that."""
         process = self._process
         assert process is not None  # noqa: S101 - its socket was open
-        with contextlib.suppress(
-            TimeoutError
-        ):  # it may have hung up and have yet to end, with its own status
+        # It may have hung up and have yet to end, with a status of its own.
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process_gone(process.pid), REAP_S)
         process.kill()
         await process_gone(process.pid)
