@@ -34,6 +34,7 @@ from swell.model.event import (
 
 JOBS = st.sampled_from(["a", "b", "c"])
 GENERATIONS = st.integers(0, 8)
+ATTEMPTS = st.integers(0, 2)
 STEPS = st.integers(0, 200)
 DEVICES = st.lists(st.sampled_from([f"n{n}.{i}" for n in (0, 1) for i in range(4)]), unique=True).map(tuple)
 SPECS = st.sampled_from([spec(50), spec(100, min_workers=2), spec(50, devices_per_worker=2), strict(9.0)])
@@ -49,8 +50,14 @@ def _of_gang(kind: type, **fields: Any) -> st.SearchStrategy[Any]:
 
 ANYTHING = st.one_of(
     _of(JobSubmitted, job_id=JOBS, spec=SPECS),
-    _of(JobProfiled, job_id=JOBS, profile=st.just(profile())),
-    _of(ProfilingFailed, job_id=JOBS, message=st.just("no")),
+    _of(JobProfiled, job_id=JOBS, profile=st.just(profile()), attempt=ATTEMPTS),
+    _of(
+        ProfilingFailed,
+        job_id=JOBS,
+        message=st.just("no"),
+        outcome=st.sampled_from([Outcome.FAILED, Outcome.LOST]),
+        attempt=ATTEMPTS,
+    ),
     _of(CancelRequested, job_id=JOBS),
     _of(JobWarned, job_id=JOBS, message=st.sampled_from(["hm", ""]), about=st.sampled_from(["", "output"])),
     _of_gang(GangStarted, steps=STEPS, pids=st.just((1, 2))),
@@ -86,8 +93,8 @@ def joined(at_s: float) -> AnyEvent:
 def answer_to(command: AnyCommand, at_s: float, outcome: Outcome) -> AnyEvent | None:
     """What a machine that does as it is told would say."""
     match command:
-        case ProfileJob(job_id=job_id):
-            return JobProfiled(at_s=at_s, job_id=job_id, profile=profile())
+        case ProfileJob(job_id=job_id, attempt=attempt):
+            return JobProfiled(at_s=at_s, job_id=job_id, profile=profile(), attempt=attempt)
         case LaunchGang(job_id=job_id, generation=generation):
             return GangStarted(at_s=at_s, job_id=job_id, generation=generation, steps=0, pids=(1,))
         case ResizeGang(job_id=job_id, generation=generation):

@@ -58,6 +58,7 @@ PAUSE_S = 0.1
 class Faults:
     """Shares of the occasions on which things go wrong."""
 
+    trial_lost: float = 0.0
     launch_lost: float = 0.0
     resize_failed: float = 0.0
     worker_lost_in_resize: float = 0.0
@@ -67,6 +68,7 @@ class Faults:
 
 
 ALL_FAULTS = Faults(
+    trial_lost=0.2,
     launch_lost=0.2,
     resize_failed=0.2,
     worker_lost_in_resize=0.2,
@@ -211,14 +213,18 @@ class FakeWorld:
     def _profile(self, command: ProfileJob) -> None:
         if command.job_id not in self._profiling:
             self._profiling.add(command.job_id)
-            self._after(self._delay_s(command), lambda: self._profiled(command))
+            is_lost = self._goes_wrong(self.faults.trial_lost)
+            self._after(self._delay_s(command), lambda: self._profiled(command, is_lost))
 
-    def _profiled(self, command: ProfileJob) -> None:
+    def _profiled(self, command: ProfileJob, is_lost: bool) -> None:
         self._profiling.discard(command.job_id)
-        if command.spec.entry == "/dies_at_once.py":
-            self._say(ProfilingFailed(at_s=self.now_s, job_id=command.job_id, message="it raised"))
+        facts = {"at_s": self.now_s, "job_id": command.job_id, "attempt": command.attempt}
+        if is_lost:
+            self._say(ProfilingFailed(**facts, message="was killed", outcome=Outcome.LOST))
+        elif command.spec.entry == "/dies_at_once.py":
+            self._say(ProfilingFailed(**facts, message="it raised"))
         else:
-            self._say(JobProfiled(at_s=self.now_s, job_id=command.job_id, profile=profile()))
+            self._say(JobProfiled(**facts, profile=profile()))
 
     # ------------------------------------------------------------ gangs
     def _launch(self, command: LaunchGang) -> None:

@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.executors.agents import CALL
 from tests.executors.listening import Listener
 
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import stop_agent
 from swell.executors.local.link import LocalExecutor
-
-CALL = "tests.executors.fake_worker:run_entry"
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import psutil
 import pytest
+from tests.executors.agents import zygote_of
 from tests.executors.contract import JOB, eventually, is_alive, launch, resize
 from tests.executors.listening import Listener
 from tests.executors.puppets import devices, make_spec
@@ -50,13 +51,6 @@ def make_job(tmp_path: Path) -> Callable[..., JobSpec]:
         return make_spec(workdir=str(tmp_path), args=settings)
 
     return make
-
-
-def zygote_of(state_dir: Path) -> psutil.Process:
-    address = read_address(state_dir)
-    assert address is not None
-    (zygote,) = psutil.Process(address.pid).children()
-    return zygote
 
 
 def test_training_goes_on_without_a_daemon_and_the_next_one_adopts_it(

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
-from tests.executors.listening import Listener
-from tests.executors.puppets import make_spec, make_stage
+from tests.executors.agents import CALL, zygote_of
+from tests.executors.listening import Listener, eventually
+from tests.executors.puppets import is_stopped, make_spec, make_stage
 
+from swell.executors.local.conduct import Conduct
+from swell.executors.local.devices import parse_devices
 from swell.executors.local.effects import Report
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.profile_cache import ProfileCache
 from swell.executors.local.profiling import Trial
+from swell.executors.local.scratch import LINK
 from swell.model.command import LaunchGang, ProfileJob
-from swell.model.event import GangEnded, JobProfiled, ProfilingFailed
+from swell.model.event import GangEnded, JobProfiled, Outcome, ProfilingFailed
 from swell.model.job import Elasticity
 from swell.wire.messages import Profiled
 
@@ -94,12 +99,67 @@ def test_a_trial_that_printed_nothing_leaves_no_log(
     assert logs(tmp_path, "digits-1/*.log") == [f"trial-{number}.log" for number in range(6)]
 
 
-def test_trials_run_one_after_the_other(
-    executor: LocalExecutor, listener: Listener, make_profile: MakeProfile
+def test_trials_of_several_jobs_are_all_answered(
+    executor: LocalExecutor, listener: Listener, make_profile: MakeProfile, tmp_path: Path
 ) -> None:
     for number in range(3):
         executor.perform(make_profile(f"train{number}.py", f"job-{number}"))
-    assert [listener.wait(JobProfiled, num=n + 1).job_id for n in range(3)] == ["job-0", "job-1", "job-2"]
+    answers = {listener.wait(JobProfiled, num=n + 1).job_id for n in range(3)}
+    assert answers == {"job-0", "job-1", "job-2"}
+    assert num_processes(tmp_path) == 2 + 4 + 3, "the all-reduce was measured once"
+
+
+def test_a_trial_writes_nothing_into_the_working_directory(
+    executor: LocalExecutor, listener: Listener, make_profile: MakeProfile, tmp_path: Path
+) -> None:
+    executor.perform(make_profile())
+    listener.wait(JobProfiled)
+    calibrations = 2 + 4
+    assert len(list(tmp_path.glob("token-*"))) == calibrations, "of the script's own run there is none"
+    eventually(lambda: [path.name for path in (tmp_path / "state" / "scratch").glob("*/*")] == [LINK])
+
+
+def test_a_killed_trial_is_lost_and_can_be_repeated(
+    executor: LocalExecutor, listener: Listener, make_profile: MakeProfile
+) -> None:
+    command = make_profile(args=("boot_s=30",))
+    executor.perform(command)
+    zygote = zygote_of(executor._settings.state_dir)
+    eventually(lambda: bool(zygote.children()))
+    zygote.children()[0].kill()
+    lost = listener.wait(ProfilingFailed)
+    assert (lost.outcome, lost.attempt) == (Outcome.LOST, 0)
+    assert "was killed by SIGKILL" in lost.message
+    spec = msgspec.structs.replace(command.spec, args=())
+    executor.perform(msgspec.structs.replace(command, spec=spec, attempt=1))
+    assert listener.wait(JobProfiled).attempt == 1
+
+
+def test_a_zygote_that_is_killed_while_it_imports_is_not_called_broken(
+    tmp_path: Path, make_profile: MakeProfile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = tmp_path / "gate"
+    gate.touch()
+    monkeypatch.setenv("GATE", str(gate))
+    preload = ("msgspec", "tests.executors.waits_at_gate")
+    state = tmp_path / "state"
+    executor = LocalExecutor(state, parse_devices("paced:8@400"), base_preload=preload, call=CALL)
+    listener = Listener()
+    executor.start(listener.put)
+    try:
+        command = make_profile()
+        executor.perform(command)
+        eventually(gate.with_name("waits").exists)
+        zygote_of(state).kill()
+        lost = listener.wait(ProfilingFailed)
+        assert lost.outcome is Outcome.LOST
+        told = f"the process that imports {', '.join(preload)} for all workers was killed by SIGKILL"
+        assert told in lost.message
+        gate.unlink()
+        executor.perform(msgspec.structs.replace(command, attempt=1))
+        listener.wait(JobProfiled)
+    finally:
+        executor.shut_down()
 
 
 def test_a_script_that_cannot_be_tried_out_says_why(
@@ -110,7 +170,7 @@ def test_a_script_that_cannot_be_tried_out_says_why(
     assert "no module named wonder" in failed.message
     executor.perform(make_profile("never_elastic.py", "job-2"))
     failed = listener.wait(ProfilingFailed, num=2)
-    assert "without calling swell.train.elastic" in failed.message
+    assert "with status 0 before it called swell.train.elastic" in failed.message
     executor.perform(make_profile(job_id="job-3", elasticity=Elasticity.RESTART))
     failed = listener.wait(ProfilingFailed, num=3)
     assert "estimate_s" in failed.message
@@ -122,8 +182,8 @@ def test_a_script_that_cannot_be_tried_out_says_why(
 @pytest.mark.parametrize("compute_s", [{}, {0: 0.1}, {64: 0.1, 32: -0.1}])
 def test_a_trial_that_measured_nothing_that_makes_sense_has_failed(compute_s: dict[int, float]) -> None:
     command = ProfileJob(job_id="digits-1", spec=make_spec(), sizes=(1,), device_kind="cpu")
-    trial = Trial(make_stage(), command, 0, ["node0/0"], {}, 60.0)
-    trial.begin(0.0)
+    trial = Trial(make_stage(), command, 0, 1, {}, Conduct(), is_stopped)
+    trial.begin_part(None, ["node0/0"], 0.0)
     said = Profiled(compute_s=compute_s, grad_bytes=4, state_bytes=8, samples_per_epoch=512)
     trial.said(0, said, 1.0)
     (told,) = trial.exited(0, 0, "", 2.0)

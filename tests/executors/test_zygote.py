@@ -175,6 +175,46 @@ def test_workers_die_with_the_zygote_and_the_zygote_when_the_agent_hangs_up(
     eventually(lambda: not is_alive(pid))
 
 
+def test_a_worker_writes_where_it_is_told_to(zygote: Zygote, tmp_path: Path) -> None:
+    """Also where the zygote has asked for the temporary directory before."""
+    workdir, sockets, mirror, temporary = (tmp_path / name for name in ("work", "s", "m", "t"))
+    for folder in (workdir, sockets, mirror, temporary):
+        folder.mkdir()
+    zygote.ask(
+        Fork(
+            key="a",
+            environ={"TMPDIR": str(temporary)},
+            workdir=str(workdir),
+            log_path=str(tmp_path / "a.log"),
+            call=f"{CALL}:tell_folders",
+            entry="entry.py",
+            args=(),
+            sockets=str(sockets),
+            mirror=str(mirror),
+        )
+    )
+    assert isinstance(zygote.answer(), Forked)
+    assert zygote.answer() == Exited(key="a", status=0)
+    own = mirror.joinpath(*workdir.parts[1:])
+    assert (tmp_path / "a.log").read_text().splitlines() == [f"{own} {temporary}", str(sockets)]
+
+
+def test_a_mirror_for_which_there_is_no_room_is_not_the_scripts_fault(zygote: Zygote, tmp_path: Path) -> None:
+    request = Fork(
+        key="a",
+        environ={},
+        workdir=str(tmp_path),
+        log_path=str(tmp_path / "a.log"),
+        call=f"{CALL}:leave",
+        entry="entry.py",
+        args=(),
+        mirror="/proc/nowhere",
+    )
+    zygote.ask(request)
+    assert isinstance(zygote.answer(), Forked)
+    assert zygote.answer() == Exited(key="a", status=143)
+
+
 def test_siblings_do_not_share_random_numbers(zygote: Zygote, tmp_path: Path) -> None:
     for key in ("a", "b"):
         zygote.fork(tmp_path, "draw", key=key)

@@ -43,7 +43,9 @@ def test_a_script_that_fails_is_not_stopped_before_it_has_said_why(agent: FakeAg
 @pytest.mark.parametrize(("ending", "status"), [("status", 3), ("text", 1)])
 def test_the_scripts_own_exit_status_is_kept(agent: FakeAgent, ending: str, status: int) -> None:
     agent.start(0, ENDS, ending)
-    assert f"exit status {status}" in agent.wait(0, messages.Failed).message
+    message = agent.wait(0, messages.Failed).message
+    assert f"ended with exit status {status} before it called swell.train.elastic" in message
+    assert ("cannot read the data" in message) == (ending == "text")
     assert agent.exit_status(0) == status
     assert ("cannot read the data" in agent.log(0).read_text()) == (ending == "text")
 

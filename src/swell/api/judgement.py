@@ -5,7 +5,7 @@ from __future__ import annotations
 from swell.model.view import JobView
 
 #: Reasons of a job that has not been measured, or not been planned with since: all about it is a guess.
-UNMEASURED = ("submitted", "profiling", "profiled")
+UNMEASURED = ("submitted", "profiling", "profiled", "trial_lost")
 
 
 def is_measured(job: JobView) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,4 +123,17 @@ def _judged(client: Client, job_id: str, no_wait: bool) -> JobView:
     if no_wait or has_verdict(view):
         return view
     note(f"{job_id}: waiting for the verdict, it is tried out first")
-    return client.wait_for_verdict(job_id)
+    told = ""
+    while not has_verdict(view):
+        view = client.wait(job_id, partial(_is_news, told))
+        if not has_verdict(view):
+            told = view.reason
+            note(f"{job_id}: {told}")
+    return view
+
+
+def _is_news(told: str, view: JobView) -> bool:
+    """Whether there is a verdict, or its trial run was lost for a reason that has not been `told`."""
+    from swell.api.client import has_verdict
+
+    return has_verdict(view) or (view.reason_code == "trial_lost" and view.reason != told)

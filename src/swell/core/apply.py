@@ -7,7 +7,15 @@ from functools import singledispatch
 from swell.core.clock_steps import follow
 from swell.core.learn import learn_pause, learn_rate, learn_resize
 from swell.core.record import JobRecord
-from swell.core.setbacks import MAX_SETBACKS, back_off, has_lasted, leave_alone
+from swell.core.setbacks import (
+    MAX_SETBACKS,
+    back_off,
+    go_on,
+    has_lasted,
+    is_content,
+    is_last_loss,
+    leave_alone,
+)
 from swell.core.state import HeadState
 from swell.model.event import (
     CancelRequested,
@@ -116,6 +124,8 @@ def _apply_to(event: JobEvent, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
     record.is_profiling = False
+    record.num_setbacks, record.held_back_until_s = 0, 0.0
+    go_on(record)
     record.learn_length(event.profile)
     if record.total_steps is None:
         record.message = _endless(record)
@@ -127,8 +137,16 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
 
 @_apply_to.register
 def _(event: ProfilingFailed, state: HeadState, record: JobRecord) -> None:
-    record.message = event.message
-    state.end(record, Phase.FAILED, "failed", "failed in its trial run; see its message and log")
+    record.setback = event.message
+    if event.outcome is not Outcome.LOST:
+        state.end(record, Phase.FAILED, "failed", "failed in its trial run; see its message and log")
+    elif is_last_loss(record):
+        text = f"its trial run was lost {MAX_SETBACKS} times in a row, through no fault of the script"
+        state.end(record, Phase.FAILED, "failed", f"{text}; see its message and log")
+    else:
+        record.is_profiling = False
+        back_off(record, state.now_s)
+        state.explain(record, "trial_lost", f"waits to be tried again: {event.message}")
 
 
 @_apply_to.register
@@ -145,6 +163,7 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
     record.form(event.generation)
     record.settle(record.target)
+    go_on(record)
     if record.phase is Phase.STARTING:
         record.move(Phase.RUNNING)
     record.done_steps = _truth(record, event.steps)
@@ -166,6 +185,7 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     record.settle(record.target)
     record.done_steps = _truth(record, event.steps)
     record.num_failed_changes = 0
+    go_on(record)
     record.num_resizes += 1
     learn_resize(state, record, event)
     record.note_pids(event.pids)
@@ -193,6 +213,8 @@ def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
     if event.noise_scale is not None:
         state.learn_noise(record, event.noise_scale)
     record.done_steps = _truth(record, event.steps)
+    if is_content(record, event.at_s):
+        go_on(record)
     record.step_s = event.step_s or record.step_s
     record.loss = record.loss if event.loss is None else event.loss
     record.metrics = {**record.metrics, **event.metrics}
@@ -234,6 +256,7 @@ def _(event: SuspendFailed, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: GangSuspended, state: HeadState, record: JobRecord) -> None:
     _release(record, event.at_s)
+    go_on(record)
     record.done_steps = _truth(record, event.steps)
     if record.is_cancelled:
         state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
@@ -256,7 +279,7 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
         record.resizes.overtake(event.at_s)
     _release(record, event.at_s)
     record.done_steps = steps
-    record.message = event.message or record.message
+    _note_end(record, event)
     if has_lasted(record, event.at_s):
         record.num_setbacks = 0
     if event.outcome is Outcome.SUCCEEDED:
@@ -266,11 +289,20 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
         state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
     elif event.outcome is Outcome.FAILED:
         state.end(record, Phase.FAILED, "failed", "ended with an error; see its message and log", event.at_s)
-    elif event.outcome is Outcome.LOST and record.num_setbacks + 1 >= MAX_SETBACKS:
+    elif event.outcome is Outcome.LOST and is_last_loss(record):
         text = f"its workers were lost {MAX_SETBACKS} times in a row without a finished step"
         state.end(record, Phase.FAILED, "failed", text)
     else:
         _requeue(state, record, event)
+
+
+def _note_end(record: JobRecord, event: GangEnded) -> None:
+    """What its end says of itself stays; of what had gone wrong before, only what has not been mended."""
+    if event.outcome in (Outcome.SUCCEEDED, Outcome.FAILED):
+        go_on(record)
+        record.message = event.message or record.message
+    else:
+        record.setback = event.message or record.setback
 
 
 def _requeue(state: HeadState, record: JobRecord, event: GangEnded) -> None:

@@ -190,7 +190,8 @@ class Core:
             return []
         commands: list[AnyCommand] = []
         for record in state.special("new"):
-            if not record.is_profiling and state.sizes_of(record.spec).size:
+            is_due = record.held_back_until_s <= state.now_s
+            if is_due and not record.is_profiling and state.sizes_of(record.spec).size:
                 record.is_profiling = True
                 state.explain(record, "profiling", "is in its trial run, to learn how fast it would go")
                 state.touch(record)

@@ -12,6 +12,7 @@ from swell.model.event import (
     JobEvent,
     JobWarned,
     Outcome,
+    ProfilingFailed,
     StepsReported,
 )
 from swell.model.job import Elasticity
@@ -53,7 +54,9 @@ class News:
             self.is_any_done = True
         elif not isinstance(event, JobWarned):
             self._told.append(event.job_id)
-            self._is_any |= self._state.concerns_plans(record)
+            # The next try of a lost trial run is a time to wake up at, and such times are the plan's.
+            is_lost_trial = isinstance(event, ProfilingFailed) and event.outcome is Outcome.LOST
+            self._is_any |= is_lost_trial or self._state.concerns_plans(record)
 
     def compare(self) -> None:
         """The event has been applied: is anything as it was not believed to be?"""

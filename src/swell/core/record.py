@@ -69,7 +69,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
     changed_s: float | None = None
     asked_s: float = 0.0  #: when the latest command about the gang was given
     held_back_until_s: float = 0.0  #: after a failure: no new change before
-    num_setbacks: int = 0  #: losses of the gang in a row without a finished step
+    num_setbacks: int = 0  #: losses in a row: of the gang without a finished step, or of the trial run
     num_failed_changes: int = 0  #: resizes and suspends in a row that the gang could not do
 
     batch: int | None = None  #: samples of a step that the gang was told; None: those of the spec
@@ -101,6 +101,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
     reason_code: str = "submitted"
     reason: str = "has just been submitted"
     message: str = ""
+    setback: str = ""  #: why its gang or trial run was lost or could not change, until it goes on
     warnings: dict[str, str] = {}  #: topic -> what its owner should know for as long as it is so
 
     @property
@@ -282,7 +283,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
             metrics=self.metrics,
             reason_code=self.reason_code,
             reason=self.reason,
-            message=self.message,
+            message=self.setback or self.message,
             warnings=self.warnings,
         )
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from swell.core.record import JobRecord
-from swell.model.job import Elasticity
+from swell.model.job import Elasticity, Phase
 
-#: A job whose gang was lost so often in a row without finishing a step has failed.
+#: A job whose gang was lost so often in a row without finishing a step has failed; so has one whose trial
+#: run was lost so often in a row.
 MAX_SETBACKS = 10
 #: Wait so long after the first setback, twice as long after each further one.
 FIRST_BACK_OFF_S = 1.0
@@ -14,10 +15,26 @@ LONGEST_BACK_OFF_S = 60.0
 NO_DIGITS = dict.fromkeys(map(ord, "0123456789"))
 
 
+def is_last_loss(record: JobRecord) -> bool:
+    """Whether the job fails by one more loss of its gang, or of its trial run."""
+    return record.num_setbacks + 1 >= MAX_SETBACKS
+
+
 def back_off(record: JobRecord, now_s: float) -> None:
-    """The gang was lost."""
+    """The gang was lost, or the trial run."""
     record.held_back_until_s = now_s + _delay_s(record.num_setbacks)
     record.num_setbacks += 1
+
+
+def go_on(record: JobRecord) -> None:
+    """What had gone wrong before is over: it needs no explanation any more."""
+    record.setback = ""
+
+
+def is_content(record: JobRecord, at_s: float) -> bool:
+    """It trains, and a change that failed could have been asked for again and was not."""
+    is_training = record.phase is Phase.RUNNING and not record.is_changing and not record.is_broken
+    return is_training and at_s > record.held_back_until_s
 
 
 def leave_alone(record: JobRecord, now_s: float, message: str) -> str:
@@ -25,8 +42,8 @@ def leave_alone(record: JobRecord, now_s: float, message: str) -> str:
 
     Returns the cause as its story is to tell it: in full only where that is news.
     """
-    is_known = record.num_failed_changes > 0 and _is_same_cause(record.message, message)
-    record.message = message
+    is_known = record.num_failed_changes > 0 and _is_same_cause(record.setback, message)
+    record.setback = message
     record.held_back_until_s = now_s + _delay_s(record.num_failed_changes)
     record.num_failed_changes += 1
     return "for the same reason as before" if is_known else message

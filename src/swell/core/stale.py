@@ -37,7 +37,7 @@ def _is_history(record: JobRecord, event: JobEvent) -> bool:
     if record.phase.is_end:
         return True
     if isinstance(event, JobProfiled | ProfilingFailed):
-        return not record.is_profiling
+        return not record.is_profiling or event.attempt != record.num_setbacks
     if isinstance(event, CancelRequested):
         return record.is_cancelled
     return isinstance(event, GangEvent) and _is_stale_report(record, event)

@@ -17,6 +17,7 @@ def trial_run(state: HeadState, record: JobRecord) -> ProfileJob:
         spec=record.spec,
         sizes=tuple((powers if powers.size else sizes).tolist()),
         device_kind=nodes[0].kind if nodes else "",
+        attempt=record.num_setbacks,
     )
 
 

@@ -11,13 +11,17 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     pass
 
 
-class ProfileJob(Command, frozen=True, kw_only=True):
-    """Run the job for seconds, learn its curve; answered by `JobProfiled` or `ProfilingFailed`."""
+class ProfileJob(Command, frozen=True, kw_only=True, omit_defaults=True):
+    """Run the job for seconds, learn its curve; answered by `JobProfiled` or `ProfilingFailed`.
+
+    The answer carries the `attempt`.
+    """
 
     job_id: str
     spec: JobSpec
     sizes: tuple[int, ...]  #: worker counts the curve is wanted for
     device_kind: str
+    attempt: int = 0  #: trial runs of this job that were lost before this one
 
 
 class LaunchGang(Command, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ class GangEvent(JobEvent, frozen=True, kw_only=True):
 
 @plain_members
 class Outcome(StrEnum):
-    """How a gang ended."""
+    """How a gang ended, or a trial run that measured nothing: that one is FAILED or LOST."""
 
     SUCCEEDED = "succeeded"  #: the end condition was met
     FAILED = "failed"  #: the script raised or exited with an error: trying again would not help
@@ -44,10 +44,15 @@ class JobSubmitted(JobEvent, frozen=True, kw_only=True):
 
 class JobProfiled(JobEvent, frozen=True, kw_only=True):
     profile: Profile
+    attempt: int = 0  #: of the `ProfileJob` that this answers
 
 
 class ProfilingFailed(JobEvent, frozen=True, kw_only=True):
+    """The trial run ended without a profile, and its processes are gone."""
+
     message: str
+    outcome: Outcome = Outcome.FAILED
+    attempt: int = 0  #: of the `ProfileJob` that this answers
 
 
 class CancelRequested(JobEvent, frozen=True, kw_only=True):

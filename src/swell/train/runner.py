@@ -54,8 +54,9 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
         status = _status_of(stop)
         if link is not None and status not in (0, environ.EXIT_STOPPED):
             _keep_last()
-            text = f"{entry} ended with exit status {status}"
-            link.send(messages.Failed(message=text, steps=link.pulse.steps))
+            link.send(messages.Failed(message=_told_of(link, entry, stop, status), steps=link.pulse.steps))
+        elif link is not None and status == 0 and link.welcome.mode == "profile":
+            _finish_all()  # as one that leaves its loop: what was measured counts
     except BaseException as error:  # noqa: BLE001 - it is the user's, it is told, and the process ends
         _ignore_stops()
         text = _traceback_of(error)
@@ -135,7 +136,7 @@ def _run(entry: str, args: Sequence[str]) -> None:
     sys.argv = [entry, *args]
     module, separator, function = entry.partition(":")
     if separator and not os.path.exists(entry):
-        sys.path.insert(0, os.getcwd())
+        sys.path.insert(0, os.environ.get(environ.WORKDIR) or os.getcwd())
         getattr(importlib.import_module(module), function)()
     else:
         sys.path.insert(0, str(Path(entry).resolve().parent))
@@ -144,13 +145,25 @@ def _run(entry: str, args: Sequence[str]) -> None:
 
 def _close(link: Link, entry: str) -> None:
     """The script ended by itself."""
-    for run in started:
-        run.finish()
+    _finish_all()
     if not link.has_said(messages.Ready):
         raise NotElasticError(
             f"{entry} ended without calling swell.train.elastic, so there is nothing to resize; call it as "
             "docs/how-to/make-a-script-elastic.md shows, or submit the script with `elasticity: restart`"
         )
+
+
+def _finish_all() -> None:
+    for run in started:
+        run.finish()
+
+
+def _told_of(link: Link, entry: str, stop: SystemExit, status: int) -> str:
+    """A script that ended itself: how, and whether it had got to its loop."""
+    text = f"script {entry} ended with exit status {status}"
+    if not link.has_said(messages.Ready):
+        text = f"{text} before it called swell.train.elastic"
+    return text if isinstance(stop.code, int) else f"{text}: {stop.code}"
 
 
 def _ignore_stops() -> None:

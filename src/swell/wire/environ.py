@@ -15,6 +15,9 @@ WORKER = "SWELL_WORKER"  #: this worker's number, unique within its job, never u
 OBSERVER = "SWELL_OBSERVER"  #: as AGENT, for a script that knows nothing of Swell: who hears of its steps
 BALLOT = "SWELL_BALLOT"  #: a file in which the workers of such a script agree when to stop
 
+TRIAL = "SWELL_TRIAL"  #: 1 in a trial run, whose current folder is a mirror of the job's
+WORKDIR = "SWELL_WORKDIR"  #: in a trial run: the job's working directory itself
+
 RANK = "RANK"
 WORLD_SIZE = "WORLD_SIZE"
 LOCAL_RANK = "LOCAL_RANK"

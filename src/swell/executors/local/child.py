@@ -8,13 +8,17 @@ import os
 import random
 import signal
 import sys
+import tempfile
 import threading
 import traceback
 from io import TextIOWrapper
+from multiprocessing.process import current_process
 from typing import NoReturn
 
 from swell.executors.local.forking import Fork
 from swell.executors.local.kinship import die_with_parent
+from swell.executors.local.mirror import mirrored
+from swell.wire.environ import EXIT_STOPPED
 
 
 def become_worker(request: Fork, parent_pid: int, output: int) -> NoReturn:
@@ -25,6 +29,7 @@ def become_worker(request: Fork, parent_pid: int, output: int) -> NoReturn:
         _redirect(output)
         os.environ.update(request.environ)
         os.chdir(request.workdir)
+        _settle(request)
         _reseed()
         status = _run(request)
     except BaseException:  # noqa: BLE001 - nothing above us but the zygote's loop; the log has the story
@@ -53,6 +58,19 @@ def _redirect(output: int) -> None:
 def _line_buffered(descriptor: int) -> TextIOWrapper:
     encoding = sys.stdout.encoding
     return open(descriptor, "w", buffering=1, encoding=encoding, errors="backslashreplace", closefd=False)
+
+
+def _settle(request: Fork) -> None:
+    """Go where the worker is to write."""
+    tempfile.tempdir = None  # the zygote's, if it has asked for one
+    if request.sockets:  # what processes of a loader would else make for themselves, and leave when killed
+        current_process()._config["tempdir"] = request.sockets  # type: ignore[attr-defined]
+    if request.mirror:
+        try:
+            os.chdir(mirrored(request.workdir, request.mirror))
+        except OSError:
+            traceback.print_exc()
+            _exit(EXIT_STOPPED)  # the script has no part in it
 
 
 def _reseed() -> None:

@@ -11,7 +11,8 @@ import logging
 import secrets
 import signal
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from swell.executors.local.effects import Effect, GangCommand, Kill, Report, Sen
 from swell.executors.local.gangs import LOOPBACK, Gangs, unknown
 from swell.executors.local.handshakes import Handshakes
 from swell.executors.local.lines import LineLink
-from swell.executors.local.logs import read_tail
+from swell.executors.local.logs import TRIAL, read_tail
 from swell.executors.local.nursery import Callbacks, Nursery
 from swell.executors.local.outbox import Outbox
 from swell.executors.local.protocol import (
@@ -40,6 +41,7 @@ from swell.executors.local.protocol import (
     ToAgent,
 )
 from swell.executors.local.run import Run
+from swell.executors.local.scratch import Scratch
 from swell.executors.local.trials import Trials
 from swell.model.command import LaunchGang, ProfileJob
 from swell.model.event import AnyEvent, GangEnded
@@ -87,6 +89,7 @@ class Crew:
         self._nursery = Nursery(options.preload, options.state_dir / "zygote.log", lock_fd, callbacks)
         self._handshakes = Handshakes(self._identify)
         self._trials = Trials(options.state_dir, self, options.conduct)
+        self._scratch = Scratch(options.state_dir, self.boot_id, _in_background)
 
     # ------------------------------------------------------------ life
     async def listen(self) -> int:
@@ -94,6 +97,7 @@ class Crew:
         loop = asyncio.get_running_loop()
         port = await self._handshakes.listen(LOOPBACK)
         self._address = f"{LOOPBACK}:{port}"
+        self._scratch.begin()
         self._nursery.start()
         loop.call_later(TICK_S, self._tick)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -103,19 +107,22 @@ class Crew:
     async def shut_down(self) -> None:
         """Every process of ours is gone when this returns."""
         await self._nursery.shut_down()
+        self._scratch.end()
 
     def _tick(self) -> None:
         asyncio.get_running_loop().call_later(TICK_S, self._tick)
         for run in list(self._runs.values()):
             self.do(run, run.director.tick(self.now_s()))
             run.try_to_note()
+        self._trials.advance()
         self._outbox.send()
 
     def now_s(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def devices_in_use(self) -> set[str]:
-        return {device for run in self._runs.values() for device in run.director.devices}
+    def devices_in_use(self) -> Counter[str]:
+        """Processes by device."""
+        return Counter(device for run in self._runs.values() for device in run.director.devices)
 
     # ------------------------------------------------------------ who is at the door
     def _identify(self, link: LineLink, line: bytes) -> None:
@@ -248,6 +255,7 @@ class Crew:
             link.close()
         tail = message or (read_tail(run.log_path(worker)) if status else "")
         run.end_log(worker)
+        self._scratch.drop(f"{run.key}/{worker}")
         self.do(run, run.director.exited(worker, status, tail, self.now_s()))
 
     def _output_dropped(self, key: str, num_bytes: int, why: str) -> None:
@@ -273,7 +281,8 @@ class Crew:
                     run.live.add(effect.worker)
                     run.discard_logs(self._options.conduct.logs)
                     log_bytes = self._options.conduct.logs.log_bytes
-                    self._nursery.fork(run.fork(effect, self._options.call, self._address, log_bytes))
+                    fork = run.fork(effect, self._options.call, self._address, log_bytes)
+                    self._nursery.fork(self._scratch.equip(fork, run.kind == TRIAL and effect.entry is None))
                 case Send(worker, message):
                     run.note_leader(effect)
                     if (link := run.links.get(worker)) is not None:
@@ -284,6 +293,8 @@ class Crew:
                     self.report(event)
         if run.director.is_over and self._runs.get(run.key) is run:
             self._end_run(run)
+        elif run.kind == TRIAL:
+            self._trials.advance()
 
     def _end_run(self, run: Run) -> None:
         del self._runs[run.key]
@@ -303,3 +314,8 @@ class Crew:
 def _is_same(one: str, other: str) -> bool:
     """Compared in a time that tells nothing about how far they agree."""
     return hmac.compare_digest(one.encode(), other.encode())
+
+
+def _in_background(work: Callable[[], None]) -> None:
+    """In a thread: it may take long, and the loop serves all workers."""
+    asyncio.get_running_loop().run_in_executor(None, work)

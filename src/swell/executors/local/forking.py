@@ -21,6 +21,8 @@ class Fork(Note, frozen=True, kw_only=True):
     call: str  #: `package.module:function`, called with `entry` and `args`
     entry: str
     args: tuple[str, ...]
+    sockets: str = ""  #: a folder for what multiprocessing leaves behind; empty: the temporary directory
+    mirror: str = ""  #: an empty folder, for a mirror of `workdir` to run in; empty: runs in `workdir`
 
 
 class Signal(Note, frozen=True, kw_only=True):

@@ -174,7 +174,7 @@ class Gang:
             return  # it was no longer wanted
         message = describe_exit(member, status, log_tail)
         if status == 0:
-            message = ended_early(self._parts.stage.spec.entry)
+            message = ended_early(self._parts.stage.spec.entry, status)
         if self._parts.standing.is_settled:
             self._parts.undo(message)
         else:

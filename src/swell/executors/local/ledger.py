@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from swell.executors.local.protocol import ExecutorCommand, Inventory, Perform, Told
-from swell.model.command import LaunchGang, ProfileJob
+from swell.model.command import LaunchGang, ProfileJob, StopGang
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -46,6 +46,8 @@ class Ledger:
         if isinstance(command, ProfileJob):
             self._trials[command.job_id] = command
         else:
+            if isinstance(command, StopGang):
+                self._trials.pop(command.job_id, None)
             known = self.gangs.get(command.job_id)
             if known is not None:
                 known.generation = max(known.generation, command.generation)

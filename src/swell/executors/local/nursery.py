@@ -20,6 +20,7 @@ import msgspec
 from swell.executors.local.forking import NOT_STARTED, Answer, Fork, Forked, OutputDropped, Signal, Warm
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs import read_tail
+from swell.executors.local.patience import signal_name
 from swell.executors.local.zygote import THREAD_VARIABLES
 
 #: Killed workers are reaped in milliseconds; a zygote that needs longer is stuck.
@@ -153,9 +154,12 @@ class Nursery:
         """The zygote is dead, and so are its workers in a moment: the kernel sees to that."""
         process = self._process
         assert process is not None  # noqa: S101 - its socket was open
+        # It may have hung up and have yet to end, with a status of its own.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process_gone(process.pid), REAP_S)
         process.kill()
         await process_gone(process.pid)
-        process.wait()
+        status = process.wait()
         orphans, self._pids, self._waiting = self._pids, {}, []
         await asyncio.gather(*(process_gone(pid) for pid in orphans.values() if pid is not None))
         self._process = None
@@ -167,9 +171,16 @@ class Nursery:
         self._is_buried.set()
         if was_warm:
             self.start()
-        why = "" if was_warm else f"what is to be preloaded cannot be imported:\n{read_tail(self._log)}"
+        why = "" if was_warm else self._why_not_warm(status)
         for key in orphans:
             self._callbacks.exited(key, -signal.SIGKILL if was_warm else NOT_STARTED, why)
+
+    def _why_not_warm(self, status: int) -> str:
+        """What became of a zygote that had yet to import; the next worker starts another."""
+        if status < 0:
+            modules = ", ".join(self._preload)
+            return f"the process that imports {modules} for all workers was killed by {signal_name(-status)}"
+        return f"what is to be preloaded cannot be imported:\n{read_tail(self._log)}"
 
     def _run(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

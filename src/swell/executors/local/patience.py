@@ -47,9 +47,8 @@ def overdue(
         return Verdict(stopped(member), False)
     if member.state is State.STARTING and now_s - member.since_s > _ready_s(member, patience):
         return Verdict(never_called(script, patience.ready_s), True)
-    if member.heard_s is not None and now_s - member.heard_s > patience.silence_s:
-        why = f"worker {member.number} gave no sign of life for {patience.silence_s:g} s and was killed"
-        return Verdict(why, False)
+    if is_silent(member, now_s, patience):
+        return Verdict(silent(member, patience), False)
     if member.left_s is not None and now_s - member.left_s > patience.leave_s:
         return Verdict(
             f"worker {member.number} did not exit within {patience.leave_s:g} s and was killed", False
@@ -71,6 +70,14 @@ def stands_still(member: Member, now_s: float, patience: Patience, is_stopped: C
     return is_stopped(member.pid)
 
 
+def is_silent(member: Member, now_s: float, patience: Patience) -> bool:
+    return member.heard_s is not None and now_s - member.heard_s > patience.silence_s
+
+
+def silent(member: Member, patience: Patience) -> str:
+    return f"worker {member.number} gave no sign of life for {patience.silence_s:g} s and was killed"
+
+
 def stopped(member: Member) -> str:
     return f"worker {member.number} was stopped by a signal, and was killed"
 
@@ -83,10 +90,17 @@ def never_called(script: str, limit_s: float) -> str:
     )
 
 
-def ended_early(script: str) -> str:
+def ended_early(script: str, status: int) -> str:
     return (
-        f"script {script} ended without calling swell.train.elastic; call it before the training loop, or "
-        "submit the job with elasticity 'restart'"
+        f"script {script} ended with status {status} before it called swell.train.elastic; call it before "
+        "the training loop, or submit the job with elasticity 'restart'"
+    )
+
+
+def left_loop(script: str, status: int) -> str:
+    return (
+        f"script {script} ended with status {status} in its training loop, before its trial run had measured "
+        "a step; let the job's end condition end the loop"
     )
 
 
@@ -113,12 +127,12 @@ def describe_exit(member: Member, status: int, log_tail: str) -> str:
     if status == NOT_STARTED:
         return f"worker {member.number} could not be started, through no fault of the script: {log_tail}"
     if status < 0:
-        return f"worker {member.number} was killed by {_name_of(-status)}"
+        return f"worker {member.number} was killed by {signal_name(-status)}"
     text = f"worker {member.number} exited with status {status}"
     return f"{text}; its log ends:\n{log_tail}" if log_tail else text
 
 
-def _name_of(number: int) -> str:
+def signal_name(number: int) -> str:
     """Real-time signals have no names but the first and the last."""
     known = {known.value: known.name for known in signal.Signals}
     return known.get(number, f"signal {number}")

@@ -1,0 +1,198 @@
+"""A trial run that is lost through no fault of the script is tried again, as a launch is."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.fakes import Fixed, core_of, node, profile, spec
+from tests.core.head import Head
+from tests.core.world import FakeWorld, Faults
+
+from swell.core.ports import Policy
+from swell.core.setbacks import MAX_SETBACKS
+from swell.model.coding import decoder
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, WakeAt
+from swell.model.event import (
+    AnyEvent,
+    CancelRequested,
+    GangEnded,
+    GangStarted,
+    JobProfiled,
+    JobSubmitted,
+    JobWarned,
+    NodeJoined,
+    Opened,
+    Outcome,
+    ProfilingFailed,
+    ResizeFailed,
+    StepsReported,
+    Woke,
+)
+from swell.model.job import Phase
+
+
+def head_that_loses(share: float, seed: int = 0) -> tuple[Head, FakeWorld]:
+    world = FakeWorld(seed, Faults(trial_lost=share))
+    world.join(node())
+    return Head(core_of, world), world
+
+
+@given(seed=st.integers(0, 1000), dies=st.booleans(), folds=st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_lost_trials_are_repeated_until_one_succeeds(seed: int, dies: bool, folds: bool) -> None:
+    """Also by a head that is killed while it waits for the next try."""
+    head, world = head_that_loses(1.0, seed)
+    head.submit("a", spec(20))
+    head.run_until(lambda: head.core.views() != [] and head.job("a").reason_code == "trial_lost")
+    assert head.phase("a") is Phase.QUEUED
+    if folds:
+        head.fold()
+    if dies:
+        head.die()
+    world.faults = Faults()
+    head.run()
+    assert head.phase("a") is Phase.SUCCEEDED
+    assert head.job("a").message == ""
+    attempts = [command.attempt for _, command in world.performed if isinstance(command, ProfileJob)]
+    assert sorted(set(attempts)) == list(range(max(attempts) + 1))
+
+
+def test_a_trial_that_is_lost_again_and_again_fails_the_job_and_says_so() -> None:
+    head, world = head_that_loses(1.0)
+    head.submit("a", spec(20))
+    head.run()
+    view = head.job("a")
+    assert view.phase is Phase.FAILED
+    assert f"its trial run was lost {MAX_SETBACKS} times in a row" in view.reason
+    assert view.message == "was killed"
+    times_s = [at_s for at_s, command in world.performed if isinstance(command, ProfileJob)]
+    assert len(times_s) == MAX_SETBACKS
+    assert 120.0 < times_s[-1] - times_s[0] < 300.0, "it waits longer each time"
+
+
+def test_a_trial_that_failed_before_there_were_outcomes_was_the_scripts_fault() -> None:
+    old = msgspec.json.encode({"type": "ProfilingFailed", "at_s": 1.0, "job_id": "a", "message": "raised"})
+    event = decoder(AnyEvent).decode(old)
+    assert event == ProfilingFailed(at_s=1.0, job_id="a", message="raised", outcome=Outcome.FAILED)
+
+
+# ---------------------------------------------------------------- event by event
+class Script:
+    """A head that hears one event after the other."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.core = core_of(policy)
+        self.hear(NodeJoined(at_s=0.0, node=node()))
+        self.hear(JobSubmitted(at_s=0.0, job_id="a", spec=spec(100)))
+
+    def hear(self, event: AnyEvent) -> list[AnyCommand]:
+        return self.core.handle([event])
+
+    def lose_trial(self, at_s: float, attempt: int = 0) -> list[AnyCommand]:
+        return self.hear(
+            ProfilingFailed(
+                at_s=at_s, job_id="a", message="was killed", outcome=Outcome.LOST, attempt=attempt
+            )
+        )
+
+    def start(self, at_s: float) -> None:
+        commands = self.hear(JobProfiled(at_s=at_s, job_id="a", profile=profile()))
+        self.begin(commands, at_s)
+
+    def begin(self, commands: list[AnyCommand], at_s: float) -> None:
+        (launch,) = (command for command in commands if isinstance(command, LaunchGang))
+        self.hear(GangStarted(at_s=at_s, job_id="a", generation=launch.generation, steps=0, pids=(1,)))
+
+    @property
+    def message(self) -> str:
+        views = [*self.core.views(), *self.core.ended_views()]
+        return views[0].message
+
+    @property
+    def generation(self) -> int:
+        return self.core.views()[0].generation
+
+
+def test_it_waits_before_the_next_try_and_asks_to_be_woken() -> None:
+    script = Script()
+    commands = script.lose_trial(5.0)
+    assert commands == [WakeAt(at_s=6.0)]
+    assert script.core.under_way() == [WakeAt(at_s=6.0)]
+    assert script.message == "was killed"
+    (again, *_) = script.hear(Woke(at_s=6.0))
+    assert isinstance(again, ProfileJob)
+    assert again.attempt == 1
+    assert script.core.under_way() == [again]
+
+
+def test_what_is_told_twice_of_one_trial_is_nothing_about_the_next() -> None:
+    """An agent repeats what the journal may not have: by then the next try is under way."""
+    script = Script()
+    script.lose_trial(5.0)
+    script.hear(Woke(at_s=6.0))
+    script.lose_trial(6.1, attempt=0)
+    assert script.core.num_stale == 1
+    assert script.core.views()[0].reason_code == "profiling"
+    script.hear(JobProfiled(at_s=7.0, job_id="a", profile=profile(), attempt=1))
+    assert script.message == ""
+
+
+def test_a_job_is_called_off_while_it_waits_for_its_next_try() -> None:
+    script = Script()
+    script.lose_trial(5.0)
+    assert script.hear(CancelRequested(at_s=5.5, job_id="a")) == []
+    assert script.core.ended_views()[0].phase is Phase.CANCELLED
+
+
+# ---------------------------------------------------------------- texts of what is over
+def lose_gang(script: Script, at_s: float) -> None:
+    facts = {"at_s": at_s, "job_id": "a", "generation": script.generation}
+    script.hear(GangEnded(**facts, outcome=Outcome.LOST, steps=0, message="worker 0 was killed by SIGKILL"))
+
+
+def test_a_job_that_trains_again_says_no_more_that_it_was_lost() -> None:
+    script = Script()
+    script.start(1.0)
+    lose_gang(script, 2.0)
+    assert script.message == "worker 0 was killed by SIGKILL"
+    script.begin(script.hear(Woke(at_s=3.0)), 4.0)
+    assert script.message == ""
+
+
+@pytest.mark.parametrize("told", ["", "succeeded, but its last lines were cut off after 600 s"])
+def test_a_job_that_succeeded_says_what_its_end_says_and_no_old_failure(told: str) -> None:
+    script = Script()
+    script.start(1.0)
+    facts = {"job_id": "a", "generation": script.generation}
+    record = script.core._state.records["a"]
+    record.setback = "a joiner died"
+    script.hear(GangEnded(at_s=9.0, **facts, outcome=Outcome.SUCCEEDED, steps=100, message=told))
+    assert script.message == told
+
+
+def test_a_warning_outlives_success() -> None:
+    script = Script()
+    script.start(1.0)
+    script.hear(JobWarned(at_s=2.0, job_id="a", message="the loss is nan since step 6"))
+    facts = {"job_id": "a", "generation": script.generation}
+    script.hear(GangEnded(at_s=9.0, **facts, outcome=Outcome.SUCCEEDED, steps=100))
+    assert script.message == "the loss is nan since step 6"
+
+
+def test_a_change_that_failed_is_forgotten_when_it_is_not_wanted_any_more() -> None:
+    policy = Fixed({"a": 2})
+    script = Script(policy)
+    script.start(1.0)
+    policy.wanted["a"] = 4
+    (resize,) = (c for c in script.hear(Opened(at_s=5.0)) if isinstance(c, ResizeGang))
+    facts = {"job_id": "a", "generation": resize.generation}
+    script.hear(ResizeFailed(at_s=6.0, **facts, message="a joiner died"))
+    facts = {"job_id": "a", "generation": 1, "num_workers": 2}
+    script.hear(StepsReported(at_s=6.5, **facts, steps=5))
+    assert script.message == "a joiner died", "it is to be tried again"
+    policy.wanted["a"] = 2
+    script.hear(Woke(at_s=7.0))
+    script.hear(StepsReported(at_s=8.0, **facts, steps=20))
+    assert script.message == ""

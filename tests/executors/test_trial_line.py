@@ -1,0 +1,420 @@
+"""Which trial runs come when: real `Trials`, with processes that do what the test says."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.executors.puppets import make_spec
+
+from swell.executors.local.conduct import Conduct
+from swell.executors.local.devices import DeviceBinding
+from swell.executors.local.effects import Effect, Kill, Report, Spawn
+from swell.executors.local.forking import NOT_STARTED
+from swell.executors.local.patience import Patience
+from swell.executors.local.run import Run
+from swell.executors.local.trial_devices import Machine, RunningPart, allot
+from swell.executors.local.trials import LONGEST_WAIT_S, Trials
+from swell.model.command import ProfileJob
+from swell.model.event import AnyEvent, JobProfiled, Outcome, ProfilingFailed
+from swell.wire import messages as m
+
+PATIENCE = Patience(standstill_s=3.0, silence_s=60.0)
+NUM_DEVICES = 4
+
+
+@dataclass
+class Process:
+    run: Run
+    worker: int
+    devices: tuple[str, ...]
+    is_calibration: bool
+    is_killed: bool = False
+    is_stopped: bool = False
+
+
+@dataclass
+class Machines:
+    """A host whose time and processes are the test's."""
+
+    folder: Path
+    num_cores: int = 16
+    kind: str = "cpu"
+    time_s: float = 0.0
+    runs: list[Run] = field(default_factory=list)
+    processes: dict[int, Process] = field(default_factory=dict)  #: by pid
+    gangs: Counter[str] = field(default_factory=Counter)
+    events: list[AnyEvent] = field(default_factory=list)
+    pids: Iterator[int] = field(default_factory=lambda: count(1000))
+
+    def __post_init__(self) -> None:
+        device = "cpu" if self.kind == "cpu" else "cuda:0"
+        binding = DeviceBinding(torch_device=device, kind=self.kind)
+        self.bindings = {f"n/{number}": binding for number in range(NUM_DEVICES)}
+        conduct = Conduct(patience=PATIENCE, trial_s=120.0)
+        self.trials = Trials(self.folder, self, conduct, self.num_cores, self.is_stopped)
+
+    # ------------------------------------------------------------ what `Trials` asks
+    def now_s(self) -> float:
+        return self.time_s
+
+    def devices_in_use(self) -> Counter[str]:
+        return self.gangs + Counter(d for p in self.processes.values() for d in p.devices)
+
+    def begin_run(self, run: Run, effects: Iterable[Effect]) -> None:
+        self.runs.append(run)
+        self.do(run, effects)
+
+    def do(self, run: Run, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Spawn(worker, devices, _, entry):
+                    pid = next(self.pids)
+                    self.processes[pid] = Process(run, worker, devices, entry is not None)
+                    self.do(run, run.director.forked(worker, pid, self.time_s))
+                case Kill(worker, number):
+                    assert number == signal.SIGKILL
+                    for process in self.processes.values():
+                        process.is_killed |= process.run is run and process.worker == worker
+                case Report(event):
+                    self.events.append(event)
+        if run.director.is_over and run in self.runs:
+            self.runs.remove(run)
+            self.trials.ended(run)
+        else:
+            self.trials.advance()
+
+    def report(self, event: AnyEvent) -> None:
+        self.events.append(event)
+
+    def is_stopped(self, pid: int) -> bool:
+        return self.processes[pid].is_stopped
+
+    # ------------------------------------------------------------ what a test does
+    def add(self, job: str, devices_per_worker: int = 1, sizes: tuple[int, ...] = (1, 2, 4)) -> None:
+        spec = make_spec(entry=f"/scripts/{job}.py", devices_per_worker=devices_per_worker)
+        self.trials.add(ProfileJob(job_id=job, spec=spec, sizes=sizes, device_kind=self.kind))
+
+    def say(self, pid: int, *said: m.FromWorker) -> None:
+        process = self.processes[pid]
+        for message in said:
+            self.do(process.run, process.run.director.said(process.worker, message, self.time_s))
+
+    def exit(self, pid: int, status: int = 0) -> None:
+        process = self.processes.pop(pid)
+        self.do(process.run, process.run.director.exited(process.worker, status, "", self.time_s))
+
+    def bury(self) -> None:
+        """Those that were killed are gone."""
+        for pid in [pid for pid, process in self.processes.items() if process.is_killed]:
+            self.exit(pid, -signal.SIGKILL)
+
+    def pass_time(self, seconds: float) -> None:
+        for _ in range(round(seconds * 10)):
+            self.time_s += 0.1
+            for run in list(self.runs):
+                self.do(run, run.director.tick(self.time_s))
+            self.trials.advance()
+            self.bury()
+
+    def calibrate(self) -> None:
+        """Every calibration that runs, or then may run, comes to its end."""
+        while pids := [pid for pid, process in self.processes.items() if process.is_calibration]:
+            for pid in pids:
+                self.say(pid, m.Ready(grad_bytes=0, state_bytes=0, samples_per_epoch=0))
+            self.say(pids[0], m.Calibrated(allreduce_s={1000: 0.001, 100_000: 0.01}))
+            for pid in pids:
+                self.exit(pid)
+
+    def measure(self, job: str) -> None:
+        (pid,) = self.scripts(job)
+        facts = {"grad_bytes": 4, "state_bytes": 8, "samples_per_epoch": 512}
+        self.say(pid, m.Ready(**facts), m.Profiled(compute_s={64: 0.1}, **facts))
+        self.exit(pid)
+
+    def scripts(self, job: str) -> list[int]:
+        """Processes that run a job's script."""
+        return [pid for pid, p in self.processes.items() if p.run.job_id == job and not p.is_calibration]
+
+    def calibrating(self) -> list[str]:
+        return sorted({p.run.job_id for p in self.processes.values() if p.is_calibration})
+
+    def answers(self, kind: type[AnyEvent] = JobProfiled) -> list[str]:
+        return [event.job_id for event in self.events if isinstance(event, kind)]
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> Machines:
+    return Machines(tmp_path)
+
+
+@pytest.fixture
+def calibrated(machines: Machines) -> Machines:
+    """It knows the all-reduce of its devices."""
+    machines.add("zero")
+    machines.calibrate()
+    machines.measure("zero")
+    machines.events.clear()
+    return machines
+
+
+# ---------------------------------------------------------------- at once, or in line
+def test_trials_on_idle_devices_do_not_wait_for_each_other(calibrated: Machines) -> None:
+    for job in ("a", "b", "c"):
+        calibrated.add(job)
+    assert all(calibrated.scripts(job) for job in ("a", "b", "c"))
+    assert max(calibrated.devices_in_use().values()) == 1
+    for job in ("b", "c", "a"):
+        calibrated.measure(job)
+    assert calibrated.answers() == ["b", "c", "a"]
+
+
+def test_a_fifth_on_four_devices_waits_for_the_first_that_ends(calibrated: Machines) -> None:
+    for number in range(5):
+        calibrated.add(f"j{number}")
+    assert not calibrated.scripts("j4")
+    calibrated.measure("j2")
+    assert calibrated.scripts("j4")
+    assert max(calibrated.devices_in_use().values()) == 1
+
+
+def test_devices_that_compute_on_the_same_cores_are_no_more_than_these(tmp_path: Path) -> None:
+    machines = Machines(tmp_path, num_cores=2)
+    machines.add("a")
+    machines.calibrate()
+    for job in ("b", "c"):
+        machines.add(job)
+    assert machines.scripts("a") and machines.scripts("b") and not machines.scripts("c")
+    machines.gangs["n/3"] += 1
+    machines.measure("a")
+    assert not machines.scripts("c"), "a gang has the core"
+    machines.measure("b")
+    assert machines.scripts("c"), "one trial run always takes place"
+
+
+def test_a_trial_takes_place_where_all_devices_are_busy(calibrated: Machines) -> None:
+    calibrated.gangs.update(calibrated.bindings.keys())
+    calibrated.add("a")
+    calibrated.add("b")
+    assert calibrated.scripts("a") and not calibrated.scripts("b")
+
+
+def test_a_calibration_is_alone_on_its_cores_and_is_done_once(machines: Machines) -> None:
+    machines.add("a")
+    machines.add("b")
+    assert machines.calibrating() == ["a"]
+    assert not machines.scripts("b")
+    machines.calibrate()
+    assert machines.scripts("a") and machines.scripts("b") and not machines.calibrating()
+    machines.measure("b")
+    machines.measure("a")
+    assert machines.answers() == ["b", "a"]
+
+
+def test_on_gpus_scripts_may_run_beside_a_calibration(tmp_path: Path) -> None:
+    machines = Machines(tmp_path, kind="cuda:H200", num_cores=1)
+    machines.add("a")
+    machines.add("b")
+    assert machines.calibrating() == ["a"]
+    (process,) = (machines.processes[pid] for pid in machines.scripts("b"))
+    assert not any(
+        process.devices == other.devices for other in machines.processes.values() if other is not process
+    )
+    machines.measure("b")
+    assert machines.answers() == [], "it waits for what is measured now"
+    machines.calibrate()
+    assert machines.answers() == ["b"]
+
+
+def test_who_waits_for_the_calibration_of_another_does_it_when_that_one_fails(tmp_path: Path) -> None:
+    machines = Machines(tmp_path, kind="cuda:H200")
+    machines.add("a")
+    machines.add("b")
+    machines.measure("b")
+    for pid in list(machines.processes):
+        machines.exit(pid, -signal.SIGKILL)
+    assert machines.calibrating() == ["b"]
+    machines.calibrate()
+    assert machines.answers() == ["b"]
+    (failed,) = (event for event in machines.events if isinstance(event, ProfilingFailed))
+    assert failed.outcome is Outcome.LOST
+    assert "the all-reduce of 2 workers was not measured" in failed.message
+
+
+def test_the_same_script_twice_is_measured_once(machines: Machines, tmp_path: Path) -> None:
+    script = tmp_path / "one.py"
+    script.write_text("# a training script\n")
+    spec = make_spec(entry=str(script), workdir=str(tmp_path))
+    for job in ("a", "b", "c"):
+        machines.gangs.update(machines.bindings.keys())
+        machines.trials.add(ProfileJob(job_id=job, spec=spec, sizes=(1,), device_kind="cpu", attempt=2))
+    machines.measure("a")
+    assert machines.answers() == ["a", "b", "c"] and not machines.processes
+    assert {event.attempt for event in machines.events} == {2}
+
+
+# ---------------------------------------------------------------- what hangs, and what is called off
+def test_a_trial_that_hangs_holds_the_next_one_up_for_a_while_only(calibrated: Machines) -> None:
+    calibrated.gangs.update(calibrated.bindings.keys())
+    for job in ("hangs", "b", "c"):
+        calibrated.add(job)
+    calibrated.pass_time(LONGEST_WAIT_S - 1)
+    assert not calibrated.scripts("b")
+    calibrated.pass_time(2)
+    assert calibrated.scripts("b") and not calibrated.scripts("c")
+    calibrated.measure("b")
+    assert calibrated.answers() == ["b"]
+    calibrated.pass_time(LONGEST_WAIT_S + 1)
+    calibrated.measure("c")
+    assert calibrated.answers() == ["b", "c"]
+
+
+def test_a_calibration_that_hangs_is_done_by_the_next_one(machines: Machines) -> None:
+    machines.add("hangs")
+    hung = list(machines.processes.values())
+    for process in hung:
+        process.is_calibration = False  # it does not end as others do
+    machines.add("b")
+    while not machines.answers():
+        machines.pass_time(1.0)
+        machines.calibrate()
+        if machines.scripts("b"):
+            machines.measure("b")
+    assert machines.answers() == ["b"]
+    assert machines.time_s < 3 * LONGEST_WAIT_S + 5
+    assert list(machines.processes.values()) == hung
+
+
+def test_a_trial_that_waits_for_many_devices_is_not_overtaken_for_ever(calibrated: Machines) -> None:
+    calibrated.add("a")
+    calibrated.add("wide", devices_per_worker=4)
+    for number in range(60):
+        calibrated.add(f"small{number}")
+    calibrated.pass_time(LONGEST_WAIT_S + 1)
+    assert calibrated.scripts("wide")
+
+
+def test_to_cancel_one_leaves_the_others_alone(calibrated: Machines) -> None:
+    for number in range(6):
+        calibrated.add(f"j{number}")
+    for job in ("j1", "j5"):  # one that runs, one that waits
+        calibrated.trials.cancel(job)
+    killed = [p.run.job_id for p in calibrated.processes.values() if p.is_killed]
+    assert killed == ["j1"]
+    calibrated.bury()
+    for job in ("j0", "j2", "j3", "j4"):
+        calibrated.measure(job)
+    assert calibrated.answers() == ["j0", "j2", "j3", "j4"]
+    assert calibrated.trials.jobs == () and not calibrated.answers(ProfilingFailed)
+
+
+# ---------------------------------------------------------------- whose fault it is
+def ended(machines: Machines) -> tuple[Outcome, str]:
+    (event,) = (event for event in machines.events if isinstance(event, ProfilingFailed))
+    return event.outcome, event.message
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome", "told"),
+    [
+        (-signal.SIGKILL, Outcome.LOST, "was killed by SIGKILL"),
+        (-signal.SIGSEGV, Outcome.LOST, "was killed by SIGSEGV"),
+        (143, Outcome.LOST, "exited with status 143"),
+        (NOT_STARTED, Outcome.LOST, "through no fault of the script"),
+        (3, Outcome.FAILED, "ended with status 3 before it called swell.train.elastic"),
+        (0, Outcome.FAILED, "ended with status 0 before it called swell.train.elastic"),
+    ],
+)
+def test_only_what_a_script_did_itself_is_its_fault(
+    calibrated: Machines, status: int, outcome: Outcome, told: str
+) -> None:
+    calibrated.add("a")
+    calibrated.exit(calibrated.scripts("a")[0], status)
+    assert ended(calibrated)[0] is outcome
+    assert told in ended(calibrated)[1]
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_a_script_that_exits_in_its_loop_is_not_told_that_it_never_called_elastic(
+    calibrated: Machines, status: int
+) -> None:
+    calibrated.add("a")
+    (pid,) = calibrated.scripts("a")
+    calibrated.say(pid, m.Ready(grad_bytes=4, state_bytes=8, samples_per_epoch=512))
+    calibrated.exit(pid, status)
+    outcome, told = ended(calibrated)
+    assert outcome is Outcome.FAILED
+    assert f"ended with status {status} in its training loop" in told
+    assert "elastic" not in told
+
+
+def test_a_stopped_trial_is_lost_within_seconds(calibrated: Machines) -> None:
+    for number in range(NUM_DEVICES + 1):
+        calibrated.add(f"j{number}")
+    (pid,) = calibrated.scripts("j0")
+    calibrated.processes[pid].is_stopped = True
+    calibrated.pass_time(2.0)
+    assert calibrated.processes[pid].is_stopped
+    calibrated.pass_time(1.5)
+    assert ended(calibrated) == (Outcome.LOST, f"worker {0} was stopped by a signal, and was killed")
+    assert calibrated.scripts("j4"), "the next one has its device"
+
+
+def test_a_silent_trial_is_lost_and_a_slow_one_is_the_scripts_fault(calibrated: Machines) -> None:
+    calibrated.add("silent")
+    calibrated.add("slow")
+    (silent,), (slow,) = calibrated.scripts("silent"), calibrated.scripts("slow")
+    for pid in (silent, slow):
+        calibrated.say(pid, m.Hello(token="t", worker=0, pid=pid))
+    for _ in range(13):
+        if slow in calibrated.processes:
+            calibrated.say(slow, m.Alive())
+        calibrated.pass_time(10.0)
+    one, other = (event for event in calibrated.events if isinstance(event, ProfilingFailed))
+    assert (one.job_id, one.outcome) == ("silent", Outcome.LOST)
+    assert "gave no sign of life" in one.message
+    assert (other.job_id, other.outcome) == ("slow", Outcome.FAILED)
+    assert "did not call swell.train.elastic within 120 s" in other.message
+
+
+def test_what_the_machine_lacks_is_not_the_scripts_fault(machines: Machines) -> None:
+    spec = make_spec()
+    machines.trials.add(ProfileJob(job_id="a", spec=spec, sizes=(1,), device_kind="cuda:none"))
+    assert ended(machines)[0] is Outcome.LOST
+    assert "no device of kind 'cuda:none' is on this machine" in ended(machines)[1]
+
+
+# ---------------------------------------------------------------- the rule
+@given(
+    is_gpu=st.booleans(),
+    num_cores=st.integers(1, 8),
+    gangs=st.lists(st.integers(0, 5), max_size=6),
+    wanted=st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=8),
+)
+def test_parts_at_once_have_devices_and_cores_to_themselves(
+    is_gpu: bool, num_cores: int, gangs: list[int], wanted: list[tuple[int, bool]]
+) -> None:
+    kind = "cuda" if is_gpu else "cpu"
+    bindings = {f"n/{i}": DeviceBinding(torch_device=kind, kind=kind) for i in range(6)}
+    in_use = Counter(f"n/{number}" for number in gangs)
+    parts: list[RunningPart] = []
+    for num, is_calibration in wanted:
+        devices = allot(Machine(bindings, in_use, num_cores), kind, num, is_calibration, parts)
+        assert devices is None or len(devices) == num
+        assert parts or devices is not None, "one always takes place"
+        if devices is not None:
+            parts.append(RunningPart(devices, is_calibration))
+            in_use.update(devices)
+    calibrations = [part for part in parts if part.is_calibration]
+    assert len(calibrations) <= 1
+    if len(parts) > 1:
+        later = [device for part in parts[1:] for device in part.devices]
+        assert all(in_use[device] == 1 for device in later)
+        assert is_gpu or (not calibrations and sum(in_use.values()) <= num_cores)

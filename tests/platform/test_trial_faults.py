@@ -1,0 +1,207 @@
+"""Trial runs whose processes are killed or stopped: every job succeeds, and nothing of a trial is left."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.platform.program import (
+    DEVICES,
+    SCRIPTS,
+    Program,
+    eventually,
+    is_alive,
+    job_id,
+    kill,
+    submission,
+)
+
+from swell.api.client import connect
+
+TRIALLED = SCRIPTS / "trialled.py"
+SOAK_REPEATS = int(os.environ.get("SOAK_REPEATS", "50"))
+SETTINGS = ("standstill_s=1", "min_hold_s=0.5")
+
+
+@pytest.fixture(scope="module")
+def temporary() -> Path:
+    """The machine's temporary directory, as far as the platform knows."""
+    return Path(tempfile.mkdtemp(prefix="trials-"))  # a short name: sockets are made in it
+
+
+@pytest.fixture(scope="module")
+def swell(tmp_path_factory: pytest.TempPathFactory, temporary: Path) -> Iterator[Program]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(temporary))
+        program = Program(tmp_path_factory.mktemp("trials") / "state")
+    words = (word for setting in SETTINGS for word in ("--set", setting))
+    program.ok("up", "--devices", DEVICES, *words)
+    yield program
+    program("down")
+    assert program.processes() == set()
+    left = [path.name for path in temporary.iterdir() if not path.name.startswith("torchinductor")]
+    shutil.rmtree(temporary)
+    assert left == [], "of loaders' processes and trial runs"
+
+
+class Trialled:
+    """A job of trialled.py, submitted."""
+
+    def __init__(self, swell: Program, folder: Path, **files: str) -> None:
+        self.swell, self.notes, self.workdir = swell, folder / "notes", folder / "work"
+        self.notes.mkdir()
+        self.workdir.mkdir()
+        for name, text in files.items():
+            (self.notes / name.replace("_", "-")).write_text(text)
+        options = ("--steps", 6, "--workers", "1:2", "--no-wait")
+        words = submission(self.workdir, *options, script=TRIALLED)
+        self.id = job_id(swell.ok(*words, "--", self.notes))
+
+    def events(self) -> list[tuple[str, int, bool]]:
+        path = self.notes / "events"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [(place, int(pid), trial == "1") for place, pid, trial in map(str.split, lines)]
+
+    def await_place(self, place: str, besides: frozenset[int] = frozenset(), in_trial: bool = True) -> int:
+        """The process that has got there, of a trial run or the real one; not one of those."""
+        return eventually(
+            lambda: next(
+                (
+                    p
+                    for at, p, is_trial in self.events()
+                    if at == place and is_trial == in_trial and p not in besides
+                ),
+                0,
+            ),
+            f"a process at {place!r}",
+        )
+
+    def codes(self) -> list[str]:
+        with connect(self.swell.state) as client:
+            return [story.code for story in client.stories(self.id)]
+
+    def release(self, place: str) -> None:
+        (self.notes / f"hold-{place}").unlink()
+
+
+def strike(swell: Program, victim: str, pid: int) -> None:
+    """Kill or stop something while a trial run is where `pid` is."""
+    if victim in ("stop", "terminate"):
+        os.kill(pid, signal.SIGSTOP if victim == "stop" else signal.SIGTERM)
+    else:
+        kill({"worker": pid, "zygote": swell.zygote_pid, "agent": swell.agent_pid}[victim])
+    eventually(lambda: not is_alive(pid), f"the end of {pid}")
+
+
+@pytest.mark.parametrize(
+    ("victim", "place"),
+    [
+        ("worker", "start"),
+        ("stop", "built"),
+        ("agent", "step"),
+        pytest.param("zygote", "step", marks=pytest.mark.soak),
+        pytest.param("terminate", "step", marks=pytest.mark.soak),
+    ],
+)
+def test_a_trial_run_that_is_lost_is_repeated(
+    swell: Program, tmp_path: Path, victim: str, place: str
+) -> None:
+    job = Trialled(swell, tmp_path, **{f"hold_{place}": ""})
+    pid = job.await_place(place)
+    strike(swell, victim, pid)
+    job.release(place)
+    ended = swell.await_end(job.id)
+    assert ended.message == ""
+    assert ("trial_lost" in job.codes()) == (victim != "agent"), "a new agent is told again by itself"
+    assert job.await_place("step", frozenset({pid})) not in ended.pids
+    assert [path.name for path in job.workdir.iterdir()] == ["out"], "the trial had a folder of its own"
+    scratch = swell.state / "scratch"
+    eventually(lambda: len(list(scratch.glob("*/*"))) == 1, "only the link to the temporary folder is left")
+
+
+def test_a_worker_killed_beside_its_loader_leaves_no_sockets(swell: Program, tmp_path: Path) -> None:
+    """See the end of the platform's fixture."""
+    job = Trialled(swell, tmp_path, run_hold_step="")
+    kill(job.await_place("step", in_trial=False))
+    (job.notes / "run-hold-step").unlink()
+    swell.await_end(job.id)
+
+
+def test_a_trial_run_that_waits_holds_no_other_up(swell: Program, tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    one = Trialled(swell, tmp_path / "one", hold_built="")
+    one.await_place("built")
+    two = Trialled(swell, tmp_path / "two")
+    two.await_place("step")
+    assert one.codes()[-1] == "profiling"
+    swell.await_end(two.id)
+    one.release("built")
+    swell.await_end(one.id)
+
+
+@pytest.mark.parametrize(
+    ("exits", "phase", "told"),
+    [
+        ("sys 0", "succeeded", ""),
+        ("sys 3", "failed", "ended with exit status 3"),
+        ("os 3", "failed", "ended with status 3 in its training loop"),
+    ],
+)
+def test_a_script_that_exits_in_its_loop_is_told_what_it_did(
+    swell: Program, tmp_path: Path, exits: str, phase: str, told: str
+) -> None:
+    job = Trialled(swell, tmp_path, exits=exits)
+    ended = swell.await_end(job.id, phase)
+    assert told in ended.message
+    assert "elastic" not in ended.message
+
+
+def test_a_script_that_exits_before_its_loop_is_told_so(swell: Program, tmp_path: Path) -> None:
+    script = tmp_path / "usage.py"
+    script.write_text("import sys\nsys.exit('give me data')\n")
+    job = job_id(swell(*submission(tmp_path, "--steps", 10, script=script)).stdout)
+    message = swell.await_end(job, "failed").message
+    assert re.search(r"ended with exit status 1 before it called swell.train.elastic: give me data$", message)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", range(SOAK_REPEATS))
+def test_a_trial_run_of_troubles(swell: Program, tmp_path: Path, seed: int) -> None:
+    """Up to three faults at any moment of trial runs of two jobs at once."""
+    chance = Random(seed)
+    jobs = []
+    for number in range(2):
+        (tmp_path / str(number)).mkdir()
+        jobs.append(Trialled(swell, tmp_path / str(number)))
+    victims: dict[str, Callable[[], int]] = {
+        "worker": lambda: _trial_pid(jobs, chance),
+        "stop": lambda: _trial_pid(jobs, chance),
+        "zygote": lambda: swell.zygote_pid,
+        "agent": lambda: swell.agent_pid,
+    }
+    for _ in range(chance.randint(1, 3)):
+        time.sleep(chance.uniform(0.0, 2.0))  # the moment is what chance is about
+        victim = chance.choice(sorted(victims))
+        try:
+            pid = victims[victim]()
+            os.kill(pid, signal.SIGSTOP if victim == "stop" else signal.SIGKILL)
+        except (ValueError, LookupError, ProcessLookupError):
+            continue  # it is not there now
+    for job in jobs:
+        assert swell.await_end(job.id).message == ""
+
+
+def _trial_pid(jobs: list[Trialled], chance: Random) -> int:
+    return chance.choice(
+        [pid for job in jobs for _, pid, is_trial in job.events() if is_trial and is_alive(pid)]
+    )
