@@ -79,7 +79,7 @@ class Crew:
         self._outbox = Outbox()
         self._daemon: LineLink | None = None
         self._session, self._num_performed = "", 0
-        callbacks = Callbacks(self._worker_forked, self._worker_exited)
+        callbacks = Callbacks(self._worker_forked, self._worker_exited, self._strays_ended)
         self._nursery = Nursery(options.preload, options.state_dir / "zygote.log", lock_fd, callbacks)
         self._trials = Trials(options.state_dir, self, options.conduct)
 
@@ -232,6 +232,11 @@ class Crew:
         if run is not None:
             self.do(run, run.director.forked(worker, pid, self.now_s()))
 
+    def _strays_ended(self, key: str, num: int) -> None:
+        run, _ = self._find(key)
+        if run is not None:
+            run.num_strays += num
+
     def _worker_exited(self, key: str, status: int, message: str) -> None:
         run, worker = self._find(key)
         if run is None:
@@ -252,6 +257,8 @@ class Crew:
             link.close()
         tail = message or (read_tail(run.log_path(worker)) if status else "")
         run.end_log(worker)
+        if (warning := run.strays_warning()) is not None:
+            self.report(warning)
         self.do(run, run.director.exited(worker, status, tail, self.now_s()))
 
     def _find(self, key: str) -> tuple[Run | None, int]:

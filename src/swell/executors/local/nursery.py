@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -18,7 +19,10 @@ import msgspec
 from swell.executors.local.forking import NOT_STARTED, Answer, Fork, Forked, Signal, Warm
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs import read_tail
+from swell.executors.local.process_mark import ProcessMark
+from swell.executors.local.strays import kill_marked
 from swell.executors.local.zygote import THREAD_VARIABLES
+from swell.wire.environ import MARK
 
 #: Killed workers are reaped in milliseconds; a zygote that needs longer is stuck.
 REAP_S = 5.0
@@ -40,18 +44,23 @@ class Callbacks:
 
     forked: Callable[[str, int], None]  #: key, pid
     exited: Callable[[str, int, str], None]  #: key, status, message of the zygote ('' if it has none)
+    strays_ended: Callable[[str, int], None]  #: key, how many; before `exited`
 
 
 class Nursery:
     """Owns one zygote at a time. Every method is called in the agent's event loop."""
 
     def __init__(self, preload: Sequence[str], log: Path, lock_fd: int, callbacks: Callbacks) -> None:
-        """`lock_fd` is inherited by the zygote and all workers: held by any, held by all."""
+        """`lock_fd` is inherited by the zygote and all workers: held by any, held by all.
+
+        `log` lies in the state folder, whose name is in the mark of all processes.
+        """
         self._preload = preload
         self._log = log
         self._lock_fd = lock_fd
         self._callbacks = callbacks
         self._process: subprocess.Popen[bytes] | None = None
+        self._zygote_id = ""
         self._link: LineLink | None = None
         self._waiting: list[Fork | Signal] = []  # the zygote's socket is not yet connected
         self._pids: dict[str, int | None] = {}
@@ -73,7 +82,10 @@ class Nursery:
         ours.setblocking(False)
         self._is_warm = False
         command = [sys.executable, "-P", "-m", "swell.executors.local.zygote", str(theirs.fileno())]
+        self._zygote_id = secrets.token_hex(8)
+        mark = ProcessMark(os.getpid(), self._zygote_id, 0, str(self._log.parent.resolve()))
         environ = HEAP_VARIABLES | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | TORCH_VARIABLES
+        environ[MARK] = mark.text()
         with theirs, self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [*command, str(os.getpid()), *self._preload],
@@ -135,6 +147,8 @@ class Nursery:
             self._pids.pop(answer.key, None)
             if not self._pids:
                 self._is_empty.set()
+            if answer.num_ended:
+                self._callbacks.strays_ended(answer.key, answer.num_ended)
             self._callbacks.exited(answer.key, answer.status, "")
 
     def _lose(self, link: LineLink) -> None:
@@ -149,7 +163,9 @@ class Nursery:
         await process_gone(process.pid)
         process.wait()
         orphans, self._pids, self._waiting = self._pids, {}, []
-        await asyncio.gather(*(process_gone(pid) for pid in orphans.values() if pid is not None))
+        killed = kill_marked(lambda mark: mark.zygote_id == self._zygote_id)
+        pids = {*killed, *(pid for pid in orphans.values() if pid is not None)}
+        await asyncio.gather(*(process_gone(pid) for pid in pids))
         self._process = None
         was_warm = self._is_warm
         self._is_empty.set()

@@ -14,6 +14,7 @@ from swell.executors.local.effects import Effect, Send, Spawn
 from swell.executors.local.forking import Fork
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs import TRIAL, WORKER, drop_if_empty, note_leader
+from swell.model.event import JobWarned
 from swell.model.job import Elasticity, JobSpec
 from swell.wire import environ
 from swell.wire.messages import FromWorker, Regroup
@@ -50,6 +51,7 @@ class Run:
     links: dict[int, LineLink] = field(default_factory=dict)
     live: set[int] = field(default_factory=set)
     exits: dict[int, tuple[int, str]] = field(default_factory=dict)  #: known, but the line is not yet drained
+    num_strays: int = 0  #: processes ended that workers had left behind, and not told of yet
 
     def log_path(self, worker: int) -> Path:
         return self.folder / f"{self.kind}-{worker}.log"
@@ -75,6 +77,14 @@ class Run:
         """The worker is gone: of a trial run's many, keep the logs of those that had something to say."""
         if self.kind == TRIAL:
             drop_if_empty(self.log_path(worker))
+
+    def strays_warning(self) -> JobWarned | None:
+        """What the job's owner should know once the last of its workers is gone."""
+        if self.live or not self.num_strays:
+            return None
+        num, self.num_strays = self.num_strays, 0
+        who = "1 process that its script had left behind was" if num == 1 else f"{num} processes that its script had left behind were"
+        return JobWarned(at_s=0.0, job_id=self.job_id, message=f"{who} ended")
 
     def fork(self, spawn: Spawn, call: str, address: str) -> Fork:
         """The request that starts this worker. Users' names and arguments are list items and values only."""

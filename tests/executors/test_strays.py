@@ -1,0 +1,106 @@
+"""Daemons that a job's script has started do not outlive the job, whoever is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.executors.contract import eventually, launch
+from tests.executors.listening import Listener
+from tests.executors.puppets import devices, make_spec
+
+from swell.executors.local.agent import read_address
+from swell.executors.local.launch import stop_agent
+from swell.executors.local.link import LocalExecutor
+from swell.executors.local.processes import is_alive, list_processes
+from swell.executors.local.strays import end_strays
+from swell.model.command import StopGang
+from swell.model.event import GangEnded, GangStarted, JobWarned, Outcome
+from swell.model.job import JobSpec
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def make_job(tmp_path: Path) -> Callable[..., JobSpec]:
+    def make(**args: object) -> JobSpec:
+        settings = tuple(f"{name}={value}" for name, value in args.items())
+        return make_spec(workdir=str(tmp_path), args=settings)
+
+    return make
+
+
+def daemons_of(folder: Path, pids: tuple[int, ...]) -> list[int]:
+    return [int((folder / f"daemon-{pid}").read_text()) for pid in pids]
+
+
+@pytest.fixture
+def started(
+    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], tmp_path: Path
+) -> list[int]:
+    """Pids of the daemons of a gang of two."""
+    executor.perform(launch(make_job, devices(0, 1), daemon=1))
+    return daemons_of(tmp_path, listener.wait(GangStarted).pids)
+
+
+def test_a_jobs_end_is_told_when_its_daemons_are_gone_and_they_are_counted(
+    executor: LocalExecutor, listener: Listener, started: list[int]
+) -> None:
+    executor.perform(StopGang(job_id="digits-1", generation=1))
+    assert listener.wait(GangEnded).outcome is Outcome.STOPPED
+    assert not any(map(is_alive, started))
+    warning = listener.wait(JobWarned)
+    assert warning.message == "2 processes that its script had left behind were ended"
+    assert listener.events.index(warning) < listener.events.index(listener.wait(GangEnded))
+
+
+def test_with_the_zygote_all_that_its_workers_started_ends(
+    executor: LocalExecutor, listener: Listener, started: list[int], state_dir: Path
+) -> None:
+    address = read_address(state_dir)
+    assert address is not None
+    (zygote,) = [process.pid for process in list_processes() if process.parent == address.pid]
+    os.kill(zygote, signal.SIGKILL)
+    assert listener.wait(GangEnded).outcome is Outcome.LOST
+    assert not any(map(is_alive, started))
+
+
+@pytest.fixture
+def orphaned(executor: LocalExecutor, started: list[int], state_dir: Path) -> list[int]:
+    """The daemons after a kill of everything else."""
+    address = read_address(state_dir)
+    assert address is not None
+    executor.close()
+    os.kill(address.pid, signal.SIGKILL)
+    eventually(lambda: not is_alive(address.pid))
+    assert all(map(is_alive, started))
+    return started
+
+
+def test_the_next_agent_ends_what_the_one_before_left(
+    new_executor: Callable[[], LocalExecutor], orphaned: list[int], state_dir: Path
+) -> None:
+    new_executor().start(Listener().put)
+    assert not any(map(is_alive, orphaned))
+    assert "ended 2 processes that jobs of an earlier agent had left behind" in (
+        state_dir / "agent.log"
+    ).read_text()
+
+
+def test_an_end_without_a_daemon_ends_what_an_agent_left(orphaned: list[int], state_dir: Path) -> None:
+    assert not stop_agent(state_dir)
+    assert not any(map(is_alive, orphaned))
+
+
+def test_nothing_of_a_live_agent_or_of_another_folder_is_a_stray(
+    started: list[int], state_dir: Path, tmp_path: Path
+) -> None:
+    assert end_strays(state_dir) == 0
+    assert end_strays(tmp_path) == 0
+    assert all(map(is_alive, started))
