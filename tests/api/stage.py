@@ -59,6 +59,7 @@ def on_stage(path: Path, policy: str = "elasticflow") -> Iterator[Stage]:
     listener = bind()
     server = ApiServer(create_app(platform, folder.ensure_token()), listener)
     server.start()
+    platform.start()
     thread = threading.Thread(target=platform.run)
     thread.start()
     folder.write_endpoint(Endpoint(host="127.0.0.1", port=server.port, pid=os.getpid()))

@@ -32,6 +32,9 @@ class PlatformOptions:
 
 
 class FakePlatform(FakeControl):
+    def start(self) -> None:
+        """There is no machine."""
+
     def run(self) -> None:
         if os.environ.get("FAKE_PLATFORM") == "dies":
             raise RuntimeError("a mistake of ours")

@@ -34,6 +34,7 @@ def serve(options: PlatformOptions, port: int = 0) -> None:
         server.start()
         try:
             _stop_on_signals(platform)
+            platform.start()
             folder.write_options(_to_remember(options))
             folder.write_endpoint(Endpoint(host=HOST, port=server.port, pid=os.getpid()))
             platform.run()

@@ -8,11 +8,13 @@ from swell.core.learn import learn_pause, learn_rate, learn_resize
 from swell.core.record import JobRecord
 from swell.core.setbacks import MAX_SETBACKS, back_off, has_lasted, leave_alone
 from swell.core.state import HeadState
+from swell.core.unknown_gangs import UnknownGangEvent
 from swell.model.event import (
     CancelRequested,
     DrainRequested,
     Event,
     GangEnded,
+    GangFound,
     GangResized,
     GangStarted,
     GangSuspended,
@@ -37,7 +39,9 @@ from swell.model.job import Elasticity, Phase
 def apply(state: HeadState, event: Event) -> None:
     """Change the state as the event, which is not stale, says."""
     state.now_s = max(state.now_s, event.at_s)
-    if isinstance(event, JobEvent) and not isinstance(event, JobSubmitted):
+    if state.unknown.concerns(event):
+        _apply_to_unknown(event, state)
+    elif isinstance(event, JobEvent) and not isinstance(event, JobSubmitted):
         record = state.records[event.job_id]
         _apply_to(event, state, record)
         state.touch(record)
@@ -94,6 +98,36 @@ def _(event: DrainRequested, state: HeadState) -> None:
 def _(event: Opened, state: HeadState) -> None:
     state.is_draining = False
     state.policy = event.policy or state.policy
+
+
+# ---------------------------------------------------------------- events about a gang that is not in the journal
+def _apply_to_unknown(event: UnknownGangEvent, state: HeadState) -> None:
+    state.unknown.hear(event)
+    record = state.records.get(event.job_id)
+    if record is None:
+        return
+    record.generation = max(record.generation, event.generation + 1)  # of the command that ends it, at least
+    if isinstance(event, GangFound):
+        _give_up_believed(event, state, record)
+    elif isinstance(event, GangSuspended):
+        record.done_steps = _truth(record, event.steps)
+        state.tell(record, "found_saved", f"goes on{_step(record, 'from', event.steps)}, which what was found had reached")
+    state.touch(record)
+
+
+def _give_up_believed(event: GangFound, state: HeadState, record: JobRecord) -> None:
+    """The gang that the journal tells of is not the one that runs."""
+    if record.phase.holds_devices:
+        _release(record, event.at_s)
+        if record.is_cancelled:
+            state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
+            return
+        record.move(Phase.QUEUED)
+    text = (
+        f"workers of it run of which the journal does not know (generation {event.generation}, "
+        f"{len(event.devices)} devices): they are saved and ended, and the job goes on from there"
+    )
+    state.explain(record, "found", text)
 
 
 # ---------------------------------------------------------------- events about a known job

@@ -17,6 +17,7 @@ from swell.core.record import JobRecord
 from swell.core.special import Kind, Special
 from swell.core.table import JobTable
 from swell.core.tenants import Tenants
+from swell.core.unknown_gangs import UnknownGang, UnknownGangs
 from swell.model.cluster import Cluster
 from swell.model.coding import decoder, encode
 from swell.model.job import Elasticity, JobSpec, Phase, Profile
@@ -69,6 +70,7 @@ class Saved(msgspec.Struct, kw_only=True):
     revisit: list[str] = []
     is_sated: bool = False
     tenants: Tenants | None = None  #: None: saved by a version that knew none
+    unknown_gangs: dict[str, UnknownGang] = {}
 
 
 #: A text, or what would write it: most lines of stories are never read where many jobs are simulated.
@@ -99,6 +101,7 @@ class HeadState:
         self.is_sated = False  #: more devices would be of no use to anybody
         self.latest = Latest()
         self.holdings = Holdings()
+        self.unknown = UnknownGangs()
         self.devices: frozenset[str] = frozenset()
         self.table = JobTable(gang_sizes(0, any_size))
         self.stories: list[tuple[str, float, str, Words]] = []  #: job, when, code and text, of this turn
@@ -258,6 +261,7 @@ class HeadState:
             revisit=sorted(self.revisit),
             is_sated=self.is_sated,
             tenants=self.tenants,
+            unknown_gangs=self.unknown.gangs,
         )
         return encode(saved)
 
@@ -276,6 +280,7 @@ class HeadState:
         self.cluster, self.devices = saved.cluster, frozenset(saved.cluster.devices())
         self.table = JobTable(gang_sizes(saved.cluster.num_devices, self._any_size))
         self.holdings, self._special = Holdings(), Special()
+        self.unknown = UnknownGangs(saved.unknown_gangs)
         for job_id in saved.rows:
             self._write_row(self.records[job_id])
         self._dirty, self._relearnt = set(self.records), set()

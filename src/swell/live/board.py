@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from swell.core.core import Core
@@ -19,6 +19,7 @@ class Posted:
     active: dict[str, JobView] = field(default_factory=dict)
     cluster: Cluster = field(default_factory=Cluster)
     num_stale: int = 0
+    unknown_owner: Mapping[str, str] = field(default_factory=dict)
 
 
 class Board:
@@ -38,7 +39,7 @@ class Board:
             self._ended.update(ended)
             for job_id, story in core.stories():
                 self._stories[job_id].append(story)
-            self._posted = Posted(active=views, cluster=core.cluster, num_stale=core.num_stale)
+            self._posted = Posted(views, core.cluster, core.num_stale, core.unknown_owner)
             self._changed.notify_all()
 
     def wait_for(self, job_id: str, timeout_s: float) -> bool:
@@ -79,7 +80,8 @@ class Board:
 
     def nodes(self) -> tuple[NodeView, ...]:
         posted = self._posted
-        owner = {device: view.id for view in posted.active.values() for device in view.devices}
+        held = {device: view.id for view in posted.active.values() for device in view.devices}
+        owner = {**held, **posted.unknown_owner}
         return tuple(
             NodeView(
                 name=node.name,

@@ -155,6 +155,7 @@ class Crew:
         self.bindings.update(hello.bindings)
         if hello.session != self._session:
             self._session, self._num_performed = hello.session, 0
+            self._gangs.forget_ended(self._outbox.ended_gangs())
         link.heard, link.closed = self._hear_daemon, self._lose_daemon
         link.send(self._inventory())
         self._outbox.attach(link)
@@ -165,7 +166,7 @@ class Crew:
             num_performed=self._num_performed,
             gangs=self._gangs.live(),
             profiling=self._trials.jobs,
-            untold=tuple(sorted(self._outbox.ended_jobs())),
+            untold=self._outbox.ended_gangs(),
         )
 
     def _lose_daemon(self, link: LineLink) -> None:

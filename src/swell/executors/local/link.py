@@ -34,13 +34,15 @@ from swell.executors.local.protocol import (
     Attach,
     FromAgent,
     Inventory,
+    LiveGang,
     Performed,
     ShutDown,
     Told,
 )
 from swell.model.coding import decoder
 from swell.model.command import AnyCommand, SetBatch, WakeAt
-from swell.model.event import AnyEvent
+from swell.model.event import AnyEvent, GangFound
+from swell.model.running import RunningWork
 
 log = logging.getLogger("swell.link")
 
@@ -90,8 +92,8 @@ class LocalExecutor:
         self._is_closing = False
 
     # ------------------------------------------------------------ any thread
-    def start(self, deliver: Callable[[AnyEvent], None]) -> frozenset[str]:
-        """Begin, or adopt what runs. Returns the jobs whose gangs live, or whose end is yet to be told.
+    def start(self, deliver: Callable[[AnyEvent], None]) -> RunningWork:
+        """Begin, or adopt what runs, and tell what that is.
 
         Raises:
             AgentError: no agent could be started.
@@ -101,7 +103,11 @@ class LocalExecutor:
         inventory = self._find_agent()
         self._thread = threading.Thread(target=self._run, name="swell-link", daemon=True)
         self._thread.start()
-        return frozenset({gang.job_id for gang in inventory.gangs} | set(inventory.untold))
+        return RunningWork(
+            gangs=tuple(_found(gang) for gang in inventory.gangs),
+            ended=inventory.untold,
+            trials=inventory.profiling,
+        )
 
     def perform(self, command: AnyCommand) -> None:
         """Begin it; what comes of it is delivered. Waits for nothing."""
@@ -268,3 +274,9 @@ class LocalExecutor:
     def _wake(self) -> None:
         with contextlib.suppress(BlockingIOError):  # it is awake already
             self._wake_write.send(b"!")
+
+
+def _found(gang: LiveGang) -> GangFound:
+    return GangFound(
+        at_s=0.0, job_id=gang.job_id, generation=gang.generation, devices=gang.devices, steps=gang.steps
+    )

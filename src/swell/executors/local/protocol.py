@@ -60,7 +60,7 @@ class Inventory(Line, frozen=True, kw_only=True):
     num_performed: int  #: commands of this session that have been taken
     gangs: tuple[LiveGang, ...]
     profiling: tuple[str, ...]  #: jobs whose trial run is under way, or waits
-    untold: tuple[str, ...]  #: jobs whose gang has ended and of which the daemon may not know
+    untold: dict[str, int]  #: job -> generation of a gang that has ended, of which the daemon may not know
 
 
 class Told(Line, frozen=True, kw_only=True):
