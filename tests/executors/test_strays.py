@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.executors.contract import eventually, launch
 from tests.executors.listening import Listener
@@ -17,8 +18,8 @@ from swell.executors.local.launch import stop_agent
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes import is_alive, list_processes
 from swell.executors.local.strays import end_strays
-from swell.model.command import StopGang
-from swell.model.event import GangEnded, GangStarted, JobWarned, Outcome
+from swell.model.command import ResizeGang, StopGang
+from swell.model.event import GangEnded, GangStarted, JobWarned, Outcome, ResizeFailed
 from swell.model.job import JobSpec
 
 
@@ -104,3 +105,52 @@ def test_nothing_of_a_live_agent_or_of_another_folder_is_a_stray(
     assert end_strays(state_dir) == 0
     assert end_strays(tmp_path) == 0
     assert all(map(is_alive, started))
+
+
+def test_no_device_is_given_to_two_gangs(
+    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec]
+) -> None:
+    executor.perform(launch(make_job, devices(0, 1)))
+    listener.wait(GangStarted, 1)
+    other = msgspec.structs.replace(launch(make_job, devices(1, 2)), job_id="other")
+    executor.perform(other)
+    ended = listener.wait(GangEnded, 1)
+    assert (ended.job_id, ended.outcome) == ("other", Outcome.LOST), "it is tried again"
+    assert "device 'node0/1' is still held by workers of job 'digits-1'" in ended.message
+    executor.perform(msgspec.structs.replace(other, generation=2, devices=devices(2)))
+    listener.wait(GangStarted, 2)
+    executor.perform(ResizeGang(job_id="other", generation=3, devices=devices(0, 2)))
+    assert "still held by workers of job 'digits-1'" in listener.wait(ResizeFailed, 3).message
+
+
+def test_a_daemon_with_an_older_journal_may_begin_again_with_lower_generations(
+    new_executor: Callable[[], LocalExecutor], make_job: Callable[..., JobSpec]
+) -> None:
+    first, before = new_executor(), Listener()
+    first.start(before.put)
+    first.perform(launch(make_job, devices(0), generation=7))
+    before.wait(GangStarted, 7)
+    first.perform(StopGang(job_id="digits-1", generation=7))
+    before.wait(GangEnded, 7)
+    for _ in range(2):  # what was delivered before the call before is in the journal
+        first.acknowledge()
+    first.close()
+    second, after = new_executor(), Listener()
+    assert second.start(after.put).jobs == frozenset()
+    second.perform(launch(make_job, devices(0), generation=2))
+    assert after.wait(GangStarted, 2).pids
+    live = new_executor().start(Listener().put).gangs
+    assert [(gang.job_id, gang.generation, gang.devices) for gang in live] == [("digits-1", 2, devices(0))]
+
+
+def test_an_end_that_no_journal_has_is_told_to_the_next_daemon_with_its_generation(
+    new_executor: Callable[[], LocalExecutor], make_job: Callable[..., JobSpec]
+) -> None:
+    first, before = new_executor(), Listener()
+    first.start(before.put)
+    first.perform(launch(make_job, devices(0), generation=7))
+    before.wait(GangStarted, 7)
+    first.perform(StopGang(job_id="digits-1", generation=7))
+    before.wait(GangEnded, 7)
+    first.close()
+    assert new_executor().start(Listener().put).ended == {"digits-1": 7}
