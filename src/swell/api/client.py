@@ -12,11 +12,13 @@ from urllib.parse import quote
 
 import httpx
 
-from swell.api.errors import ApiError, NoPlatform
+from swell.api.errors import ApiError, NoPlatform, PlatformSilent
 from swell.api.job_file import load
 from swell.api.judgement import has_verdict
 from swell.api.logs import LogChunk, Whose
+from swell.api.silence import silent
 from swell.api.submission import Submission, parse
+from swell.executors.local.standstill import is_stopped
 from swell.model.coding import decoder, encode
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.job import Phase
@@ -28,6 +30,7 @@ __all__ = [
     "Client",
     "InvalidJob",
     "NoPlatform",
+    "PlatformSilent",
     "UnknownJob",
     "Whose",
     "connect",
@@ -41,6 +44,8 @@ T = TypeVar("T")
 #: Seconds between two looks at a job that is waited for, and for an answer of the platform.
 LOOK_EVERY_S = 0.2
 ANSWER_WITHIN_S = 30.0
+#: Whether it answers at all is known sooner.
+HEALTH_WITHIN_S = 5.0
 
 
 def has_ended(job: JobView) -> bool:
@@ -56,14 +61,20 @@ def connect(state: str | os.PathLike[str] | None = None) -> Client:
 
     Raises:
         NoPlatform: none is running.
+        PlatformSilent: its process lives, and does not answer.
     """
     folder = StateFolder(state)
     endpoint = folder.read_endpoint()
     if endpoint is None or not _is_ours(endpoint.pid):
         raise _no_platform(folder)
+    if is_stopped(endpoint.pid):
+        raise PlatformSilent(silent(_platform_of(folder), endpoint.pid, 0.0))
     client = Client(folder, endpoint, folder.read_token())
     try:
         client.health()
+    except PlatformSilent:
+        client.close()
+        raise
     except (NoPlatform, ApiError) as error:  # another program has the port by now
         client.close()
         raise _no_platform(folder) from error
@@ -79,7 +90,6 @@ class Client:
         self._http = httpx.Client(
             base_url=endpoint.url,
             headers={"Authorization": f"Bearer {token}"},
-            timeout=ANSWER_WITHIN_S,
             trust_env=False,  # no proxy stands between us and ourselves
         )
 
@@ -187,7 +197,8 @@ class Client:
 
     def health(self) -> None:
         """Raises NoPlatform or ApiError if the platform does not answer as itself."""
-        found = self._get("/v1/health", dict[str, Any])
+        content = self._call("GET", "/v1/health", within_s=HEALTH_WITHIN_S)
+        found = decoder(dict[str, Any]).decode(content)
         if found.get("pid") != self.endpoint.pid:
             raise _no_platform(self.folder)
 
@@ -212,10 +223,19 @@ class Client:
         return content
 
     def _call(
-        self, method: str, path: str, *, query: Mapping[str, str] | None = None, content: bytes | None = None
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        within_s: float = ANSWER_WITHIN_S,
     ) -> bytes:
         try:
-            response = self._http.request(method, path, params=query, content=content)
+            response = self._http.request(method, path, params=query, content=content, timeout=within_s)
+        except httpx.TimeoutException as error:
+            text = silent(_platform_of(self.folder), self.endpoint.pid, within_s)
+            raise PlatformSilent(text) from error
         except httpx.TransportError as error:
             raise _no_platform(self.folder) from error
         if response.is_success:
@@ -233,6 +253,10 @@ def _error_text(response: httpx.Response) -> str:
         return str(response.json()["error"])
     except (ValueError, KeyError, TypeError):
         return f"the platform answered {response.status_code} without saying why; see daemon.log"
+
+
+def _platform_of(folder: StateFolder) -> str:
+    return f"the platform of state folder {folder.path}"
 
 
 def _no_platform(folder: StateFolder) -> NoPlatform:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from swell.api.client import Client, NoPlatform, connect
-from swell.api.errors import InvalidOption
+from swell.api.errors import InvalidOption, PlatformSilent
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.model.view import ClusterView
 from swell.store.folder import StateFolder
@@ -90,7 +90,7 @@ def _ready(folder: StateFolder, pid: int, is_ready: Callable[[ClusterView], bool
         client = connect(folder.path)
         if is_ready(client.cluster()):
             return client
-    except NoPlatform:
+    except (NoPlatform, PlatformSilent):
         return None  # it is about to answer, or to end
     client.close()
     return None

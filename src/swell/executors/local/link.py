@@ -39,6 +39,7 @@ from swell.executors.local.protocol import (
     ShutDown,
     Told,
 )
+from swell.executors.local.standstill import is_stopped
 from swell.model.coding import decoder
 from swell.model.command import AnyCommand, SetBatch, WakeAt
 from swell.model.event import AnyEvent, GangFound
@@ -100,6 +101,7 @@ class LocalExecutor:
         """
         self._deliver = deliver
         self._settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._refuse_stopped_agent()
         inventory = self._find_agent()
         self._thread = threading.Thread(target=self._run, name="swell-link", daemon=True)
         self._thread.start()
@@ -213,6 +215,15 @@ class LocalExecutor:
                 self._ledger.note_delivered(message.number)
 
     # ------------------------------------------------------------ finding the agent
+    def _refuse_stopped_agent(self) -> None:
+        """Its workers may train on, but they cannot be adopted before it goes on."""
+        address = find_agent(self._settings.state_dir)
+        if address is not None and is_stopped(address.pid):
+            raise AgentError(
+                f"the agent (pid {address.pid}) was stopped by a signal and does not answer: "
+                f"`kill -CONT {address.pid}` lets it go on, `swell down --force` ends it"
+            )
+
     def _find_agent(self) -> Inventory:
         """Tries for a while: an agent that was just killed may still look alive. Raises AgentError."""
         deadline_s = time.monotonic() + FIND_S
@@ -222,7 +233,10 @@ class LocalExecutor:
             except OSError as error:
                 self._hang_up()
                 if time.monotonic() > deadline_s or self._is_closing:
-                    raise AgentError(f"the agent does not answer: {error}") from error
+                    raise AgentError(
+                        f"the agent does not answer ({error}); see {self._settings.state_dir / 'agent.log'}; "
+                        "`swell down --force` ends it"
+                    ) from error
                 time.sleep(RETRY_S)
 
     def _connect(self) -> Inventory:
