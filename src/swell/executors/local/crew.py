@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from swell.executors.local.awake_clock import AwakeClock
 from swell.executors.local.conduct import Conduct
 from swell.executors.local.devices import DeviceBinding
 from swell.executors.local.effects import Effect, GangCommand, Kill, Report, Send, Spawn
@@ -71,6 +72,7 @@ class Crew:
         self.boot_id = secrets.token_hex(8)
         self.token = secrets.token_hex(32)
         self.stopped = asyncio.Event()
+        self._clock = AwakeClock(time.monotonic)
         self._options = options
         self._address = ""
         self.bindings: dict[str, DeviceBinding] = {}
@@ -102,12 +104,14 @@ class Crew:
 
     def _tick(self) -> None:
         asyncio.get_running_loop().call_later(TICK_S, self._tick)
+        now_s = self.now_s()
         for run in list(self._runs.values()):
-            self.do(run, run.director.tick(self.now_s()))
+            self.do(run, run.director.tick(now_s))
         self._outbox.send()
 
     def now_s(self) -> float:
-        return asyncio.get_running_loop().time()
+        """By a clock that counts no time in which the agent itself was stopped."""
+        return self._clock.now_s()
 
     def devices_in_use(self) -> set[str]:
         return {device for run in self._runs.values() for device in run.director.devices}
