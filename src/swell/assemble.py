@@ -9,7 +9,7 @@ from pathlib import Path
 
 from swell.core.core import Core
 from swell.core.planner import Planner
-from swell.executors.local.devices import parse_devices
+from swell.executors.local.devices import only_kind, parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.standstill import is_stopped
 from swell.live.board import Board
@@ -58,6 +58,7 @@ def open_platform(options: PlatformOptions) -> Iterator[Platform]:
         UnknownPolicy, ValueError: the options name nothing that there is.
     """
     nodes = parse_devices(options.devices)
+    only_kind(nodes)
     core = new_core(options.policy, options.settings)
     folder = StateFolder(options.state_dir)
     folder.create()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -13,7 +14,8 @@ from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
 import swell
-from swell.api.client import Client, NoPlatform, Whose, has_verdict
+from swell.api import client as client_module
+from swell.api.client import Client, NoPlatform, PlatformSilent, Whose, has_verdict
 from swell.api.control import InvalidJob, UnknownJob
 from swell.api.serving import bind
 from swell.model.job import Phase
@@ -137,6 +139,35 @@ def test_no_platform_is_said_with_its_remedy(tmp_path: Path, pid: object) -> Non
     folder.write_endpoint(Endpoint(host="127.0.0.1", port=unused_port(), pid=pid()))  # type: ignore[operator]
     with pytest.raises(NoPlatform, match=expected):
         swell.connect(tmp_path)
+
+
+def test_a_platform_that_does_not_answer_is_not_called_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "HEALTH_WITHIN_S", 0.1)
+    folder = StateFolder(tmp_path)
+    folder.ensure_token()
+    with bind() as listener:
+        listener.listen()
+        port = int(listener.getsockname()[1])
+        folder.write_endpoint(Endpoint(host="127.0.0.1", port=port, pid=os.getpid()))
+        expected = rf"\(pid {os.getpid()}\) has not answered for 0.1 s: .*`swell down --force`"
+        with pytest.raises(PlatformSilent, match=expected):
+            swell.connect(tmp_path)
+
+
+def test_a_stopped_platform_is_named_at_once(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        folder.write_endpoint(Endpoint(host="127.0.0.1", port=unused_port(), pid=process.pid))
+        with pytest.raises(PlatformSilent, match=rf"was stopped by a signal.*`kill -CONT {process.pid}`"):
+            swell.connect(tmp_path)
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_another_platform_on_the_port_is_not_ours(tmp_path: Path, folder: StateFolder) -> None:

@@ -82,7 +82,7 @@ class HostileWorld(RuleBasedStateMachine):
 
     @rule(generation=st.integers(1, 5), num=st.integers(1, 3))
     def find_a_gang(self, generation: int, num: int) -> None:
-        """The journal is an older copy, or a new one: somebody else's gang has devices that it believes free."""
+        """The journal is an older copy, or a new one: a gang has devices that it believes free."""
         held = {device for view in self.head.core.views() for device in view.devices}
         taken = held | set(self.world.busy) | set(self.head.core.unknown_owner)
         free = tuple(device for device in self.world.cluster.devices() if device not in taken)

@@ -205,9 +205,7 @@ class FakeWorld:
 
     def harbour(self, job_id: str, generation: int, devices: tuple[str, ...], job: JobSpec) -> None:
         """A gang of another journal trains here, and is found."""
-        asked = LaunchGang(
-            job_id=job_id, generation=generation, devices=devices, spec=job, total_steps=1000
-        )
+        asked = LaunchGang(job_id=job_id, generation=generation, devices=devices, spec=job, total_steps=1000)
         gang = Gang(job_id, job, 1000.0, asked, 0.0, members=devices, formed=generation)
         self.gangs[job_id], self._launched[job_id] = gang, generation
         self._settle(gang)

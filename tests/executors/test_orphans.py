@@ -33,7 +33,9 @@ def pid_in(path: Path) -> int:
     return int(path.read_text())
 
 
-@pytest.mark.parametrize("command", [DAEMON, WITHOUT_ENVIRONMENT, "setsid sh -c 'setsid sleep 61 & sleep 60'"])
+@pytest.mark.parametrize(
+    "command", [DAEMON, WITHOUT_ENVIRONMENT, "setsid sh -c 'setsid sleep 61 & sleep 60'"]
+)
 def test_what_left_the_session_ends_with_its_worker(zygote: Zygote, tmp_path: Path, command: str) -> None:
     zygote.fork(tmp_path, "run_program", str(tmp_path / "pid"), command)
     answer = zygote.answer()
@@ -42,7 +44,9 @@ def test_what_left_the_session_ends_with_its_worker(zygote: Zygote, tmp_path: Pa
     assert not is_alive(pid_in(tmp_path / "pid"))
 
 
-def test_a_copy_of_a_worker_that_starts_no_program_is_known_by_its_mark(zygote: Zygote, tmp_path: Path) -> None:
+def test_a_copy_of_a_worker_that_starts_no_program_is_known_by_its_mark(
+    zygote: Zygote, tmp_path: Path
+) -> None:
     for key in ("a", "b"):  # two live workers: whose is it?
         zygote.fork(tmp_path, "stay", str(tmp_path / f"of-{key}"), DAEMON, key=key)
     zygote.fork(tmp_path, "become_daemon", str(tmp_path / "pid"), key="c")

@@ -14,7 +14,8 @@ from tests.executors.listening import Listener
 from tests.executors.puppets import devices, make_spec
 
 from swell.executors.local.agent import read_address
-from swell.executors.local.launch import stop_agent
+from swell.executors.local.devices import parse_devices
+from swell.executors.local.launch import AgentError, stop_agent
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes import is_alive, list_processes
 from swell.executors.local.strays import end_strays
@@ -89,9 +90,10 @@ def test_the_next_agent_ends_what_the_one_before_left(
 ) -> None:
     new_executor().start(Listener().put)
     assert not any(map(is_alive, orphaned))
-    assert "ended 2 processes that jobs of an earlier agent had left behind" in (
-        state_dir / "agent.log"
-    ).read_text()
+    assert (
+        "ended 2 processes that jobs of an earlier agent had left behind"
+        in (state_dir / "agent.log").read_text()
+    )
 
 
 def test_an_end_without_a_daemon_ends_what_an_agent_left(orphaned: list[int], state_dir: Path) -> None:
@@ -154,3 +156,19 @@ def test_an_end_that_no_journal_has_is_told_to_the_next_daemon_with_its_generati
     before.wait(GangEnded, 7)
     first.close()
     assert new_executor().start(Listener().put).ended == {"digits-1": 7}
+
+
+def test_what_runs_on_one_kind_of_device_is_not_adopted_by_a_daemon_that_has_another(
+    new_executor: Callable[[], LocalExecutor], make_job: Callable[..., JobSpec], state_dir: Path
+) -> None:
+    first, before = new_executor(), Listener()
+    first.start(before.put)
+    first.perform(launch(make_job, devices(0, 1)))
+    pids = before.wait(GangStarted).pids
+    first.close()
+    other = LocalExecutor(state_dir, parse_devices("cpu:8"), base_preload=("msgspec",))
+    with pytest.raises(AgentError, match=r"digits-1 still run on devices of kind paced@400, and not on cpu:"):
+        other.start(Listener().put)
+    other.close()
+    assert all(map(is_alive, pids))
+    assert new_executor().start(Listener().put).jobs == {"digits-1"}

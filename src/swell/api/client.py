@@ -198,7 +198,7 @@ class Client:
     def health(self) -> None:
         """Raises NoPlatform or ApiError if the platform does not answer as itself."""
         content = self._call("GET", "/v1/health", within_s=HEALTH_WITHIN_S)
-        found = decoder(dict[str, Any]).decode(content)
+        found: dict[str, Any] = decoder(dict[str, Any]).decode(content)
         if found.get("pid") != self.endpoint.pid:
             raise _no_platform(self.folder)
 

@@ -34,7 +34,9 @@ def down(
     state: State = None,
     force: Annotated[
         bool,
-        typer.Option("--force", help="End a platform that hangs, too: it is killed, and its jobs saved if they can be."),
+        typer.Option(
+            "--force", help="End a platform that hangs, too: it is killed, and its jobs saved if they can be."
+        ),
     ] = False,
 ) -> None:
     """Suspend every job and end the platform with all its processes.
@@ -96,8 +98,8 @@ def _free(folder: StateFolder) -> Iterator[None]:
     except StateLocked as error:
         pid = find_holder(folder.lock)
         raise ApiError(
-            f"a process (pid {pid or 'unknown'}) holds {folder.lock} and does not answer: a platform that starts or "
-            "hangs, or another `swell down`; try again, or end it with `swell down --force`"
+            f"a process (pid {pid or 'unknown'}) holds {folder.lock} and does not answer: a platform that "
+            "starts or hangs, or another `swell down`; try again, or end it with `swell down --force`"
         ) from error
     with lock:
         yield
@@ -170,8 +172,8 @@ def _agent_hindrance(folder: StateFolder) -> str:
     if agent is None or not is_stopped(agent.pid):
         return ""
     return (
-        f"waiting for the agent (pid {agent.pid}), which was stopped by a signal: `kill -CONT {agent.pid}` lets it "
-        "go on, and `swell down --force` does so"
+        f"waiting for the agent (pid {agent.pid}), which was stopped by a signal: `kill -CONT {agent.pid}` "
+        "lets it go on, and `swell down --force` does so"
     )
 
 
@@ -191,13 +193,18 @@ def _worker_pids(folder: StateFolder) -> frozenset[int]:
         return frozenset()
     try:
         zygotes = psutil.Process(agent.pid).children()
-        return frozenset(worker for zygote in zygotes for worker in _workers_of(zygote.pid, zygote.children()))
-    except (psutil.NoSuchProcess, ProcessLookupError):  # the agent, and with it all that it had, ends by itself
+        return frozenset(
+            worker for zygote in zygotes for worker in _workers_of(zygote.pid, zygote.children())
+        )
+    except (
+        psutil.NoSuchProcess,
+        ProcessLookupError,
+    ):  # the agent, and with it all that it had, ends by itself
         return frozenset()
 
 
 def _workers_of(zygote: int, children: Sequence[Process]) -> Iterator[int]:
-    """A zygote's children are its workers, and what these have left behind in groups or sessions of others."""
+    """A zygote's children are its workers, and what these have left behind in other groups or sessions."""
     pids = {child.pid for child in children}
     for pid in pids:
         is_in_group_of_other = os.getpgid(pid) in pids - {pid}

@@ -1,7 +1,8 @@
-"""What `swell down --force` does first: a platform that does not answer is made one that does, or is ended."""
+"""What `swell down --force` does first: a platform that does not answer is made to, or is ended."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -20,7 +21,7 @@ LOOK_EVERY_S = 0.02
 
 
 def make_answer(folder: StateFolder) -> bool:
-    """End a daemon that does not answer; another one is started to save what it left. True if it was killed."""
+    """Kill a daemon that does not answer, and start another to save what it left. True if it was killed."""
     _wake_agent(folder)
     pid = _silent_daemon(folder)
     if pid is None:
@@ -34,7 +35,8 @@ def kill_daemon(folder: StateFolder, pid: int) -> None:
     """Returns when the folder is free. Raises ApiError if it does not become so."""
     from swell.store.lock import find_holder
 
-    os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # it may end while we ask
+        os.kill(pid, signal.SIGKILL)
     give_up_s = time.monotonic() + GONE_WITHIN_S
     while find_holder(folder.lock) == pid:
         if time.monotonic() > give_up_s:

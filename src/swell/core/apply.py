@@ -73,11 +73,20 @@ def _(event: JobSubmitted, state: HeadState) -> None:
 
 @_apply.register
 def _(event: NodeJoined, state: HeadState) -> None:
-    state.set_cluster(state.cluster.with_node(event.node))
+    node = event.node
+    if kinds := state.cluster.kinds_beside(node):
+        state.refused_nodes[node.name] = (
+            f"has devices of kind {node.kind}, and the others are of kind {', '.join(sorted(kinds))}: "
+            "a platform has devices of one kind"
+        )
+        return
+    state.refused_nodes.pop(node.name, None)
+    state.set_cluster(state.cluster.with_node(node))
 
 
 @_apply.register
 def _(event: NodeLost, state: HeadState) -> None:
+    state.refused_nodes.pop(event.name, None)
     state.set_cluster(state.cluster.without_node(event.name))
 
 
@@ -100,7 +109,7 @@ def _(event: Opened, state: HeadState) -> None:
     state.policy = event.policy or state.policy
 
 
-# ---------------------------------------------------------------- events about a gang that is not in the journal
+# ---------------------------------------------------------------- events about a gang of another journal
 def _apply_to_unknown(event: UnknownGangEvent, state: HeadState) -> None:
     state.unknown.hear(event)
     record = state.records.get(event.job_id)
@@ -111,7 +120,11 @@ def _apply_to_unknown(event: UnknownGangEvent, state: HeadState) -> None:
         _give_up_believed(event, state, record)
     elif isinstance(event, GangSuspended):
         record.done_steps = _truth(record, event.steps)
-        state.tell(record, "found_saved", f"goes on{_step(record, 'from', event.steps)}, which what was found had reached")
+        state.tell(
+            record,
+            "found_saved",
+            f"goes on{_step(record, 'from', event.steps)}, which what was found had reached",
+        )
     state.touch(record)
 
 

@@ -178,7 +178,12 @@ class Converger:
         The smallest to which nothing is promised, if there is one: a promise may have no time to spare.
         """
         growing = [record for record in self.waiting if record.phase is Phase.RUNNING]
-        if not growing or self.commands or self._unknown or any(record.is_pinned for record in self._records.values()):
+        if (
+            not growing
+            or self.commands
+            or self._unknown
+            or any(record.is_pinned for record in self._records.values())
+        ):
             return
         self._suspend(min(growing, key=lambda gang: (gang.is_promised, len(gang.gang), gang.id)))
 

@@ -318,6 +318,11 @@ class Core:
         return not (self._state.holdings.owner or self._state.unknown.gangs)
 
     @property
+    def refused_nodes(self) -> dict[str, str]:
+        """Nodes that cannot join -> why."""
+        return dict(self._state.refused_nodes)
+
+    @property
     def unknown_owner(self) -> Mapping[str, str]:
         """Devices of gangs that the journal does not explain -> their jobs."""
         return self._state.unknown.owner
@@ -382,7 +387,7 @@ class Core:
         ]
 
     def unknown_gangs(self) -> dict[str, int]:
-        """Gangs that the journal does not explain and that are told to end: job -> generation of the command."""
+        """Gangs that the journal does not explain: job -> generation of the command to end."""
         return {gang.job_id: gang.generation for gang in self._state.unknown.gangs.values()}
 
     def save(self) -> bytes:

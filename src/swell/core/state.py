@@ -71,6 +71,7 @@ class Saved(msgspec.Struct, kw_only=True):
     is_sated: bool = False
     tenants: Tenants | None = None  #: None: saved by a version that knew none
     unknown_gangs: dict[str, UnknownGang] = {}
+    refused_nodes: dict[str, str] = {}
 
 
 #: A text, or what would write it: most lines of stories are never read where many jobs are simulated.
@@ -86,6 +87,7 @@ class HeadState:
         self._any_size = any_size
         self.now_s = 0.0
         self.cluster = Cluster()
+        self.refused_nodes: dict[str, str] = {}  #: name -> why the node cannot join
         self.records: dict[str, JobRecord] = {}
         self.belief = belief
         self.costs = ChangeCosts()
@@ -262,6 +264,7 @@ class HeadState:
             is_sated=self.is_sated,
             tenants=self.tenants,
             unknown_gangs=self.unknown.gangs,
+            refused_nodes=self.refused_nodes,
         )
         return encode(saved)
 
@@ -281,6 +284,7 @@ class HeadState:
         self.table = JobTable(gang_sizes(saved.cluster.num_devices, self._any_size))
         self.holdings, self._special = Holdings(), Special()
         self.unknown = UnknownGangs(saved.unknown_gangs)
+        self.refused_nodes = saved.refused_nodes
         for job_id in saved.rows:
             self._write_row(self.records[job_id])
         self._dirty, self._relearnt = set(self.records), set()

@@ -15,7 +15,6 @@ import msgspec
 from swell.model.command import StopGang, SuspendGang
 from swell.model.event import Event, GangEnded, GangFound, GangSuspended, SuspendFailed
 
-
 #: What is heard of a gang that the journal does not explain.
 UnknownGangEvent = GangFound | GangEnded | GangSuspended | SuspendFailed
 

@@ -20,6 +20,7 @@ class Posted:
     cluster: Cluster = field(default_factory=Cluster)
     num_stale: int = 0
     unknown_owner: Mapping[str, str] = field(default_factory=dict)
+    refused_nodes: dict[str, str] = field(default_factory=dict)
 
 
 class Board:
@@ -39,7 +40,13 @@ class Board:
             self._ended.update(ended)
             for job_id, story in core.stories():
                 self._stories[job_id].append(story)
-            self._posted = Posted(views, core.cluster, core.num_stale, core.unknown_owner)
+            self._posted = Posted(
+                active=views,
+                cluster=core.cluster,
+                num_stale=core.num_stale,
+                unknown_owner=core.unknown_owner,
+                refused_nodes=core.refused_nodes,
+            )
             self._changed.notify_all()
 
     def wait_for(self, job_id: str, timeout_s: float) -> bool:
@@ -77,6 +84,10 @@ class Board:
     @property
     def num_stale(self) -> int:
         return self._posted.num_stale
+
+    @property
+    def refused_nodes(self) -> dict[str, str]:
+        return self._posted.refused_nodes
 
     def nodes(self) -> tuple[NodeView, ...]:
         posted = self._posted

@@ -238,6 +238,7 @@ class Platform:
             num_free=owners.count(None),
             num_stale_reports=self._board.num_stale,
             journal_bytes=self._store.bytes_on_disk,
+            refused_nodes=self._board.refused_nodes,
         )
 
     def stop(self) -> None:

@@ -89,11 +89,18 @@ def compare(replayed: Iterable[tuple[Entry, list[AnyCommand]]]) -> Replay:
 
 
 def changed_nodes(before: Cluster, nodes: Sequence[Node], now_s: float) -> list[AnyEvent]:
-    """What makes the cluster the head remembers into the one that is there."""
-    here = {node.name: node for node in nodes}
-    known = {node.name: node for node in before.nodes}
-    lost: list[AnyEvent] = [NodeLost(at_s=now_s, name=name) for name in known if name not in here]
-    return lost + [NodeJoined(at_s=now_s, node=node) for node in nodes if known.get(node.name) != node]
+    """What makes the cluster the head remembers into the one that is there.
+
+    All nodes of another kind are gone before the first new one joins: the head has nodes of one kind.
+    """
+    here = {node.name: node.kind for node in nodes}
+    lost = [node.name for node in before.nodes if here.get(node.name) != node.kind]
+    known = {node.name: node for node in before.nodes if node.name not in lost}
+    joined = [node for node in nodes if known.get(node.name) != node]
+    return [
+        *(NodeLost(at_s=now_s, name=name) for name in lost),
+        *(NodeJoined(at_s=now_s, node=node) for node in joined),
+    ]
 
 
 def explained_jobs(core: Core, work: RunningWork) -> frozenset[str]:
@@ -116,14 +123,12 @@ def _explains(believed: BelievedGang | None, found: GangFound) -> bool:
 
 
 def unlike_gangs(core: Core, work: RunningWork, now_s: float) -> list[AnyEvent]:
-    """What the head must hear of gangs that it believes in and that are not there, and of those it cannot explain.
+    """Gangs that the head believes in and that are not there, and those that it cannot explain.
 
     A gang that was only being started never was: its job is planned again, on the devices that are there now.
     """
     explained = explained_jobs(core, work)
-    found = [
-        msgspec.structs.replace(gang, at_s=now_s) for gang in work.gangs if gang.job_id not in explained
-    ]
+    found = [msgspec.structs.replace(gang, at_s=now_s) for gang in work.gangs if gang.job_id not in explained]
     is_found = {gang.job_id for gang in found}
     missing = [
         _missing(gang, now_s)

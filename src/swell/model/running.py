@@ -13,7 +13,9 @@ class RunningWork:
     """As the executor knows it; the journal may know less, or something else."""
 
     gangs: tuple[GangFound, ...] = ()  #: live ones
-    ended: Mapping[str, int] = field(default_factory=dict)  #: job -> generation of a gang whose end is yet to be told
+    ended: Mapping[str, int] = field(
+        default_factory=dict
+    )  #: job -> generation of a gang whose end is yet to be told
     trials: tuple[str, ...] = ()  #: jobs whose trial run is under way, or waits
 
     @property

@@ -83,3 +83,4 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     num_free: int
     num_stale_reports: int
     journal_bytes: int
+    refused_nodes: dict[str, str] = {}  #: node -> why it cannot join

@@ -29,7 +29,9 @@ def find_holder(path: Path) -> int | None:
 def _has_open(pid: int, path: Path) -> bool:
     """A number in a file may be another process's by now: the one that is meant has the file open."""
     try:
-        return any(os.path.samefile(link, path) for link in Path(f"/proc/{pid}/fd").iterdir() if link.exists())
+        return any(
+            os.path.samefile(link, path) for link in Path(f"/proc/{pid}/fd").iterdir() if link.exists()
+        )
     except OSError:
         return False
 
@@ -65,8 +67,8 @@ class StateLock:
                 os.close(descriptor)
                 raise StateLocked(
                     f"state folder {self._path.parent} is in use by a running platform (pid {holder}); "
-                    "stop that one with `swell down` (`--force` if it does not answer), or choose another folder "
-                    "with --state"
+                    "stop that one with `swell down` (`--force` if it does not answer), or choose another "
+                    "folder with --state"
                 )
             time.sleep(RETRY_S)
         os.ftruncate(descriptor, 0)

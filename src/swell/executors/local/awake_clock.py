@@ -11,12 +11,12 @@ LONGEST_GAP_S = 1.0
 class AwakeClock:
     """Seconds during which the process ran, or might have.
 
-    A stopped agent (SIGSTOP, a frozen container, a machine short of memory) finds every time limit passed when
-    it goes on, and the words of its workers unread. By this clock no time has passed: they are read first.
+    A stopped agent (SIGSTOP, a frozen container, a machine short of memory) finds every time limit passed
+    when it goes on, and its workers' messages unread. By this clock no time has passed.
     """
 
     def __init__(self, time_s: Callable[[], float]) -> None:
-        """`time_s`: a clock that never goes back. `now_s` must be asked much more often than `LONGEST_GAP_S`."""
+        """`time_s`: a clock that never goes back. `now_s` must be asked more often than `LONGEST_GAP_S`."""
         self._time_s = time_s
         self._last_s = time_s()
         self._lost_s = 0.0

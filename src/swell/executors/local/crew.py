@@ -34,6 +34,7 @@ from swell.executors.local.protocol import (
     Inventory,
     Perform,
     Performed,
+    Refused,
     ShutDown,
     ToAgent,
 )
@@ -153,6 +154,10 @@ class Crew:
 
     # ------------------------------------------------------------ the daemon
     def _attach(self, link: LineLink, hello: Attach) -> None:
+        if refusal := self._refusal(hello):
+            link.send(Refused(message=refusal))
+            link.close()
+            return
         if self._daemon is not None:
             self._daemon.close()
         self._daemon = link
@@ -163,6 +168,24 @@ class Crew:
         link.heard, link.closed = self._hear_daemon, self._lose_daemon
         link.send(self._inventory())
         self._outbox.attach(link)
+
+    def _refusal(self, hello: Attach) -> str:
+        """Why this daemon cannot adopt what runs: its devices are of another kind. Empty if it can."""
+        offered = {binding.kind for binding in hello.bindings.values()}
+        running = {
+            (run.job_id, self.bindings[device].kind)
+            for run in self._runs.values()
+            for device in run.director.devices
+        }
+        strange = sorted((job_id, kind) for job_id, kind in running if kind not in offered)
+        if not strange:
+            return ""
+        jobs, kinds = ({pair[place] for pair in strange} for place in (0, 1))
+        return (
+            f"workers of {', '.join(sorted(jobs))} still run on devices of kind {', '.join(sorted(kinds))}, "
+            f"and not on {', '.join(sorted(offered))}: `swell up` with the devices of before adopts them, "
+            "and after `swell down` it can be another kind"
+        )
 
     def _inventory(self) -> Inventory:
         return Inventory(

@@ -36,6 +36,7 @@ from swell.executors.local.protocol import (
     Inventory,
     LiveGang,
     Performed,
+    Refused,
     ShutDown,
     Told,
 )
@@ -266,6 +267,8 @@ class LocalExecutor:
         while not lines:
             lines = self._read_lines()
         inventory = _decode(lines[0])
+        if isinstance(inventory, Refused):
+            raise AgentError(inventory.message)
         if not isinstance(inventory, Inventory):
             raise AgentError(f"the agent began with {type(inventory).__name__}; it must begin with Inventory")
         self._socket.settimeout(None)

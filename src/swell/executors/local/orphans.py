@@ -14,7 +14,7 @@ from swell.executors.local.processes import ProcessEntry, descendants, kill, lis
 
 #: What hears of its parent's end by a closed pipe is given the time to end by itself.
 GRACE_S = 0.5
-#: A process that the kernel does not end within this time waits for a device: the worker's end is told without it.
+#: A process that the kernel does not end in time waits for a device: the worker's end is told without it.
 KILL_WITHIN_S = 3.0
 
 
@@ -35,10 +35,10 @@ class Departure:
 
 
 class Orphans:
-    """The children of a zygote that are no workers. To be asked whenever a child has ended, and in `wait_s`."""
+    """The children of a zygote that are no workers. Ask `settle` when a child has ended, and in `wait_s`."""
 
-    def __init__(self, own_pid: int, zygote_id: str | None) -> None:
-        """`zygote_id`: in the mark of its processes; None: they carry none."""
+    def __init__(self, own_pid: int, zygote_id: str) -> None:
+        """`zygote_id`: in the mark of its processes."""
         self._own_pid = own_pid
         self._zygote_id = zygote_id
         self._departures: list[Departure] = []
@@ -48,7 +48,7 @@ class Orphans:
         self._departures.append(Departure(key, pid, number, status, now_s + GRACE_S))
 
     def settle(self, workers: dict[int, int], now_s: float) -> list[Exited]:
-        """The ends that can be told: nothing is left of these workers. `workers`: live ones, pid -> number."""
+        """The ends of workers of which nothing is left. `workers`: live ones, pid -> number."""
         if not self._departures:
             return []
         processes = [process for process in list_processes() if not process.is_dead]

@@ -63,7 +63,9 @@ class MarkStamp:
         if mark is None:
             raise RuntimeError(f"the environment variable {MARK} is {text!r} and no mark of a zygote")
         self.mark = mark
-        self._address = _address_of(f"{MARK}={text}".encode(), len(f"{MARK}={mark.agent_pid}:{mark.zygote_id}:"))
+        self._address = _address_of(
+            f"{MARK}={text}".encode(), len(f"{MARK}={mark.agent_pid}:{mark.zygote_id}:")
+        )
 
     def stamp(self, worker: int) -> None:
         mark = replace(self.mark, worker=worker)

@@ -63,6 +63,12 @@ class Inventory(Line, frozen=True, kw_only=True):
     untold: dict[str, int]  #: job -> generation of a gang that has ended, of which the daemon may not know
 
 
+class Refused(Line, frozen=True, kw_only=True):
+    """In place of the inventory: this daemon cannot have what runs."""
+
+    message: str
+
+
 class Told(Line, frozen=True, kw_only=True):
     number: int
     event: AnyEvent
@@ -74,7 +80,7 @@ class Performed(Line, frozen=True, kw_only=True):
     number: int
 
 
-FromAgent = Inventory | Told | Performed
+FromAgent = Inventory | Refused | Told | Performed
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):

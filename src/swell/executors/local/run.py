@@ -83,7 +83,11 @@ class Run:
         if self.live or not self.num_strays:
             return None
         num, self.num_strays = self.num_strays, 0
-        who = "1 process that its script had left behind was" if num == 1 else f"{num} processes that its script had left behind were"
+        who = (
+            "1 process that its script had left behind was"
+            if num == 1
+            else f"{num} processes that its script had left behind were"
+        )
         return JobWarned(at_s=0.0, job_id=self.job_id, message=f"{who} ended")
 
     def fork(self, spawn: Spawn, call: str, address: str) -> Fork:

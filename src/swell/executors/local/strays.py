@@ -32,7 +32,7 @@ def is_agent(pid: int, state_dir: Path) -> bool:
 
 
 def end_strays(state_dir: Path) -> int:
-    """End what the jobs of agents that are dead have left behind, and wait until it is gone. Returns how many.
+    """End what jobs of dead agents have left behind, and wait until it is gone. Returns how many processes.
 
     To be called where this process is no agent with a zygote.
     """
