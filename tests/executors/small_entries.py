@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import subprocess
@@ -59,11 +60,15 @@ def use_torch(entry: str, args: list[str]) -> None:
 
 
 def run_program(entry: str, args: list[str]) -> None:
-    """`args`: a file for the pid of a shell's child, and the command that it starts in the background."""
+    """`args`: a file for the pid of a shell's child, and the command by which it leaves this session."""
     file, command = args
     os.system(  # noqa: S605 - what is tried is what a script's shell leaves behind
         f"{command} & echo $! > {file}.draft; mv {file}.draft {file}"
     )
+    pid = int(Path(file).read_text())
+    with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+        while os.getsid(pid) != pid:  # until then a kill of this process group ends it
+            time.sleep(0.01)
 
 
 def become_daemon(entry: str, args: list[str]) -> None:
