@@ -7,6 +7,7 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
 from tests.platform.program import Program, eventually, kill
 
 from swell.executors.local.processes import is_alive
@@ -54,6 +55,7 @@ def test_a_stopped_daemon_is_named_and_its_jobs_are_saved_by_force(swell: Progra
     assert checkpoint
 
 
+@pytest.mark.soak
 def test_a_stopped_agent_is_named_and_goes_on_by_force(swell: Program, tmp_path: Path) -> None:
     job = swell.submit(tmp_path, "--epochs", 100, "--workers", "2")
     swell.await_training(job, 2, tmp_path)
@@ -71,6 +73,7 @@ def test_a_stopped_agent_is_named_and_goes_on_by_force(swell: Program, tmp_path:
     check_nothing_is_left(swell)
 
 
+@pytest.mark.soak  # its twin in tests/executors/test_strays.py is quicker
 def test_what_a_script_has_left_does_not_keep_a_platform_from_coming_up_again(
     swell: Program, tmp_path: Path
 ) -> None:
