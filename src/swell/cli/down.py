@@ -196,10 +196,8 @@ def _worker_pids(folder: StateFolder) -> frozenset[int]:
         return frozenset(
             worker for zygote in zygotes for worker in _workers_of(zygote.pid, zygote.children())
         )
-    except (
-        psutil.NoSuchProcess,
-        ProcessLookupError,
-    ):  # the agent, and with it all that it had, ends by itself
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        # the agent, and with it all that it had, ends by itself
         return frozenset()
 
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from swell.api.errors import ApiError, InvalidOption, NoPlatform
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 #: A killed process is gone in milliseconds, one that waits for a disk later.
 GONE_WITHIN_S = 10.0
-LOOK_EVERY_S = 0.02
 
 
 def make_answer(folder: StateFolder) -> bool:
@@ -32,17 +30,18 @@ def make_answer(folder: StateFolder) -> bool:
 
 
 def kill_daemon(folder: StateFolder, pid: int) -> None:
-    """Returns when the folder is free. Raises ApiError if it does not become so."""
-    from swell.store.lock import find_holder
+    """Returns when the folder is free. Raises StateLocked if it does not become so."""
+    from swell.store.lock import StateLock
 
     with contextlib.suppress(ProcessLookupError):  # it may end while we ask
         os.kill(pid, signal.SIGKILL)
-    give_up_s = time.monotonic() + GONE_WITHIN_S
-    while find_holder(folder.lock) == pid:
-        if time.monotonic() > give_up_s:
-            raise ApiError(f"the platform (pid {pid}) was killed and has not ended after {GONE_WITHIN_S:g} s")
-        time.sleep(LOOK_EVERY_S)
-    print(f"killed the platform (pid {pid}) of {folder.path}: it did not answer", file=sys.stderr)
+    lock = StateLock(folder.lock)
+    lock.acquire(GONE_WITHIN_S)
+    lock.release()
+    print(
+        f"killed the platform (pid {pid}) of {folder.path}: it did not answer, or did not end",
+        file=sys.stderr,
+    )
 
 
 def _wake_agent(folder: StateFolder) -> None:

@@ -121,9 +121,7 @@ def _apply_to_unknown(event: UnknownGangEvent, state: HeadState) -> None:
     elif isinstance(event, GangSuspended):
         record.done_steps = _truth(record, event.steps)
         state.tell(
-            record,
-            "found_saved",
-            f"goes on{_step(record, 'from', event.steps)}, which what was found had reached",
+            record, "found_saved", f"the workers that were found are saved{_step(record, 'at', event.steps)}"
         )
     state.touch(record)
 

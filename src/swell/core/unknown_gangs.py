@@ -45,9 +45,6 @@ class UnknownGangs:
     def __init__(self, gangs: Mapping[str, UnknownGang] | None = None) -> None:
         self.gangs: dict[str, UnknownGang] = dict(gangs or {})
 
-    def __contains__(self, job_id: str) -> bool:
-        return job_id in self.gangs
-
     @property
     def owner(self) -> dict[str, str]:
         """Device -> the job whose gang holds it."""
