@@ -12,8 +12,9 @@ from pathlib import Path
 
 from swell.core.core import Core
 from swell.core.planner import Planner
-from swell.executors.local.devices import parse_devices
+from swell.executors.local.devices import only_kind, parse_devices
 from swell.executors.local.link import LocalExecutor
+from swell.executors.local.standstill import is_stopped
 from swell.live.board import Board
 from swell.live.platform import Platform, Site
 from swell.live.pruning import prune
@@ -23,10 +24,10 @@ from swell.model.view import JobView
 from swell.placement.buddy import BuddyPlacer
 from swell.policies.registry import POLICIES, new_policy
 from swell.settings import InvalidSetting, Settings, make_settings
-from swell.store.errors import DamagedState, StateError, StateUnwritable
+from swell.store.errors import DamagedState, StateError, StateLocked, StateUnwritable
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
-from swell.store.lock import StateLock
+from swell.store.lock import StateLock, find_holder
 from swell.throughput.belief import FittedBelief
 
 #: A daemon that was killed may need a moment until the kernel has let go of its lock.
@@ -68,11 +69,12 @@ def open_platform(
         UnknownPolicy, ValueError: the options name nothing that there is.
     """
     nodes = parse_devices(options.devices)
+    only_kind(nodes)
     core = new_core(options.policy, options.settings)
     folder = StateFolder(options.state_dir)
     folder.create()
     lock = StateLock(folder.lock)
-    lock.acquire(LOCK_WAIT_S)
+    _acquire(lock, folder)
     with lock:
         journal = SqlJournal(folder.journal)
         executor = LocalExecutor(folder.path, nodes, options.preload, options.settings.conduct)
@@ -100,6 +102,20 @@ def _note(folder: StateFolder, why: str) -> None:
         folder.write_notice(why)
     except StateUnwritable as error:
         log.warning("no notice of it is left: %s", error)
+
+
+def _acquire(lock: StateLock, folder: StateFolder) -> None:
+    """Raises StateLocked, whose text says so if the holder was stopped by a signal."""
+    try:
+        lock.acquire(LOCK_WAIT_S)
+    except StateLocked:
+        pid = find_holder(folder.lock)
+        if pid is None or not is_stopped(pid):
+            raise
+        raise StateLocked(
+            f"state folder {folder.path} is in use by a platform (pid {pid}) that was stopped by a signal: "
+            f"`kill -CONT {pid}` lets it go on, `swell down --force` ends it"
+        ) from None
 
 
 def settings_of(state_dir: Path) -> Settings:

@@ -58,6 +58,7 @@ def on_stage(path: Path, policy: str = "elasticflow") -> Iterator[Stage]:
     platform.recover(journal.history())
     server = ApiServer(create_app(platform, folder.ensure_token()), bind(), listen(folder.socket))
     server.start()
+    platform.start()
     thread = threading.Thread(target=platform.run)
     thread.start()
     folder.write_endpoint(Endpoint.of_this_process(server.port))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -13,7 +14,8 @@ from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
 import swell
-from swell.api.client import Client, NoPlatform, Whose, has_verdict
+from swell.api import client as client_module
+from swell.api.client import Client, NoPlatform, PlatformSilent, Whose, has_verdict
 from swell.api.control import InvalidJob, UnknownJob
 from swell.api.server import create_app
 from swell.api.serving import ApiServer
@@ -178,6 +180,35 @@ def test_a_state_folder_may_have_a_long_path(tmp_path: Path, control: FakeContro
         with swell.connect(folder.path) as client:
             assert client.cluster().num_devices == 8
         server.stop()
+
+
+def test_a_platform_that_does_not_answer_is_not_called_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "HEALTH_WITHIN_S", 0.1)
+    folder = StateFolder(tmp_path)
+    folder.ensure_token()
+    with listen(folder.socket):
+        folder.write_endpoint(Endpoint.of_this_process())
+        expected = rf"\(pid {os.getpid()}\) has not answered for 0.1 s: .*`swell down --force`"
+        with pytest.raises(PlatformSilent, match=expected):
+            swell.connect(tmp_path)
+
+
+def test_a_stopped_platform_is_named_at_once(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        ours = Endpoint.of_this_process()
+        stopped = msgspec.structs.replace(ours, pid=process.pid, started_ticks=ticks(process.pid))
+        folder.write_endpoint(stopped)
+        with pytest.raises(PlatformSilent, match=rf"was stopped by a signal.*`kill -CONT {process.pid}`"):
+            swell.connect(tmp_path)
+    finally:
+        process.kill()
+        process.wait()
     with pytest.raises(NoPlatform):
         swell.connect(folder.path)
 

@@ -12,6 +12,7 @@ from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
 from swell.executors.local.devices import parse_devices
+from swell.executors.local.launch import AgentError
 from swell.live.recovery import Replay
 from swell.model.job import Phase
 from swell.model.view import JobView
@@ -32,6 +33,11 @@ class PlatformOptions:
 
 
 class FakePlatform(FakeControl):
+    def start(self) -> None:
+        """There is no machine; or it has no agent (`FAKE_PLATFORM=no_agent`)."""
+        if os.environ.get("FAKE_PLATFORM") == "no_agent":
+            raise AgentError("the agent ended with status 1; its log ends: no room")
+
     def run(self) -> None:
         if os.environ.get("FAKE_PLATFORM") == "dies":
             raise RuntimeError("a mistake of ours")

@@ -288,6 +288,50 @@ def test_a_mistake_of_ours_is_shown_whole(state: Path) -> None:
         assert "RuntimeError: a mistake of ours" in up.stderr
 
 
+def test_up_says_so_only_when_the_agent_answers(state: Path) -> None:
+    fails(
+        run_swell("up", "--state", state, *PACED, FAKE_PLATFORM="no_agent"), 1, "the agent ended", "no room"
+    )
+    assert StateFolder(state).read_endpoint() is None
+    wait_for_lock(state)
+
+
+@pytest.mark.parametrize("has_endpoint", [True, False])
+def test_a_daemon_that_hangs_is_named_and_ended_by_force(state: Path, has_endpoint: bool) -> None:
+    assert run_swell("up", "--state", state, *PACED).returncode == 0
+    pid = pid_of(state)
+    os.kill(pid, signal.SIGSTOP)
+    if not has_endpoint:  # as it is while it starts
+        StateFolder(state).remove_endpoint()
+    fails(run_swell("down", "--state", state), 1, f"pid {pid}", "`swell down --force`")
+    forced = run_swell("down", "--state", state, "--force")
+    assert forced.returncode == 0, forced
+    assert f"killed the platform (pid {pid})" in forced.stderr
+    assert "stopped the killed platform" in forced.stdout
+    assert not is_running(pid)
+    wait_for_lock(state)
+
+
+def test_force_is_no_more_than_down_where_the_platform_answers(state: Path) -> None:
+    assert run_swell("up", "--state", state, *PACED).returncode == 0
+    pid = pid_of(state)
+    down = run_swell("down", "--state", state, "--force")
+    assert (down.returncode, down.stderr) == (0, "")
+    assert f"stopped the platform (pid {pid})" in down.stdout
+    assert "nothing to stop" in run_swell("down", "--state", state, "--force").stdout
+
+
+def test_force_ends_a_daemon_that_does_not_end_in_time(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_swell("up", "--state", state, *PACED).returncode == 0
+    pid = pid_of(state)
+    monkeypatch.setattr(down, "END_WITHIN_S", 0.0)
+    assert main.run(["down", "--state", str(state), "--force"]) == 0
+    assert f"killed the platform (pid {pid})" in capsys.readouterr().err
+    assert not is_running(pid)
+
+
 def test_down_where_nothing_ever_was(tmp_path: Path) -> None:
     down = run_swell("down", "--state", tmp_path / "none")
     assert (down.returncode, down.stderr) == (0, "")

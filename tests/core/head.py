@@ -179,6 +179,7 @@ class Head:
     def _check_world(self) -> None:
         """Every device with a process on it is one that the head holds for this very job."""
         held = {device: view.id for view in self.core.views() for device in view.devices}
+        held |= self.core.unknown_owner
         for device, job_id in self.world.busy.items():
             assert held.get(device) == job_id, f"{device} is busy with {job_id}, the head says {held}"
 

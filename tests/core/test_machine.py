@@ -17,6 +17,7 @@ from swell.model.event import (
     ClockStepped,
     DrainRequested,
     GangEvent,
+    GangFound,
     JobProfiled,
     Opened,
     Outcome,
@@ -44,7 +45,7 @@ class HostileWorld(RuleBasedStateMachine):
     def open(self, seed: int, placer: FirstFree) -> None:
         self.world = FakeWorld(seed, ALL_FAULTS)
         self.head = Head(lambda: core_of(placer=placer), self.world)
-        self.num_jobs = 0
+        self.num_jobs = self.num_found = 0
         self.world.join(node("n0", 4))
 
     # ------------------------------------------------------------ users
@@ -84,11 +85,23 @@ class HostileWorld(RuleBasedStateMachine):
     def lose_workers(self, data: st.DataObject, num: int) -> None:
         self.world.lose_workers(data.draw(st.sampled_from(sorted(self.world.gangs))), num)
 
+    @rule(generation=st.integers(1, 5), num=st.integers(1, 3))
+    def find_a_gang(self, generation: int, num: int) -> None:
+        """The journal is an older copy, or a new one: a gang has devices that it believes free."""
+        held = {device for view in self.head.core.views() for device in view.devices}
+        taken = held | set(self.world.busy) | set(self.head.core.unknown_owner)
+        free = tuple(device for device in self.world.cluster.devices() if device not in taken)
+        if len(free) >= num:
+            self.num_found += 1
+            self.world.harbour(f"x{self.num_found}", generation, free[:num], spec(60))
+
     @precondition(lambda self: self.world.delivered)
     @rule(data=st.data(), delay_s=st.floats(0.0, 2.0))
     def repeat(self, data: st.DataObject, delay_s: float) -> None:
         """Something that was said before is said again."""
         event = data.draw(st.sampled_from(self.world.delivered))
+        if isinstance(event, GangFound):
+            return  # told by a platform that starts, of what it finds then
         if isinstance(event, GangEvent | JobProfiled | ProfilingFailed | CancelRequested):
             self.world.send(event, delay_s)
 
@@ -129,6 +142,8 @@ class HostileWorld(RuleBasedStateMachine):
         if isinstance(event, StepsReported):
             views = {view.id: view for view in self.head.core.views()}
             return event.job_id not in views or event.generation < views[event.job_id].generation
+        if isinstance(event, GangFound):
+            return False
         return isinstance(event, GangEvent | JobProfiled | ProfilingFailed | CancelRequested)
 
     def teardown(self) -> None:

@@ -31,6 +31,7 @@ from swell.model.command import (
 from swell.model.event import (
     AnyEvent,
     GangEnded,
+    GangFound,
     GangResized,
     GangStarted,
     GangSuspended,
@@ -203,6 +204,15 @@ class FakeWorld:
         num_devices = num * gang.spec.devices_per_worker
         devices = frozenset((gang.joiners + gang.members)[-num_devices:])
         self._after(0.0, partial(self._lose_on, gang, devices))
+
+    def harbour(self, job_id: str, generation: int, devices: tuple[str, ...], job: JobSpec) -> None:
+        """A gang of another journal trains here, and is found."""
+        asked = LaunchGang(job_id=job_id, generation=generation, devices=devices, spec=job, total_steps=1000)
+        gang = Gang(job_id, job, 1000.0, asked, 0.0, members=devices, formed=generation)
+        self.gangs[job_id], self._launched[job_id] = gang, generation
+        self._settle(gang)
+        self._train(gang)
+        self.send(GangFound(**self._facts(gang), devices=devices, steps=0))
 
     @property
     def busy(self) -> dict[str, str]:

@@ -4,6 +4,7 @@
     steps=N     meet the end condition after N steps
     raise=N     raise after N steps
     child=1     start a process of its own
+    daemon=1    the same in a session of its own, its pid in `daemon-PID`
     silent=1    print nothing
     hold=N      after N steps, a call into C that takes HOLD_S and keeps Python's lock
     boot_s=X    take so long before Ready
@@ -97,6 +98,10 @@ class Worker:
         time.sleep(self.setting("boot_s"))
         if self.setting("child"):
             subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        if self.setting("daemon"):
+            code = "import time; time.sleep(60)"
+            daemon = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+            Path(f"daemon-{os.getpid()}").write_text(str(daemon.pid))
         Path(f"token-{os.getpid()}").write_text(os.environ[environ.TOKEN])
         self.agent.say(m.Ready(grad_bytes=4000, state_bytes=8000, samples_per_epoch=640))
         if self.welcome.mode == "profile":

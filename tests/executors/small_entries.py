@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import random
@@ -107,3 +108,34 @@ def tell_folders(entry: str, args: list[str]) -> None:
     loader = multiprocessing.get_context("fork").Process(target=lambda: print(get_temp_dir(), flush=True))
     loader.start()
     loader.join()
+
+
+def run_program(entry: str, args: list[str]) -> None:
+    """`args`: a file for the pid of a shell's child, and the command by which it leaves this session."""
+    file, command = args
+    os.system(  # noqa: S605 - what is tried is what a script's shell leaves behind
+        f"{command} & echo $! > {file}.draft; mv {file}.draft {file}"
+    )
+    pid = int(Path(file).read_text())
+    with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+        while os.getsid(pid) != pid:  # until then a kill of this process group ends it
+            time.sleep(0.01)
+
+
+def become_daemon(entry: str, args: list[str]) -> None:
+    """Forks twice into a session of its own, and starts no program. `args`: a file for the pid."""
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            Path(args[0]).write_text(str(os.getpid()))
+            time.sleep(60)
+        os._exit(0)
+    os.wait()
+    while not Path(args[0]).exists() or not Path(args[0]).read_text():
+        time.sleep(0.01)
+
+
+def stay(entry: str, args: list[str]) -> None:
+    """Starts what `run_program` starts, and works on."""
+    run_program(entry, args)
+    time.sleep(60)

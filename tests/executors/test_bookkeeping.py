@@ -200,7 +200,7 @@ def launch(job: str, generation: int = 1) -> LaunchGang:
 
 def inventory(boot_id: str, num_performed: int = 0, *gangs: str) -> Inventory:
     live = tuple(LiveGang(job_id=job, generation=1, devices=(), pids=(), steps=0) for job in gangs)
-    return Inventory(boot_id=boot_id, num_performed=num_performed, gangs=live, profiling=(), untold=())
+    return Inventory(boot_id=boot_id, num_performed=num_performed, gangs=live, profiling=(), untold={})
 
 
 def test_commands_that_were_not_taken_are_said_again_in_order() -> None:

@@ -57,13 +57,13 @@ def test_training_goes_on_without_a_daemon_and_the_next_one_adopts_it(
     new_executor: Callable[[], LocalExecutor], make_job: Callable[..., JobSpec]
 ) -> None:
     first, before = new_executor(), Listener()
-    assert first.start(before.put) == frozenset()
+    assert first.start(before.put).jobs == frozenset()
     first.perform(launch(make_job, devices(0, 1)))
     pids = before.wait(GangStarted).pids
     first.close()
     steps = max(event.steps for event in before.events)
     second, after = new_executor(), Listener()
-    assert second.start(after.put) == {JOB}
+    assert second.start(after.put).jobs == {JOB}
     assert after.wait(GangStarted).pids == pids  # it was never acknowledged
     assert second.gangs == {JOB}
     second.perform(resize(2, devices(0, 1, 2)))
@@ -83,7 +83,7 @@ def test_what_happens_while_no_daemon_is_there_is_told_to_the_next(
     eventually(lambda: not is_alive(pid))
     second, after = new_executor(), Listener()
     eventually(lambda: (state_dir / "jobs" / JOB).exists())
-    assert second.start(after.put) == {JOB}
+    assert second.start(after.put).jobs == {JOB}
     ended = after.wait(GangEnded)
     assert (ended.outcome, ended.steps) == (Outcome.SUCCEEDED, 80)
     assert len([event for event in after.events if isinstance(event, StepsReported)]) <= 4

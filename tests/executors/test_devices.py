@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.executors.local import devices as module
-from swell.executors.local.devices import DeviceError, num_switches, parse_devices
+from swell.executors.local.devices import DeviceError, num_switches, only_kind, parse_devices
 
 GPUS = [("GPU-aa", "NVIDIA H200"), ("GPU-ab", "NVIDIA H200"), ("GPU-b", "NVIDIA H200")]
 
@@ -79,3 +79,10 @@ def test_what_is_no_device_is_refused_by_name(text: str) -> None:
 def test_switches_carry_equal_numbers(num: int) -> None:
     assert num % num_switches(num) == 0
     assert num_switches(8) == 2
+
+
+def test_nodes_of_two_kinds_make_no_platform() -> None:
+    nodes = parse_devices("cpu:2")
+    assert only_kind(nodes) == "cpu"
+    with pytest.raises(DeviceError, match=r"2 kinds \(cpu, paced@200\); a platform has one kind"):
+        only_kind([*nodes, *parse_devices("paced:2@200")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import statistics
@@ -19,7 +20,9 @@ from tests.executors.listening import eventually
 
 from swell.executors.local.agent import DEFAULT_PRELOAD
 from swell.executors.local.forking import Answer, Exited, Fork, Forked, Request, Signal, Warm
+from swell.executors.local.process_mark import ProcessMark
 from swell.executors.local.zygote import THREAD_VARIABLES
+from swell.wire.environ import MARK
 
 CALL = "tests.executors.small_entries"
 
@@ -45,7 +48,7 @@ def fork_of(
 
 
 class Zygote:
-    def __init__(self, *modules: str) -> None:
+    def __init__(self, *modules: str, pass_fds: tuple[int, ...] = ()) -> None:
         self.channel, theirs = socket.socketpair()
         command = [
             sys.executable,
@@ -54,10 +57,11 @@ class Zygote:
             str(theirs.fileno()),
             str(os.getpid()),
         ]
-        env = os.environ | dict.fromkeys(THREAD_VARIABLES, "1")
+        self.mark = ProcessMark(os.getpid(), secrets.token_hex(8), 0, "/state")
+        env = os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | {MARK: self.mark.text()}
         with theirs:
             self.process = subprocess.Popen(
-                [*command, *modules], pass_fds=[theirs.fileno()], env=env, stderr=subprocess.PIPE
+                [*command, *modules], pass_fds=[theirs.fileno(), *pass_fds], env=env, stderr=subprocess.PIPE
             )
         self.answers = self.channel.makefile("rb")
 

@@ -17,6 +17,7 @@ from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, 
 from swell.model.event import (
     AnyEvent,
     GangEnded,
+    GangFound,
     GangResized,
     GangStarted,
     GangSuspended,
@@ -26,6 +27,7 @@ from swell.model.event import (
 )
 from swell.model.job import EndCondition, JobSpec, Profile
 from swell.model.plan import Allocation, Placement, Reason, Told
+from swell.model.running import RunningWork
 from swell.model.snapshot import FloatArray, IntArray, Snapshot
 from swell.store.journal import SqlJournal
 
@@ -117,14 +119,26 @@ class Hands:
 
     def __init__(self) -> None:
         self.gangs: dict[str, int] = {}
+        self.devices: dict[str, tuple[str, ...]] = {}
+        self.trials: tuple[str, ...] = ()
         self.performed: list[AnyCommand] = []
         self.is_obedient = True
         self.num_acknowledged = 0
         self.deliver: Callable[[AnyEvent], None] = lambda event: None
 
-    def start(self, deliver: Callable[[AnyEvent], None]) -> frozenset[str]:
+    def survivors(self) -> Hands:
+        """What a daemon that is killed now leaves."""
+        left = Hands()
+        left.gangs, left.devices, left.trials = dict(self.gangs), dict(self.devices), self.trials
+        return left
+
+    def start(self, deliver: Callable[[AnyEvent], None]) -> RunningWork:
         self.deliver = deliver
-        return frozenset(self.gangs)
+        found = [
+            GangFound(at_s=0.0, job_id=job_id, generation=generation, devices=self.devices[job_id], steps=0)
+            for job_id, generation in self.gangs.items()
+        ]
+        return RunningWork(gangs=tuple(found), trials=self.trials)
 
     def acknowledge(self) -> None:
         self.num_acknowledged += 1
@@ -143,11 +157,12 @@ class Hands:
             case ProfileJob(job_id=job_id):
                 return [JobProfiled(at_s=0.0, job_id=job_id, profile=PROFILE)]
             case LaunchGang(job_id=job_id, generation=generation):
-                self.gangs[job_id] = generation
+                self.gangs[job_id], self.devices[job_id] = generation, command.devices
                 return [
                     GangStarted(at_s=0.0, job_id=job_id, generation=generation, steps=0, pids=(generation,))
                 ]
             case ResizeGang(job_id=job_id, generation=generation):
+                self.gangs[job_id], self.devices[job_id] = generation, command.devices
                 return [GangResized(at_s=0.0, job_id=job_id, generation=generation, steps=1, pids=())]
             case SuspendGang(job_id=job_id, generation=generation):
                 del self.gangs[job_id]

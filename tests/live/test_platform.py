@@ -27,6 +27,7 @@ PATIENCE_S = 20.0
 def running(folder: Path, hands: Hands) -> Iterator[Platform]:
     """A platform at work in a thread of its own; stopped in good order at the end."""
     platform, journal = new_platform(folder, hands)
+    platform.start()
     thread = threading.Thread(target=platform.run)
     thread.start()
     try:
@@ -88,9 +89,7 @@ def as_if_killed(folder: Path, hands: Hands) -> tuple[Path, Hands]:
     left.mkdir()
     with sqlite3.connect(folder / "journal.db") as source, sqlite3.connect(left / "journal.db") as target:
         source.backup(target)
-    survivors = Hands()
-    survivors.gangs = dict(hands.gangs)
-    return left, survivors
+    return left, hands.survivors()
 
 
 def test_a_platform_that_was_killed_adopts_what_runs(tmp_path: Path) -> None:

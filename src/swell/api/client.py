@@ -14,13 +14,15 @@ from urllib.parse import quote
 
 import httpx
 
-from swell.api.errors import ApiError, NoPlatform
+from swell.api.errors import ApiError, NoPlatform, PlatformSilent
 from swell.api.fields import shown
 from swell.api.judgement import has_verdict
 from swell.api.logs import LogChunk, Whose
 from swell.api.pages import MAX_JOBS, query_words
+from swell.api.silence import silent
 from swell.api.submission import Submission, parse
 from swell.api.unix_socket import Peer, address_of, peer_of
+from swell.executors.local.standstill import is_stopped
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.coding import decoder, encode
 from swell.model.errors import InvalidJob, UnknownJob
@@ -34,6 +36,7 @@ __all__ = [
     "Client",
     "InvalidJob",
     "NoPlatform",
+    "PlatformSilent",
     "UnknownJob",
     "Whose",
     "connect",
@@ -49,6 +52,8 @@ LOOK_EVERY_S = 0.2
 ANSWER_WITHIN_S = 30.0
 #: Folders of many gigabytes take long to remove.
 PRUNED_WITHIN_S = 3600.0
+#: Whether it answers at all is known sooner.
+HEALTH_WITHIN_S = 5.0
 
 
 def has_ended(job: JobView) -> bool:
@@ -64,6 +69,7 @@ def connect(state: str | os.PathLike[str] | None = None) -> Client:
 
     Raises:
         NoPlatform: none is running.
+        PlatformSilent: its process lives, and does not answer.
         StateError: the folder belongs to another user.
     """
     folder = StateFolder(state)
@@ -71,13 +77,15 @@ def connect(state: str | os.PathLike[str] | None = None) -> Client:
     endpoint = folder.read_endpoint()
     if endpoint is None or not endpoint.is_alive:
         raise _no_platform(folder)
+    if is_stopped(endpoint.pid):
+        raise PlatformSilent(silent(_platform_of(folder), endpoint.pid, 0.0))
     client = Client(folder, endpoint, folder.read_token())
     try:
         client.health()
     except ApiError as error:
         client.close()
         raise _no_platform(folder) from error
-    except NoPlatform:
+    except (NoPlatform, PlatformSilent):
         client.close()
         raise
     return client
@@ -97,7 +105,6 @@ class Client:
         self._http = httpx.Client(
             base_url="http://localhost",
             headers={"Authorization": f"Bearer {token}"},
-            timeout=ANSWER_WITHIN_S,
             transport=httpx.HTTPTransport(uds=address),
             trust_env=False,  # no proxy stands between us and ourselves
         )
@@ -244,7 +251,7 @@ class Client:
             keep_bytes=keep_bytes,
             is_dry_run=is_dry_run,
         )
-        content = self._call("POST", "/v1/prune", content=encode(request), timeout_s=PRUNED_WITHIN_S)
+        content = self._call("POST", "/v1/prune", content=encode(request), within_s=PRUNED_WITHIN_S)
         return decoder(list[PrunedJob]).decode(content)
 
     def head_state(self) -> bytes:
@@ -257,7 +264,8 @@ class Client:
 
     def health(self) -> None:
         """Raises NoPlatform or ApiError if the platform does not answer as itself."""
-        found = self._get("/v1/health", dict[str, Any])
+        content = self._call("GET", "/v1/health", within_s=HEALTH_WITHIN_S)
+        found: dict[str, Any] = decoder(dict[str, Any]).decode(content)
         if found.get("pid") != self.endpoint.pid:
             raise _no_platform(self.folder)
 
@@ -294,7 +302,7 @@ class Client:
         *,
         query: Mapping[str, str] | None = None,
         content: bytes | None = None,
-        timeout_s: float = ANSWER_WITHIN_S,
+        within_s: float = ANSWER_WITHIN_S,
     ) -> bytes:
         try:
             response = self._http.request(
@@ -302,9 +310,12 @@ class Client:
                 path,
                 params=query,
                 content=content,
-                timeout=timeout_s,
+                timeout=within_s,
                 extensions={"trace": self._check_server},
             )
+        except httpx.TimeoutException as error:
+            text = silent(_platform_of(self.folder), self.endpoint.pid, within_s)
+            raise PlatformSilent(text) from error
         except httpx.TransportError as error:
             raise _no_platform(self.folder) from error
         if response.is_success:
@@ -334,6 +345,10 @@ def _error_text(response: httpx.Response) -> str:
         return str(response.json()["error"])
     except (ValueError, KeyError, TypeError):
         return f"the platform answered {response.status_code} without saying why; see daemon.log"
+
+
+def _platform_of(folder: StateFolder) -> str:
+    return f"the platform of state folder {folder.path}"
 
 
 def _no_platform(folder: StateFolder) -> NoPlatform:

@@ -40,6 +40,7 @@ def serve(options: PlatformOptions, port: int | None = None) -> None:
         server.start()
         try:
             _stop_on_signals(platform)
+            platform.start()
             folder.write_options(_to_remember(options))
             folder.write_endpoint(Endpoint.of_this_process(None if port is None else server.port))
             folder.write_notice("")

@@ -13,3 +13,7 @@ class NoPlatform(ConnectionError):
 
 class ApiError(RuntimeError):
     """The platform refused a request, or failed at it."""
+
+
+class PlatformSilent(ApiError):
+    """The platform's process lives and does not answer."""

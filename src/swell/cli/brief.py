@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from swell.api.client import Client, connect
-from swell.api.errors import NoPlatform
+from swell.api.errors import NoPlatform, PlatformSilent
 from swell.cli.launch import launch
 from swell.store.folder import StateFolder
 
@@ -58,11 +58,11 @@ def _take_down(state: Path) -> None:
             for job in client.jobs():
                 if not job.phase.is_end:
                     client.cancel(job.id)  # nobody will go on with it: no checkpoint is needed
-    except NoPlatform:
-        pass  # it never came up, or was killed: `down` ends what it may have left
+    except (NoPlatform, PlatformSilent):
+        pass  # it never came up, or was killed, or hangs: `down` ends what it may have left
     # It says on stderr what it could not end; that it saved nothing of what was cancelled is no matter.
     subprocess.run(
-        [sys.executable, "-P", "-m", "swell.cli.main", "down", "--state", str(state)],
+        [sys.executable, "-P", "-m", "swell.cli.main", "down", "--force", "--state", str(state)],
         check=False,
         stdout=subprocess.DEVNULL,
     )

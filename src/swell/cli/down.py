@@ -6,7 +6,9 @@ import os
 import select
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +17,8 @@ from swell.cli.options import State
 from swell.cli.output import warn
 
 if TYPE_CHECKING:
+    from psutil import Process
+
     from swell.api.client import Client
     from swell.model.view import JobView
     from swell.store.folder import StateFolder
@@ -27,35 +31,89 @@ LOOK_EVERY_S = 1.0
 UNSAVED = 1
 
 
-def down(state: State = None) -> None:
+def down(
+    state: State = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="End a platform that hangs, too: it is killed, and its jobs saved if they can be."
+        ),
+    ] = False,
+) -> None:
     """Suspend every job and end the platform with all its processes.
 
     Exit status 1: a job could not be saved in time; it continues from its last checkpoint.
     """
-    from swell.api.client import NoPlatform, connect
+    from swell.cli.force import make_answer
     from swell.store.folder import StateFolder
-    from swell.store.lock import StateLock
 
     folder = StateFolder(state)
-    try:
-        with connect(state) as client:
-            pid: int | None = client.endpoint.pid
-            _stop(client)
-    except (NoPlatform, ProcessLookupError):  # it may end while we ask
-        pid = None
+    is_killed = force and make_answer(folder)
+    pid = _stop_daemon(folder, force)
     if pid is None and not folder.path.exists():
         print(f"nothing to stop: there is no state folder {folder.path}")
         return
-    with StateLock(folder.lock):  # from here on no daemon runs, and none can start
+    with _free(folder):  # from here on no daemon runs, and none can start
         left = _worker_pids(folder)
+        num_strays = _end_strays(folder)
         is_left = _stop_agent(folder)
-        jobs = _running(folder) if pid is not None or left else []
-    if pid is not None:
+        jobs = _running(folder) if pid is not None or is_killed or left else []
+    if num_strays:
+        print(f"ended what jobs of a killed platform had left behind: {_processes(num_strays)}")
+    if pid is not None or is_killed:
         _tell_of_platform(folder, pid, jobs)
     elif is_left:
         print(_killed(folder, left, jobs))
-    else:
+    elif not num_strays:
         print(f"nothing to stop: no platform is running for state folder {folder.path}")
+
+
+def _stop_daemon(folder: StateFolder, force: bool) -> int | None:
+    """The pid of the daemon that has ended; None if there was none."""
+    from swell.api.client import NoPlatform, PlatformSilent, connect
+    from swell.cli.force import kill_daemon
+
+    try:
+        with connect(folder.path) as client:
+            pid = client.endpoint.pid
+            try:
+                _stop(client)
+            except (TimeoutError, PlatformSilent):
+                if not force:
+                    raise
+                kill_daemon(folder, pid)
+    except (NoPlatform, ProcessLookupError):  # it may end while we ask
+        return None
+    return pid
+
+
+@contextmanager
+def _free(folder: StateFolder) -> Iterator[None]:
+    """Holds the folder's lock. Raises ApiError if a daemon has it: one that starts, or that hangs."""
+    from swell.store.errors import StateLocked
+    from swell.store.lock import StateLock, find_holder
+
+    lock = StateLock(folder.lock)
+    try:
+        lock.acquire()
+    except StateLocked as error:
+        pid = find_holder(folder.lock)
+        raise ApiError(
+            f"a process (pid {pid or 'unknown'}) holds {folder.lock} and does not answer: a platform that "
+            "starts or hangs, or another `swell down`; try again, or end it with `swell down --force`"
+        ) from error
+    with lock:
+        yield
+
+
+def _end_strays(folder: StateFolder) -> int:
+    from swell.executors.local.strays import end_strays
+
+    return end_strays(folder.path)
+
+
+def _processes(num: int) -> str:
+    return "1 process" if num == 1 else f"{num} processes"
 
 
 def _stop(client: Client) -> None:
@@ -70,7 +128,7 @@ def _stop(client: Client) -> None:
     if not has_ended:
         raise TimeoutError(
             f"the platform (pid {client.endpoint.pid}) has not ended after {END_WITHIN_S:g} s; "
-            f"see {client.folder.log}"
+            f"see {client.folder.log}; `swell down --force` ends it"
         )
 
 
@@ -96,6 +154,8 @@ def _hindrances(client: Client, asked_s: float) -> list[str]:
     from swell.api.client import ApiError, NoPlatform
     from swell.cli.selection import HOLDING
 
+    if told := _agent_hindrance(client.folder):
+        return [told]
     try:
         # The machine's clock, and with it the platform's calendar, may be set while we wait.
         since_s = client.cluster().now_s - (time.monotonic() - asked_s)
@@ -106,6 +166,19 @@ def _hindrances(client: Client, asked_s: float) -> list[str]:
         ]
     except (NoPlatform, ApiError):  # it is about to end
         return []
+
+
+def _agent_hindrance(folder: StateFolder) -> str:
+    from swell.executors.local.launch import find_agent
+    from swell.executors.local.standstill import is_stopped
+
+    agent = find_agent(folder.path)
+    if agent is None or not is_stopped(agent.pid):
+        return ""
+    return (
+        f"waiting for the agent (pid {agent.pid}), which was stopped by a signal: `kill -CONT {agent.pid}` "
+        "lets it go on, and `swell down --force` does so"
+    )
 
 
 def _failures(client: Client, job_id: str, since_s: float) -> list[str]:
@@ -124,9 +197,21 @@ def _worker_pids(folder: StateFolder) -> frozenset[int]:
         return frozenset()
     try:
         zygotes = psutil.Process(agent.pid).children()
-        return frozenset(worker.pid for zygote in zygotes for worker in zygote.children())
-    except psutil.NoSuchProcess:  # the agent, and with it all that it had, ends by itself
+        return frozenset(
+            worker for zygote in zygotes for worker in _workers_of(zygote.pid, zygote.children())
+        )
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        # the agent, and with it all that it had, ends by itself
         return frozenset()
+
+
+def _workers_of(zygote: int, children: Sequence[Process]) -> Iterator[int]:
+    """A zygote's children are its workers, and what these have left behind in other groups or sessions."""
+    pids = {child.pid for child in children}
+    for pid in pids:
+        is_in_group_of_other = os.getpgid(pid) in pids - {pid}
+        if os.getsid(pid) == os.getsid(zygote) and not is_in_group_of_other:
+            yield pid
 
 
 def _stop_agent(folder: StateFolder) -> bool:
@@ -153,9 +238,10 @@ def _running(folder: StateFolder) -> list[JobView]:
         return []
 
 
-def _tell_of_platform(folder: StateFolder, pid: int, unsaved: list[JobView]) -> None:
-    """Ends the program with status 1 if not all was saved."""
-    print(f"stopped the platform (pid {pid}) of {folder.path}; `swell up` continues its jobs")
+def _tell_of_platform(folder: StateFolder, pid: int | None, unsaved: list[JobView]) -> None:
+    """Ends the program with status 1 if not all was saved. `pid`: None if it was killed."""
+    who = "the killed platform" if pid is None else f"the platform (pid {pid})"
+    print(f"stopped {who} of {folder.path}; `swell up` continues its jobs")
     if unsaved:
         print(f"not saved: {_ids(unsaved)}: they continue from their last checkpoints")
         raise typer.Exit(UNSAVED)

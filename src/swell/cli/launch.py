@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from swell.api.client import Client, NoPlatform, connect
-from swell.api.errors import InvalidOption
+from swell.api.errors import InvalidOption, PlatformSilent
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.live.disk import space_of
 from swell.model.view import ClusterView
@@ -91,7 +91,7 @@ def _ready(folder: StateFolder, pid: int, is_ready: Callable[[ClusterView], bool
     try:
         client = connect(folder.path)
         cluster = client.cluster()
-    except NoPlatform:
+    except (NoPlatform, PlatformSilent):
         return None  # it is about to answer, or to end
     if is_ready(cluster):
         return client

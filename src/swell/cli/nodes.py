@@ -24,6 +24,8 @@ def list_nodes(state: State = None, json: Json = False) -> None:
         return
     rows = [row for node in cluster.nodes for row in _rows(node)]
     print_table(("NODE", "RACK", "KIND", "FREE", "DEVICES", "HELD BY"), rows)
+    for name, why in cluster.refused_nodes.items():
+        print(f"refused: {name} {why}")
     print(f"\n{cluster.num_free} of {cluster.num_devices} devices free, policy {cluster.policy}")
     if cluster.clock_note:
         print(f"clock: {cluster.clock_note}")

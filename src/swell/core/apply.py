@@ -17,12 +17,14 @@ from swell.core.setbacks import (
     leave_alone,
 )
 from swell.core.state import HeadState
+from swell.core.unknown_gangs import UnknownGangEvent
 from swell.model.event import (
     CancelRequested,
     ClockStepped,
     DrainRequested,
     Event,
     GangEnded,
+    GangFound,
     GangResized,
     GangStarted,
     GangSuspended,
@@ -47,7 +49,9 @@ from swell.model.job import Elasticity, Phase
 def apply(state: HeadState, event: Event) -> None:
     """Change the state as the event, which is not stale, says."""
     state.now_s = max(state.now_s, event.at_s)
-    if isinstance(event, JobEvent) and not isinstance(event, JobSubmitted):
+    if state.unknown.concerns(event):
+        _apply_to_unknown(event, state)
+    elif isinstance(event, JobEvent) and not isinstance(event, JobSubmitted):
         record = state.records[event.job_id]
         _apply_to(event, state, record)
         state.touch(record)
@@ -80,11 +84,20 @@ def _(event: JobSubmitted, state: HeadState) -> None:
 
 @_apply.register
 def _(event: NodeJoined, state: HeadState) -> None:
-    state.set_cluster(state.cluster.with_node(event.node))
+    node = event.node
+    if kinds := state.cluster.kinds_beside(node):
+        state.refused_nodes[node.name] = (
+            f"has devices of kind {node.kind}, and the others are of kind {', '.join(sorted(kinds))}: "
+            "a platform has devices of one kind"
+        )
+        return
+    state.refused_nodes.pop(node.name, None)
+    state.set_cluster(state.cluster.with_node(node))
 
 
 @_apply.register
 def _(event: NodeLost, state: HeadState) -> None:
+    state.refused_nodes.pop(event.name, None)
     state.set_cluster(state.cluster.without_node(event.name))
 
 
@@ -113,6 +126,38 @@ def _(event: Opened, state: HeadState) -> None:
 @_apply.register
 def _(event: ClockStepped, state: HeadState) -> None:
     follow(state, state.calendar.stepped(event.at_s, event.calendar_offset_s))
+
+
+# ---------------------------------------------------------------- events about a gang of another journal
+def _apply_to_unknown(event: UnknownGangEvent, state: HeadState) -> None:
+    state.unknown.hear(event)
+    record = state.records.get(event.job_id)
+    if record is None:
+        return
+    record.generation = max(record.generation, event.generation + 1)  # of the command that ends it, at least
+    if isinstance(event, GangFound):
+        _give_up_believed(event, state, record)
+    elif isinstance(event, GangSuspended):
+        record.done_steps = _truth(record, event.steps)
+        state.tell(
+            record, "found_saved", f"the workers that were found are saved{_step(record, 'at', event.steps)}"
+        )
+    state.touch(record)
+
+
+def _give_up_believed(event: GangFound, state: HeadState, record: JobRecord) -> None:
+    """The gang that the journal tells of is not the one that runs."""
+    if record.phase.holds_devices:
+        _release(record, event.at_s)
+        if record.is_cancelled:
+            state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
+            return
+        record.move(Phase.QUEUED)
+    text = (
+        f"workers of it run of which the journal does not know (generation {event.generation}, "
+        f"{len(event.devices)} devices): they are saved and ended, and the job goes on from there"
+    )
+    state.explain(record, "found", text)
 
 
 # ---------------------------------------------------------------- events about a known job

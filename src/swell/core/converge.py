@@ -26,6 +26,7 @@ class Converger:
         owner: device -> the job that holds it.
         devices: that are there.
         yield_s: see `CoreSettings`.
+        unknown: as `owner`, of gangs that the journal does not explain.
     """
 
     def __init__(
@@ -37,12 +38,14 @@ class Converger:
         devices: frozenset[str],
         now_s: float,
         yield_s: float = math.inf,
+        unknown: Mapping[str, str] | None = None,
     ) -> None:
         self._records = records
         self._yield_s = yield_s
         self.stopped: list[JobRecord] = []  #: that had been asked to give up devices, and took too long
         self._ailing, self._leaving = ailing, leaving
         self._owner = owner
+        self._unknown = unknown or {}
         self._taken: dict[str, str] = {}  #: in this pass
         self._devices = devices
         self._now_s = now_s
@@ -108,7 +111,7 @@ class Converger:
         return record.phase is Phase.RUNNING and not record.is_pinned and not is_held_back
 
     def _launch(self, record: JobRecord, devices: tuple[str, ...]) -> None:
-        if not self._take(record, devices):
+        if record.id in self._unknown.values() or not self._take(record, devices):
             self.waiting.append(record)
             return
         record.advance(self._now_s)  # it has held nothing so far
@@ -167,7 +170,7 @@ class Converger:
         return is_free
 
     def _owner_of(self, device: str, default: str) -> str:
-        return self._taken.get(device) or self._owner.get(device, default)
+        return self._unknown.get(device) or self._taken.get(device) or self._owner.get(device, default)
 
     def _break_deadlock(self) -> None:
         """Gangs that wait for each other's devices, and nobody else about to move: one steps aside.
@@ -175,7 +178,12 @@ class Converger:
         The smallest to which nothing is promised, if there is one: a promise may have no time to spare.
         """
         growing = [record for record in self.waiting if record.phase is Phase.RUNNING]
-        if not growing or self.commands or any(record.is_pinned for record in self._records.values()):
+        if (
+            not growing
+            or self.commands
+            or self._unknown
+            or any(record.is_pinned for record in self._records.values())
+        ):
             return
         self._suspend(min(growing, key=lambda gang: (gang.is_promised, len(gang.gang), gang.id)))
 

@@ -55,6 +55,8 @@ class BelievedGang:
     generation: int  #: the latest one commanded
     phase: Phase
     steps: int
+    formed: int  #: the one that trains, as far as is known
+    devices: tuple[str, ...]  #: that it has, or is about to have
 
 
 class Core:
@@ -76,6 +78,7 @@ class Core:
         is_news = news.is_any
         state.write_rows()
         commands = self._end_trials()
+        commands += state.unknown.commands(state.now_s, self._settings.yield_s)
         if state.is_draining:
             commands += self._drain()
         else:
@@ -89,6 +92,10 @@ class Core:
 
     def _hear(self, event: AnyEvent, news: News) -> None:
         state = self._state
+        if state.unknown.concerns(event):
+            apply(state, event)
+            news.note_devices()
+            return
         if is_stale(state, event):
             state.now_s = max(state.now_s, event.at_s)
             state.num_stale += 1
@@ -174,6 +181,7 @@ class Core:
             state.devices,
             state.now_s,
             self._settings.yield_s,
+            state.unknown.owner,
         )
 
     def _end_trials(self) -> list[AnyCommand]:
@@ -283,7 +291,8 @@ class Core:
     def _wake(self, planned_s: float) -> list[AnyCommand]:
         """Ask to be woken for what the plan waits for, unless that is what was asked last."""
         state = self._state
-        wake_s = min([planned_s, *(record.held_back_until_s for record in self._held_back())])
+        ends_s = [planned_s, state.unknown.due_s(self._settings.yield_s)]
+        wake_s = min([*ends_s, *(record.held_back_until_s for record in self._held_back())])
         wake_s = max(wake_s, state.now_s + LEAST_WAIT_S)
         if math.isinf(wake_s) or wake_s == state.wake_s:
             return []
@@ -310,7 +319,17 @@ class Core:
     @property
     def is_idle(self) -> bool:
         """No job holds a device."""
-        return not self._state.holdings.owner
+        return not (self._state.holdings.owner or self._state.unknown.gangs)
+
+    @property
+    def refused_nodes(self) -> dict[str, str]:
+        """Nodes that cannot join -> why."""
+        return dict(self._state.refused_nodes)
+
+    @property
+    def unknown_owner(self) -> Mapping[str, str]:
+        """Devices of gangs that the journal does not explain -> their jobs."""
+        return self._state.unknown.owner
 
     @property
     def is_draining(self) -> bool:
@@ -364,10 +383,21 @@ class Core:
         """The gangs whose processes should be there."""
         records = self._state.records.values()
         return [
-            BelievedGang(record.id, record.generation, record.phase, int(record.done_steps))
+            BelievedGang(
+                job_id=record.id,
+                generation=record.generation,
+                phase=record.phase,
+                steps=int(record.done_steps),
+                formed=record.formed,
+                devices=record.held,
+            )
             for record in records
             if record.phase.holds_devices
         ]
+
+    def unknown_gangs(self) -> dict[str, int]:
+        """Gangs that the journal does not explain: job -> generation of the command to end."""
+        return {gang.job_id: gang.generation for gang in self._state.unknown.gangs.values()}
 
     def save(self) -> bytes:
         """All that the head remembers, for a fold of the journal."""
@@ -380,6 +410,7 @@ class Core:
         """Commands whose answer is still out: said again after a restart, they are idempotent."""
         state = self._state
         commands = [command for record in state.records.values() if (command := pending(state, record))]
+        commands += [gang.command() for gang in state.unknown.gangs.values() if gang.asked_s is not None]
         return commands if state.wake_s is None else [*commands, WakeAt(at_s=state.wake_s)]
 
 

@@ -58,6 +58,11 @@ class News:
             is_lost_trial = isinstance(event, ProfilingFailed) and event.outcome is Outcome.LOST
             self._is_any |= is_lost_trial or self._state.concerns_plans(record)
 
+    def note_devices(self) -> None:
+        """Devices are, or are no more, held by a gang that the journal does not explain."""
+        self._belief = None
+        self._is_any = True
+
     def compare(self) -> None:
         """The event has been applied: is anything as it was not believed to be?"""
         self.is_any_surprise |= self._belief is not None and _is_surprise(*self._belief)

@@ -17,6 +17,7 @@ from swell.core.record import JobRecord
 from swell.core.special import Kind, Special
 from swell.core.table import JobTable
 from swell.core.tenants import Tenants
+from swell.core.unknown_gangs import UnknownGang, UnknownGangs
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.coding import decoder, encode
@@ -71,6 +72,8 @@ class Saved(msgspec.Struct, kw_only=True):
     is_sated: bool = False
     tenants: Tenants | None = None  #: None: saved by a version that knew none
     calendar: Calendar = msgspec.field(default_factory=Calendar)
+    unknown_gangs: dict[str, UnknownGang] = {}
+    refused_nodes: dict[str, str] = {}
 
 
 #: A text, or what would write it: most lines of stories are never read where many jobs are simulated.
@@ -87,6 +90,7 @@ class HeadState:
         self.now_s = 0.0
         self.calendar = Calendar()
         self.cluster = Cluster()
+        self.refused_nodes: dict[str, str] = {}  #: name -> why the node cannot join
         self.records: dict[str, JobRecord] = {}
         self.belief = belief
         self.costs = ChangeCosts()
@@ -102,6 +106,7 @@ class HeadState:
         self.is_sated = False  #: more devices would be of no use to anybody
         self.latest = Latest()
         self.holdings = Holdings()
+        self.unknown = UnknownGangs()
         self.devices: frozenset[str] = frozenset()
         self.table = JobTable(gang_sizes(0, any_size))
         self.stories: list[tuple[str, float, str, Words]] = []  #: job, when, code and text, of this turn
@@ -265,6 +270,8 @@ class HeadState:
             is_sated=self.is_sated,
             tenants=self.tenants,
             calendar=self.calendar,
+            unknown_gangs=self.unknown.gangs,
+            refused_nodes=self.refused_nodes,
         )
         return encode(saved)
 
@@ -284,6 +291,8 @@ class HeadState:
         self.cluster, self.devices = saved.cluster, frozenset(saved.cluster.devices())
         self.table = JobTable(gang_sizes(saved.cluster.num_devices, self._any_size))
         self.holdings, self._special = Holdings(), Special()
+        self.unknown = UnknownGangs(saved.unknown_gangs)
+        self.refused_nodes = saved.refused_nodes
         for job_id in saved.rows:
             self._write_row(self.records[job_id])
         self._dirty, self._relearnt = set(self.records), set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from swell.core.core import Core
@@ -25,6 +25,8 @@ class Posted:
     cluster: Cluster = field(default_factory=Cluster)
     calendar: Calendar = field(default_factory=Calendar)
     num_stale: int = 0
+    unknown_owner: Mapping[str, str] = field(default_factory=dict)
+    refused_nodes: dict[str, str] = field(default_factory=dict)
 
 
 class Board:
@@ -60,6 +62,8 @@ class Board:
                 cluster=core.cluster,
                 calendar=core.calendar,
                 num_stale=core.num_stale,
+                unknown_owner=core.unknown_owner,
+                refused_nodes=core.refused_nodes,
             )
             self._changed.notify_all()
 
@@ -133,10 +137,15 @@ class Board:
     def num_stale(self) -> int:
         return self._posted.num_stale
 
+    @property
+    def refused_nodes(self) -> dict[str, str]:
+        return self._posted.refused_nodes
+
     def nodes(self) -> tuple[NodeView, ...]:
         with self._changed:
             posted = self._posted
-            owner = {device: view.id for view in self._open.values() for device in view.devices}
+            held = {device: view.id for view in self._open.values() for device in view.devices}
+        owner = {**held, **posted.unknown_owner}
         return tuple(
             NodeView(
                 name=node.name,

@@ -27,17 +27,18 @@ from swell.live.disk import space_of
 from swell.live.inbox import Inbox
 from swell.live.pruning import Pruner
 from swell.live.recovery import Entry as JournalEntry
-from swell.live.recovery import changed_nodes, digest, missing_gangs, replay
+from swell.live.recovery import changed_nodes, digest, explained_jobs, replay, unlike_gangs
 from swell.live.retention import PrunedJob, PruneRequest, Retention
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.world import Hands, LiveWorld
 from swell.model.calendar import Calendar
 from swell.model.cluster import Node
-from swell.model.command import AnyCommand, LaunchGang
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang
 from swell.model.errors import InvalidJob, UnknownJob, Unwritable
 from swell.model.event import AnyEvent, CancelRequested, DrainRequested, JobSubmitted, Opened
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
+from swell.model.running import RunningWork
 from swell.model.sizes import format_bytes
 from swell.model.view import ClusterView, JobView, Story
 
@@ -98,8 +99,8 @@ class Store(Journal, Protocol):
 class Executor(Hands, Protocol):
     """Hands that outlive the daemon."""
 
-    def start(self, deliver: Callable[[AnyEvent], None]) -> frozenset[str]:
-        """Begin, or adopt what runs. Returns the jobs whose gangs live, or whose end is yet to be told.
+    def start(self, deliver: Callable[[AnyEvent], None]) -> RunningWork:
+        """Begin, or adopt what runs, and tell what that is.
 
         Events are delivered with CLOCK_BOOTTIME of this machine as `at_s`.
         """
@@ -177,18 +178,30 @@ class Platform:
         self._watch.begin(self._core.calendar.offset_s)
         self._started_s = self._clock.now_s()
 
-    def run(self) -> None:
-        """Until the platform has been asked to stop and every job has left its devices."""
+    def start(self) -> None:
+        """Attach to the machines, and put what is found there before the head: `run` is to follow."""
         now_s = self._clock.now_s()
-        alive = self._executor.start(self._hear)
+        work = self._executor.start(self._hear)
         self._inbox.put(self._opened())
         for event in changed_nodes(self._core.cluster, self._site.nodes, now_s):
             self._inbox.put(event)
-        for event in missing_gangs(self._core, alive, now_s):
+        for event in unlike_gangs(self._core, work, now_s):
             self._inbox.put(event)
-        for command in self._core.under_way():
+        self._repeat(work)
+
+    def _repeat(self, work: RunningWork) -> None:
+        """What was commanded and not answered; and the end of trial runs whose answer is of no use."""
+        commands, alive = self._core.under_way(), explained_jobs(self._core, work)
+        for command in commands:
             if not isinstance(command, LaunchGang) or command.job_id in alive:
                 self._world.repeat(command)
+        awaited = {command.job_id for command in commands if isinstance(command, ProfileJob)}
+        for job_id in work.trials:
+            if job_id not in awaited:
+                self._world.repeat(StopGang(job_id=job_id, generation=0))
+
+    def run(self) -> None:
+        """Until the platform has been asked to stop and every job has left its devices."""
         self._pruner.start(self._site.retention)
         try:
             run(self._world, self._journal, self._core)
@@ -379,6 +392,7 @@ class Platform:
             disk_free_bytes=space.free,
             disk_bytes=space.total,
             warnings=self._warnings(space.free),
+            refused_nodes=self._board.refused_nodes,
         )
 
     def _clock_note(self) -> str:

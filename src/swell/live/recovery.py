@@ -9,11 +9,12 @@ from typing import Protocol
 
 import msgspec
 
-from swell.core.core import Core
+from swell.core.core import BelievedGang, Core
 from swell.model.cluster import Cluster, Node
 from swell.model.command import AnyCommand
-from swell.model.event import AnyEvent, GangEnded, NodeJoined, NodeLost, Outcome
+from swell.model.event import AnyEvent, GangEnded, GangFound, NodeJoined, NodeLost, Outcome
 from swell.model.job import Phase
+from swell.model.running import RunningWork
 
 
 class ReplayError(RuntimeError):
@@ -88,27 +89,71 @@ def compare(replayed: Iterable[tuple[Entry, list[AnyCommand]]]) -> Replay:
 
 
 def changed_nodes(before: Cluster, nodes: Sequence[Node], now_s: float) -> list[AnyEvent]:
-    """What makes the cluster the head remembers into the one that is there."""
-    here = {node.name: node for node in nodes}
-    known = {node.name: node for node in before.nodes}
-    lost: list[AnyEvent] = [NodeLost(at_s=now_s, name=name) for name in known if name not in here]
-    return lost + [NodeJoined(at_s=now_s, node=node) for node in nodes if known.get(node.name) != node]
+    """What makes the cluster the head remembers into the one that is there.
 
-
-def missing_gangs(core: Core, alive: frozenset[str], now_s: float) -> list[AnyEvent]:
-    """The end of every gang that the head believes in and no machine knows.
-
-    One that was only being started never was: it is planned anew, on the devices that are there now.
+    All nodes of another kind are gone before the first new one joins: the head has nodes of one kind.
     """
+    here = {node.name: node.kind for node in nodes}
+    lost = [node.name for node in before.nodes if here.get(node.name) != node.kind]
+    known = {node.name: node for node in before.nodes if node.name not in lost}
+    joined = [node for node in nodes if known.get(node.name) != node]
     return [
-        GangEnded(
-            at_s=now_s,
-            job_id=gang.job_id,
-            generation=gang.generation,
-            outcome=Outcome.STOPPED if gang.phase is Phase.STARTING else Outcome.LOST,
-            steps=gang.steps,
-            message="the processes were gone when the platform came back",
-        )
-        for gang in core.gangs()
-        if gang.job_id not in alive
+        *(NodeLost(at_s=now_s, name=name) for name in lost),
+        *(NodeJoined(at_s=now_s, node=node) for node in joined),
     ]
+
+
+def explained_jobs(core: Core, work: RunningWork) -> frozenset[str]:
+    """Jobs whose gang is what the head believes it to be, or whose end the head is about to hear."""
+    believed = {gang.job_id: gang for gang in core.gangs()}
+    live = {gang.job_id for gang in work.gangs if _explains(believed.get(gang.job_id), gang)}
+    over = {
+        job_id
+        for job_id, generation in work.ended.items()
+        if (gang := believed.get(job_id)) and gang.formed <= generation <= gang.generation
+    }
+    return frozenset(live | over)
+
+
+def _explains(believed: BelievedGang | None, found: GangFound) -> bool:
+    """A journal is written before what it tells of is done: nothing that runs can be ahead of it."""
+    if believed is None or found.generation > believed.generation:
+        return False
+    return set(found.devices) <= set(believed.devices)
+
+
+def unlike_gangs(core: Core, work: RunningWork, now_s: float) -> list[AnyEvent]:
+    """Gangs that the head believes in and that are not there, and those that it cannot explain.
+
+    A gang that was only being started never was: its job is planned again, on the devices that are there now.
+    """
+    explained = explained_jobs(core, work)
+    found = [msgspec.structs.replace(gang, at_s=now_s) for gang in work.gangs if gang.job_id not in explained]
+    is_found = {gang.job_id for gang in found}
+    missing = [
+        _missing(gang, now_s)
+        for gang in core.gangs()
+        if gang.job_id not in explained and gang.job_id not in is_found
+    ]
+    gone = [
+        _gone(job_id, generation, now_s)
+        for job_id, generation in core.unknown_gangs().items()
+        if job_id not in work.jobs
+    ]
+    return [*missing, *gone, *found]
+
+
+def _missing(gang: BelievedGang, now_s: float) -> GangEnded:
+    return GangEnded(
+        at_s=now_s,
+        job_id=gang.job_id,
+        generation=gang.generation,
+        outcome=Outcome.STOPPED if gang.phase is Phase.STARTING else Outcome.LOST,
+        steps=gang.steps,
+        message="the processes were gone when the platform came back",
+    )
+
+
+def _gone(job_id: str, generation: int, now_s: float) -> GangEnded:
+    """A gang that the journal does not explain has ended while no platform was there to hear it."""
+    return GangEnded(at_s=now_s, job_id=job_id, generation=generation, outcome=Outcome.LOST, steps=0)

@@ -39,6 +39,10 @@ class Cluster(msgspec.Struct, frozen=True):
     def num_devices(self) -> int:
         return sum(len(node.devices) for node in self.nodes)
 
+    def kinds_beside(self, node: Node) -> set[str]:
+        """Kinds of the other nodes that are not this one's."""
+        return {other.kind for other in self.nodes if other.name != node.name} - {node.kind}
+
     def with_node(self, node: Node) -> Cluster:
         """This cluster with `node` added, or replaced if one of that name is there."""
         others = self.without_node(node.name).nodes

@@ -133,6 +133,17 @@ class GangEnded(GangEvent, frozen=True, kw_only=True):
     message: str = ""
 
 
+class GangFound(GangEvent, frozen=True, kw_only=True):
+    """A gang runs, on `devices`, that the journal does not explain: it is of another journal than this one.
+
+    It is ended, and its devices are free when `GangSuspended` or `GangEnded` tells that it is gone. What the
+    journal believes of the job's gang is not so.
+    """
+
+    devices: tuple[str, ...]
+    steps: int
+
+
 class NodeJoined(Event, frozen=True, kw_only=True):
     node: Node
 
@@ -179,6 +190,7 @@ AnyEvent = (
     | SuspendFailed
     | GangSuspended
     | GangEnded
+    | GangFound
     | NodeJoined
     | NodeLost
     | Woke

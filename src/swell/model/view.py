@@ -87,3 +87,4 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     disk_free_bytes: int = 0  #: of the state folder
     disk_bytes: int = 0  #: in all
     warnings: dict[str, str] = {}  #: topic -> what its owner should know: `journal`, `disk`
+    refused_nodes: dict[str, str] = {}  #: node -> why it cannot join

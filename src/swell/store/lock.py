@@ -15,6 +15,28 @@ from swell.store.errors import StateError, StateLocked
 RETRY_S = 0.05
 
 
+def find_holder(path: Path) -> int | None:
+    """The process that holds the lock; None if none does, or if it cannot be told."""
+    lock = StateLock(path)
+    try:
+        lock.acquire()
+    except StateLocked:
+        pid = path.read_text().strip()
+        return int(pid) if pid.isdecimal() and _has_open(int(pid), path) else None
+    lock.release()
+    return None
+
+
+def _has_open(pid: int, path: Path) -> bool:
+    """A number in a file may be another process's by now: the one that is meant has the file open."""
+    try:
+        return any(
+            os.path.samefile(link, path) for link in Path(f"/proc/{pid}/fd").iterdir() if link.exists()
+        )
+    except OSError:
+        return False
+
+
 class StateLock:
     """An exclusive lock on a file, which the kernel opens again when its holder dies.
 
@@ -46,7 +68,8 @@ class StateLock:
                 os.close(descriptor)
                 raise StateLocked(
                     f"state folder {self._path.parent} is in use by a running platform (pid {holder}); "
-                    "stop that one with `swell down`, or choose another folder with --state"
+                    "stop that one with `swell down` (`--force` if it does not answer), or choose another "
+                    "folder with --state"
                 )
             time.sleep(RETRY_S)
         text = f"{os.getpid()}\n".encode()

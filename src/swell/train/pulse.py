@@ -18,6 +18,8 @@ from swell.wire.messages import Awaited
 
 #: In the script for so long without a step: tell where.
 PLACE_AFTER_S = 1.0
+#: More than the longest time between two beats that can be set: the whole process had been stopped.
+LONGEST_GAP_S = 120.0
 
 _OURS = str(Path(__file__).parent)
 _STANDARD = str(Path(os.__file__).parent)
@@ -30,6 +32,8 @@ class Pulse:
         """Called in the thread that runs the script."""
         self.generation = 0  #: the latest Regroup taken up
         self._clock = clock
+        self._lost_s = 0.0  #: time in which nothing of this process ran
+        self._beat_s = clock()
         self._thread = threading.get_ident()
         self._steps = 0
         self._doing: tuple[Awaited, float] = ("", clock())
@@ -38,11 +42,11 @@ class Pulse:
     def waiting(self, awaited: Awaited) -> Iterator[None]:
         """Nothing of the script runs here."""
         before, _ = self._doing
-        self._doing = (awaited, self._clock())
+        self._doing = (awaited, self._now_s())
         try:
             yield
         finally:
-            self._doing = (before, self._clock())
+            self._doing = (before, self._now_s())
 
     @property
     def steps(self) -> int:
@@ -52,11 +56,18 @@ class Pulse:
     def note_steps(self, steps: int) -> None:
         """Training has got so far; from here on the script works on the next step."""
         self._steps = steps
-        self._doing = (self._doing[0], self._clock())
+        self._doing = (self._doing[0], self._now_s())
+
+    def _now_s(self) -> float:
+        return self._clock() - self._lost_s
 
     def beat(self) -> messages.Alive:
+        gap_s = self._clock() - self._beat_s
+        self._beat_s += gap_s
+        if gap_s > LONGEST_GAP_S:  # whoever was to come to a collective could not
+            self._lost_s += gap_s
         awaited, since_s = self._doing
-        for_s = max(0.0, self._clock() - since_s)
+        for_s = max(0.0, self._now_s() - since_s)
         return messages.Alive(
             generation=self.generation,
             steps=self._steps,

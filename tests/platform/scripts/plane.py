@@ -1,8 +1,8 @@
 """Learns in float64 which side of a plane a point is on. Keeps a diary, a line a step, in the current folder.
 
 Argument: epochs outside of Swell, default 1. Files in the current folder change its ways (arguments would ask
-for a trial run of their own): `dies`: raise after 5 steps; `leaves`: end the loop after 5 steps; `diverges`:
-the loss is NaN from step 6 on.
+for a trial run of their own): `daemon`: a command that each worker's shell runs first; `dies`: raise after 5
+steps; `leaves`: end the loop after 5 steps; `diverges`: the loss is NaN from step 6 on.
 """
 
 import json
@@ -16,6 +16,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
+if Path("daemon").exists():
+    os.system(Path("daemon").read_text())  # noqa: S605 - the test's own words
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)
 x = torch.randn(512, 8)

@@ -20,6 +20,7 @@ import msgspec
 from swell.executors.local.conduct import Conduct
 from swell.executors.local.crew import Crew, CrewOptions
 from swell.executors.local.protocol import Address
+from swell.executors.local.strays import end_strays
 
 #: After a crash the kernel needs a moment to end the workers of the agent before.
 LOCK_WAIT_S = 10.0
@@ -37,6 +38,7 @@ def hold_lock(state_dir: Path, wait_s: float = LOCK_WAIT_S) -> int:
     """The descriptor of the lock. Raises AgentRunning."""
     descriptor = os.open(lock_path(state_dir), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline_s = time.monotonic() + wait_s
+    num_strays = 0
     while not try_lock(descriptor):
         if time.monotonic() > deadline_s:
             os.close(descriptor)
@@ -44,7 +46,11 @@ def hold_lock(state_dir: Path, wait_s: float = LOCK_WAIT_S) -> int:
                 f"{state_dir} is in use by another agent or a process that it started; "
                 "end it with `swell down`"
             )
-        time.sleep(0.02)  # the kernel has no lock with a time limit
+        num_strays += end_strays(state_dir)  # a copy of a worker holds the lock as the worker did
+        time.sleep(0.05)  # the kernel has no lock with a time limit
+    num_strays += end_strays(state_dir)
+    if num_strays:
+        log.warning("ended %d processes that jobs of an earlier agent had left behind", num_strays)
     return descriptor
 
 

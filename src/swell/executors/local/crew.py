@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from swell.executors.local.awake_clock import AwakeClock
 from swell.executors.local.conduct import Conduct
 from swell.executors.local.devices import DeviceBinding
 from swell.executors.local.dropped_output import DroppedOutput
@@ -37,6 +38,7 @@ from swell.executors.local.protocol import (
     Inventory,
     Perform,
     Performed,
+    Refused,
     ShutDown,
     ToAgent,
 )
@@ -76,6 +78,7 @@ class Crew:
         self.boot_id = secrets.token_hex(8)
         self.token = secrets.token_hex(32)
         self.stopped = asyncio.Event()
+        self._clock = AwakeClock(time.monotonic)
         self._options = options
         self._address = ""
         self.bindings: dict[str, DeviceBinding] = {}
@@ -85,7 +88,9 @@ class Crew:
         self._daemon: LineLink | None = None
         self._session, self._num_performed = "", 0
         self._dropped_output = DroppedOutput(options.state_dir)
-        callbacks = Callbacks(self._worker_forked, self._worker_exited, self._output_dropped)
+        callbacks = Callbacks(
+            self._worker_forked, self._worker_exited, self._output_dropped, self._strays_ended
+        )
         self._nursery = Nursery(options.preload, options.state_dir / "zygote.log", lock_fd, callbacks)
         self._handshakes = Handshakes(self._identify)
         self._trials = Trials(options.state_dir, self, options.conduct)
@@ -111,14 +116,16 @@ class Crew:
 
     def _tick(self) -> None:
         asyncio.get_running_loop().call_later(TICK_S, self._tick)
+        now_s = self.now_s()
         for run in list(self._runs.values()):
-            self.do(run, run.director.tick(self.now_s()))
+            self.do(run, run.director.tick(now_s))
             run.try_to_note()
         self._trials.advance()
         self._outbox.send()
 
     def now_s(self) -> float:
-        return asyncio.get_running_loop().time()
+        """By a clock that counts no time in which the agent itself was stopped."""
+        return self._clock.now_s()
 
     def devices_in_use(self) -> Counter[str]:
         """Processes by device."""
@@ -151,14 +158,37 @@ class Crew:
 
     # ------------------------------------------------------------ the daemon
     def _attach(self, link: LineLink, hello: Attach) -> None:
+        if refusal := self._refusal(hello):
+            link.send(Refused(message=refusal))
+            link.close()
+            return
         if self._daemon is not None:
             self._daemon.close()
         self._daemon = link
         if hello.session != self._session:
             self._session, self._num_performed = hello.session, 0
+            self._gangs.forget_ended(self._outbox.ended_gangs())
         link.heard, link.closed = self._hear_daemon, self._lose_daemon
         link.send(self._inventory())
         self._outbox.attach(link)
+
+    def _refusal(self, hello: Attach) -> str:
+        """Why this daemon cannot adopt what runs: its devices are of another kind. Empty if it can."""
+        offered = set(hello.kinds)
+        running = {
+            (run.job_id, self.bindings[device].kind)
+            for run in self._runs.values()
+            for device in run.director.devices
+        }
+        strange = sorted((job_id, kind) for job_id, kind in running if kind not in offered)
+        if not strange:
+            return ""
+        jobs, kinds = ({pair[place] for pair in strange} for place in (0, 1))
+        return (
+            f"workers of {', '.join(sorted(jobs))} still run on devices of kind {', '.join(sorted(kinds))}, "
+            f"and not on {', '.join(sorted(offered))}: `swell up` with the devices of before adopts them, "
+            "and after `swell down` it can be another kind"
+        )
 
     def _inventory(self) -> Inventory:
         return Inventory(
@@ -166,7 +196,7 @@ class Crew:
             num_performed=self._num_performed,
             gangs=self._gangs.live(),
             profiling=self._trials.jobs,
-            untold=tuple(sorted(self._outbox.ended_jobs())),
+            untold=self._outbox.ended_gangs(),
         )
 
     def _lose_daemon(self, link: LineLink) -> None:
@@ -235,6 +265,11 @@ class Crew:
         if run is not None:
             self.do(run, run.director.forked(worker, pid, self.now_s()))
 
+    def _strays_ended(self, key: str, num: int) -> None:
+        run, _ = self._find(key)
+        if run is not None:
+            run.num_strays += num
+
     def _worker_exited(self, key: str, status: int, message: str) -> None:
         run, worker = self._find(key)
         if run is None:
@@ -256,6 +291,8 @@ class Crew:
         tail = message or (read_tail(run.log_path(worker)) if status else "")
         run.end_log(worker)
         self._scratch.drop(f"{run.key}/{worker}")
+        if (warning := run.strays_warning()) is not None:
+            self.report(warning)
         self.do(run, run.director.exited(worker, status, tail, self.now_s()))
 
     def _output_dropped(self, key: str, num_bytes: int, why: str) -> None:

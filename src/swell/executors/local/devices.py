@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -53,6 +54,22 @@ def parse_devices(text: str) -> tuple[LocalNode, ...]:
     if kind == "paced" and (match := _PACED.fullmatch(count)):
         return _paced_nodes(text, int(match["nodes"] or 1), int(match["devices"]), float(match["rate"]))
     raise DeviceError(f"devices {text!r} are not known; write one of: {FORMS}")
+
+
+def only_kind(nodes: Iterable[LocalNode]) -> str:
+    """The kind of all their devices.
+
+    Raises:
+        DeviceError: they are of several kinds. Speeds are measured for one kind, and a gang would be as
+            slow as its slowest device.
+    """
+    kinds = sorted({local.node.kind for local in nodes})
+    if len(kinds) != 1:
+        raise DeviceError(
+            f"the nodes have devices of {len(kinds)} kinds ({', '.join(kinds)}); a platform has one kind: "
+            "leave out the others, or give them a platform of their own with --state"
+        )
+    return kinds[0]
 
 
 def num_switches(num_devices: int) -> int:

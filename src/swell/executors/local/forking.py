@@ -53,10 +53,11 @@ NOT_STARTED = -1000
 
 
 class Exited(Note, frozen=True, kw_only=True):
-    """The process is gone, and whatever was left in its process group has got SIGKILL."""
+    """The process is gone, and so is all that it had started."""
 
     key: str
     status: int  #: exit code, or minus the signal, or NOT_STARTED
+    num_ended: int = 0  #: processes that had left its process group and had to be ended
 
 
 class OutputDropped(Note, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,8 +73,8 @@ class Gangs:
         What this machine lacks for now (a device, room on the disk) loses a gang: it is tried again. What the
         job itself makes impossible fails it.
         """
-        if stranger := self._stranger(command):
-            return self._not_launched(command, Outcome.LOST, stranger)
+        if obstacle := self._obstacle(command):
+            return self._not_launched(command, Outcome.LOST, obstacle)
         try:
             folder = job_folder(self._state_dir, command.job_id)
             (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
@@ -107,17 +107,26 @@ class Gangs:
         for job_id in over[:-NUM_REMEMBERED]:
             del self._gangs[job_id]
 
+    def forget_ended(self, untold: Collection[str]) -> None:
+        """Another daemon has come: what it asks of a gang whose end is in the journal is no repetition.
+
+        Its journal may be an older copy, in which that gang, and its generation, never were.
+        """
+        over = [job_id for job_id, gang in self._gangs.items() if gang.is_over and job_id not in untold]
+        for job_id in over:
+            del self._gangs[job_id]
+
     # ------------------------------------------------------------ what cannot be
     def refusal(self, command: GangCommand) -> AnyEvent | None:
         """The answer, if the command cannot be about the job's gang."""
         if command.job_id not in self._gangs:
             return unknown(command)
-        if isinstance(command, ResizeGang) and (stranger := self._stranger(command)):
+        if isinstance(command, ResizeGang) and (obstacle := self._obstacle(command)):
             return ResizeFailed(
                 at_s=0.0,
                 job_id=command.job_id,
                 generation=command.generation,
-                message=f"job {command.job_id!r} cannot change: {stranger}",
+                message=f"job {command.job_id!r} cannot change: {obstacle}",
             )
         return None
 
@@ -131,10 +140,16 @@ class Gangs:
             message=f"job {command.job_id!r} cannot be started: {why}",
         )
 
-    def _stranger(self, command: LaunchGang | ResizeGang) -> str:
-        """What is wrong if a device is not one of this machine's; empty if all are."""
-        strange = [device for device in command.devices if device not in self._bindings]
-        return f"device {strange[0]!r} is not one of this machine's; see `swell nodes`" if strange else ""
+    def _obstacle(self, command: LaunchGang | ResizeGang) -> str:
+        """What is wrong if a device is not this machine's, or another job's workers are on it; else empty."""
+        for device in command.devices:
+            if device not in self._bindings:
+                return f"device {device!r} is not one of this machine's; see `swell nodes`"
+        for job_id, gang in self._gangs.items():
+            shared = set(gang.devices).intersection(command.devices) if job_id != command.job_id else None
+            if shared:
+                return f"device {min(shared)!r} is still held by workers of job {job_id!r}"
+        return ""
 
 
 def unknown(command: GangCommand) -> GangEnded:

@@ -1,4 +1,4 @@
-"""Children die with their parents: the kernel's own promise, so that no crash leaves an orphan."""
+"""What the kernel does for parents and children: the one end with the other, and orphans are adopted."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import signal
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -15,8 +16,17 @@ def die_with_parent(parent_pid: int) -> None:
 
     Ends this process at once if the parent died before that was asked for.
     """
-    if _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
-        number = ctypes.get_errno()
-        raise OSError(number, f"prctl(PR_SET_PDEATHSIG): {os.strerror(number)}")
+    _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent_pid:
         os._exit(128 + signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """From here on descendants whose parent has ended become children of this process, and not of init."""
+    _prctl("PR_SET_CHILD_SUBREAPER", _PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(name: str, option: int, argument: int) -> None:
+    if _libc.prctl(option, argument, 0, 0, 0):
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl({name}): {os.strerror(number)}")

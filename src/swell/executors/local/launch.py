@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-import psutil
 
 from swell.executors.local.agent import (
     DEFAULT_CALL,
@@ -25,8 +24,8 @@ from swell.executors.local.agent import (
 from swell.executors.local.conduct import Conduct
 from swell.executors.local.logs import read_tail
 from swell.executors.local.protocol import Address
+from swell.executors.local.strays import AGENT_MODULE, end_strays, is_agent
 
-MODULE = "swell.executors.local.agent"
 #: An agent needs half a second; a machine under load more, and one whose workers are still dying too.
 START_S = 30.0
 #: From SIGTERM until every process of an agent must be gone.
@@ -54,7 +53,7 @@ def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
         sys.executable,
         "-P",
         "-m",
-        MODULE,
+        AGENT_MODULE,
         "--state",
         str(settings.state_dir),
         "--call",
@@ -100,16 +99,6 @@ def find_agent(state_dir: Path) -> Address | None:
     return address
 
 
-def is_agent(pid: int, state_dir: Path) -> bool:
-    try:
-        process = psutil.Process(pid)
-        command = process.cmdline()
-        is_zombie = process.status() == psutil.STATUS_ZOMBIE
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return False
-    return MODULE in command and str(state_dir.resolve()) in command and not is_zombie
-
-
 def stop_agent(state_dir: Path, limit_s: float = STOP_S) -> bool:
     """End the agent of this folder, its zygote and its workers, and wait until all are gone.
 
@@ -135,11 +124,12 @@ def stop_agent(state_dir: Path, limit_s: float = STOP_S) -> bool:
 
 
 def await_all_gone(state_dir: Path, limit_s: float) -> None:
-    """Wait for the lock that the agent, its zygote and all its workers hold together.
+    """End strays, and wait for the lock that the agent, its zygote and all its workers hold together.
 
     Raises:
         AgentError: somebody holds it longer.
     """
+    end_strays(state_dir)
     if not lock_path(state_dir).exists():
         return
     descriptor = os.open(lock_path(state_dir), os.O_RDWR | os.O_CLOEXEC)

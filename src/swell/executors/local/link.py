@@ -35,13 +35,17 @@ from swell.executors.local.protocol import (
     BindDevices,
     FromAgent,
     Inventory,
+    LiveGang,
     Performed,
+    Refused,
     ShutDown,
     Told,
 )
+from swell.executors.local.standstill import is_stopped
 from swell.model.coding import decoder
 from swell.model.command import AnyCommand, SetBatch, WakeAt
-from swell.model.event import AnyEvent
+from swell.model.event import AnyEvent, GangFound
+from swell.model.running import RunningWork
 
 log = logging.getLogger("swell.link")
 
@@ -91,8 +95,8 @@ class LocalExecutor:
         self._is_closing = False
 
     # ------------------------------------------------------------ any thread
-    def start(self, deliver: Callable[[AnyEvent], None]) -> frozenset[str]:
-        """Begin, or adopt what runs. Returns the jobs whose gangs live, or whose end is yet to be told.
+    def start(self, deliver: Callable[[AnyEvent], None]) -> RunningWork:
+        """Begin, or adopt what runs, and tell what that is.
 
         Events are delivered with CLOCK_BOOTTIME as `at_s`: the agent, which stamps them, outlives daemons and
         dies with the boot.
@@ -102,10 +106,15 @@ class LocalExecutor:
         """
         self._deliver = deliver
         self._settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._refuse_stopped_agent()
         inventory = self._find_agent()
         self._thread = threading.Thread(target=self._run, name="swell-link", daemon=True)
         self._thread.start()
-        return frozenset({gang.job_id for gang in inventory.gangs} | set(inventory.untold))
+        return RunningWork(
+            gangs=tuple(_found(gang) for gang in inventory.gangs),
+            ended=inventory.untold,
+            trials=inventory.profiling,
+        )
 
     def perform(self, command: AnyCommand) -> None:
         """Begin it; what comes of it is delivered. Waits for nothing."""
@@ -211,6 +220,15 @@ class LocalExecutor:
                 self._ledger.note_delivered(message.number)
 
     # ------------------------------------------------------------ finding the agent
+    def _refuse_stopped_agent(self) -> None:
+        """Its workers may train on, but they cannot be adopted before it goes on."""
+        address = find_agent(self._settings.state_dir)
+        if address is not None and is_stopped(address.pid):
+            raise AgentError(
+                f"the agent (pid {address.pid}) was stopped by a signal and does not answer: "
+                f"`kill -CONT {address.pid}` lets it go on, `swell down --force` ends it"
+            )
+
     def _find_agent(self) -> Inventory:
         """Tries for a while: an agent that was just killed may still look alive. Raises AgentError."""
         deadline_s = time.monotonic() + FIND_S
@@ -220,7 +238,10 @@ class LocalExecutor:
             except OSError as error:
                 self._hang_up()
                 if time.monotonic() > deadline_s or self._is_closing:
-                    raise AgentError(f"the agent does not answer: {error}") from error
+                    raise AgentError(
+                        f"the agent does not answer ({error}); see {self._settings.state_dir / 'agent.log'}; "
+                        "`swell down --force` ends it"
+                    ) from error
                 time.sleep(RETRY_S)
 
     def _connect(self) -> Inventory:
@@ -245,12 +266,15 @@ class LocalExecutor:
         self._socket = socket.create_connection((LOOPBACK, address.port), timeout=CONNECT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         devices = BindDevices(bindings=self._bindings)
-        hello = Attach(token=address.token, session=self._session)
+        kinds = tuple(sorted({binding.kind for binding in self._bindings.values()}))
+        hello = Attach(token=address.token, session=self._session, kinds=kinds)
         self._socket.sendall(b"%s\n" * 2 % tuple(map(msgspec.json.encode, (hello, devices))))
         lines: list[bytes] = []
         while not lines:
             lines = self._read_lines()
         inventory = _decode(lines[0])
+        if isinstance(inventory, Refused):
+            raise AgentError(inventory.message)
         if not isinstance(inventory, Inventory):
             raise AgentError(f"the agent began with {type(inventory).__name__}; it must begin with Inventory")
         self._socket.settimeout(None)
@@ -273,3 +297,9 @@ class LocalExecutor:
     def _wake(self) -> None:
         with contextlib.suppress(BlockingIOError):  # it is awake already
             self._wake_write.send(b"!")
+
+
+def _found(gang: LiveGang) -> GangFound:
+    return GangFound(
+        at_s=0.0, job_id=gang.job_id, generation=gang.generation, devices=gang.devices, steps=gang.steps
+    )

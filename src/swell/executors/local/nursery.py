@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -21,7 +22,10 @@ from swell.executors.local.forking import NOT_STARTED, Answer, Fork, Forked, Out
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs import read_tail
 from swell.executors.local.patience import signal_name
+from swell.executors.local.process_mark import ProcessMark
+from swell.executors.local.strays import kill_marked
 from swell.executors.local.zygote import THREAD_VARIABLES
+from swell.wire.environ import MARK
 
 #: Killed workers are reaped in milliseconds; a zygote that needs longer is stuck.
 REAP_S = 5.0
@@ -45,18 +49,23 @@ class Callbacks:
     forked: Callable[[str, int], None]  #: key, pid
     exited: Callable[[str, int, str], None]  #: key, status, message of the zygote ('' if it has none)
     dropped: Callable[[str, int, str], None]  #: see `forking.OutputDropped`
+    strays_ended: Callable[[str, int], None]  #: key, how many; before `exited`
 
 
 class Nursery:
     """Owns one zygote at a time. Every method is called in the agent's event loop."""
 
     def __init__(self, preload: Sequence[str], log: Path, lock_fd: int, callbacks: Callbacks) -> None:
-        """`lock_fd` is inherited by the zygote and all workers: held by any, held by all."""
+        """`lock_fd` is inherited by the zygote and all workers: held by any, held by all.
+
+        `log` lies in the state folder, whose name is in the mark of all processes.
+        """
         self._preload = preload
         self._log = log
         self._lock_fd = lock_fd
         self._callbacks = callbacks
         self._process: subprocess.Popen[bytes] | None = None
+        self._zygote_id = ""
         self._link: LineLink | None = None
         self._waiting: list[Fork | Signal] = []  # the zygote's socket is not yet connected
         self._pids: dict[str, int | None] = {}
@@ -79,7 +88,10 @@ class Nursery:
         ours.setblocking(False)
         self._is_warm = False
         command = [sys.executable, "-P", "-m", "swell.executors.local.zygote", str(theirs.fileno())]
+        self._zygote_id = secrets.token_hex(8)
+        mark = ProcessMark(os.getpid(), self._zygote_id, 0, str(self._log.parent.resolve()))
         environ = HEAP_VARIABLES | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | TORCH_VARIABLES
+        environ[MARK] = mark.text()
         with theirs, _open_log(self._log) as log:
             self._process = subprocess.Popen(
                 [*command, str(os.getpid()), *self._preload],
@@ -144,6 +156,8 @@ class Nursery:
             self._pids.pop(answer.key, None)
             if not self._pids:
                 self._is_empty.set()
+            if answer.num_ended:
+                self._callbacks.strays_ended(answer.key, answer.num_ended)
             self._callbacks.exited(answer.key, answer.status, "")
 
     def _lose(self, link: LineLink) -> None:
@@ -161,7 +175,9 @@ class Nursery:
         await process_gone(process.pid)
         status = process.wait()
         orphans, self._pids, self._waiting = self._pids, {}, []
-        await asyncio.gather(*(process_gone(pid) for pid in orphans.values() if pid is not None))
+        killed = kill_marked(lambda mark: mark.zygote_id == self._zygote_id)
+        pids = {*killed, *(pid for pid in orphans.values() if pid is not None)}
+        await asyncio.gather(*(process_gone(pid) for pid in pids))
         self._process = None
         dropping, self._dropping = self._dropping, set()
         for key in dropping:

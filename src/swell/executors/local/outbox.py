@@ -48,10 +48,11 @@ class Outbox:
             self._unacknowledged.popleft()
         self.send()
 
-    def ended_jobs(self) -> set[str]:
-        """Jobs whose gang's end is not acknowledged."""
+    def ended_gangs(self) -> dict[str, int]:
+        """Job -> generation of a gang whose end is not acknowledged."""
         events = [*(told.event for told in self._unacknowledged), *self._unsent]
-        return {event.job_id for event in events if isinstance(event, GangEnded | GangSuspended)}
+        ends = [event for event in events if isinstance(event, GangEnded | GangSuspended)]
+        return {event.job_id: event.generation for event in ends}
 
     def __len__(self) -> int:
         return len(self._unsent) + len(self._unacknowledged)

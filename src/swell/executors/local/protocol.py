@@ -24,6 +24,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class Attach(Line, frozen=True, kw_only=True):
     token: str
     session: str  #: of the daemon's executor; its numbers of commands begin with 1
+    kinds: tuple[str, ...] = ()  #: of the devices that the daemon offers
 
 
 class BindDevices(Line, frozen=True, kw_only=True):
@@ -65,7 +66,13 @@ class Inventory(Line, frozen=True, kw_only=True):
     num_performed: int  #: commands of this session that have been taken
     gangs: tuple[LiveGang, ...]
     profiling: tuple[str, ...]  #: jobs whose trial run is under way, or waits
-    untold: tuple[str, ...]  #: jobs whose gang has ended and of which the daemon may not know
+    untold: dict[str, int]  #: job -> generation of a gang that has ended, of which the daemon may not know
+
+
+class Refused(Line, frozen=True, kw_only=True):
+    """In place of the inventory: this daemon cannot have what runs."""
+
+    message: str
 
 
 class Told(Line, frozen=True, kw_only=True):
@@ -79,7 +86,7 @@ class Performed(Line, frozen=True, kw_only=True):
     number: int
 
 
-FromAgent = Inventory | Told | Performed
+FromAgent = Inventory | Refused | Told | Performed
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):

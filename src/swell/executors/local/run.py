@@ -16,6 +16,7 @@ from swell.executors.local.forking import Fork
 from swell.executors.local.lines import LineLink
 from swell.executors.local.log_pieces import end_offset
 from swell.executors.local.logs import TRIAL, WORKER, discard_logs, drop_if_empty, log_path, note_leaders
+from swell.model.event import JobWarned
 from swell.model.job import Elasticity, JobSpec
 from swell.wire import environ
 from swell.wire.messages import FromWorker, Regroup
@@ -53,6 +54,7 @@ class Run:
     links: dict[int, LineLink] = field(default_factory=dict)
     live: set[int] = field(default_factory=set)
     exits: dict[int, tuple[int, str]] = field(default_factory=dict)  #: known, but the line is not yet drained
+    num_strays: int = 0  #: processes ended that workers had left behind, and not told of yet
 
     def log_path(self, worker: int) -> Path:
         return log_path(self.folder, self.kind, worker)
@@ -95,6 +97,18 @@ class Run:
                 discard_logs(self.folder, limits.job_log_bytes, self.live)
             except OSError as error:
                 log.warning("cannot discard old logs of %s: %s", self.key, error)
+
+    def strays_warning(self) -> JobWarned | None:
+        """What the job's owner should know once the last of its workers is gone."""
+        if self.live or not self.num_strays:
+            return None
+        num, self.num_strays = self.num_strays, 0
+        who = (
+            "1 process that its script had left behind was"
+            if num == 1
+            else f"{num} processes that its script had left behind were"
+        )
+        return JobWarned(at_s=0.0, job_id=self.job_id, message=f"{who} ended")
 
     def fork(self, spawn: Spawn, call: str, address: str, log_bytes: int = 0) -> Fork:
         """The request that starts this worker. Users' names and arguments are list items and values only."""

@@ -24,9 +24,11 @@ import msgspec
 
 from swell.executors.local.child import become_worker
 from swell.executors.local.forking import NOT_STARTED, Answer, Exited, Fork, Forked, Request, Warm
-from swell.executors.local.kinship import die_with_parent
+from swell.executors.local.kinship import adopt_orphans, die_with_parent
 from swell.executors.local.log_writer import LogWriter
+from swell.executors.local.orphans import Orphans
 from swell.executors.local.output import Outputs
+from swell.executors.local.process_mark import MarkStamp
 
 #: One thread each, or importing numpy and torch starts pools that a fork would break.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -41,10 +43,14 @@ class ThreadsError(RuntimeError):
 class Zygote:
     """Serves fork requests from one socket, and reports deaths."""
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: socket.socket, stamp: MarkStamp) -> None:
         self._channel = channel
+        self._stamp = stamp
         self._received = b""
         self._pids: dict[str, int] = {}
+        self._num_forks = 0
+        self._numbers: dict[int, int] = {}  #: pid -> number in the mark, of live workers
+        self._orphans = Orphans(os.getpid(), stamp.mark.zygote_id)
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
@@ -58,7 +64,7 @@ class Zygote:
         self._selector.register(self._channel, selectors.EVENT_READ)
         self._selector.register(self._wake_read, selectors.EVENT_READ)
         while True:
-            found = [key for key, _ in self._selector.select(self._outputs.wait_s)]
+            found = [key for key, _ in self._selector.select(self._wait_s())]
             ready = {key.fileobj for key in found}
             for key in found:
                 if key.data is not None:
@@ -67,6 +73,9 @@ class Zygote:
             if self._wake_read in ready:
                 self._wake_read.recv(4096)
                 self._reap()
+            for exited in self._orphans.settle(self._numbers, time.monotonic()):
+                self._outputs.end(exited.key)
+                self.say(exited)
             if self._channel in ready:
                 chunk = self._channel.recv(65536)
                 if not chunk:
@@ -75,6 +84,11 @@ class Zygote:
                 *lines, self._received = self._received.split(b"\n")
                 for line in lines:
                     self._obey(_decode(line))
+
+    def _wait_s(self) -> float | None:
+        """Until something is due by itself; None: nothing is."""
+        dues_s = (self._outputs.wait_s, self._orphans.wait_s(time.monotonic()))
+        return min((due_s for due_s in dues_s if due_s is not None), default=None)
 
     def say(self, answer: Answer) -> None:
         self._channel.sendall(msgspec.json.encode(answer) + b"\n")
@@ -87,6 +101,7 @@ class Zygote:
 
     def _fork(self, request: Fork) -> None:
         parent_pid = os.getpid()
+        self._num_forks += 1
         try:
             output = self._outputs.open(request)
         except OSError as error:
@@ -106,11 +121,13 @@ class Zygote:
             self._wake_read.close()
             signal.set_wakeup_fd(-1)
             self._wake_write.close()
+            self._stamp.stamp(self._num_forks)
             become_worker(request, parent_pid, output)
         os.close(output)
         with contextlib.suppress(PermissionError, ProcessLookupError):
             os.setpgid(pid, pid)  # the worker does so too; whoever comes first
         self._pids[request.key] = pid
+        self._numbers[pid] = self._num_forks
         self.say(Forked(key=request.key, pid=pid))
 
     def _refuse(self, request: Fork, error: OSError) -> None:
@@ -121,19 +138,26 @@ class Zygote:
 
     def _reap(self) -> None:
         keys = {pid: key for key, pid in self._pids.items()}
-        while keys:
-            gone = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            if gone is None:
-                return
-            # while it is a zombie its number cannot be given to another process
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(gone.si_pid, signal.SIGKILL)
-            _, status = os.waitpid(gone.si_pid, 0)
-            key = keys.pop(gone.si_pid, None)
+        while (pid := dead_child()) is not None:
+            key = keys.get(pid)
+            if key is not None:
+                # while it is a zombie its number cannot be given to another process
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGKILL)
+            _, status = os.waitpid(pid, 0)
             if key is not None:
                 del self._pids[key]
-                self._outputs.end(key)
-                self.say(Exited(key=key, status=os.waitstatus_to_exitcode(status)))
+                number, exit_code = self._numbers.pop(pid), os.waitstatus_to_exitcode(status)
+                self._orphans.leave(key, pid, number, exit_code, time.monotonic())
+
+
+def dead_child() -> int | None:
+    """A child that has ended and has not been waited for."""
+    try:
+        gone = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return None if gone is None else gone.si_pid
 
 
 def send_signal(pid: int, number: int) -> None:
@@ -172,11 +196,21 @@ def warm_up(modules: Sequence[str]) -> None:
     random.seed()
 
 
+def keep_descriptors() -> None:
+    """Workers have this process's descriptors, the lock among them; programs that they start do not."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > sys.stderr.fileno():
+            with contextlib.suppress(OSError):  # the one that the folder was read by
+                os.set_inheritable(int(name), False)
+
+
 def main() -> None:
     descriptor, parent_pid, *modules = sys.argv[1:]
     die_with_parent(int(parent_pid))
+    adopt_orphans()
+    keep_descriptors()
     begun_s = time.monotonic()
-    zygote = Zygote(socket.socket(fileno=int(descriptor)))
+    zygote = Zygote(socket.socket(fileno=int(descriptor)), MarkStamp())
     warm_up(modules)
     zygote.say(Warm(pid=os.getpid(), import_s=time.monotonic() - begun_s))
     zygote.serve()

@@ -1,0 +1,18 @@
+"""Why a process that lives does not answer, and what can be done about it."""
+
+from __future__ import annotations
+
+from swell.executors.local.standstill import is_stopped
+
+
+def silent(who: str, pid: int, limit_s: float) -> str:
+    """Of a process that has not answered within `limit_s`, or cannot."""
+    if is_stopped(pid):
+        return (
+            f"{who} (pid {pid}) was stopped by a signal and does not answer: `kill -CONT {pid}` lets it "
+            "go on, `swell down --force` ends it"
+        )
+    return (
+        f"{who} (pid {pid}) has not answered for {limit_s:g} s: it is busy or it hangs; try again, or end it "
+        "with `swell down --force`"
+    )

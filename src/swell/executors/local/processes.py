@@ -1,0 +1,70 @@
+"""The processes of this machine, as /proc lists them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEntry:
+    """One process at one instant."""
+
+    pid: int
+    state: str  #: one letter, see proc(5)
+    parent: int
+    group: int
+
+    @property
+    def is_dead(self) -> bool:
+        """It has ended; only its number is still taken."""
+        return self.state in "ZX"
+
+    @property
+    def is_stopped(self) -> bool:
+        """By a signal (SIGSTOP, SIGTSTP): it does nothing before it gets SIGCONT."""
+        return self.state == "T"
+
+
+def find_process(pid: int) -> ProcessEntry | None:
+    """None if there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    state, parent, group = stat.rpartition(")")[2].split()[:3]  # the name before it may hold anything
+    return ProcessEntry(pid, state, int(parent), int(group))
+
+
+def list_processes() -> Iterator[ProcessEntry]:
+    for name in os.listdir("/proc"):
+        if name.isdecimal() and (found := find_process(int(name))) is not None:
+            yield found
+
+
+def is_alive(pid: int) -> bool:
+    found = find_process(pid)
+    return found is not None and not found.is_dead
+
+
+def descendants(pid: int, processes: Iterable[ProcessEntry]) -> list[int]:
+    """Children, their children, and so on."""
+    children: dict[int, list[int]] = {}
+    for process in processes:
+        children.setdefault(process.parent, []).append(process.pid)
+    found, unseen = [], [pid]
+    while unseen:
+        offspring = children.get(unseen.pop(), [])
+        found += offspring
+        unseen += offspring
+    return found
+
+
+def kill(pid: int) -> None:
+    """SIGKILL; no effect on one that is gone, or that is another user's."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,24 @@
+"""What runs on the machines when a platform attaches to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from swell.model.event import GangFound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningWork:
+    """As the executor knows it; the journal may know less, or something else."""
+
+    gangs: tuple[GangFound, ...] = ()  #: live ones
+    ended: Mapping[str, int] = field(
+        default_factory=dict
+    )  #: job -> generation of a gang whose end is yet to be told
+    trials: tuple[str, ...] = ()  #: jobs whose trial run is under way, or waits
+
+    @property
+    def jobs(self) -> frozenset[str]:
+        """Jobs that have a gang, or had one whose end is yet to be told."""
+        return frozenset({gang.job_id for gang in self.gangs} | set(self.ended))

@@ -1,0 +1,148 @@
+"""Time in which the agent was stopped is no silence of its workers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.executors.contract import launch
+from tests.executors.listening import Listener, eventually
+from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage
+from tests.executors.test_restart import Processes
+from tests.executors.test_restart import launch as launch_plain
+
+from swell.executors.local.agent import read_address
+from swell.executors.local.awake_clock import LONGEST_GAP_S, AwakeClock
+from swell.executors.local.conduct import Conduct
+from swell.executors.local.crew import TICK_S, Crew, CrewOptions
+from swell.executors.local.devices import parse_devices
+from swell.executors.local.gang import Gang
+from swell.executors.local.link import LocalExecutor
+from swell.executors.local.patience import Patience
+from swell.executors.local.profiling import Trial
+from swell.model.command import LaunchGang, ProfileJob
+from swell.model.event import GangStarted, WorkersLost
+from swell.wire import messages as m
+
+STALL_S = 3600.0
+
+
+class FakeTime:
+    def __init__(self) -> None:
+        self.time_s = 100.0
+        self.clock = AwakeClock(lambda: self.time_s)
+
+    def pass_awake(self, duration_s: float) -> None:
+        """As the agent lives: it looks at its clock ten times a second."""
+        for _ in range(round(duration_s / TICK_S)):
+            self.time_s += TICK_S
+            self.clock.now_s()
+
+
+@given(st.lists(st.floats(0.0, 10.0)))
+def test_it_never_goes_back_and_counts_no_gap(gaps_s: list[float]) -> None:
+    fake = FakeTime()
+    before_s = fake.clock.now_s()
+    for gap_s in gaps_s:
+        fake.time_s += gap_s
+        now_s = fake.clock.now_s()
+        passed_s = gap_s if gap_s <= LONGEST_GAP_S else 0.0
+        assert abs(now_s - before_s - passed_s) < 1e-6
+        before_s = now_s
+
+
+def running(fake: FakeTime) -> PuppetWorld:
+    world = PuppetWorld(Gang(make_stage(), 0, is_stopped))
+    world.now_s = fake.clock.now_s()
+    world.command(
+        LaunchGang(job_id=JOB, generation=1, devices=devices(0, 1), spec=make_spec(), total_steps=1000)
+    )
+    world.settle()
+    world.events.clear()
+    return world
+
+
+def test_a_gang_survives_its_agents_stall_and_a_silent_worker_does_not_survive_silence() -> None:
+    fake = FakeTime()
+    world = running(fake)
+    fake.pass_awake(1.0)
+    base_s = world.now_s - fake.clock.now_s()
+    fake.time_s += STALL_S
+    # What came meanwhile is read first, of one worker; then comes the tick.
+    world.now_s = base_s + fake.clock.now_s()
+    world._apply(world.gang.said(0, m.Alive(), world.now_s))
+    world._apply(world.gang.tick(base_s + fake.clock.now_s()))
+    assert all(puppet.status is None for puppet in world.puppets.values()) and not world.events
+    fake.pass_awake(Patience().silence_s + 2.0)
+    world._apply(world.gang.tick(base_s + fake.clock.now_s()))
+    assert {puppet.status for puppet in world.puppets.values()} == {-signal.SIGKILL}
+
+
+def test_a_restart_gang_is_given_its_time_to_save_when_its_agent_stalls() -> None:
+    fake, processes = FakeTime(), Processes()
+    processes.now_s = fake.clock.now_s()
+    processes.command(launch_plain(0, 1))
+    processes.do(processes.gang.tick(fake.clock.now_s()))
+    processes.stopped |= {100}
+    fake.time_s += STALL_S
+    processes.do(processes.gang.tick(fake.clock.now_s()))
+    assert processes.signals == [], "that it is stopped was seen just now"
+    fake.pass_awake(Patience().standstill_s + 1.0)
+    processes.do(processes.gang.tick(fake.clock.now_s()))
+    assert processes.signals == [(0, signal.SIGKILL)]
+
+
+def test_a_trial_is_given_its_time_when_its_agent_stalls() -> None:
+    fake = FakeTime()
+    command = ProfileJob(job_id=JOB, spec=make_spec(), sizes=(1,), device_kind="paced@400")
+    trial = Trial(make_stage(), command, 0, devices(0), {}, limit_s=120.0)
+    trial.begin(fake.clock.now_s())
+    fake.time_s += STALL_S
+    assert trial.tick(fake.clock.now_s()) == []
+    fake.pass_awake(121.0)
+    assert trial.tick(fake.clock.now_s()) != []
+
+
+def test_the_agent_lives_by_this_clock(tmp_path: Path) -> None:
+    async def check() -> None:
+        crew = Crew(CrewOptions(state_dir=tmp_path, preload=(), call=""), -1)
+        fake = FakeTime()
+        crew._clock = fake.clock
+        before_s = crew.now_s()
+        fake.time_s += STALL_S
+        assert crew.now_s() == before_s
+
+    asyncio.run(check())
+
+
+def test_workers_of_a_stopped_agent_are_alive_when_it_goes_on(tmp_path: Path) -> None:
+    patience = Patience(silence_s=1.0, standstill_s=0.8)
+    executor = LocalExecutor(
+        tmp_path / "state",
+        parse_devices("paced:8@400"),
+        conduct=Conduct(patience=patience),
+        base_preload=("msgspec",),
+        call="tests.executors.fake_worker:run_entry",
+    )
+    listener = Listener()
+    executor.start(listener.put)
+    try:
+        executor.perform(launch(lambda: make_spec(workdir=str(tmp_path)), devices(0, 1)))
+        pids = listener.wait(GangStarted).pids
+        address = read_address(tmp_path / "state")
+        assert address is not None
+        for pid in (*pids, address.pid):
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(1.6 * patience.silence_s)  # what is tried is time
+        for pid in (address.pid, *pids):
+            os.kill(pid, signal.SIGCONT)
+        before = len(listener.events)
+        eventually(lambda: len(listener.events) > before + 3)
+        assert not any(isinstance(event, WorkersLost) for event in listener.events)
+    finally:
+        executor.shut_down()

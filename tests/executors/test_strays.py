@@ -1,0 +1,174 @@
+"""Daemons that a job's script has started do not outlive the job, whoever is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.executors.contract import eventually, launch
+from tests.executors.listening import Listener
+from tests.executors.puppets import devices, make_spec
+
+from swell.executors.local.agent import read_address
+from swell.executors.local.devices import parse_devices
+from swell.executors.local.launch import AgentError, stop_agent
+from swell.executors.local.link import LocalExecutor
+from swell.executors.local.processes import is_alive, list_processes
+from swell.executors.local.strays import end_strays
+from swell.model.command import ResizeGang, StopGang
+from swell.model.event import GangEnded, GangStarted, JobWarned, Outcome, ResizeFailed
+from swell.model.job import JobSpec
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def make_job(tmp_path: Path) -> Callable[..., JobSpec]:
+    def make(**args: object) -> JobSpec:
+        settings = tuple(f"{name}={value}" for name, value in args.items())
+        return make_spec(workdir=str(tmp_path), args=settings)
+
+    return make
+
+
+def daemons_of(folder: Path, pids: tuple[int, ...]) -> list[int]:
+    return [int((folder / f"daemon-{pid}").read_text()) for pid in pids]
+
+
+@pytest.fixture
+def started(
+    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], tmp_path: Path
+) -> list[int]:
+    """Pids of the daemons of a gang of two."""
+    executor.perform(launch(make_job, devices(0, 1), daemon=1))
+    return daemons_of(tmp_path, listener.wait(GangStarted).pids)
+
+
+def test_a_jobs_end_is_told_when_its_daemons_are_gone_and_they_are_counted(
+    executor: LocalExecutor, listener: Listener, started: list[int]
+) -> None:
+    executor.perform(StopGang(job_id="digits-1", generation=1))
+    assert listener.wait(GangEnded).outcome is Outcome.STOPPED
+    assert not any(map(is_alive, started))
+    warning = listener.wait(JobWarned)
+    assert warning.message == "2 processes that its script had left behind were ended"
+    assert listener.events.index(warning) < listener.events.index(listener.wait(GangEnded))
+
+
+def test_with_the_zygote_all_that_its_workers_started_ends(
+    executor: LocalExecutor, listener: Listener, started: list[int], state_dir: Path
+) -> None:
+    address = read_address(state_dir)
+    assert address is not None
+    (zygote,) = [process.pid for process in list_processes() if process.parent == address.pid]
+    os.kill(zygote, signal.SIGKILL)
+    assert listener.wait(GangEnded).outcome is Outcome.LOST
+    assert not any(map(is_alive, started))
+
+
+@pytest.fixture
+def orphaned(executor: LocalExecutor, started: list[int], state_dir: Path) -> list[int]:
+    """The daemons after a kill of everything else."""
+    address = read_address(state_dir)
+    assert address is not None
+    executor.close()
+    os.kill(address.pid, signal.SIGKILL)
+    eventually(lambda: not is_alive(address.pid))
+    assert all(map(is_alive, started))
+    return started
+
+
+def test_the_next_agent_ends_what_the_one_before_left(
+    new_executor: Callable[[], LocalExecutor], orphaned: list[int], state_dir: Path
+) -> None:
+    new_executor().start(Listener().put)
+    assert not any(map(is_alive, orphaned))
+    assert (
+        "ended 2 processes that jobs of an earlier agent had left behind"
+        in (state_dir / "agent.log").read_text()
+    )
+
+
+def test_an_end_without_a_daemon_ends_what_an_agent_left(orphaned: list[int], state_dir: Path) -> None:
+    assert not stop_agent(state_dir)
+    assert not any(map(is_alive, orphaned))
+
+
+def test_nothing_of_a_live_agent_or_of_another_folder_is_a_stray(
+    started: list[int], state_dir: Path, tmp_path: Path
+) -> None:
+    assert end_strays(state_dir) == 0
+    assert end_strays(tmp_path) == 0
+    assert all(map(is_alive, started))
+
+
+def test_no_device_is_given_to_two_gangs(
+    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec]
+) -> None:
+    executor.perform(launch(make_job, devices(0, 1)))
+    listener.wait(GangStarted, 1)
+    other = msgspec.structs.replace(launch(make_job, devices(1, 2)), job_id="other")
+    executor.perform(other)
+    ended = listener.wait(GangEnded, 1)
+    assert (ended.job_id, ended.outcome) == ("other", Outcome.LOST), "it is tried again"
+    assert "device 'node0/1' is still held by workers of job 'digits-1'" in ended.message
+    executor.perform(msgspec.structs.replace(other, generation=2, devices=devices(2)))
+    listener.wait(GangStarted, 2)
+    executor.perform(ResizeGang(job_id="other", generation=3, devices=devices(0, 2)))
+    assert "still held by workers of job 'digits-1'" in listener.wait(ResizeFailed, 3).message
+
+
+def test_a_daemon_with_an_older_journal_may_begin_again_with_lower_generations(
+    new_executor: Callable[[], LocalExecutor], make_job: Callable[..., JobSpec]
+) -> None:
+    first, before = new_executor(), Listener()
+    first.start(before.put)
+    first.perform(launch(make_job, devices(0), generation=7))
+    before.wait(GangStarted, 7)
+    first.perform(StopGang(job_id="digits-1", generation=7))
+    before.wait(GangEnded, 7)
+    for _ in range(2):  # what was delivered before the call before is in the journal
+        first.acknowledge()
+    first.close()
+    second, after = new_executor(), Listener()
+    assert second.start(after.put).jobs == frozenset()
+    second.perform(launch(make_job, devices(0), generation=2))
+    assert after.wait(GangStarted, 2).pids
+    live = new_executor().start(Listener().put).gangs
+    assert [(gang.job_id, gang.generation, gang.devices) for gang in live] == [("digits-1", 2, devices(0))]
+
+
+def test_an_end_that_no_journal_has_is_told_to_the_next_daemon_with_its_generation(
+    new_executor: Callable[[], LocalExecutor], make_job: Callable[..., JobSpec]
+) -> None:
+    first, before = new_executor(), Listener()
+    first.start(before.put)
+    first.perform(launch(make_job, devices(0), generation=7))
+    before.wait(GangStarted, 7)
+    first.perform(StopGang(job_id="digits-1", generation=7))
+    before.wait(GangEnded, 7)
+    first.close()
+    assert new_executor().start(Listener().put).ended == {"digits-1": 7}
+
+
+def test_what_runs_on_one_kind_of_device_is_not_adopted_by_a_daemon_that_has_another(
+    new_executor: Callable[[], LocalExecutor], make_job: Callable[..., JobSpec], state_dir: Path
+) -> None:
+    first, before = new_executor(), Listener()
+    first.start(before.put)
+    first.perform(launch(make_job, devices(0, 1)))
+    pids = before.wait(GangStarted).pids
+    first.close()
+    other = LocalExecutor(state_dir, parse_devices("cpu:8"), base_preload=("msgspec",))
+    with pytest.raises(AgentError, match=r"digits-1 still run on devices of kind paced@400, and not on cpu:"):
+        other.start(Listener().put)
+    other.close()
+    assert all(map(is_alive, pids))
+    assert new_executor().start(Listener().put).jobs == {"digits-1"}

@@ -1,0 +1,77 @@
+"""A platform that attaches to machines with another journal than theirs: an older copy, or a new one."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from swell.live.recovery import explained_jobs, unlike_gangs
+from swell.model.command import LaunchGang, StopGang, SuspendGang
+from swell.model.event import GangEnded, GangFound, Outcome
+from swell.model.job import Phase
+from swell.model.running import RunningWork
+
+from .parts import Hands, new_core, spec
+from .test_platform import running, until
+
+
+def copy_journal(folder: Path, name: str) -> Path:
+    target = folder / name
+    target.mkdir()
+    with (
+        sqlite3.connect(folder / "journal.db") as source,
+        sqlite3.connect(target / "journal.db") as copy,
+    ):
+        source.backup(copy)
+    return target
+
+
+def first_index(hands: Hands, kind: type, job_id: str) -> int:
+    return next(i for i, c in enumerate(hands.performed) if isinstance(c, kind) and c.job_id == job_id)
+
+
+def test_with_an_empty_journal_what_runs_is_saved_before_others_get_its_devices(tmp_path: Path) -> None:
+    hands = Hands()
+    with running(tmp_path, hands) as first:
+        lost = [first.submit(spec(name)) for name in "ab"]
+        until(lambda: len(hands.gangs) == 2)
+        survivors = hands.survivors()
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    survivors.trials = ("gone",)
+    with running(empty, survivors) as second:
+        job = second.submit(spec("c"))
+        until(lambda: second.job(job).phase is Phase.RUNNING)
+        assert not survivors.gangs.keys() & set(lost)
+        assert StopGang(job_id="gone", generation=0) in survivors.performed
+        launched = first_index(survivors, LaunchGang, job)
+        assert min(first_index(survivors, SuspendGang, job_id) for job_id in lost) < launched
+
+
+def test_with_an_older_journal_jobs_go_on_under_a_newer_generation(tmp_path: Path) -> None:
+    hands = Hands()
+    with running(tmp_path, hands) as first:
+        job = first.submit(spec())
+        until(lambda: first.job(job).phase is Phase.RUNNING)
+        older = copy_journal(tmp_path, "older")
+    with running(tmp_path, hands) as again:
+        until(lambda: again.job(job).phase is Phase.RUNNING)
+        assert hands.gangs == {job: 3}
+        survivors = hands.survivors()
+    with running(older, survivors) as second:
+        until(lambda: second.job(job).phase is Phase.RUNNING and second.job(job).generation > 4)
+        assert "found" in [story.code for story in second.stories(job)]
+        assert [type(command) for command in survivors.performed] == [SuspendGang, LaunchGang]
+
+
+def test_what_the_journal_explains_is_adopted_and_nothing_else() -> None:
+    core = new_core()
+    gang = GangFound(at_s=0.0, job_id="a", generation=1, devices=("node0/0",), steps=0)
+    assert explained_jobs(core, RunningWork(gangs=(gang,))) == frozenset()
+    (told,) = unlike_gangs(core, RunningWork(gangs=(gang,)), 5.0)
+    assert isinstance(told, GangFound) and told.at_s == 5.0
+    core.handle([told])
+    assert unlike_gangs(core, RunningWork(gangs=(gang,)), 6.0) != []
+    assert unlike_gangs(core, RunningWork(ended={"a": 2}), 6.0) == []
+    (gone,) = unlike_gangs(core, RunningWork(), 6.0)
+    assert isinstance(gone, GangEnded) and (gone.generation, gone.outcome) == (2, Outcome.LOST)

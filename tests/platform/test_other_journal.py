@@ -1,0 +1,88 @@
+"""The journal is put back from an older copy, or lost, while workers run: no device is given to two gangs."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.platform.program import (
+    STEPS_PER_EPOCH,
+    Program,
+    eventually,
+    is_alive,
+    kill,
+    read_diary,
+    read_weights,
+)
+
+from swell.store.folder import StateFolder
+
+EPOCHS = 26
+
+
+def copy_journal(swell: Program, target: Path) -> None:
+    with sqlite3.connect(StateFolder(swell.state).journal) as source, sqlite3.connect(target) as copy:
+        source.backup(copy)
+
+
+def kill_daemon_and_replace_journal(swell: Program, journal: Path | None) -> None:
+    """None: it is lost."""
+    assert swell.daemon_pid is not None
+    kill(swell.daemon_pid)
+    for file in swell.state.glob("journal.db*"):
+        file.unlink()
+    if journal is not None:
+        journal.rename(StateFolder(swell.state).journal)
+
+
+def check_learned(folder: Path, expected: Any) -> None:
+    found = read_weights(folder)
+    assert found["steps"] == EPOCHS * STEPS_PER_EPOCH
+    np.testing.assert_allclose(found["weight"], expected, rtol=1e-9)
+
+
+def test_with_an_older_journal_its_job_goes_on_from_where_it_was(
+    swell: Program, tmp_path: Path, weights_after: Callable[[int], Any]
+) -> None:
+    folders = [tmp_path / name for name in ("known", "unknown")]
+    for folder in folders:
+        folder.mkdir()
+    known = swell.submit(folders[0], "--epochs", EPOCHS, "--workers", "1:4")
+    swell.await_training(known, 4, folders[0])
+    copy_journal(swell, tmp_path / "older.db")
+    unknown = swell.submit(folders[1], "--epochs", EPOCHS, "--workers", "2")
+    before = swell.await_training(unknown, 2, folders[1])
+    num_steps = len(read_diary(folders[0]))
+    kill_daemon_and_replace_journal(swell, tmp_path / "older.db")
+
+    swell.up()
+    done = swell.await_end(known)
+    stories = swell.json("explain", known)
+    assert "found" in [story["code"] for story in stories], stories
+    check_learned(folders[0], weights_after(EPOCHS))
+    steps = [entry.step for entry in read_diary(folders[0])]
+    assert len(steps) >= num_steps and len(steps) == len(set(steps)), "it was saved before it was ended"
+    assert not any(is_alive(pid) for pid in (*before.live_pids, *done.pids))
+    assert list((swell.state / "jobs" / unknown / "checkpoints").glob("step-*")), "it was saved, too"
+
+
+def test_with_an_empty_journal_the_devices_are_given_once_they_are_free(
+    swell: Program, tmp_path: Path
+) -> None:
+    folders = [tmp_path / name for name in ("lost", "new")]
+    for folder in folders:
+        folder.mkdir()
+    lost = swell.submit(folders[0], "--epochs", 10 * EPOCHS, "--workers", "4")
+    pids = swell.await_training(lost, 4, folders[0]).live_pids
+    assert len(pids) == 4
+    kill_daemon_and_replace_journal(swell, None)
+    swell.up()
+    job = swell.submit(folders[1], "--steps", 8, "--workers", "4")
+    eventually(lambda: read_diary(folders[1]), "the first step on these devices")
+    assert not any(map(is_alive, pids))
+    swell.await_end(job)
+    assert [view["id"] for view in swell.json("jobs")] == [job]
+    assert list((swell.state / "jobs" / lost / "checkpoints").glob("step-*"))
