@@ -13,10 +13,12 @@ from msgspec import Meta
 from swell.core.core import CoreSettings
 from swell.executors.local.conduct import Conduct, Habits
 from swell.executors.local.patience import Patience
+from swell.store.code_files import CodeLimits
 
 Number = int | float
 
 _CORE, _CONDUCT = CoreSettings(), Conduct()
+_CODE = CodeLimits()
 _PATIENCE, _HABITS = _CONDUCT.patience, _CONDUCT.habits
 
 HOUR_S = 3600.0
@@ -106,6 +108,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         _HABITS.heartbeat_s
     )
 
+    # ---- submissions: counts from the next `swell up` on
+    code_file_mib: Annotated[
+        float,
+        Meta(ge=0, le=1e6, description="A larger file that git does not track is no part of a job's code."),
+    ] = _CODE.code_file_mib
+    code_total_mib: Annotated[
+        float, Meta(ge=0, le=1e6, description="The snapshot of a job's code holds at most so much.")
+    ] = _CODE.code_total_mib
+    code_num_files: Annotated[
+        int, Meta(ge=1, le=10**7, description="The snapshot of a job's code holds at most so many files.")
+    ] = _CODE.code_num_files
+
     def __post_init__(self) -> None:
         if self.silence_s < HEARTBEATS_IN_SILENCE * self.heartbeat_s:
             raise InvalidSetting(
@@ -120,6 +134,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def conduct(self) -> Conduct:
         return Conduct(Patience(**self._of(Patience)), Habits(**self._of(Habits)), self.trial_s)
+
+    @property
+    def code(self) -> CodeLimits:
+        return CodeLimits(**self._of(CodeLimits))
 
     def _of(self, kind: Any) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(kind)}

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from swell.api.errors import ApiError, InvalidOption
+from swell.api.intake import Intake
 from swell.api.server import create_app
 from swell.api.serving import HOST, ApiServer, bind
 from swell.assemble import PlatformOptions, open_platform
@@ -30,7 +31,8 @@ def serve(options: PlatformOptions, port: int = 0) -> None:
     """
     folder = StateFolder(options.state_dir)
     with _opened(options) as platform, bind(port) as listener:
-        server = ApiServer(create_app(platform, folder.ensure_token()), listener)
+        intake = Intake(folder, options.settings.code)
+        server = ApiServer(create_app(platform, folder.ensure_token(), intake), listener)
         server.start()
         try:
             _stop_on_signals(platform)

@@ -15,20 +15,25 @@ from swell import __version__
 from swell.api.answers import answer, failure
 from swell.api.control import Control
 from swell.api.gate import MAX_BODY_BYTES, Gate
+from swell.api.intake import Intake
 from swell.api.logs import Whose, parse_offsets, read_chunks
 from swell.api.submission import parse
 from swell.model.errors import InvalidJob, UnknownJob
 
 
-def create_app(control: Control, token: str) -> FastAPI:
-    """The application; every request needs the token."""
+def create_app(control: Control, token: str, intake: Intake | None = None) -> FastAPI:
+    """The application; every request needs the token.
+
+    Args:
+        intake: prepares submissions; None: they are jobs as they are.
+    """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_middleware(Gate, token=token)
     for kind, status in ((UnknownJob, 404), (InvalidJob, 422), (Exception, 500)):
         app.add_exception_handler(kind, _failing(status))
     app.add_exception_handler(HTTPException, _http_failure)
     app.add_exception_handler(RequestValidationError, _bad_query)
-    routes = Routes(control)
+    routes = Routes(control, intake)
     for method, path, call in (
         ("GET", "/v1/health", routes.health),
         ("POST", "/v1/jobs", routes.submit),
@@ -48,8 +53,9 @@ def create_app(control: Control, token: str) -> FastAPI:
 class Routes:
     """One method for each route. Those that are not `async` run in a thread of a pool."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: Control, intake: Intake | None) -> None:
         self._control = control
+        self._intake = intake
 
     def health(self) -> Response:
         return answer({"pid": os.getpid(), "version": __version__})
@@ -63,8 +69,14 @@ class Routes:
             value = msgspec.json.decode(body)
         except msgspec.DecodeError as error:
             return failure(400, f"the body is no JSON ({error}); send a job as a JSON object")
-        spec = parse(value).to_spec(self._control.now_s())
-        return answer({"id": self._control.submit(spec)}, 201)
+        submission = parse(value)
+        spec = submission.to_spec(self._control.now_s())
+        if self._intake is not None:
+            spec = self._intake.prepare(submission, spec)
+        job_id = self._control.submit(spec)
+        if self._intake is not None:
+            self._intake.bind(job_id, spec)
+        return answer({"id": job_id}, 201)
 
     def jobs(self) -> Response:
         return answer(self._control.jobs())

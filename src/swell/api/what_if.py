@@ -112,7 +112,7 @@ def _scene(folder: StateFolder) -> Scene:
         now_s=max(time.time(), saved.now_s),
         is_up=is_up,
         saved=saved,
-        likenesses=Likenesses(ProfileCache(folder.profiles), saved.cluster, saved.records, ended),
+        likenesses=Likenesses(ProfileCache(folder.path), saved.cluster, saved.records, ended),
         settings=settings_of(folder.path),
     )
 

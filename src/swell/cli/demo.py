@@ -164,6 +164,7 @@ class Play:
         self.client.submit(
             name=part.name,
             script=SCRIPTS / workload.script,
+            workdir=SCRIPTS,
             args=[str(word) for option in options.items() for word in option],
             global_batch=workload.global_batch,
             epochs=part.epochs,

@@ -270,6 +270,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
             reason=self.reason,
             message=self.message,
             warnings=self.warnings,
+            code=spec.code,
         )
 
     def _kept(self) -> bool | None:

@@ -39,7 +39,7 @@ from swell.executors.local.protocol import (
 from swell.executors.local.run import Run
 from swell.executors.local.trials import Trials
 from swell.model.command import LaunchGang, ProfileJob
-from swell.model.event import AnyEvent, GangEnded
+from swell.model.event import AnyEvent, GangEnded, JobWarned
 from swell.wire.messages import FromWorker, Hello
 
 TICK_S = 0.1
@@ -250,6 +250,8 @@ class Crew:
         run.live.discard(worker)
         if (link := run.links.pop(worker, None)) is not None:
             link.close()
+        if warning := run.code_warning():
+            self.report(JobWarned(at_s=0.0, job_id=run.job_id, about="code", message=warning))
         tail = message or (read_tail(run.log_path(worker)) if status else "")
         run.end_log(worker)
         self.do(run, run.director.exited(worker, status, tail, self.now_s()))
@@ -293,4 +295,5 @@ class Crew:
 
     def report(self, event: AnyEvent) -> None:
         """Choreographies live by a clock that never jumps; the daemon's is the calendar's."""
+        self._gangs.told(event)
         self._outbox.add(msgspec.structs.replace(event, at_s=time.time()))

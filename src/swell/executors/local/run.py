@@ -12,6 +12,8 @@ from typing import Protocol
 from swell.executors.local.devices import DeviceBinding
 from swell.executors.local.effects import Effect, Send, Spawn
 from swell.executors.local.forking import Fork
+from swell.executors.local.job_code import FOLDER as CODE_FOLDER
+from swell.executors.local.job_code import written_beside
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs import TRIAL, WORKER, drop_if_empty, note_leader
 from swell.model.job import Elasticity, JobSpec
@@ -76,11 +78,16 @@ class Run:
         if self.kind == TRIAL:
             drop_if_empty(self.log_path(worker))
 
+    def code_warning(self) -> str:
+        """What the job's owner should know of what its workers have written; empty if nothing."""
+        return written_beside(self.folder) if self.kind == WORKER else ""
+
     def fork(self, spawn: Spawn, call: str, address: str) -> Fork:
         """The request that starts this worker. Users' names and arguments are list items and values only."""
+        variables = self._environ(spawn.worker, address, spawn.devices)
         return Fork(
             key=f"{self.key}/{spawn.worker}",
-            environ={**self._environ(spawn.worker, address, spawn.devices), **spawn.environ},
+            environ={**dict(self.spec.env), **variables, **spawn.environ},
             workdir=self.spec.workdir,
             log_path=str(self.log_path(spawn.worker)),
             call=call,
@@ -97,6 +104,8 @@ class Run:
             environ.AGENT if is_live else environ.OBSERVER: address,
             environ.TOKEN: self.token,
             environ.WORKER: str(worker),
+            environ.WORKDIR: self.spec.workdir,
+            environ.CODE: str(self.folder / CODE_FOLDER) if self.spec.code else "",
         }
         gpus = [name for device in devices if (name := self.bindings[device].cuda) is not None]
         if gpus:

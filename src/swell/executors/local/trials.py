@@ -10,6 +10,7 @@ from typing import Protocol
 from swell.executors.local.conduct import Conduct
 from swell.executors.local.devices import DeviceBinding
 from swell.executors.local.effects import Effect
+from swell.executors.local.job_code import place_code
 from swell.executors.local.logs import TRIAL, job_folder, next_number
 from swell.executors.local.profile_cache import ProfileCache
 from swell.executors.local.profiling import Trial
@@ -39,7 +40,7 @@ class Trials:
         self._state_dir = state_dir
         self._conduct = conduct
         self._host = host
-        self._cache = ProfileCache(state_dir / "profiles")
+        self._cache = ProfileCache(state_dir)
         self._queue: deque[ProfileJob] = deque()
         self._current: tuple[ProfileJob, Trial, Run] | None = None
 
@@ -88,6 +89,7 @@ class Trials:
                     raise ValueError(f"no device of kind {command.device_kind!r} is on this machine")
                 folder = job_folder(self._state_dir, command.job_id)
                 (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+                place_code(self._state_dir, folder, command.spec)
                 self._begin(command, folder, pool)
             except (OSError, ValueError) as error:
                 self._fail(command, f"job {command.job_id!r} cannot be tried out: {error}")
