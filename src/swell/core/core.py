@@ -193,7 +193,7 @@ class Core:
             return []
         commands: list[AnyCommand] = []
         for record in state.special("new"):
-            if not record.is_profiling and state.sizes_of(record.spec).size:
+            if not record.is_profiling and state.sizes_of(record).size:
                 record.is_profiling = True
                 state.explain(record, "profiling", "is in its trial run, to learn how fast it would go")
                 commands.append(trial_run(state, record))

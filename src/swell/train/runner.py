@@ -43,11 +43,12 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
     """
     signal.signal(signal.SIGTERM, _leave)
     link = _open_link()
-    if environ.OBSERVER in os.environ:
-        foreign.watch()
+    check = foreign.watch() if environ.OBSERVER in os.environ else None
     status = 0
     try:
         _run(entry, args)
+        if check is not None:
+            check.ended()
         if link is not None:
             _close(link, entry)
     except SystemExit as stop:
