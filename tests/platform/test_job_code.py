@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import venv
 from pathlib import Path
 
 from tests.platform.program import PLANE, Program, job_id, read_diary, submission
@@ -94,3 +96,36 @@ def test_too_much_code_is_refused_before_there_is_a_job(swell: Program, tmp_path
     assert f"most files: {tmp_path}/data (10001)" in refused.stderr
     (tmp_path / ".swellignore").write_text("data/\n")
     assert swell(*words).returncode == 1, "it fails in its trial run: it does not call elastic"
+
+
+def make_environment(folder: Path, *, is_complete: bool) -> Path:
+    """The interpreter of a virtual environment; a complete one has all that this one has."""
+    venv.create(folder, with_pip=False)
+    (site,) = folder.glob("lib/python*/site-packages")
+    installed = [path for path in sys.path if "site-packages" in path or path.endswith("src")]
+    (site / "ours.pth").write_text("\n".join(installed) if is_complete else "")
+    return folder / "bin" / "python"
+
+
+def test_a_job_has_the_interpreter_and_the_variables_that_it_asks_for(swell: Program, tmp_path: Path) -> None:
+    python = make_environment(tmp_path / "env", is_complete=True)
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "extra").mkdir()
+    (work / "extra" / "module.py").write_text("NAME = 'extra'\n")
+    (work / "train.py").write_text(
+        "import os, sys, module\n"
+        "print('prefix', sys.prefix, module.NAME, module.__file__, os.environ['MOOD'], os.environ['RANK'])\n"
+    )
+    (work / "job.yaml").write_text(
+        "script: train.py\nelasticity: restart\nworkers: 1\npython: ../env/bin/python\n"
+        f"env:\n  MOOD: 7\n  PYTHONPATH: {work}/extra\n"
+    )
+    job = job_id(swell.ok("submit", work / "job.yaml"))
+    swell.await_end(job)
+    module = f"{swell.state}/jobs/{job}/code{work}/extra/module.py"
+    assert f"prefix {python.parents[1]} extra {module} 7 0" in swell.ok("logs", job)
+    bare = make_environment(tmp_path / "bare", is_complete=False)
+    refused = swell(*submission(work, "--steps", 1, "--python", bare, script=work / "train.py"))
+    assert refused.returncode != 0
+    assert f"torch is not installed for {bare}" in refused.stderr and "swell[torch]" in refused.stderr

@@ -61,7 +61,7 @@ def submit(
     from swell.api.client import connect
 
     given = {name: value for name, value in context.params.items() if name not in NO_FIELDS}
-    fields = {name: value for name, value in given.items() if value not in (None, [])}
+    fields = {name: value for name, value in given.items() if value not in (None, ())}
     file = _job_file(words or [], fields)
     with connect(state) as client:
         if file:
@@ -114,7 +114,7 @@ def _as_script(words: list[str], fields: dict[str, Any]) -> str:
     options = [
         f"--{_option(name)}" if value is True else f"--{_option(name)} {shlex.quote(str(value))}"
         for name, given in fields.items()
-        for value in (given if isinstance(given, list) else [given])
+        for value in (given if isinstance(given, tuple) else [given])
     ]
     if fields.get("elasticity") != "restart":
         options += [] if "global_batch" in fields else ["--global-batch SAMPLES"]

@@ -24,7 +24,7 @@ from swell.executors.local.effects import Effect, GangCommand, Kill, Report, Sen
 from swell.executors.local.gangs import LOOPBACK, Gangs, unknown
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs import read_tail
-from swell.executors.local.nursery import Callbacks, Nursery
+from swell.executors.local.nursery import Callbacks
 from swell.executors.local.outbox import Outbox
 from swell.executors.local.protocol import (
     Acknowledge,
@@ -38,6 +38,7 @@ from swell.executors.local.protocol import (
 )
 from swell.executors.local.run import Run
 from swell.executors.local.trials import Trials
+from swell.executors.local.zygotes import Zygotes
 from swell.model.command import LaunchGang, ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobWarned
 from swell.wire.messages import FromWorker, Hello
@@ -80,7 +81,7 @@ class Crew:
         self._daemon: LineLink | None = None
         self._session, self._num_performed = "", 0
         callbacks = Callbacks(self._worker_forked, self._worker_exited)
-        self._nursery = Nursery(options.preload, options.state_dir / "zygote.log", lock_fd, callbacks)
+        self._zygotes = Zygotes(options.preload, options.state_dir, lock_fd, callbacks)
         self._trials = Trials(options.state_dir, self, options.conduct)
 
     # ------------------------------------------------------------ life
@@ -90,7 +91,7 @@ class Crew:
         server = await loop.create_server(lambda: self._answer_door(), LOOPBACK, 0)
         port: int = server.sockets[0].getsockname()[1]
         self._address = f"{LOOPBACK}:{port}"
-        self._nursery.start()
+        self._zygotes.start()
         loop.call_later(TICK_S, self._tick)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stopped.set)
@@ -98,13 +99,14 @@ class Crew:
 
     async def shut_down(self) -> None:
         """Every process of ours is gone when this returns."""
-        await self._nursery.shut_down()
+        await self._zygotes.shut_down()
 
     def _tick(self) -> None:
         asyncio.get_running_loop().call_later(TICK_S, self._tick)
         for run in list(self._runs.values()):
             self.do(run, run.director.tick(self.now_s()))
         self._outbox.send()
+        self._zygotes.tick(self.now_s())
 
     def now_s(self) -> float:
         return asyncio.get_running_loop().time()
@@ -271,13 +273,14 @@ class Crew:
                 case Spawn():
                     run.note_leader(effect)
                     run.live.add(effect.worker)
-                    self._nursery.fork(run.fork(effect, self._options.call, self._address))
+                    request = run.fork(effect, self._options.call, self._address)
+                    self._zygotes.fork(request, run.spec.python)
                 case Send(worker, message):
                     run.note_leader(effect)
                     if (link := run.links.get(worker)) is not None:
                         link.send(message)
                 case Kill(worker, number):
-                    self._nursery.signal(f"{run.key}/{worker}", number)
+                    self._zygotes.signal(f"{run.key}/{worker}", number)
                 case Report(event):
                     self.report(event)
         if run.director.is_over and self._runs.get(run.key) is run:

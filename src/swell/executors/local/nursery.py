@@ -45,8 +45,16 @@ class Callbacks:
 class Nursery:
     """Owns one zygote at a time. Every method is called in the agent's event loop."""
 
-    def __init__(self, preload: Sequence[str], log: Path, lock_fd: int, callbacks: Callbacks) -> None:
+    def __init__(
+        self,
+        preload: Sequence[str],
+        log: Path,
+        lock_fd: int,
+        callbacks: Callbacks,
+        python: str = sys.executable,
+    ) -> None:
         """`lock_fd` is inherited by the zygote and all workers: held by any, held by all."""
+        self._python = python
         self._preload = preload
         self._log = log
         self._lock_fd = lock_fd
@@ -72,7 +80,7 @@ class Nursery:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         self._is_warm = False
-        command = [sys.executable, "-P", "-m", "swell.executors.local.zygote", str(theirs.fileno())]
+        command = [self._python, "-P", "-m", "swell.executors.local.zygote", str(theirs.fileno())]
         environ = HEAP_VARIABLES | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | TORCH_VARIABLES
         with theirs, self._log.open("wb") as log:
             self._process = subprocess.Popen(
