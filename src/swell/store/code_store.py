@@ -21,7 +21,7 @@ GRACE_S = 3600.0
 #: A file that was changed later than so long before it was read may be changed again unseen: clocks of file
 #: systems tick slowly.
 SETTLED_NS = 2 * 10**9
-#: After so many snapshots those that no job uses are looked for.
+#: With the first snapshot, and after so many, those that no job uses are looked for.
 COLLECT_EVERY = 500
 NUM_REMEMBERED = 100_000
 #: Stands beside the manifest of a snapshot that has users without a link to it.
@@ -67,9 +67,9 @@ class CodeStore:
         with self._lock:
             _write(tree_path(self._state_dir, digest), content)
             self._num_taken += 1
-            is_due = self._num_taken % COLLECT_EVERY == 0
+            is_due = self._num_taken % COLLECT_EVERY == 1
         if is_due:
-            self.collect(time.time())
+            threading.Thread(target=self.collect, args=(time.time(),), name="swell-code", daemon=True).start()
         return digest
 
     def bind(self, job_id: str, digest: str) -> None:
@@ -91,16 +91,24 @@ class CodeStore:
         """Remove snapshots that no job uses, and contents that no snapshot has."""
         used: set[Path] = set()
         for path in (self._state_dir / "code" / "trees").glob("*.json"):
-            with self._lock:
-                if path.stat().st_nlink == 1 and _is_old(path, now_s) and not path.with_suffix(KEPT).exists():
-                    path.unlink()
-                    continue
-            tree = decode_tree(path.read_bytes())
-            used.update(object_path(self._state_dir, file.digest) for file in tree.files.values())
+            is_linked = path.stat().st_nlink > 1 or path.with_suffix(KEPT).exists()
+            if is_linked or not self._remove_old(path, now_s):
+                files = decode_tree(path.read_bytes()).files.values()
+                used.update(object_path(self._state_dir, file.digest) for file in files)
         for path in (self._state_dir / "code" / "objects").glob("*/*"):
-            with self._lock:
-                if path not in used and _is_old(path, now_s):
-                    path.unlink()
+            if path not in used:
+                self._remove_old(path, now_s)
+
+    def _remove_old(self, path: Path, now_s: float) -> bool:
+        """Whether it is gone: it was used so long ago that no submission under way counts on it."""
+        with self._lock:
+            try:
+                if path.stat().st_mtime >= now_s - GRACE_S or path.stat().st_nlink > 1:
+                    return False
+            except FileNotFoundError:  # a draft, which has its name by now
+                return True
+            path.unlink()
+            return True
 
     # ------------------------------------------------------------ contents
     def _keep(self, roots: tuple[str, ...], found: CodeFiles, main: str | None) -> CodeTree:
@@ -185,7 +193,3 @@ def _write(path: Path, content: bytes) -> None:
     except OSError:
         draft.unlink(missing_ok=True)
         raise
-
-
-def _is_old(path: Path, now_s: float) -> bool:
-    return path.stat().st_mtime < now_s - GRACE_S

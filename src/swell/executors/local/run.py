@@ -105,8 +105,9 @@ class Run:
             environ.TOKEN: self.token,
             environ.WORKER: str(worker),
             environ.WORKDIR: self.spec.workdir,
-            environ.CODE: str(self.folder / CODE_FOLDER) if self.spec.code else "",
         }
+        if self.spec.code:
+            variables[environ.CODE] = str(self.folder / CODE_FOLDER)
         gpus = [name for device in devices if (name := self.bindings[device].cuda) is not None]
         if gpus:
             variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
