@@ -12,10 +12,12 @@ from tests.platform.program import PLANE, Program, job_id, read_diary, submissio
 
 FOREWORD = """
 import helper
+sys.path.append("modules")
+import added
 here = Path(__file__).parent
 facts = ("{version}", helper.VERSION, (here / "config").read_text(), (here / "large").stat().st_size)
 with open("starts", "a") as starts:
-    print(*facts, os.environ.get("MOOD"), file=starts)
+    print(*facts, added.VERSION, os.environ.get("MOOD"), file=starts)
 """
 
 
@@ -25,6 +27,8 @@ def write_version(folder: Path, version: str) -> None:
     (folder / "train.py").write_text(
         f"{first}from swell import train\n{FOREWORD.format(version=version)}{rest}"
     )
+    (folder / "modules").mkdir(exist_ok=True)
+    (folder / "modules" / "added.py").write_text(f"VERSION = {version!r}\n")
     (folder / "helper.py").write_text(f"VERSION = {version!r}\n")
     (folder / "config").write_text(version)
 
@@ -49,7 +53,7 @@ def test_a_job_runs_what_was_submitted_whatever_becomes_of_its_files(swell: Prog
     assert ended.steps == 60
     starts = (tmp_path / "starts").read_text().splitlines()
     assert len(starts) >= 4
-    assert set(starts) == {f"old old old {2**21} calm"}
+    assert set(starts) == {f"old old old {2**21} old calm"}
     assert f"snapshot {ended.code[:12]}" in swell.ok("show", job)
     assert {entry.step for entry in read_diary(tmp_path)} == set(range(1, 61)), (
         "it writes where it always did"

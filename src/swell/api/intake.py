@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from swell.model.job import CodeSource, JobSpec
 from swell.store.code_files import CodeLimits, TooMuchCode
 from swell.store.code_store import CodeStore
 from swell.store.folder import StateFolder
+
+log = logging.getLogger("swell.api")
 
 #: Seconds that an interpreter may take to say what is installed for it.
 ANSWER_WITHIN_S = 30.0
@@ -60,8 +63,11 @@ class Intake:
 
     def bind(self, job_id: str, spec: JobSpec) -> None:
         """The request is a job now."""
-        if spec.code:
-            self._store.bind(job_id, spec.code)
+        try:
+            if spec.code:
+                self._store.bind(job_id, spec.code)
+        except OSError as error:  # the job is in the journal: its agent does so before its first process
+            log.warning("the code of job %s is not bound to it yet: %s", job_id, error)
 
     def _check_interpreter(self, spec: JobSpec) -> None:
         if not spec.python:

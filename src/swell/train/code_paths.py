@@ -4,10 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from functools import wraps
+from importlib.machinery import (
+    BYTECODE_SUFFIXES,
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    SourceFileLoader,
+    SourcelessFileLoader,
+)
+from multiprocessing import spawn
+from typing import Any
 
 from swell.wire import environ
 
 PYTHONPATH = "PYTHONPATH"
+#: As the interpreter's own path hook has them.
+LOADERS = (
+    (ExtensionFileLoader, EXTENSION_SUFFIXES),
+    (SourceFileLoader, SOURCE_SUFFIXES),
+    (SourcelessFileLoader, BYTECODE_SUFFIXES),
+)
 
 
 def use_snapshot() -> None:
@@ -20,11 +39,35 @@ def use_snapshot() -> None:
     sys.path[:] = [snapshotted(path) for path in sys.path]
     if asked:
         os.environ[PYTHONPATH] = os.pathsep.join(map(snapshotted, asked))
+    if snapshot_folder():
+        sys.path_hooks.insert(0, _finder)  # of what the script adds to `sys.path`
+        spawn.get_preparation_data = _mapped(spawn.get_preparation_data)  # type: ignore[assignment]
     for finder in sys.meta_path:
         mapping = getattr(sys.modules.get(getattr(finder, "__module__", "")), "MAPPING", None)
         if isinstance(mapping, dict):  # setuptools keeps a module with one for each such package
             paths = {name: path for name, path in mapping.items() if isinstance(path, str)}
             mapping.update({name: snapshotted(path) for name, path in paths.items()})
+
+
+def _finder(path: str) -> FileFinder:
+    """A path hook: the modules of a folder of the snapshot. Raises ImportError for any other folder."""
+    original = os.path.abspath(path)
+    twin = snapshotted(original)
+    if twin == original:
+        raise ImportError(f"{path} is not in the snapshot of the job's code")
+    return FileFinder(twin, *LOADERS)
+
+
+def _mapped(prepare: Callable[[str], dict[str, Any]]) -> Callable[[str], dict[str, Any]]:
+    """Processes that the script starts by `spawn` are told of the snapshot's folders."""
+
+    @wraps(prepare)
+    def get_preparation_data(name: str) -> dict[str, Any]:
+        told = prepare(name)
+        told["sys_path"] = [snapshotted(os.path.abspath(path)) if path else path for path in told["sys_path"]]
+        return told
+
+    return get_preparation_data
 
 
 def snapshotted(path: str) -> str:
