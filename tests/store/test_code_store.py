@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -204,6 +205,10 @@ def test_what_a_job_writes_is_its_own_and_is_told(state: Path, store: CodeStore,
     assert f"{project}/train.py"[1:] in told[0] and f"{project}/out"[1:] in told[1]
     for job in ("a", "b", "c"):
         drop_code(state / "jobs" / job)
+    shutil.rmtree(here[1] / "net")
+    (state / "jobs" / "a" / "code.json").unlink()
+    (state / "jobs" / "a" / "code.json").write_text("{")
+    assert [written_beside(state / "jobs" / job) for job in ("a", "b")] == ["", ""], "it harms no agent"
     assert [each.exists() for each in code] == [True, True, False]
 
 

@@ -8,13 +8,18 @@ file, leads where it always led.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from swell.model.code import CodeFile, CodeTree, decode_tree, job_tree_path, object_path, tree_path
 from swell.model.job import JobSpec
+
+log = logging.getLogger("swell.agent")
 
 FOLDER = "code"
 #: So many folders above those that were looked through have links too: scripts look into `../data`.
@@ -59,12 +64,14 @@ def read_tree(state_dir: Path, digest: str) -> CodeTree | None:
 
 def written_beside(job_dir: Path) -> str:
     """What the job has written into its tree, in words for its owner; empty if nothing."""
-    try:
-        tree = decode_tree(job_tree_path(job_dir).read_bytes())
-    except FileNotFoundError:
-        return ""
     code = job_dir / FOLDER
-    written = sorted(_written(code, tree))
+    try:
+        written = sorted(_written(code, decode_tree(job_tree_path(job_dir).read_bytes())))
+    except FileNotFoundError:  # it runs live code, or has removed some of its tree
+        return ""
+    except (OSError, msgspec.DecodeError) as error:
+        log.warning("cannot tell what was written into %s: %s", code, error)
+        return ""
     if not written:
         return ""
     more = f" and {len(written) - NUM_NAMED} more" if len(written) > NUM_NAMED else ""
