@@ -39,8 +39,8 @@ def test_every_setting_arrives_where_it_counts(field: Any) -> None:
     value = field.default * 2 or bounds(field.name).le
     changed = make_settings({field.name: value})
     parts = asdict(changed.core) | asdict(changed.conduct.patience) | asdict(changed.conduct.habits)
-    parts |= asdict(changed.conduct.logs) | asdict(changed.retention) | {"trial_s": changed.conduct.trial_s}
-    assert parts[field.name] == value
+    parts |= asdict(changed.conduct.logs) | asdict(changed.retention) | asdict(changed.code)
+    assert (parts | {"trial_s": changed.conduct.trial_s})[field.name] == value
     assert changed.changed == {field.name: value}
     assert bounds(field.name).description
 

@@ -14,11 +14,12 @@ from swell.core.core import CoreSettings
 from swell.executors.local.conduct import Conduct, Habits, LogLimits
 from swell.executors.local.patience import Patience
 from swell.live.retention import Retention
+from swell.store.code_files import CodeLimits
 
 Number = int | float
 
 _CORE, _CONDUCT = CoreSettings(), Conduct()
-_RETENTION = Retention()
+_RETENTION, _CODE = Retention(), CodeLimits()
 _PATIENCE, _HABITS, _LOGS = _CONDUCT.patience, _CONDUCT.habits, _CONDUCT.logs
 
 HOUR_S = 3600.0
@@ -133,6 +134,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int,
         _bytes(0, "Logs of a job's ended workers are discarded, oldest first, while all hold more; 0: none."),
     ] = _LOGS.job_log_bytes
+    # ---- submissions: counts from the next `swell up` on
+    code_file_mib: Annotated[
+        float,
+        Meta(ge=0, le=1e6, description="A larger file that git does not track is no part of a job's code."),
+    ] = _CODE.code_file_mib
+    code_total_mib: Annotated[
+        float, Meta(ge=0, le=1e6, description="The snapshot of a job's code holds at most so much.")
+    ] = _CODE.code_total_mib
+    code_num_files: Annotated[
+        int, Meta(ge=1, le=10**7, description="The snapshot of a job's code holds at most so many files.")
+    ] = _CODE.code_num_files
 
     def __post_init__(self) -> None:
         if self.silence_s < HEARTBEATS_IN_SILENCE * self.heartbeat_s:
@@ -158,6 +170,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def retention(self) -> Retention:
         return Retention(**self._of(Retention))
+
+    @property
+    def code(self) -> CodeLimits:
+        return CodeLimits(**self._of(CodeLimits))
 
     def _of(self, kind: Any) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(kind)}

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -230,6 +231,16 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"tenant": 7}, "tenant", "str"),
     ({"stop_on_nan": "yes"}, "stop_on_nan", "bool"),
     ({"elasticity": "restart", "steps": ..., "stop_on_nan": True}, "stop_on_nan", "stop in the script"),
+    ({"code": "dead"}, "code", "snapshot, live"),
+    ({"env": {"1A": "x"}}, "env", "letters, digits and _"),
+    ({"env": {"A": "x\0"}}, "env", "NUL"),
+    ({"env": {"A": True}}, "env", "got `bool`"),
+    ({"env": {"SWELL_TOKEN": "x"}}, "env", "set by Swell"),
+    ({"env": {"WORLD_SIZE": 2}}, "env", "set by Swell"),
+    ({"env": {"OMP_NUM_THREADS": 2}}, "env", "set it for `swell up`"),
+    ({"env": {"NOT_SET_ANYWHERE": None}}, "env", "NOT_SET_ANYWHERE=VALUE"),
+    ({"python": "no/such/python"}, "python", "is no program"),
+    ({"python": "no-such-python"}, "python", "on the PATH"),
     ({"stepz": 1}, "stepz", "choose from"),
     ({"elasticity": "restart", "steps": ..., "estimate": 10**400}, "estimate", "at most 100 years"),
     ({"elasticity": "restart", "steps": ..., "estimate": "9" * 400 + "s"}, "estimate", "at most 100 years"),
@@ -305,6 +316,19 @@ def test_any_fields_make_a_job_or_a_named_error(fields: dict[str, Any]) -> None:
         assert str(error).startswith(f"{error.field}: ")
     else:
         assert made.global_batch >= made.min_workers >= 1
+
+
+def test_variables_and_an_interpreter_are_found_where_the_submitter_is(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOOD", "calm")
+    made = spec(script, env={"MOOD": None, "LEVEL": 3, "EMPTY": ""}, python=Path(sys.executable).name)
+    assert made.env == (("EMPTY", ""), ("LEVEL", "3"), ("MOOD", "calm"))
+    assert Path(made.python).is_absolute() and os.access(made.python, os.X_OK)
+    with pytest.raises(InvalidField, match="MOOD has no value"):
+        parse(
+            {"entry": "a.b:c", "global_batch": 8, "steps": 1, "workdir": "/", "env": {"MOOD": None}}
+        ).to_spec(NOW_S)
 
 
 # ---------------------------------------------------------------- job files

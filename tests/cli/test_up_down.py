@@ -87,6 +87,19 @@ def test_up_serves_and_down_ends_it(state: Path) -> None:
     assert "nothing to stop" in run_swell("down", "--state", state).stdout
 
 
+def test_without_torch_up_and_submit_say_at_once_how_to_get_it(state: Path, script: Path) -> None:
+    hidden = {"HIDDEN_MODULES": "torch"}
+    up = run_swell("up", "--state", state, *PACED, **hidden)
+    remedy = f"`{sys.executable} -m pip install 'swell[torch]'`"
+    assert up.returncode == 0
+    assert "torch is not installed" in up.stderr and remedy in up.stderr
+    job = ("--script", script, "--workdir", script.parent, "--global-batch", 8, "--steps", 1)
+    fails(run_swell("submit", "--state", state, *job), 1, "torch is not installed", remedy, "--python")
+    assert "no jobs yet" in run_swell("jobs", "--state", state).stdout
+    demo = run_swell("demo", HIDDEN_MODULES="torch,sklearn")
+    fails(demo, 1, "needs torch and scikit-learn", f"`{sys.executable} -m pip install 'swell[demo]'`")
+
+
 def up_and_down(state: Path, *options: str) -> str:
     """What it said; what it was started with is remembered from then on."""
     up = run_swell("up", "--state", state, *options)

@@ -27,18 +27,23 @@ from swell.model.event import (
     Outcome,
     ProfilingFailed,
     ResizeFailed,
+    ScriptDistributed,
     StepsReported,
     SuspendFailed,
     Woke,
     WorkersLost,
 )
+from swell.model.job import Elasticity
 
 JOBS = st.sampled_from(["a", "b", "c"])
 GENERATIONS = st.integers(0, 8)
 ATTEMPTS = st.integers(0, 2)
 STEPS = st.integers(0, 200)
 DEVICES = st.lists(st.sampled_from([f"n{n}.{i}" for n in (0, 1) for i in range(4)]), unique=True).map(tuple)
-SPECS = st.sampled_from([spec(50), spec(100, min_workers=2), spec(50, devices_per_worker=2), strict(9.0)])
+SMALL = spec(None, elasticity=Elasticity.RESTART, estimate_s=5.0, grows_when_distributed=True)
+SPECS = st.sampled_from(
+    [spec(50), spec(100, min_workers=2), spec(50, devices_per_worker=2), strict(9.0), SMALL]
+)
 
 
 def _of(kind: type, **fields: Any) -> st.SearchStrategy[Any]:
@@ -60,6 +65,7 @@ ANYTHING = st.one_of(
         attempt=ATTEMPTS,
     ),
     _of(CancelRequested, job_id=JOBS),
+    _of(ScriptDistributed, job_id=JOBS),
     _of(JobWarned, job_id=JOBS, message=st.sampled_from(["hm", ""]), about=st.sampled_from(["", "output"])),
     _of_gang(GangStarted, steps=STEPS, pids=st.just((1, 2))),
     _of_gang(GangResized, steps=STEPS, pids=st.just((2, 3))),

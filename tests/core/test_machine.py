@@ -31,6 +31,7 @@ SPECS: list[JobSpec] = [
     spec(120, min_workers=2, max_workers=4, tenant="a"),
     spec(60, devices_per_worker=2, tenant="b"),
     spec(None, elasticity=Elasticity.RESTART, estimate_s=5.0),
+    spec(None, elasticity=Elasticity.RESTART, estimate_s=5.0, grows_when_distributed=True),
     spec(50, entry="/dies_at_once.py"),
     strict(deadline_s=60.0),
     strict(deadline_s=2.0),

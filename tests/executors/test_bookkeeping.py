@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from pathlib import Path
 
 import msgspec
@@ -124,9 +125,19 @@ def test_a_live_worker_is_told_at_its_fork_what_will_not_change(tmp_path: Path) 
         "SWELL_AGENT": "127.0.0.1:1",
         "SWELL_JOB_ID": "a",
         "SWELL_WORKER": "3",
+        "SWELL_WORKDIR": "/scripts",
         "TORCHELASTIC_RUN_ID": "a",
         "GROUP_RANK": "0",
     }
+
+
+def test_a_job_sets_variables_but_not_those_of_swell(tmp_path: Path) -> None:
+    spec = make_spec(code="0" * 64, env=(("MOOD", "calm"), ("SWELL_WORKER", "7")))
+    run = dataclasses.replace(new_run(tmp_path), spec=spec)
+    told = run.fork(Spawn(3, ()), "module:function", "127.0.0.1:1").environ
+    assert told["MOOD"] == "calm"
+    assert told["SWELL_WORKER"] == "3"
+    assert told["SWELL_CODE"] == str(run.folder / "code")
 
 
 def test_leaders_that_cannot_be_noted_stop_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

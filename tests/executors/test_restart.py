@@ -24,11 +24,12 @@ from swell.model.event import (
     GangSuspended,
     JobWarned,
     Outcome,
+    ScriptDistributed,
     StepsReported,
 )
 from swell.model.job import Elasticity, EndCondition
 from swell.wire.environ import STOP_AT_STEP
-from swell.wire.messages import Stepped
+from swell.wire.messages import Distributed, Stepped
 
 SPEC = make_spec(elasticity=Elasticity.RESTART, end=EndCondition())
 
@@ -67,7 +68,7 @@ class Processes:
         self.now_s = now_s
         self.do(self.gang.tick(now_s))
 
-    def say(self, worker: int, message: Stepped) -> None:
+    def say(self, worker: int, message: Stepped | Distributed) -> None:
         self.do(self.gang.said(worker, message, self.now_s))
 
     def end(self, worker: int, status: int) -> None:
@@ -137,6 +138,19 @@ def test_who_has_sigterm_already_gets_no_second_one_while_it_saves() -> None:
     assert processes.signals == [(0, STOP_AT_STEP)]
     processes.tick(13.0)
     assert processes.signals[1:] == [(0, signal.SIGKILL)]
+
+
+def test_that_a_script_works_with_others_is_told_and_that_it_does_not_is_warned_of() -> None:
+    processes = Processes()
+    processes.command(launch(0))
+    processes.say(0, Distributed(is_so=False))
+    warned = processes.events[-1]
+    assert isinstance(warned, JobWarned) and warned.about == "size"
+    assert "stays at 1 worker" in warned.message and "init_process_group" in warned.message
+    processes.say(0, Distributed(is_so=True))
+    told, ended = processes.events[-2:]
+    assert isinstance(told, ScriptDistributed) and told.job_id == "job-1"
+    assert isinstance(ended, JobWarned) and (ended.about, ended.message) == ("size", "")
 
 
 def test_a_stop_asks_for_no_step() -> None:

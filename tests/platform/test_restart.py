@@ -25,10 +25,42 @@ def test_a_resize_stops_and_starts_the_script(swell: Program, tmp_path: Path) ->
     swell.await_job(counts, lambda job: job.workers in (1, 2), "it runs with fewer workers")
     shown = swell.await_end(counts)
     assert shown.resizes >= 1
-    assert not set(first).intersection(shown.pids[4:])
+    assert not set(first).intersection(shown.pids[len(first) :])
     found = json.loads((counts_dir / "counts.json").read_text())
     assert found["steps"] == 150
-    assert found["sizes"][0] == 4
-    assert len(found["sizes"]) >= 2
-    assert min(found["sizes"]) < 4
+    assert found["sizes"][:2] == [1, 4], "it grows once its script has formed a group"
+    assert len(found["sizes"]) >= 3
+    assert min(found["sizes"][2:]) < 4
     assert swell.ok("logs", counts).count("after 150 steps") == 1
+
+
+def test_a_script_without_a_group_stays_one_process_and_never_runs_as_copies(
+    swell: Program, tmp_path: Path
+) -> None:
+    options = ("--elasticity", "restart", "--estimate", "60s")
+    plain = tmp_path / "plain.py"
+    plain.write_text(PLAIN)
+    job = swell.submit(tmp_path, *options, "--workers", "1:4", script=plain)
+    warned = swell.await_job(job, lambda view: "size" in view.warnings, "a warning")
+    assert "forms no process group" in warned.warnings["size"]
+    assert swell.await_end(job).sizes[0][1] == 1
+    pids = (tmp_path / "pids").read_text().split()
+    assert len(pids) == 1
+
+    copies = swell.submit(tmp_path, *options, "--workers", 2, script=plain)
+    assert "Call torch.distributed.init_process_group" in swell.await_end(copies, "failed").message
+
+
+PLAIN = """
+import os
+import torch
+
+with open("pids", "a") as pids:
+    print(os.getpid(), file=pids)
+weight = torch.nn.Parameter(torch.ones(3))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for _ in range(300):
+    weight.grad = torch.ones(3)
+    optimizer.step()
+    torch.randn(100_000).sort()
+"""

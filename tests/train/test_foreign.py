@@ -19,10 +19,11 @@ from swell.train.foreign import Ballot, own_count
 from swell.wire import environ, messages
 
 FOREIGN = Path(__file__).parent / "scripts" / "foreign.py"
+PLAIN = Path(__file__).parent / "scripts" / "plain.py"
 FOR_EVER = "100000000"
 
 
-def start(agent: FakeAgent, num_workers: int, *args: str) -> None:
+def start(agent: FakeAgent, num_workers: int, *args: str, script: Path = FOREIGN) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     for rank in range(num_workers):
@@ -36,7 +37,7 @@ def start(agent: FakeAgent, num_workers: int, *args: str) -> None:
             environ.WORKER: str(rank),
             environ.BALLOT: str(agent.folder / "leaving"),
         }
-        agent.processes[rank] = fork_script(FOREIGN, args, agent.log(rank), names)
+        agent.processes[rank] = fork_script(script, args, agent.log(rank), names)
 
 
 def pid_of(agent: FakeAgent, rank: int) -> int:
@@ -134,6 +135,37 @@ def test_its_loaders_processes_end_by_sigterm_as_ever(start_agent: Callable[...,
     gone, _ = psutil.wait_procs(loaders[:1], timeout=10)
     assert gone
     assert agent.exit_status(0) == 1, "its loader is broken"
+
+
+@pytest.mark.parametrize(("way", "expected"), [("copies", False), ("knows", False), ("reads", True)])
+def test_a_script_that_forms_no_group_is_told_from_one_that_works_with_others(
+    start_agent: Callable[..., FakeAgent], way: str, expected: bool
+) -> None:
+    agent = start_agent()
+    start(agent, 1, way, "3", script=PLAIN)
+    assert agent.wait(0, messages.Distributed).is_so is expected
+    assert agent.exit_status(0) == 0, agent.logs()
+    assert len(agent.all_said(messages.Distributed)) == 1
+
+
+def test_one_that_forms_a_group_says_so_once(start_agent: Callable[..., FakeAgent]) -> None:
+    agent = start_agent()
+    start(agent, 2, "sgd", "0", "20")
+    assert agent.exit_status(0) == agent.exit_status(1) == 0, agent.logs()
+    assert agent.all_said(messages.Distributed) == [(0, messages.Distributed(is_so=True))]
+
+
+@pytest.mark.parametrize("steps", ["3", "0"])
+def test_identical_copies_end_with_a_remedy(start_agent: Callable[..., FakeAgent], steps: str) -> None:
+    agent = start_agent()
+    start(agent, 2, "copies", steps, script=PLAIN)
+    assert [agent.exit_status(rank) for rank in range(2)] == [1, 1], agent.logs()
+    for rank in range(2):
+        told = agent.log(rank).read_text()
+        assert "they are identical copies" in told and "--workers 1" in told
+        assert ("the end" in told) == (steps == "0")
+    start(agent, 2, "knows", steps, script=PLAIN)
+    assert [agent.exit_status(rank) for rank in range(2)] == [0, 0], "they may share the work by rank"
 
 
 @given(st.data())

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 
 from swell.api.errors import ApiError, InvalidOption
+from swell.api.intake import Intake
 from swell.api.loop_compiler import LoopCompiler
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
@@ -36,7 +37,8 @@ def serve(options: PlatformOptions, port: int | None = None) -> None:
     """
     folder, loops = StateFolder(options.state_dir), LoopCompiler(options.policy)
     with _opened(options, loops.start) as platform, _listening(folder, port) as listeners, _noticed(folder):
-        server = ApiServer(create_app(platform, folder.ensure_token()), *listeners)
+        intake = Intake(folder, options.settings.code)
+        server = ApiServer(create_app(platform, folder.ensure_token(), intake), *listeners)
         server.start()
         try:
             _stop_on_signals(platform)

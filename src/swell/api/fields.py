@@ -6,7 +6,9 @@ import math
 import os
 import re
 import reprlib
+import shutil
 import stat
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -15,18 +17,20 @@ import msgspec
 
 from swell.api.durations import format_duration, parse_duration
 from swell.model.errors import InvalidJob
-from swell.model.job import Elasticity, JobClass, MetricTarget
+from swell.model.job import CodeSource, Elasticity, JobClass, MetricTarget
+from swell.wire import environ
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@/-]{0,62}", re.ASCII)
 ENTRY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 WORKERS = re.compile(r"(?P<least>\d{1,6})(?P<range>:(?P<most>\d{1,6})?)?", re.ASCII)
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 TARGET = re.compile(r"\s*(?P<name>[A-Za-z_][\w./-]*)\s*(?P<sign>>=|<=)\s*(?P<value>\S+)\s*", re.ASCII)
 
 SECONDS = re.compile(r"[-+]?\d+(\.\d*)?", re.ASCII)
 
 #: Fields that take one of a few words.
-CHOICES = {"class": tuple(JobClass), "elasticity": tuple(Elasticity)}
+CHOICES = {"class": tuple(JobClass), "elasticity": tuple(Elasticity), "code": tuple(CodeSource)}
 
 #: Seconds a deadline may lie ahead: further than this it is a slip of the pen.
 HORIZON_S = 100 * 365 * 86400.0
@@ -189,6 +193,60 @@ def tenant(name: str | None) -> str:
 
 def arguments(args: tuple[str | int | float, ...]) -> tuple[str, ...]:
     return tuple(_plain("args", str(arg)) for arg in args)
+
+
+def own_variables(env: Mapping[str, str | int | float | None]) -> dict[str, str | int | float | None]:
+    """Names without a value have that of this process."""
+    missing = [name for name, value in env.items() if value is None and name not in os.environ]
+    if missing:
+        name = missing[0]
+        raise InvalidField("env", f"{name} is not set here; set it, or give a value: {name}=VALUE")
+    return {name: os.environ[name] if value is None else value for name, value in env.items()}
+
+
+def variables(env: Mapping[str, str | int | float | None]) -> tuple[tuple[str, str], ...]:
+    """Environment variables that a job may set, by name."""
+    return tuple((_variable(name), _plain("env", _value(name, env[name]))) for name in sorted(env))
+
+
+def _variable(name: str) -> str:
+    if not VARIABLE.fullmatch(name):
+        raise InvalidField("env", f"{shown(name)} is no name of a variable; use letters, digits and _")
+    if name in environ.RESERVED or name.startswith(environ.RESERVED_PREFIXES):
+        raise InvalidField("env", f"{name} is set by Swell for each worker; remove it")
+    if name in environ.READ_AT_START:
+        raise InvalidField(
+            "env",
+            f"{name} is read before a worker is a job's, when its interpreter starts; set it for `swell up`, "
+            "or in the script's own subprocesses",
+        )
+    return name
+
+
+def _value(name: str, value: str | int | float | None) -> str:
+    if value is None:
+        raise InvalidField("env", f"{name} has no value; give one: {name}=VALUE")
+    return str(value)
+
+
+def found_interpreter(python: str, base_dir: Path) -> str:
+    """Its absolute path. A name without a slash is looked for as a shell does."""
+    if os.sep in python:
+        return os.path.normpath(anchored("python", python, base_dir))
+    found = shutil.which(python)
+    if found is None:
+        raise InvalidField("python", f"there is no program {shown(python)} on the PATH; give a path")
+    return os.path.abspath(found)
+
+
+def interpreter(python: str | None) -> str:
+    """Absolute path of a program; empty for none. Links are kept: they tell an environment."""
+    if python is None:
+        return ""
+    path = _absolute("python", python)
+    if not os.path.isfile(path) or not os.access(path, os.X_OK):
+        raise InvalidField("python", f"{path} is no program; give the path of an interpreter")
+    return str(path)
 
 
 def worker_range(workers: str | int | None) -> tuple[int, int | None]:

@@ -51,7 +51,11 @@ class Likenesses:
         for view in self._ended:
             if is_like(view, spec):
                 as_then = msgspec.structs.replace(
-                    spec, args=view.args, min_workers=view.min_workers, max_workers=view.max_workers
+                    spec,
+                    args=view.args,
+                    min_workers=view.min_workers,
+                    max_workers=view.max_workers,
+                    code=view.code,
                 )
                 profile = self._kept(as_then)
                 if profile is not None:

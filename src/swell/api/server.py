@@ -18,11 +18,12 @@ from swell import __version__
 from swell.api.answers import answer, failure
 from swell.api.control import Control
 from swell.api.gate import MAX_BODY_BYTES, Gate
+from swell.api.intake import Intake
 from swell.api.logs import Whose, parse_offsets, read_chunks
 from swell.api.openapi import document
 from swell.api.operations import OPERATIONS, Health, JobRef, Stopping
 from swell.api.pages import MAX_JOBS, parse_query
-from swell.api.submission import parse
+from swell.api.submission import Submission, parse
 from swell.live.retention import PruneRequest
 from swell.model.errors import InvalidJob, UnknownJob, Unwritable
 from swell.model.job import JobSpec
@@ -33,15 +34,19 @@ SUBMISSION_THREADS = 40
 FREE_THREAD_S = 10.0
 
 
-def create_app(control: Control, token: str) -> FastAPI:
-    """The application; every request needs the token."""
+def create_app(control: Control, token: str, intake: Intake | None = None) -> FastAPI:
+    """The application; every request needs the token.
+
+    Args:
+        intake: prepares submissions; None: they are jobs as they are.
+    """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_middleware(Gate, token=token)
     for kind, status in ((UnknownJob, 404), (InvalidJob, 422), (Unwritable, 503), (Exception, 500)):
         app.add_exception_handler(kind, _failing(status))
     app.add_exception_handler(HTTPException, _http_failure)
     app.add_exception_handler(RequestValidationError, _bad_query)
-    routes = Routes(control)
+    routes = Routes(control, intake)
     for operation in OPERATIONS:
         call = getattr(routes, operation.name)
         app.add_api_route(operation.path, call, methods=[operation.method], response_model=None)
@@ -51,9 +56,10 @@ def create_app(control: Control, token: str) -> FastAPI:
 class Routes:
     """One method for each operation, of its name. Those that are not `async` run in a thread of a pool."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: Control, intake: Intake | None) -> None:
         self._control = control
         self._submissions = _SubmissionThreads(SUBMISSION_THREADS)
+        self._intake = intake
 
     def health(self) -> Response:
         return answer(Health(pid=os.getpid(), version=__version__))
@@ -66,7 +72,13 @@ class Routes:
         return await self._submissions.run(self._submit, body)
 
     def _submit(self, body: bytes) -> Response:
-        return answer(JobRef(id=self._control.submit(_spec(body, self._control.now_s()))), 201)
+        submission, spec = _submission(body, self._control.now_s())
+        if self._intake is not None:
+            spec = self._intake.prepare(submission, spec)
+        job_id = self._control.submit(spec)
+        if self._intake is not None:
+            self._intake.bind(job_id, spec)
+        return answer(JobRef(id=job_id), 201)
 
     def jobs(
         self,
@@ -152,8 +164,8 @@ class _SubmissionThreads:
             self._free.release()
 
 
-def _spec(body: bytes, now_s: float) -> JobSpec:
-    """The job of a request's body. Raises InvalidJob, or HTTPException if it is no JSON."""
+def _submission(body: bytes, now_s: float) -> tuple[Submission, JobSpec]:
+    """The job of a body, as given and complete. Raises InvalidJob, or HTTPException if it is no JSON."""
     try:
         value = msgspec.json.decode(body)
     except RecursionError:
@@ -161,7 +173,8 @@ def _spec(body: bytes, now_s: float) -> JobSpec:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HTTPException(400, f"the body is no JSON ({error}); send a job as a JSON object") from error
     try:
-        return parse(value).to_spec(now_s)
+        submission = parse(value)
+        return submission, submission.to_spec(now_s)
     except (OverflowError, RecursionError) as error:
         raise InvalidJob(f"a value is too large or nested too deeply ({error}); correct it") from error
 

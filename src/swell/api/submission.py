@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from swell.api import fields
 from swell.api.fields import InvalidField, shown
-from swell.model.job import Elasticity, EndCondition, JobClass, JobSpec
+from swell.model.job import CodeSource, Elasticity, EndCondition, JobClass, JobSpec
 
 Number = int | float
 
@@ -41,6 +41,28 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     workdir: Annotated[
         str | None,
         Meta(description="Folder the script runs in. Default: the job file's folder, else the current one."),
+    ] = None
+    code: Annotated[
+        CodeSource,
+        Meta(
+            description="`snapshot`: all workers, whenever they start, run the code as it was submitted: the "
+            "script, its folder and the workdir, as far as git tracks them or they are small. `live`: each "
+            "runs the files as they are when it starts."
+        ),
+    ] = CodeSource.SNAPSHOT
+    env: Annotated[
+        dict[str, str | Number | None],
+        Meta(
+            description="Environment variables of the workers, besides those of `swell up`. A name without a "
+            "value has the submitter's."
+        ),
+    ] = {}
+    python: Annotated[
+        str | None,
+        Meta(
+            description="Interpreter of the workers, as `~/env/bin/python`; `swell[torch]` must be installed "
+            "for it. Default: the platform's."
+        ),
     ] = None
     steps: Annotated[int | None, Meta(description="End after so many optimizer steps.")] = None
     epochs: Annotated[
@@ -102,10 +124,16 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = False
 
     def anchored(self, base_dir: Path) -> Submission:
-        """The same with absolute paths: relative ones start at `base_dir`."""
+        """The same with absolute paths, relative ones start at `base_dir`, and the submitter's variables."""
         script = self.script and fields.anchored("script", self.script, base_dir)
         workdir = fields.anchored("workdir", self.workdir or ".", base_dir)
-        return msgspec.structs.replace(self, script=script, workdir=workdir)
+        return msgspec.structs.replace(
+            self,
+            script=script,
+            workdir=workdir,
+            env=fields.own_variables(self.env),
+            python=self.python and fields.found_interpreter(self.python, base_dir),
+        )
 
     def to_spec(self, now_s: float, base_dir: Path | None = None) -> JobSpec:
         """The complete request.
@@ -140,6 +168,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             seed=fields.bounded("seed", self.seed, 0, 2**63 - 1),
             tenant=fields.tenant(self.tenant),
             stop_on_nan=self._stop_on_nan(),
+            env=fields.variables(self.env),
+            python=fields.interpreter(self.python),
+            grows_when_distributed=self.elasticity is Elasticity.RESTART,
         )
 
     def _global_batch(self, min_workers: int) -> int:

@@ -116,7 +116,7 @@ def _scene(folder: StateFolder) -> Scene:
         calendar_offset_s=saved.calendar.offset_s,
         is_up=is_up,
         saved=saved,
-        likenesses=Likenesses(ProfileCache(folder.profiles), saved.cluster, saved.records, ended),
+        likenesses=Likenesses(ProfileCache(folder.path), saved.cluster, saved.records, ended),
         settings=settings_of(folder.path),
     )
 

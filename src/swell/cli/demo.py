@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +16,7 @@ from rich.live import Live
 import swell.demo
 from swell.api.client import Client
 from swell.api.errors import InvalidOption
+from swell.api.intake import is_installed
 from swell.cli.brief import brief_platform
 from swell.demo.board import board, changes
 from swell.demo.report import as_json, table, verdict
@@ -31,6 +33,8 @@ GIVE_UP_AFTER_S = 300.0
 LEAST_REAL_DEVICES = 4
 #: Columns of the table where no terminal says how many there are.
 WIDTH_IN_FILES = 140
+#: What its scripts import, by the name of the package.
+NEEDED = {"torch": "torch", "scikit-learn": "sklearn"}
 SCRIPTS = Path(swell.demo.__file__).parent
 
 
@@ -56,6 +60,7 @@ def demo(
 
     Exits with 0 only if every promise was kept and every model learned.
     """
+    _check_installed()
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH_IN_FILES)
@@ -79,6 +84,15 @@ def demo(
             console.print(f"JSON: {json_file}")
         if failures:
             raise typer.Exit(1)
+
+
+def _check_installed() -> None:
+    missing = [name for name, module in NEEDED.items() if not is_installed(module)]
+    if missing:
+        raise InvalidOption(
+            f"the demo needs {' and '.join(missing)} for {sys.executable}; "
+            f"`{sys.executable} -m pip install 'swell[demo]'`"
+        )
 
 
 def _checked(devices: str) -> str:
@@ -165,6 +179,7 @@ class Play:
         self.client.submit(
             name=part.name,
             script=SCRIPTS / workload.script,
+            workdir=SCRIPTS,
             args=[str(word) for option in options.items() for word in option],
             global_batch=workload.global_batch,
             epochs=part.epochs,

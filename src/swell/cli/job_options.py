@@ -46,6 +46,24 @@ Estimate = Annotated[
 Workdir = Annotated[
     str | None, typer.Option(metavar="FOLDER", help="Folder the script runs in. Default: this one.")
 ]
+Code = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KIND",
+        help="snapshot (default): all workers run the code as it is now; live: as it is when they start.",
+    ),
+]
+Env = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME[=VALUE]",
+        help="Set an environment variable of the workers, by default as it is here; may be repeated.",
+    ),
+]
+Python = Annotated[
+    str | None,
+    typer.Option(metavar="PATH", help="Interpreter of the workers. Default: the platform's."),
+]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Order of the samples.")]
 Tenant = Annotated[
     str | None,

@@ -154,6 +154,7 @@ def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
         ("class", view.job_class + (", promised" if view.is_promised else "")),
         ("tenant", view.tenant),
         ("script", " ".join((view.entry, *view.args))),
+        ("code", f"snapshot {view.code[:12]}, taken when it was submitted" if view.code else ""),
         ("batch", _batch(view)),
         ("workers", f"{view.workers} of {view.min_workers}:{most}, {view.devices_per_worker} device(s) each"),
         ("devices", ", ".join(view.devices)),

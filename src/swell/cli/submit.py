@@ -44,6 +44,9 @@ def submit(
     elasticity: job.Elasticity = None,
     estimate: job.Estimate = None,
     workdir: job.Workdir = None,
+    code: job.Code = None,
+    env: job.Env = None,
+    python: job.Python = None,
     seed: job.Seed = None,
     tenant: job.Tenant = None,
     stop_on_nan: job.StopOnNan = None,
@@ -58,10 +61,13 @@ def submit(
     from swell.api.client import connect
 
     given = {name: value for name, value in context.params.items() if name not in NO_FIELDS}
-    fields = {name: value for name, value in given.items() if value is not None}
+    fields = {name: value for name, value in given.items() if value not in (None, ())}
     file = _job_file(words or [], fields)
     with connect(state) as client:
-        ids = client.submit_file(file) if file else [client.submit(**fields, args=words or [])]
+        if file:
+            ids = client.submit_file(file)
+        else:
+            ids = [client.submit(**{**fields, "env": _variables(env or [])}, args=words or [])]
         views = [_judged(client, job_id, no_wait) for job_id in ids]
         cluster = client.cluster()
     _tell(views, cluster, json)
@@ -95,13 +101,20 @@ def _job_file(words: list[str], fields: dict[str, Any]) -> Path | None:
     return Path(words[0])
 
 
+def _variables(env: list[str]) -> dict[str, str | None]:
+    """`NAME=VALUE` by name; `NAME` alone has no value."""
+    pairs = (text.partition("=") for text in env)
+    return {name: value if sign else None for name, sign, value in pairs}
+
+
 def _as_script(words: list[str], fields: dict[str, Any]) -> str:
     """How to submit a script that stands where a job file is expected."""
     script, *arguments = words
     ends = fields.keys() & {"steps", "epochs", "samples"}
     options = [
         f"--{_option(name)}" if value is True else f"--{_option(name)} {shlex.quote(str(value))}"
-        for name, value in fields.items()
+        for name, given in fields.items()
+        for value in (given if isinstance(given, tuple) else [given])
     ]
     if fields.get("elasticity") != "restart":
         options += [] if "global_batch" in fields else ["--global-batch SAMPLES"]

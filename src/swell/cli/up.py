@@ -72,6 +72,7 @@ def up(
     with choice.explained():
         settings = choice.settings()
         _check_modules(choice.options.preload)
+        _note_lack()
         if foreground:
             _serve(folder, choice.options, settings, port)
         else:
@@ -87,6 +88,14 @@ def _check_modules(modules: Iterable[str]) -> None:
                 f"--preload: there is no module {module!r} for {sys.executable}; "
                 "install it there, or name another"
             )
+
+
+def _note_lack() -> None:
+    """Jobs may name another interpreter, so the platform is of use all the same."""
+    from swell.api.intake import lack_of_torch
+
+    if lack := lack_of_torch():
+        print(f"note: {lack}", file=sys.stderr)
 
 
 def _start(folder: StateFolder, choice: Choice, port: int | None) -> None:

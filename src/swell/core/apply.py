@@ -38,6 +38,7 @@ from swell.model.event import (
     Outcome,
     ProfilingFailed,
     ResizeFailed,
+    ScriptDistributed,
     StepsReported,
     SuspendFailed,
     Woke,
@@ -266,6 +267,14 @@ def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
     learn_pause(state, record, event)
     if record.phase is Phase.RUNNING:
         state.set_rate(record, 0 if record.is_broken else record.num_workers)
+
+
+@_apply_to.register
+def _(event: ScriptDistributed, state: HeadState, record: JobRecord) -> None:
+    record.is_distributed = True
+    record.changed_s = None  # its size was no choice: it need not be kept for a while
+    state.learn_sizes(record)
+    state.tell(record, "distributed", "has shown that its script works with other workers: it may have more")
 
 
 @_apply_to.register

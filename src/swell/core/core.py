@@ -199,7 +199,7 @@ class Core:
         commands: list[AnyCommand] = []
         for record in state.special("new"):
             is_due = record.held_back_until_s <= state.now_s
-            if is_due and not record.is_profiling and state.sizes_of(record.spec).size:
+            if is_due and not record.is_profiling and state.sizes_of(record).size:
                 record.is_profiling = True
                 state.explain(record, "profiling", "is in its trial run, to learn how fast it would go")
                 state.touch(record)

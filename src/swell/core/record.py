@@ -64,6 +64,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
     losses: tuple[tuple[int, tuple[str, ...]], ...] = ()  #: (generation, devices) since `formed`
     is_saving: bool = False  #: STOPPING with a checkpoint; else it is only to end
     is_cancelled: bool = False
+    is_distributed: bool = False  #: its script has shown that it works with other workers
     first_step: int = 0  #: that the gang began to train with
     launched_s: float = 0.0
     changed_s: float | None = None
@@ -173,6 +174,11 @@ class JobRecord(msgspec.Struct, kw_only=True):
     def is_plannable(self) -> bool:
         """Known well enough for a policy to decide about, and still of interest to one."""
         return not self.phase.is_end and not self.is_cancelled and self.total_steps is not None
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether more workers than its smallest number would be of use."""
+        return self.is_distributed or not self.spec.grows_when_distributed
 
     @property
     def is_pinned(self) -> bool:
@@ -285,6 +291,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
             reason=self.reason,
             message=self.setback or self.message,
             warnings=self.warnings,
+            code=spec.code,
         )
 
     def _kept(self) -> bool | None:

@@ -16,6 +16,7 @@ from swell.model.event import (
     JobSubmitted,
     ProfilingFailed,
     ResizeFailed,
+    ScriptDistributed,
     StepsReported,
     SuspendFailed,
     WorkersLost,
@@ -40,6 +41,8 @@ def _is_history(record: JobRecord, event: JobEvent) -> bool:
         return not record.is_profiling or event.attempt != record.num_setbacks
     if isinstance(event, CancelRequested):
         return record.is_cancelled
+    if isinstance(event, ScriptDistributed):
+        return record.may_grow
     return isinstance(event, GangEvent) and _is_stale_report(record, event)
 
 

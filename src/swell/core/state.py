@@ -181,14 +181,19 @@ class HeadState:
         self.belief.learn_rate(record.id, num_workers, step_s, num_steps)
         self._relearnt.add(record.id)
 
+    def learn_sizes(self, record: JobRecord) -> None:
+        """It may have other sizes from now on."""
+        self._relearnt.add(record.id)
+
     def learn_noise(self, record: JobRecord, noise_scale: float) -> None:
         """See `Belief.learn_noise`."""
         self.belief.learn_noise(record.id, noise_scale)
 
     # ------------------------------------------------------------ what `Core` uses
-    def sizes_of(self, spec: JobSpec) -> IntArray:
+    def sizes_of(self, record: JobRecord) -> IntArray:
         """Worker counts that the job may have on this cluster; empty if there is none."""
-        return job_sizes(spec, self.num_devices, self._any_size)
+        sizes = job_sizes(record.spec, self.num_devices, self._any_size)
+        return sizes if record.may_grow else sizes[:1]
 
     def special(self, kind: Kind) -> list[JobRecord]:
         """Records of that kind, in order of submission."""
@@ -244,7 +249,7 @@ class HeadState:
         if record.id in self.table and record.id not in self._relearnt:
             self.table.write(record)
             return
-        sizes, own = self.table.sizes, self.sizes_of(record.spec)
+        sizes, own = self.table.sizes, self.sizes_of(record)
         rates = self.belief.rates_per_s(record.id, sizes)
         may_have = (sizes >= own[0]) & (sizes <= own[-1]) if own.size else False  # no gaps
         self.table.write(record, np.where(may_have, rates, 0.0))

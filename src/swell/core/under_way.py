@@ -10,7 +10,7 @@ from swell.model.job import Phase
 
 def trial_run(state: HeadState, record: JobRecord) -> ProfileJob:
     """Of a new job, on the kind of device that there is."""
-    nodes, sizes = state.cluster.nodes, state.sizes_of(record.spec)
+    nodes, sizes = state.cluster.nodes, state.sizes_of(record)
     powers = sizes[(sizes & (sizes - 1)) == 0]  # a curve needs no more points than these
     return ProfileJob(
         job_id=record.id,

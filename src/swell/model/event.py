@@ -91,6 +91,10 @@ class StepsReported(GangEvent, frozen=True, kw_only=True):
     noise_scale: float | None = None  #: samples; of a job whose batch is open: see `BatchProfile`
 
 
+class ScriptDistributed(JobEvent, frozen=True, kw_only=True):
+    """The script of a restart job works with other workers: more of them are no identical copies."""
+
+
 class JobWarned(JobEvent, frozen=True, kw_only=True):
     """Something its owner should know and that did not stop it: a checkpoint could not be written.
 
@@ -185,6 +189,7 @@ AnyEvent = (
     | GangResized
     | ResizeFailed
     | StepsReported
+    | ScriptDistributed
     | JobWarned
     | WorkersLost
     | SuspendFailed

@@ -59,6 +59,14 @@ class Elasticity(StrEnum):
     RESTART = "restart"  #: it does not; all workers stop and start from the script's own checkpoint
 
 
+@plain_members
+class CodeSource(StrEnum):
+    """Which code a job's workers run."""
+
+    SNAPSHOT = "snapshot"  #: as it was when the job was submitted, whichever worker starts when
+    LIVE = "live"  #: as the files are when a worker starts
+
+
 class MetricTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Stop early once a reported metric is good enough: `name >= value` or `name <= value`."""
 
@@ -123,6 +131,11 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     #: A step of another batch then counts as the steps at `global_batch` that get training as far.
     min_batch: int | None = None
     max_batch: int | None = None
+    code: str = ""  #: digest of the snapshot (`CodeTree`) that its workers run; empty: the files as they are
+    env: tuple[tuple[str, str], ...] = ()  #: environment variables of its workers, Swell's own apart
+    python: str = ""  #: absolute path of its workers' interpreter; empty: the platform's
+    #: No more than its smallest number of workers until its script has shown that it works with others.
+    grows_when_distributed: bool = False
 
 
 class BatchProfile(msgspec.Struct, frozen=True, kw_only=True):

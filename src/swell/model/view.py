@@ -59,6 +59,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     reason_code: str
     reason: str
     message: str  #: how it failed, or what to look at; empty if nothing
+    code: str = ""  #: digest of the snapshot of its code; empty: it runs the files as they are
     warnings: dict[str, str] = {}  #: topic -> what its owner should know; one that is over is gone
 
 

@@ -163,8 +163,9 @@ def run(client: Client, parts: Sequence[Part], devices: str, advance: Callable[[
 def _job(client: Client, spec: JobSpec, view: JobView, nodes: Sequence[Node]) -> LiveJob:
     num_devices = sum(len(node.devices) for node in nodes)
     sizes = tuple(job_sizes(spec, num_devices).tolist())
+    spec = msgspec.structs.replace(spec, code=view.code)
     asked = ProfileJob(job_id=view.id, spec=spec, sizes=sizes, device_kind=nodes[0].kind)
-    profile = ProfileCache(client.folder.profiles).profile(asked)
+    profile = ProfileCache(client.folder.path).profile(asked)
     if profile is None:
         raise RuntimeError(f"job {view.id!r} ran and no trial run of it is kept in {client.folder.profiles}")
     return LiveJob(spec=spec, profile=profile, view=view, stories=tuple(client.stories(view.id)))

@@ -22,6 +22,7 @@ import msgspec
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from swell.train.distributed_check import DistributedCheck
 from swell.wire import environ, messages
 
 INTERVAL_S = 0.5
@@ -32,16 +33,19 @@ LARGEST_LEAD_STEPS = 1
 _COUNT = struct.Struct("=q")
 
 
-def watch() -> None:
+def watch() -> DistributedCheck:
     """Called once, before the script runs, in a worker whose environment names an observer."""
     names = os.environ
     rank, num_workers = int(names[environ.RANK]), int(names[environ.WORLD_SIZE])
     ballot = Ballot(Path(names[environ.BALLOT]), rank, num_workers)
-    report = Reporter(num_workers).tell if rank == 0 else None
-    watched = Watched(ballot, report)
+    reporter = Reporter(num_workers) if rank == 0 else None
+    check = DistributedCheck(num_workers, reporter.tell_distributed if reporter else lambda is_so: None)
+    watched = Watched(ballot, reporter.tell if reporter else None)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as torchrun leaves it: libraries look whether it is
     signal.signal(environ.STOP_AT_STEP, watched.asked_to_stop)
+    register_optimizer_step_post_hook(lambda optimizer, args, kwargs: check.stepped())
     register_optimizer_step_post_hook(watched.stepped)
+    return check
 
 
 class Watched:
@@ -156,6 +160,9 @@ class Reporter:
                 is_last=is_last,
             )
         )
+
+    def tell_distributed(self, is_so: bool) -> None:
+        self._send(messages.Distributed(is_so=is_so))
 
     def _send(self, message: messages.Message) -> None:
         """The script goes on without an agent that does not listen: this is only for people to see."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from swell.train.code_paths import submitted
 from swell.wire import messages
 from swell.wire.messages import Awaited
 
@@ -83,7 +84,9 @@ def place_of(thread: int) -> str:
     while frame is not None and _is_library(frame.f_code.co_filename):
         frame = frame.f_back
     shown = frame or innermost
-    return "" if shown is None else f"{shown.f_code.co_filename}:{shown.f_lineno} in {shown.f_code.co_name}"
+    if shown is None:
+        return ""
+    return f"{submitted(shown.f_code.co_filename)}:{shown.f_lineno} in {shown.f_code.co_name}"
 
 
 def _is_library(path: str) -> bool:

@@ -16,6 +16,7 @@ from types import FrameType, TracebackType
 from typing import NoReturn
 
 from swell.train import foreign
+from swell.train.code_paths import edited_since, snapshot_folder, snapshotted, submitted, use_snapshot
 from swell.train.elastic import started
 from swell.train.group import OwnGroupError, comes_of_own_group
 from swell.train.link import Link, LinkError, exit_now, open_link
@@ -42,11 +43,12 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
     """
     signal.signal(signal.SIGTERM, _leave)
     link = _open_link()
-    if environ.OBSERVER in os.environ:
-        foreign.watch()
+    check = foreign.watch() if environ.OBSERVER in os.environ else None
     status = 0
     try:
         _run(entry, args)
+        if check is not None:
+            check.ended()
         if link is not None:
             _close(link, entry)
     except SystemExit as stop:
@@ -133,14 +135,17 @@ def _open_link() -> Link | None:
 
 
 def _run(entry: str, args: Sequence[str]) -> None:
-    sys.argv = [entry, *args]
+    use_snapshot()
     module, separator, function = entry.partition(":")
     if separator and not os.path.exists(entry):
-        sys.path.insert(0, os.environ.get(environ.WORKDIR) or os.getcwd())
+        sys.argv = [entry, *args]
+        sys.path.insert(0, snapshotted(os.environ.get(environ.WORKDIR) or os.getcwd()))
         getattr(importlib.import_module(module), function)()
     else:
-        sys.path.insert(0, str(Path(entry).resolve().parent))
-        runpy.run_path(entry, run_name="__main__")
+        script = snapshotted(entry)
+        sys.argv = [script, *args]
+        sys.path.insert(0, str(Path(script).resolve().parent))
+        runpy.run_path(script, run_name="__main__")
 
 
 def _close(link: Link, entry: str) -> None:
@@ -186,8 +191,14 @@ def _status_of(stop: SystemExit) -> int:
 
 
 def _traceback_of(error: BaseException) -> str:
-    """The traceback from the user's first line on, without ours above it."""
-    return "".join(traceback.format_exception(type(error), error, _user_part(error.__traceback__)))
+    """The traceback from the user's first line on, without ours above it, in files as they were submitted."""
+    frames = _user_part(error.__traceback__)
+    text = submitted("".join(traceback.format_exception(type(error), error, frames)))
+    names = dict.fromkeys(frame.f_code.co_filename for frame, _ in traceback.walk_tb(frames))
+    edited = [submitted(name) for name in names if edited_since(name)]
+    if edited:
+        text = f"what ran is in {snapshot_folder()}: edited since are {', '.join(edited)}\n{text}"
+    return text
 
 
 def _user_part(frames: TracebackType | None) -> TracebackType | None:

@@ -17,7 +17,8 @@ MARK = "SWELL_PROCESS"  #: by it a worker's processes are found when it is gone 
 BALLOT = "SWELL_BALLOT"  #: a file in which the workers of such a script agree when to stop
 
 TRIAL = "SWELL_TRIAL"  #: 1 in a trial run, whose current folder is a mirror of the job's
-WORKDIR = "SWELL_WORKDIR"  #: in a trial run: the job's working directory itself
+WORKDIR = "SWELL_WORKDIR"  #: the job's working directory itself
+CODE = "SWELL_CODE"  #: a folder with the snapshot of the job's code: a file is below it at its own path
 
 RANK = "RANK"
 WORLD_SIZE = "WORLD_SIZE"
@@ -35,3 +36,31 @@ STOP_AT_STEP = signal.SIGRTMIN + 7
 
 #: Exit status of a process that was told to stop and did (128 + SIGTERM).
 EXIT_STOPPED = 143
+
+#: What a job may not set: it says which worker of which gang this is, and what is its own.
+RESERVED_PREFIXES = ("SWELL_", "TORCHELASTIC_")
+RESERVED = frozenset(
+    {
+        RANK,
+        WORLD_SIZE,
+        LOCAL_RANK,
+        LOCAL_WORLD_SIZE,
+        GROUP_RANK,
+        MASTER_ADDR,
+        MASTER_PORT,
+        "CUDA_VISIBLE_DEVICES",
+    }
+)
+#: Read when an interpreter starts or imports torch, which is before a worker becomes a job's.
+READ_AT_START = frozenset(
+    {
+        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",
+        "MKL_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "PYTHONHASHSEED",
+        "PYTHONHOME",
+    }
+)

@@ -103,6 +103,16 @@ class Stepped(Message, frozen=True, kw_only=True):
     is_last: bool = False  #: it was asked to stop, and after this step all its workers get SIGTERM
 
 
+class Distributed(Message, frozen=True, kw_only=True):
+    """From rank 0 of a script that knows nothing of Swell: whether it works with other workers.
+
+    It does once it has formed a process group, reads WORLD_SIZE, or has its steps made by a library that
+    reads torchrun's environment. That it does not is said after its first step; it may come to do so later.
+    """
+
+    is_so: bool
+
+
 class Broken(Message, frozen=True, kw_only=True):
     """A collective failed in this generation. This worker has finished `steps` steps, and waits."""
 
@@ -202,6 +212,7 @@ FromWorker = (
     | JoinFailed
     | Progress
     | Stepped
+    | Distributed
     | Broken
     | Saved
     | SaveFailed

@@ -2,6 +2,7 @@
 
 import importlib.abc
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
@@ -13,4 +14,13 @@ class _Finder(importlib.abc.MetaPathFinder):
         return importlib.util.spec_from_file_location(name, FAKE) if name == "swell.assemble" else None
 
 
+class _Hider(importlib.abc.MetaPathFinder):
+    """As where it is not installed: `HIDDEN_MODULES=torch,sklearn`."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name in os.environ.get("HIDDEN_MODULES", "").split(","):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+sys.meta_path.insert(0, _Hider())
 sys.meta_path.insert(0, _Finder())

@@ -28,7 +28,7 @@ from swell.executors.local.gangs import LOOPBACK, Gangs, unknown
 from swell.executors.local.handshakes import Handshakes
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs import TRIAL, read_tail
-from swell.executors.local.nursery import Callbacks, Nursery
+from swell.executors.local.nursery import Callbacks
 from swell.executors.local.outbox import Outbox
 from swell.executors.local.protocol import (
     Acknowledge,
@@ -45,8 +45,9 @@ from swell.executors.local.protocol import (
 from swell.executors.local.run import Run
 from swell.executors.local.scratch import Scratch
 from swell.executors.local.trials import Trials
+from swell.executors.local.zygotes import Zygotes
 from swell.model.command import LaunchGang, ProfileJob
-from swell.model.event import AnyEvent, GangEnded
+from swell.model.event import AnyEvent, GangEnded, JobWarned
 from swell.wire.messages import FromWorker, Hello
 
 TICK_S = 0.1
@@ -91,7 +92,7 @@ class Crew:
         callbacks = Callbacks(
             self._worker_forked, self._worker_exited, self._output_dropped, self._strays_ended
         )
-        self._nursery = Nursery(options.preload, options.state_dir / "zygote.log", lock_fd, callbacks)
+        self._zygotes = Zygotes(options.preload, options.state_dir, lock_fd, callbacks)
         self._handshakes = Handshakes(self._identify)
         self._trials = Trials(options.state_dir, self, options.conduct)
         self._scratch = Scratch(options.state_dir, self.boot_id, _in_background)
@@ -103,7 +104,7 @@ class Crew:
         port = await self._handshakes.listen(LOOPBACK)
         self._address = f"{LOOPBACK}:{port}"
         self._scratch.begin()
-        self._nursery.start()
+        self._zygotes.start()
         loop.call_later(TICK_S, self._tick)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stopped.set)
@@ -111,7 +112,7 @@ class Crew:
 
     async def shut_down(self) -> None:
         """Every process of ours is gone when this returns."""
-        await self._nursery.shut_down()
+        await self._zygotes.shut_down()
         self._scratch.end()
 
     def _tick(self) -> None:
@@ -122,6 +123,7 @@ class Crew:
             run.try_to_note()
         self._trials.advance()
         self._outbox.send()
+        self._zygotes.tick(self.now_s())
 
     def now_s(self) -> float:
         """By a clock that counts no time in which the agent itself was stopped."""
@@ -288,11 +290,13 @@ class Crew:
         run.live.discard(worker)
         if (link := run.links.pop(worker, None)) is not None:
             link.close()
+        if warning := run.code_warning():
+            self.report(JobWarned(at_s=0.0, job_id=run.job_id, about="code", message=warning))
         tail = message or (read_tail(run.log_path(worker)) if status else "")
         run.end_log(worker)
         self._scratch.drop(f"{run.key}/{worker}")
-        if (warning := run.strays_warning()) is not None:
-            self.report(warning)
+        if (strays := run.strays_warning()) is not None:
+            self.report(strays)
         self.do(run, run.director.exited(worker, status, tail, self.now_s()))
 
     def _output_dropped(self, key: str, num_bytes: int, why: str) -> None:
@@ -319,13 +323,14 @@ class Crew:
                     run.discard_logs(self._options.conduct.logs)
                     log_bytes = self._options.conduct.logs.log_bytes
                     fork = run.fork(effect, self._options.call, self._address, log_bytes)
-                    self._nursery.fork(self._scratch.equip(fork, run.kind == TRIAL and effect.entry is None))
+                    equipped = self._scratch.equip(fork, run.kind == TRIAL and effect.entry is None)
+                    self._zygotes.fork(equipped, run.spec.python)
                 case Send(worker, message):
                     run.note_leader(effect)
                     if (link := run.links.get(worker)) is not None:
                         link.send(message)
                 case Kill(worker, number):
-                    self._nursery.signal(f"{run.key}/{worker}", number)
+                    self._zygotes.signal(f"{run.key}/{worker}", number)
                 case Report(event):
                     self.report(event)
         if run.director.is_over and self._runs.get(run.key) is run:
@@ -345,6 +350,7 @@ class Crew:
 
     def report(self, event: AnyEvent) -> None:
         """Choreographies live by a clock that stands still while the machine sleeps; the head's does not."""
+        self._gangs.told(event)
         self._outbox.add(msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME)))
 
 

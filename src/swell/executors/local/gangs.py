@@ -11,6 +11,7 @@ from swell.executors.local.conduct import Conduct
 from swell.executors.local.devices import DeviceBinding
 from swell.executors.local.effects import Choreography, GangCommand
 from swell.executors.local.gang import Gang
+from swell.executors.local.job_code import drop_code, place_code
 from swell.executors.local.logs import WORKER, job_folder, next_number
 from swell.executors.local.protocol import LiveGang
 from swell.executors.local.restart import RestartGang
@@ -78,6 +79,7 @@ class Gangs:
         try:
             folder = job_folder(self._state_dir, command.job_id)
             (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+            place_code(self._state_dir, folder, command.spec)
             first = next_number(folder, WORKER)
         except ValueError as error:
             return self._not_launched(command, Outcome.FAILED, str(error))
@@ -115,6 +117,11 @@ class Gangs:
         over = [job_id for job_id, gang in self._gangs.items() if gang.is_over and job_id not in untold]
         for job_id in over:
             del self._gangs[job_id]
+
+    def told(self, event: AnyEvent) -> None:
+        """To be told of every report."""
+        if isinstance(event, GangEnded) and event.outcome is Outcome.SUCCEEDED:
+            drop_code(job_folder(self._state_dir, event.job_id))
 
     # ------------------------------------------------------------ what cannot be
     def refusal(self, command: GangCommand) -> AnyEvent | None:

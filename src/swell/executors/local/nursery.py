@@ -55,11 +55,19 @@ class Callbacks:
 class Nursery:
     """Owns one zygote at a time. Every method is called in the agent's event loop."""
 
-    def __init__(self, preload: Sequence[str], log: Path, lock_fd: int, callbacks: Callbacks) -> None:
+    def __init__(
+        self,
+        preload: Sequence[str],
+        log: Path,
+        lock_fd: int,
+        callbacks: Callbacks,
+        python: str = sys.executable,
+    ) -> None:
         """`lock_fd` is inherited by the zygote and all workers: held by any, held by all.
 
         `log` lies in the state folder, whose name is in the mark of all processes.
         """
+        self._python = python
         self._preload = preload
         self._log = log
         self._lock_fd = lock_fd
@@ -87,7 +95,7 @@ class Nursery:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         self._is_warm = False
-        command = [sys.executable, "-P", "-m", "swell.executors.local.zygote", str(theirs.fileno())]
+        command = [self._python, "-P", "-m", "swell.executors.local.zygote", str(theirs.fileno())]
         self._zygote_id = secrets.token_hex(8)
         mark = ProcessMark(os.getpid(), self._zygote_id, 0, str(self._log.parent.resolve()))
         environ = HEAP_VARIABLES | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | TORCH_VARIABLES

@@ -1,4 +1,4 @@
-"""What was measured once is kept: profiles by script and request, all-reduce tables by kind of device."""
+"""What was measured once is kept: profiles by code and request, all-reduce tables by kind of device."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from swell.executors.local.job_code import read_tree
 from swell.model.command import ProfileJob
 from swell.model.job import JobSpec, Profile
 
@@ -21,10 +22,11 @@ log = logging.getLogger("swell.agent")
 
 
 class ProfileCache:
-    """Files in one folder. A file that cannot be read is as good as none: it is measured again."""
+    """Files in a state folder. One that cannot be read is as good as none: it is measured again."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+        self._folder = state_dir / "profiles"
 
     def profile(self, command: ProfileJob) -> Profile | None:
         path = self._profile_path(command)
@@ -44,21 +46,32 @@ class ProfileCache:
         return self._folder / f"allreduce-{hashlib.sha256(kind.encode()).hexdigest()[:16]}.json"
 
     def _profile_path(self, command: ProfileJob) -> Path | None:
-        """None if the script's content cannot be known: then nothing is kept."""
-        source = find_source(command.spec)
-        if source is None:
-            return None
+        """None if the code's content cannot be known: then nothing is kept."""
         spec = command.spec
+        sources = self._sources(spec)
+        if sources is None:
+            return None
+        function = spec.entry.rpartition(":")[2]
         request = (
-            spec.entry,
+            "" if "/" in function else function,
             spec.args,
+            spec.env,
+            spec.python,
             spec.global_batch,
             spec.devices_per_worker,
             command.device_kind,
             command.sizes,
         )
-        digest = hashlib.sha256(source.read_bytes() + msgspec.json.encode(request)).hexdigest()
+        digest = hashlib.sha256(sources + msgspec.json.encode(request)).hexdigest()
         return self._folder / f"{digest}.json"
+
+    def _sources(self, spec: JobSpec) -> bytes | None:
+        """What decides how fast the job is, wherever it lies."""
+        if spec.code:
+            tree = read_tree(self._state_dir, spec.code)
+            return None if tree is None else tree.sources_digest.encode()
+        source = find_source(spec)
+        return None if source is None else source.read_bytes()
 
 
 def find_source(spec: JobSpec) -> Path | None:

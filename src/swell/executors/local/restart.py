@@ -18,11 +18,21 @@ from swell.executors.local.patience import Patience, describe_exit, is_fault_of_
 from swell.executors.local.stage import Stage
 from swell.executors.local.tally import Tally
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
-from swell.model.event import GangEnded, GangResized, GangStarted, GangSuspended, Outcome, StepsReported
+from swell.model.event import (
+    GangEnded,
+    GangResized,
+    GangStarted,
+    GangSuspended,
+    Outcome,
+    ScriptDistributed,
+    StepsReported,
+)
 from swell.wire import environ
-from swell.wire.messages import FromWorker, Stepped
+from swell.wire.messages import Distributed, FromWorker, Stepped
 
 LOOPBACK = "127.0.0.1"
+#: Topic of a warning.
+SIZE = "size"
 
 
 class Aim(Enum):
@@ -102,8 +112,11 @@ class RestartGang:
 
     def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]:
         self._dialogue.now_s = now_s
-        if isinstance(message, Stepped) and worker in self._members and self._aim is not Aim.END:
-            self._note_steps(message)
+        if worker in self._members and self._aim is not Aim.END:
+            if isinstance(message, Stepped):
+                self._note_steps(message)
+            elif isinstance(message, Distributed):
+                self._note_distributed(message)
         return self._drain()
 
     def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
@@ -137,6 +150,14 @@ class RestartGang:
         elif now_s - (member.heard_s or member.since_s) > self._patience.standstill_s:
             member.is_killed, member.failure = True, stopped(member)
             self._effects.append(Kill(member.number, signal.SIGKILL))
+
+    def _note_distributed(self, message: Distributed) -> None:
+        spec = self._stage.spec
+        if message.is_so:
+            self._dialogue.report(ScriptDistributed(job_id=self._stage.job_id, at_s=self._dialogue.now_s))
+            self._dialogue.warn("", SIZE)
+        elif spec.max_workers is None or spec.max_workers > spec.min_workers:
+            self._dialogue.warn(_stays_small(spec.min_workers), SIZE)
 
     def _note_steps(self, message: Stepped) -> None:
         pause_s, warning = self._tally.note(message, self._dialogue.now_s)
@@ -248,3 +269,13 @@ class RestartGang:
         effects = list(self._effects)
         self._effects.clear()
         return effects
+
+
+def _stays_small(num: int) -> str:
+    workers = "1 worker" if num == 1 else f"{num} workers"
+    return (
+        f"the job stays at {workers}: its script forms no process group and does not read WORLD_SIZE, so "
+        "more would be identical copies that write the same files; call "
+        "torch.distributed.init_process_group before the first step, or submit the job with "
+        f"`workers: {num}`"
+    )

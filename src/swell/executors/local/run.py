@@ -13,6 +13,8 @@ from swell.executors.local.conduct import LogLimits
 from swell.executors.local.devices import DeviceBinding
 from swell.executors.local.effects import Effect, Send, Spawn
 from swell.executors.local.forking import Fork
+from swell.executors.local.job_code import FOLDER as CODE_FOLDER
+from swell.executors.local.job_code import written_beside
 from swell.executors.local.lines import LineLink
 from swell.executors.local.log_pieces import end_offset
 from swell.executors.local.logs import TRIAL, WORKER, discard_logs, drop_if_empty, log_path, note_leaders
@@ -110,11 +112,16 @@ class Run:
         )
         return JobWarned(at_s=0.0, job_id=self.job_id, message=f"{who} ended")
 
+    def code_warning(self) -> str:
+        """What the job's owner should know of what its workers have written; empty if nothing."""
+        return written_beside(self.folder) if self.kind == WORKER else ""
+
     def fork(self, spawn: Spawn, call: str, address: str, log_bytes: int = 0) -> Fork:
         """The request that starts this worker. Users' names and arguments are list items and values only."""
+        variables = self._environ(spawn.worker, address, spawn.devices)
         return Fork(
             key=f"{self.key}/{spawn.worker}",
-            environ={**self._environ(spawn.worker, address, spawn.devices), **spawn.environ},
+            environ={**dict(self.spec.env), **variables, **spawn.environ},
             workdir=self.spec.workdir,
             log_path=str(self.log_path(spawn.worker)),
             log_bytes=log_bytes,
@@ -132,7 +139,10 @@ class Run:
             environ.AGENT if is_live else environ.OBSERVER: address,
             environ.TOKEN: self.token,
             environ.WORKER: str(worker),
+            environ.WORKDIR: self.spec.workdir,
         }
+        if self.spec.code:
+            variables[environ.CODE] = str(self.folder / CODE_FOLDER)
         gpus = [name for device in devices if (name := self.bindings[device].cuda) is not None]
         if gpus:
             variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)

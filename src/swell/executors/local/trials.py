@@ -72,7 +72,7 @@ class Trials:
         self._host = host
         self._num_cores = num_cores or len(os.sched_getaffinity(0))
         self._is_stopped = is_stopped
-        self._cache = ProfileCache(state_dir / "profiles")
+        self._cache = ProfileCache(state_dir)
         self._tables: dict[str, dict[int, dict[int, float]]] = {}  #: by kind, shared by runs under way
         self._queue: deque[ProfileJob] = deque()
         self._begun: dict[str, Begun] = {}  #: in order of arrival
@@ -201,6 +201,7 @@ class Trials:
         """Raises ValueError if the job makes it impossible, OSError if the machine does for now."""
         folder = job_folder(self._state_dir, command.job_id)
         (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+        place_code(self._state_dir, folder, command.spec)
         bindings, conduct, kind = self._host.bindings, self._conduct, command.device_kind
         num_devices = sum(binding.kind == kind for binding in bindings.values())
         if not num_devices:

@@ -1,0 +1,124 @@
+"""What a submission needs on this machine before it is a job: an interpreter that can train, and its code."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import msgspec
+
+from swell import __version__
+from swell.api.fields import InvalidField
+from swell.api.submission import Submission
+from swell.model.errors import InvalidJob
+from swell.model.job import CodeSource, JobSpec
+from swell.store.code_files import CodeLimits, TooMuchCode
+from swell.store.code_store import CodeStore
+from swell.store.folder import StateFolder
+
+log = logging.getLogger("swell.api")
+
+#: Seconds that an interpreter may take to say what is installed for it.
+ANSWER_WITHIN_S = 30.0
+#: Asked of another interpreter; torch takes seconds to import, and is not.
+QUESTION = """
+import importlib.util, json
+known = {name: importlib.util.find_spec(name) is not None for name in ("torch", "swell")}
+version = ""
+if known["swell"]:
+    import swell
+    version = swell.__version__
+print(json.dumps({"torch": known["torch"], "swell": version}))
+"""
+
+
+class Intake:
+    """Thread-safe."""
+
+    def __init__(self, folder: StateFolder, limits: CodeLimits) -> None:
+        self._store = CodeStore(folder.path, limits)
+        self._able: dict[tuple[str, int], str] = {}  #: interpreter and its time -> what it lacks
+
+    def prepare(self, submission: Submission, spec: JobSpec) -> JobSpec:
+        """The request with its code as it is now.
+
+        Raises:
+            InvalidJob: its code cannot be kept, or its interpreter cannot train.
+        """
+        self._check_interpreter(spec)
+        if submission.code is CodeSource.LIVE:
+            return spec
+        script = spec.entry if submission.script is not None else None
+        try:
+            digest = self._store.take(spec.workdir, script)
+        except TooMuchCode as error:
+            raise InvalidField("code", str(error)) from error
+        except OSError as error:
+            raise InvalidJob(f"the code of job {spec.name!r} cannot be kept: {error}") from error
+        return msgspec.structs.replace(spec, code=digest)
+
+    def bind(self, job_id: str, spec: JobSpec) -> None:
+        """The request is a job now."""
+        try:
+            if spec.code:
+                self._store.bind(job_id, spec.code)
+        except OSError as error:  # the job is in the journal: its agent does so before its first process
+            log.warning("the code of job %s is not bound to it yet: %s", job_id, error)
+
+    def _check_interpreter(self, spec: JobSpec) -> None:
+        if not spec.python:
+            if lack := lack_of_torch():
+                raise InvalidJob(lack)
+            return
+        key = (spec.python, os.stat(spec.python).st_mtime_ns)
+        if self._able.get(key) != "":  # what it lacks may be installed meanwhile
+            self._able[key] = _ask(spec.python)
+        if self._able[key]:
+            raise InvalidField("python", self._able[key])
+
+
+def lack_of_torch() -> str:
+    """What is to be done before the interpreter of the platform can train; empty if nothing."""
+    return "" if is_installed("torch") else _install("torch", sys.executable)
+
+
+def is_installed(module: str) -> bool:
+    """Whether this interpreter could import it; nothing is imported."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _install(what: str, python: str) -> str:
+    return (
+        f"{what} is not installed for {python}, with which jobs would run; "
+        f"`{python} -m pip install 'swell[torch]'`, or name another interpreter with `python:` (`--python`)"
+    )
+
+
+def _ask(python: str) -> str:
+    """What is wrong with an interpreter; empty if nothing is."""
+    try:
+        asked = subprocess.run(
+            [python, "-P", "-c", QUESTION],
+            check=True,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=ANSWER_WITHIN_S,
+        )
+        known = json.loads(asked.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return f"{python} cannot be asked what is installed for it ({error}); name Python 3.11 or newer"
+    for name in ("torch", "swell"):
+        if not known[name]:
+            return _install(name, python)
+    if known["swell"] != __version__:
+        return (
+            f"{python} has swell {known['swell']} and the platform is {__version__}; install the same version"
+        )
+    return ""

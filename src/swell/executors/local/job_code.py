@@ -1,0 +1,164 @@
+"""The tree from which a job's workers take their code: files of its snapshot, and links to all else.
+
+`jobs/ID/code` looks like the file system's root: what the snapshot has is a copy at its own path below it,
+and other files of the same folders are links to the originals. So a path of the code, relative to its own
+file, leads where it always led.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from swell.model.code import CodeFile, CodeTree, decode_tree, job_tree_path, object_path, tree_path
+from swell.model.job import JobSpec
+
+log = logging.getLogger("swell.agent")
+
+FOLDER = "code"
+#: So many folders above those that were looked through have links too: scripts look into `../data`.
+NUM_LEVELS_ABOVE = 3
+#: A folder above with more entries is no folder of a project.
+MAX_ENTRIES_ABOVE = 1000
+#: Of each copy, so that a change is seen.
+CHANGED_AT_S = 315532800
+UNLINKED = frozenset({"__pycache__"})
+NUM_NAMED = 3
+
+
+def place_code(state_dir: Path, job_dir: Path, spec: JobSpec) -> None:
+    """Make the job's tree, if it is to have one and has none.
+
+    Raises:
+        ValueError: the snapshot is not there any more, or is damaged.
+        OSError: it cannot be written.
+    """
+    code = job_dir / FOLDER
+    if not spec.code or code.is_dir():
+        return
+    tree = read_tree(state_dir, spec.code)
+    if tree is None:
+        raise ValueError(f"snapshot {spec.code[:12]} of its code is gone from {state_dir}; submit it again")
+    if not job_tree_path(job_dir).exists():
+        os.link(tree_path(state_dir, spec.code), job_tree_path(job_dir))
+    partial = job_dir / f".{FOLDER}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(mode=0o700)
+    _fill(partial, tree, state_dir)
+    partial.rename(code)
+
+
+def read_tree(state_dir: Path, digest: str) -> CodeTree | None:
+    """The manifest of a snapshot; None if it is not there."""
+    try:
+        return decode_tree(tree_path(state_dir, digest).read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def written_beside(job_dir: Path) -> str:
+    """What the job has written into its tree, in words for its owner; empty if nothing."""
+    code = job_dir / FOLDER
+    try:
+        written = sorted(_written(code, decode_tree(job_tree_path(job_dir).read_bytes())))
+    except FileNotFoundError:  # it runs live code, or has removed some of its tree
+        return ""
+    except (OSError, msgspec.DecodeError) as error:
+        log.warning("cannot tell what was written into %s: %s", code, error)
+        return ""
+    if not written:
+        return ""
+    more = f" and {len(written) - NUM_NAMED} more" if len(written) > NUM_NAMED else ""
+    return (
+        f"the script has written {', '.join(written[:NUM_NAMED])}{more} into the folder of its code, which "
+        f"is the snapshot {code}: it is found there. Write below the working directory, or submit with "
+        "`code: live`"
+    )
+
+
+def drop_code(job_dir: Path) -> None:
+    """The job has succeeded: its tree is of no more use, unless the job has written into it."""
+    if job_tree_path(job_dir).exists() and not written_beside(job_dir):
+        shutil.rmtree(job_dir / FOLDER, ignore_errors=True)
+
+
+# ---------------------------------------------------------------- making it
+def _fill(partial: Path, tree: CodeTree, state_dir: Path) -> None:
+    children = tree.children()
+    for folder in children:
+        _at(partial, folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path, file in tree.files.items():
+        _copy(object_path(state_dir, file.digest), _at(partial, path), file)
+    for path, target in tree.links.items():
+        _at(partial, path).symlink_to(target)
+    for root in tree.roots:
+        for folder in (folder for folder in children if _is_within(folder, root)):
+            _link(partial, folder, _names(folder))
+        for above in list(Path(root).parents)[:-1][:NUM_LEVELS_ABOVE]:
+            if len(names := _names(str(above))) <= MAX_ENTRIES_ABOVE:
+                _link(partial, str(above), names)
+
+
+def _names(folder: str) -> list[str]:
+    """Empty of a folder that is gone by now, or may not be read."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _link(partial: Path, folder: str, names: list[str]) -> None:
+    """To what lies in a folder and is not of the snapshot."""
+    for name in names:
+        link = _at(partial, os.path.join(folder, name))
+        if name not in UNLINKED and not os.path.lexists(link):
+            link.symlink_to(os.path.join(folder, name))
+
+
+def _is_within(path: str, root: str) -> bool:
+    return f"{path}/".startswith(f"{root.rstrip('/')}/")
+
+
+def _at(code: Path, path: str) -> Path:
+    """Where a path lies in the tree."""
+    return code / path.lstrip("/")
+
+
+def _copy(kept: Path, to: Path, file: CodeFile) -> None:
+    """A copy that the job may change: with a link to what is kept, it would change other jobs' code."""
+    try:
+        content = kept.read_bytes()
+    except FileNotFoundError:
+        content = b""
+    if hashlib.sha256(content).hexdigest() != file.digest:
+        raise ValueError(f"{kept}, a part of the snapshot of its code, is gone or damaged; submit it again")
+    descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700 if file.is_executable else 0o600)
+    with os.fdopen(descriptor, "wb") as copy:
+        copy.write(content)
+    os.utime(to, (CHANGED_AT_S, CHANGED_AT_S))
+
+
+# ---------------------------------------------------------------- what the job made of it
+def _written(code: Path, tree: CodeTree) -> Iterator[str]:
+    """Names, relative to the tree, of what is new in it or changed."""
+    children = tree.children()
+    for folder, names in children.items():
+        if not any(_is_within(folder, root) for root in tree.roots):
+            continue
+        for entry in os.scandir(_at(code, folder)):
+            path = os.path.join(folder, entry.name)
+            if entry.is_symlink() or entry.name in UNLINKED:
+                continue
+            if entry.name not in names or (path in tree.files and _is_changed(entry, tree.files[path])):
+                yield path.lstrip("/")
+
+
+def _is_changed(entry: os.DirEntry[str], file: CodeFile) -> bool:
+    state = entry.stat(follow_symlinks=False)
+    return state.st_size != file.num_bytes or int(state.st_mtime) != CHANGED_AT_S

@@ -1,0 +1,204 @@
+"""Which files of a folder are code: what git tracks, and small files that it does not ignore."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+
+MIB = 2**20
+IGNORE_FILE = ".swellignore"
+#: Folders that hold no code of the user's; hidden folders are left out too.
+SKIPPED = frozenset({"__pycache__", "node_modules"})
+#: In this file's folder lies a virtual environment.
+ENVIRONMENT_MARK = "pyvenv.cfg"
+GIT_TIMEOUT_S = 30.0
+#: A folder with so many times the permitted number of files is not looked at any further.
+LOOK_AT_TIMES = 20
+NUM_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeLimits:
+    """How much a snapshot may hold."""
+
+    code_file_mib: float = 1.0  #: a larger file that git does not track is left out
+    code_total_mib: float = 100.0
+    code_num_files: int = 10_000
+
+
+class TooMuchCode(ValueError):
+    """The folders hold more than a snapshot may; the text names the largest files and the remedies."""
+
+
+@dataclass(slots=True)
+class CodeFiles:
+    """What was found: regular files with their state, and the targets of symbolic links, by absolute path."""
+
+    files: dict[str, os.stat_result] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(found.st_size for found in self.files.values())
+
+
+def find_code(roots: Iterable[str], limits: CodeLimits, but_not: str) -> CodeFiles:
+    """The code below some folders, which are real paths.
+
+    A file that cannot be read, or has a name that is no UTF-8, is left out.
+
+    Args:
+        but_not: a folder whose content is never code.
+
+    Raises:
+        TooMuchCode: it exceeds a limit.
+    """
+    found, most = CodeFiles(), LOOK_AT_TIMES * limits.code_num_files
+    for root in roots:
+        patterns = _read_patterns(Path(root, IGNORE_FILE))
+        for path, is_tracked in _listed(root, but_not):
+            if _is_below(path, but_not) or _is_ignored(os.path.relpath(path, root), patterns):
+                continue
+            _take(found, path, is_tracked, limits)
+            if len(found.files) > most:
+                break
+    if len(found.files) > limits.code_num_files or found.num_bytes > limits.code_total_mib * MIB:
+        raise TooMuchCode(_too_much(found, limits, len(found.files) > most))
+    found.links = _inside(found)
+    return found
+
+
+def _take(found: CodeFiles, path: str, is_tracked: bool, limits: CodeLimits) -> None:
+    try:
+        path.encode()
+        state = os.lstat(path)
+    except (OSError, UnicodeEncodeError):
+        return
+    if stat.S_ISLNK(state.st_mode):
+        found.links[path] = os.path.realpath(path)
+        return
+    is_small = is_tracked or state.st_size <= limits.code_file_mib * MIB
+    if stat.S_ISREG(state.st_mode) and is_small and os.access(path, os.R_OK):
+        found.files[path] = state
+
+
+def _inside(found: CodeFiles) -> dict[str, str]:
+    """Targets relative to their links, of links to code or to a folder that holds some."""
+    code = set(found.files)
+    for file in found.files:
+        folder = os.path.dirname(file)
+        while folder not in code:
+            code.add(folder)
+            folder = os.path.dirname(folder)
+    return {
+        path: os.path.relpath(target, os.path.dirname(path))
+        for path, target in found.links.items()
+        if target in code
+    }
+
+
+# ---------------------------------------------------------------- listing
+def _listed(root: str, but_not: str) -> Iterator[tuple[str, bool]]:
+    """Paths of files and links below a folder, and whether git tracks them."""
+    names = _by_git(root)
+    if not names:  # no work tree, or one that ignores the whole folder
+        yield from ((path, False) for path in _walk(root, but_not))
+        return
+    for name, is_tracked in names.items():
+        path = os.path.join(root, name)
+        if os.path.isdir(path) and not os.path.islink(path):  # a work tree of its own
+            yield from _listed(path.rstrip("/"), but_not)
+        else:
+            yield path, is_tracked
+
+
+def _by_git(root: str) -> dict[str, bool]:
+    """Relative names below `root`, and whether they are tracked; empty if git cannot tell."""
+    is_work_tree = any((folder / ".git").exists() for folder in (Path(root), *Path(root).parents))
+    git = shutil.which("git") if is_work_tree else None
+    if git is None:
+        return {}
+    command = [git, "-C", root, "ls-files", "-z", "-t", "--cached", "--others", "--exclude-standard"]
+    try:
+        listed = subprocess.run(
+            command,
+            check=True,
+            capture_output=True,
+            timeout=GIT_TIMEOUT_S,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+        )
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    lines = (os.fsdecode(line) for line in listed.stdout.split(b"\0") if line)
+    return {line[2:]: line[0] != "?" for line in lines}
+
+
+def _walk(root: str, but_not: str) -> Iterator[str]:
+    folders = [root]
+    while folders:
+        folder = folders.pop()
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            continue
+        if folder != root and any(entry.name == ENVIRONMENT_MARK for entry in entries):
+            continue
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                yield entry.path
+            elif not (entry.name in SKIPPED or entry.name.startswith(".") or entry.path == but_not):
+                folders.append(entry.path)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(folder + os.sep)
+
+
+# ---------------------------------------------------------------- what the user leaves out
+def _read_patterns(file: Path) -> tuple[str, ...]:
+    try:
+        lines = file.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return ()
+    return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+
+
+def _is_ignored(relative: str, patterns: tuple[str, ...]) -> bool:
+    """By the rules of .gitignore, without `!` and `**`: a pattern with a slash inside starts at the root."""
+    if not patterns:
+        return False
+    path = PurePosixPath(relative)
+    paths = [path, *path.parents][:-1]
+    for pattern in patterns:
+        plain = pattern.rstrip("/")
+        candidates = paths[1:] if pattern.endswith("/") else paths
+        if "/" in plain:
+            texts = [str(candidate) for candidate in candidates]
+        else:
+            texts = [candidate.name for candidate in candidates]
+        if any(fnmatchcase(text, plain.lstrip("/")) for text in texts):
+            return True
+    return False
+
+
+def _too_much(found: CodeFiles, limits: CodeLimits, is_cut: bool) -> str:
+    largest = sorted(found.files.items(), key=lambda item: -item[1].st_size)[:NUM_NAMED]
+    sizes = ", ".join(f"{path} ({state.st_size / MIB:.1f} MiB)" for path, state in largest)
+    counts: dict[str, int] = {}
+    for path in found.files:
+        folder = os.path.dirname(path)
+        counts[folder] = counts.get(folder, 0) + 1
+    folder = max(counts, key=lambda name: counts[name])
+    return (
+        f"the snapshot of its code would hold {'more than ' if is_cut else ''}{len(found.files)} files and "
+        f"{found.num_bytes / MIB:.1f} MiB, more than {limits.code_num_files} files or "
+        f"{limits.code_total_mib:g} MiB; the largest: {sizes}; most files: {folder} ({counts[folder]}). "
+        f"Name what is no code in {IGNORE_FILE} or .gitignore, give the code a workdir of its own, submit "
+        "with `code: live` (`--code live`), or raise code_total_mib or code_num_files with `swell up --set`"
+    )

@@ -1,0 +1,109 @@
+"""Imports come from the snapshot of a job's code, if its agent made one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from importlib.machinery import (
+    BYTECODE_SUFFIXES,
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    SourceFileLoader,
+    SourcelessFileLoader,
+)
+from multiprocessing import spawn
+from typing import Any
+
+from swell.wire import environ
+
+PYTHONPATH = "PYTHONPATH"
+#: As the interpreter's own path hook has them.
+LOADERS = (
+    (ExtensionFileLoader, EXTENSION_SUFFIXES),
+    (SourceFileLoader, SOURCE_SUFFIXES),
+    (SourcelessFileLoader, BYTECODE_SUFFIXES),
+)
+
+
+def use_snapshot() -> None:
+    """Called once, before the script runs: `sys.path` and `PYTHONPATH` lead to the snapshot.
+
+    So do the folders that packages in development mode are imported from.
+    """
+    asked = [path for path in os.environ.get(PYTHONPATH, "").split(os.pathsep) if path]
+    sys.path[:0] = [path for path in asked if path not in sys.path]  # this one was read before it was set
+    sys.path[:] = [snapshotted(path) for path in sys.path]
+    if asked:
+        os.environ[PYTHONPATH] = os.pathsep.join(map(snapshotted, asked))
+    if snapshot_folder():
+        sys.path_hooks.insert(0, _finder)  # of what the script adds to `sys.path`
+        spawn.get_preparation_data = _mapped(spawn.get_preparation_data)  # type: ignore[assignment]
+    for finder in sys.meta_path:
+        mapping = getattr(sys.modules.get(getattr(finder, "__module__", "")), "MAPPING", None)
+        if isinstance(mapping, dict):  # setuptools keeps a module with one for each such package
+            paths = {name: path for name, path in mapping.items() if isinstance(path, str)}
+            mapping.update({name: snapshotted(path) for name, path in paths.items()})
+
+
+def _finder(path: str) -> FileFinder:
+    """A path hook: the modules of a folder of the snapshot. Raises ImportError for any other folder."""
+    original = os.path.abspath(_of_job(path))
+    twin = snapshotted(original)
+    if twin == original:
+        raise ImportError(f"{path} is not in the snapshot of the job's code")
+    return FileFinder(twin, *LOADERS)
+
+
+def _of_job(path: str) -> str:
+    """A trial run works in a mirror of the working directory: what is relative means the job's own."""
+    is_trial = os.environ.get(environ.TRIAL) == "1"
+    return os.path.join(os.environ.get(environ.WORKDIR, ""), path) if is_trial else path
+
+
+def _mapped(prepare: Callable[[str], dict[str, Any]]) -> Callable[[str], dict[str, Any]]:
+    """Processes that the script starts by `spawn` are told of the snapshot's folders."""
+
+    @wraps(prepare)
+    def get_preparation_data(name: str) -> dict[str, Any]:
+        told = prepare(name)
+        told["sys_path"] = [snapshotted(os.path.abspath(path)) if path else path for path in told["sys_path"]]
+        return told
+
+    return get_preparation_data
+
+
+def snapshotted(path: str) -> str:
+    """Where the snapshot has it; the path itself if it has it not."""
+    folder = snapshot_folder()
+    if not folder or not os.path.isabs(path):
+        return path
+    twin = folder + os.path.realpath(path)
+    return twin if os.path.realpath(twin) == twin and os.path.exists(twin) else path
+
+
+def submitted(text: str) -> str:
+    """The text with the names of the snapshot's files as they were when the job was submitted."""
+    folder = snapshot_folder()
+    return text.replace(folder, "") if folder else text
+
+
+def snapshot_folder() -> str:
+    """Empty if the code is that of now."""
+    folder = os.environ.get(environ.CODE, "")
+    return os.path.realpath(folder) if folder else ""
+
+
+def edited_since(path: str) -> bool:
+    """Whether a file of the snapshot is no more what it was."""
+    folder = snapshot_folder()
+    if not folder or not path.startswith(folder + os.sep):
+        return False
+    try:
+        with open(path, "rb") as ran, open(submitted(path), "rb") as now:
+            return ran.read() != now.read()
+    except OSError:
+        return True

@@ -1,0 +1,256 @@
+"""Snapshots of code: what goes in, what stays out, and what is removed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swell.executors.local.job_code import drop_code, place_code, written_beside
+from swell.model.code import CodeTree, decode_tree, object_path, tree_path
+from swell.model.job import JobSpec
+from swell.store.code_files import CodeLimits, TooMuchCode
+from swell.store.code_store import GRACE_S, CodeStore
+
+LIMITS = CodeLimits(code_file_mib=0.001, code_total_mib=1, code_num_files=20)
+LARGE = b"x" * 2000
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    (tmp_path / "state" / "jobs").mkdir(parents=True)
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def store(state: Path) -> CodeStore:
+    return CodeStore(state, LIMITS)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    write(
+        tmp_path / "project", {"train.py": "import net", "net/__init__.py": "", "net/layers.py": "WIDTH = 8"}
+    )
+    return tmp_path / "project"
+
+
+def write(root: Path, contents: dict[str, str | bytes]) -> None:
+    for name, content in contents.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def git(folder: Path, *words: str) -> None:
+    identity = ("-c", "user.name=test", "-c", "user.email=test@example.org")
+    subprocess.run(["git", "-C", folder, *identity, *words], check=True, capture_output=True)
+
+
+def read(state: Path, digest: str) -> CodeTree:
+    return decode_tree(tree_path(state, digest).read_bytes())
+
+
+def taken(state: Path, store: CodeStore, root: Path, script: Path | None = None) -> set[str]:
+    """Names, relative to the root, of what a snapshot has."""
+    digest = store.take(str(root), None if script is None else str(script))
+    return {os.path.relpath(path, root) for path in read(state, digest).files}
+
+
+def placed(state: Path, digest: str, job: str = "job-1") -> Path:
+    """The job's tree."""
+    folder = state / "jobs" / job
+    folder.mkdir(exist_ok=True)
+    place_code(state, folder, JobSpec(name="job", entry="/t.py", workdir="/", global_batch=1, code=digest))
+    return folder / "code"
+
+
+# ---------------------------------------------------------------- what goes in
+def test_small_files_go_in_and_what_is_no_code_stays_out(
+    state: Path, store: CodeStore, project: Path
+) -> None:
+    write(
+        project,
+        {
+            "data.bin": LARGE,
+            ".hidden/cache": "",
+            "__pycache__/net.pyc": "",
+            "env/pyvenv.cfg": "",
+            "env/lib/x.py": "",
+            ".env": "A=1",
+        },
+    )
+    os.mkfifo(project / "pipe")
+    assert taken(state, store, project) == {"train.py", "net/__init__.py", "net/layers.py", ".env"}
+
+
+def test_of_a_work_tree_what_git_tracks_goes_in_and_what_it_ignores_stays_out(
+    state: Path, store: CodeStore, project: Path
+) -> None:
+    git(project, "init", "-q")
+    write(project, {".gitignore": "out/\n*.log", "kernel.bin": LARGE, "gone.py": ""})
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "first")
+    (project / "gone.py").unlink()
+    write(project, {"out/model.pt": "", "a.log": "", "large.npz": LARGE, "new.py": "", "train.py": "edited"})
+    expected = {".gitignore", "train.py", "net/__init__.py", "net/layers.py", "kernel.bin", "new.py"}
+    assert taken(state, store, project) == expected
+    digest = store.take(str(project), str(project / "train.py"))
+    code = placed(state, digest)
+    here = Path(f"{code}{project}")
+    assert (here / "train.py").read_text() == "edited"
+    assert (here / "out").readlink() == project / "out"
+    assert (here / "large.npz").readlink() == project / "large.npz"
+
+
+def test_a_folder_that_git_ignores_as_a_whole_is_looked_through(
+    state: Path, store: CodeStore, project: Path
+) -> None:
+    git(project, "init", "-q")
+    write(project, {".gitignore": "scratch/", "scratch/try.py": ""})
+    assert taken(state, store, project / "scratch") == {"try.py"}
+
+
+def test_the_script_goes_in_whatever_it_is_and_so_does_its_folder(
+    state: Path, store: CodeStore, project: Path, tmp_path: Path
+) -> None:
+    write(tmp_path / "elsewhere", {"main": LARGE, "helper.py": "", "large": LARGE})
+    found = taken(state, store, project / "net", tmp_path / "elsewhere" / "main")
+    assert found == {"__init__.py", "layers.py", "../../elsewhere/main", "../../elsewhere/helper.py"}
+
+
+def test_swellignore_leaves_out(state: Path, store: CodeStore, project: Path) -> None:
+    lines = "# not code\nruns/\n*.json\n/net/layers.py\n"
+    write(
+        project, {".swellignore": lines, "runs/a/b.py": "", "net/runs": "", "net/x.json": "", "layers.py": ""}
+    )
+    assert taken(state, store, project) == {
+        ".swellignore",
+        "train.py",
+        "net/__init__.py",
+        "net/runs",
+        "layers.py",
+    }
+
+
+def test_the_state_folder_is_no_code(state: Path, store: CodeStore, tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": "", "state/daemon.log": "", "state/jobs/a/worker-0.log": ""})
+    assert taken(state, store, tmp_path) == {"train.py"}
+
+
+@pytest.mark.parametrize("way", ["number", "size"])
+def test_too_much_is_refused_and_the_largest_are_named(store: CodeStore, project: Path, way: str) -> None:
+    if way == "number":
+        write(project, {f"images/{number}": "x" for number in range(21)})
+        named = ["24 files", f"{project}/images (21)"]
+    else:
+        git(project, "init", "-q")
+        write(project, {"weights.bin": bytes(2**21)})
+        git(project, "add", ".")
+        named = [f"{project}/weights.bin (2.0 MiB)", "more than 20 files or 1 MiB"]
+    with pytest.raises(TooMuchCode) as error:
+        store.take(str(project), None)
+    for text in (*named, ".swellignore", "code: live", "code_total_mib"):
+        assert text in str(error.value)
+
+
+# ---------------------------------------------------------------- what comes out
+@settings(max_examples=30)
+@given(
+    contents=st.dictionaries(
+        st.from_regex(r"([a-c]/){0,2}[d-f]\.py", fullmatch=True), st.binary(max_size=64), max_size=8
+    )
+)
+def test_a_placed_tree_is_what_was_there(
+    tmp_path_factory: pytest.TempPathFactory, contents: dict[str, bytes]
+) -> None:
+    root = tmp_path_factory.mktemp("law")
+    (root / "state" / "jobs").mkdir(parents=True)
+    (root / "work").mkdir()
+    write(root / "work", contents)  # type: ignore[arg-type]
+    digest = CodeStore(root / "state").take(str(root / "work"), None)
+    write(root / "work", dict.fromkeys(contents, b"edited"))
+    code = Path(f"{placed(root / 'state', digest)}{root / 'work'}")
+    assert {name: (code / name).read_bytes() for name in contents} == contents
+    assert written_beside(root / "state" / "jobs" / "job-1") == ""
+
+
+def test_links_lead_where_they_led(state: Path, store: CodeStore, project: Path, tmp_path: Path) -> None:
+    write(tmp_path, {"outside.txt": "outside"})
+    (project / "alias.py").symlink_to("net/layers.py")
+    (project / "package").symlink_to(project / "net")
+    (project / "out.txt").symlink_to(tmp_path / "outside.txt")
+    code = Path(f"{placed(state, store.take(str(project), None))}{project}")
+    (project / "net" / "layers.py").write_text("edited")
+    assert (code / "alias.py").read_text() == (code / "package" / "layers.py").read_text() == "WIDTH = 8"
+    assert (code / "out.txt").read_text() == "outside"
+    assert (code.parent / "outside.txt").read_text() == "outside", "above the code are links"
+
+
+def test_what_a_job_writes_is_its_own_and_is_told(state: Path, store: CodeStore, project: Path) -> None:
+    digest = store.take(str(project), None)
+    code = [placed(state, digest, job) for job in ("a", "b", "c")]
+    here = [Path(f"{each}{project}") for each in code]
+    (here[0] / "train.py").write_text("spoiled")
+    (here[1] / "out").mkdir()
+    assert (here[2] / "train.py").read_text() == "import net"
+    told = [written_beside(state / "jobs" / job) for job in ("a", "b", "c")]
+    assert [bool(text) for text in told] == [True, True, False]
+    assert f"{project}/train.py"[1:] in told[0] and f"{project}/out"[1:] in told[1]
+    for job in ("a", "b", "c"):
+        drop_code(state / "jobs" / job)
+    shutil.rmtree(here[1] / "net")
+    (state / "jobs" / "a" / "code.json").unlink()
+    (state / "jobs" / "a" / "code.json").write_text("{")
+    assert [written_beside(state / "jobs" / job) for job in ("a", "b")] == ["", ""], "it harms no agent"
+    assert [each.exists() for each in code] == [True, True, False]
+
+
+def test_a_damaged_content_is_not_run(state: Path, store: CodeStore, project: Path) -> None:
+    digest = store.take(str(project), None)
+    kept = object_path(state, read(state, digest).files[str(project / "train.py")].digest)
+    kept.chmod(0o600)
+    kept.write_text("import nut")
+    with pytest.raises(ValueError, match="damaged; submit it again"):
+        placed(state, digest)
+
+
+# ---------------------------------------------------------------- what is kept
+def test_equal_code_is_kept_once_and_known_by_its_content(
+    state: Path, store: CodeStore, project: Path, tmp_path: Path
+) -> None:
+    first = store.take(str(project), str(project / "train.py"))
+    assert store.take(str(project), str(project / "train.py")) == first
+    num = len(list((state / "code" / "objects").glob("*/*")))
+    write(tmp_path / "copy", {"train.py": "import net", "net/__init__.py": "", "net/layers.py": "WIDTH = 8"})
+    write(tmp_path / "copy", {"metrics.json": "{}"})
+    second = store.take(str(tmp_path / "copy"), str(tmp_path / "copy" / "train.py"))
+    assert len(list((state / "code" / "objects").glob("*/*"))) == num + 1
+    assert read(state, second).sources_digest == read(state, first).sources_digest
+    (project / "net" / "layers.py").write_text("WIDTH = 9")
+    third = store.take(str(project), str(project / "train.py"))
+    assert read(state, third).sources_digest != read(state, first).sources_digest
+
+
+def test_what_no_job_has_is_removed_after_a_while(state: Path, store: CodeStore, project: Path) -> None:
+    used = store.take(str(project), None)
+    store.bind("job-1", used)
+    (project / "train.py").write_text("import not_net")
+    unused = store.take(str(project), None)
+    store.collect(time.time())
+    assert tree_path(state, unused).exists(), "its job may be about to begin"
+    later_s = time.time() + GRACE_S + 1
+    store.collect(later_s)
+    assert not tree_path(state, unused).exists()
+    placed(state, used)
+    store.bind("job-1", used)  # again changes nothing
+    (state / "jobs" / "job-1" / "code.json").unlink()
+    store.collect(later_s)
+    assert not list((state / "code").glob("*/*.json")) and not list((state / "code" / "objects").glob("*/*"))
+    assert decode_tree(tree_path(state, store.take(str(project), None)).read_bytes()).files
