@@ -17,6 +17,7 @@ from typing import Protocol
 from swell.executors.local.conduct import Conduct
 from swell.executors.local.devices import DeviceBinding
 from swell.executors.local.effects import Effect
+from swell.executors.local.job_code import place_code
 from swell.executors.local.logs import TRIAL, job_folder, next_number
 from swell.executors.local.profile_cache import ProfileCache
 from swell.executors.local.profiling import Trial
