@@ -12,16 +12,18 @@ from swell.core.planner import Planner
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.live.board import Board
+from swell.live.job_folders import JobFolders
 from swell.live.platform import Platform, Site
-from swell.live.recovery import Entry, Replay, ReplayError, compare, replay
+from swell.live.recovery import Entry, Replay, ReplayError, compare, load, replay
 from swell.model.view import JobView
 from swell.placement.buddy import BuddyPlacer
 from swell.policies.registry import POLICIES, new_policy
 from swell.settings import InvalidSetting, Settings, make_settings
-from swell.store.errors import DamagedState, StateError
+from swell.store.errors import DamagedState, StateError, remedy
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock
+from swell.store.sqlite import log_of
 from swell.throughput.belief import FittedBelief
 
 #: A daemon that was killed may need a moment until the kernel has let go of its lock.
@@ -63,19 +65,48 @@ def open_platform(options: PlatformOptions) -> Iterator[Platform]:
     lock = StateLock(folder.lock)
     lock.acquire(LOCK_WAIT_S)
     with lock:
-        journal = SqlJournal(folder.journal)
+        journal = _open_journal(folder)
         executor = LocalExecutor(folder.path, nodes, options.preload, options.settings.conduct)
         site = Site(jobs_dir=folder.jobs, policy=options.policy, nodes=[node.node for node in nodes])
         try:
-            _fold_under_last_settings(folder, journal, options.settings)
-            platform = Platform(site, core, journal, executor)
             with _told_as_damage():
+                _fold_under_last_settings(folder, journal, options.settings)
+                platform = Platform(site, core, journal, executor)
                 platform.recover(journal.history())
             yield platform
             executor.shut_down()
         finally:
             executor.close()
             journal.close()
+
+
+def _open_journal(folder: StateFolder) -> SqlJournal:
+    """Raises DamagedState if it is empty and there are jobs: it is lost, and this is no new platform."""
+    refuse_lost_journal(folder)
+    journal = SqlJournal(folder.journal)
+    if journal.is_blank and (jobs := JobFolders(folder.jobs).ids()):
+        journal.close()
+        raise _lost(folder, "is empty", f"there are folders of {len(jobs)} jobs")
+    return journal
+
+
+def refuse_lost_journal(folder: StateFolder) -> None:
+    """Raises DamagedState, before SQLite sees the file: with an empty one it removes the write-ahead log."""
+    is_missing = not folder.journal.exists()
+    if not is_missing and folder.journal.stat().st_size > 0:
+        return
+    what, log = "is missing" if is_missing else "is empty", log_of(folder.journal)
+    if jobs := JobFolders(folder.jobs).ids():
+        raise _lost(folder, what, f"there are folders of {len(jobs)} jobs")
+    if log.exists() and log.stat().st_size > 0:
+        raise _lost(folder, what, f"there is a {log.name}")
+
+
+def _lost(folder: StateFolder, what: str, witness: str) -> DamagedState:
+    return DamagedState(
+        f"{folder.journal} {what}, but {witness}: the journal is lost; {remedy(folder.journal)}; "
+        f"to start with no jobs, move {folder.jobs} (and what is left of the journal) to another place"
+    )
 
 
 def settings_of(state_dir: Path) -> Settings:
@@ -89,8 +120,7 @@ def _fold_under_last_settings(folder: StateFolder, journal: SqlJournal, settings
     if last.core == settings.core or journal.last_seq == 0:
         return
     history, core, board = journal.history(), new_core(settings=last), Board()
-    if history.state is not None:
-        core.load(history.state)
+    load(core, history.state)
     for _ in replay(core, history.entries):
         board.post(core)
     ended, stories = board.drain()
@@ -141,7 +171,7 @@ def left_behind(state_dir: Path) -> tuple[bytes, list[JobView]]:
         for _ in replay(core, entries):
             ended |= {view.id: view for view in core.ended_views()}
         state = core.save()
-    journal = SqlJournal(StateFolder(state_dir).journal)
+    journal = _open_journal(StateFolder(state_dir))
     try:
         return state, [*journal.archived_jobs(), *ended.values()]
     finally:
@@ -152,13 +182,12 @@ def left_behind(state_dir: Path) -> tuple[bytes, list[JobView]]:
 def _journalled(state_dir: Path) -> Iterator[tuple[Core, Iterable[Entry]]]:
     """A head as of the journal's last fold, and the batches since."""
     folder = StateFolder(state_dir)
-    journal = SqlJournal(folder.journal)
+    journal = _open_journal(folder)
     try:
         history = journal.history()
         core = new_core(settings=_last_settings(folder))
-        if history.state is not None:
-            core.load(history.state)
         with _told_as_damage():
+            load(core, history.state)
             yield core, history.entries
     finally:
         journal.close()

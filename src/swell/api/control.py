@@ -7,19 +7,27 @@ from pathlib import Path
 from typing import Protocol
 
 from swell.model.errors import InvalidJob, UnknownJob
-from swell.model.job import JobSpec
-from swell.model.view import ClusterView, JobView, Story
+from swell.model.event import JobSubmitted
+from swell.model.job import PLAIN, JobSpec, Origin
+from swell.model.view import ClusterView, JobView, Story, SubmitResult
 
 __all__ = ["Control", "InvalidJob", "UnknownJob"]
 
 
 class Control(Protocol):
-    """Every call returns at once and may come from any thread."""
+    """Every call may come from any thread. Those that change something return once the journal has it,
+    which takes milliseconds, or raise Unavailable."""
 
     def now_s(self) -> float: ...
 
-    def submit(self, spec: JobSpec) -> str:
-        """The new job's id, after it is safe in the journal's inbox. Raises InvalidJob."""
+    def submit(self, spec: JobSpec, origin: Origin = PLAIN) -> SubmitResult:
+        """The new job, or that of an earlier submission with the same key.
+
+        Raises InvalidJob, KeyConflict; WrongPhase if there is nothing that it could continue from.
+        """
+
+    def submission(self, job_id: str) -> JobSubmitted:
+        """As the job was submitted. Raises UnknownJob."""
 
     def cancel(self, job_id: str) -> None:
         """Raises UnknownJob; no effect on a job that has ended."""

@@ -16,15 +16,27 @@ from swell.api.answers import answer, failure
 from swell.api.control import Control
 from swell.api.gate import MAX_BODY_BYTES, Gate
 from swell.api.logs import Whose, parse_offsets, read_chunks
-from swell.api.submission import parse
-from swell.model.errors import InvalidJob, UnknownJob
+from swell.api.resubmission import continued, parse_wish, retried
+from swell.api.submission import origin_of, parse, request_key
+from swell.model.errors import InvalidJob, KeyConflict, Unavailable, UnknownJob, WrongPhase
+from swell.model.view import SubmitResult
+
+#: Requests with the same key submit one job: a client that heard no answer may ask again.
+KEY_HEADER = "idempotency-key"
 
 
 def create_app(control: Control, token: str) -> FastAPI:
     """The application; every request needs the token."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_middleware(Gate, token=token)
-    for kind, status in ((UnknownJob, 404), (InvalidJob, 422), (Exception, 500)):
+    for kind, status in (
+        (UnknownJob, 404),
+        (KeyConflict, 409),
+        (WrongPhase, 409),
+        (InvalidJob, 422),
+        (Unavailable, 503),
+        (Exception, 500),
+    ):
         app.add_exception_handler(kind, _failing(status))
     app.add_exception_handler(HTTPException, _http_failure)
     app.add_exception_handler(RequestValidationError, _bad_query)
@@ -35,6 +47,8 @@ def create_app(control: Control, token: str) -> FastAPI:
         ("GET", "/v1/jobs", routes.jobs),
         ("GET", "/v1/jobs/{job_id}", routes.job),
         ("POST", "/v1/jobs/{job_id}/cancel", routes.cancel),
+        ("POST", "/v1/jobs/{job_id}/retry", routes.retry),
+        ("POST", "/v1/jobs/{job_id}/continue", routes.go_on),
         ("GET", "/v1/jobs/{job_id}/stories", routes.stories),
         ("GET", "/v1/jobs/{job_id}/logs", routes.logs),
         ("GET", "/v1/cluster", routes.cluster),
@@ -55,16 +69,36 @@ class Routes:
         return answer({"pid": os.getpid(), "version": __version__})
 
     async def submit(self, request: Request) -> Response:
-        body = await _body(request)
-        return await run_in_threadpool(self._submit, body)
+        body, key = await _body(request), request_key(request.headers.get(KEY_HEADER))
+        return await run_in_threadpool(self._submit, body, key)
 
-    def _submit(self, body: bytes) -> Response:
+    def _submit(self, body: bytes, key: str) -> Response:
         try:
             value = msgspec.json.decode(body)
         except msgspec.DecodeError as error:
             return failure(400, f"the body is no JSON ({error}); send a job as a JSON object")
-        spec = parse(value).to_spec(self._control.now_s())
-        return answer({"id": self._control.submit(spec)}, 201)
+        submission = parse(value)
+        now_s = self._control.now_s()
+        spec = submission.to_spec(now_s)
+        return _submitted(self._control.submit(spec, origin_of(submission, spec, key, now_s)))
+
+    async def retry(self, job_id: str, request: Request) -> Response:
+        """Submit the same again."""
+        body, key = await _body(request), request_key(request.headers.get(KEY_HEADER))
+        return await run_in_threadpool(self._retry, job_id, body, key)
+
+    def _retry(self, job_id: str, body: bytes, key: str) -> Response:
+        spec, origin = retried(self._control, job_id, parse_wish(body), key)
+        return _submitted(self._control.submit(spec, origin))
+
+    async def go_on(self, job_id: str, request: Request) -> Response:
+        """Submit the same again, to go on from the last checkpoint."""
+        body, key = await _body(request), request_key(request.headers.get(KEY_HEADER))
+        return await run_in_threadpool(self._go_on, job_id, body, key)
+
+    def _go_on(self, job_id: str, body: bytes, key: str) -> Response:
+        spec, origin = continued(self._control, job_id, parse_wish(body), key)
+        return _submitted(self._control.submit(spec, origin))
 
     def jobs(self) -> Response:
         return answer(self._control.jobs())
@@ -98,6 +132,10 @@ class Routes:
     def stop(self) -> Response:
         self._control.stop()
         return answer({"stopping": True}, 202)
+
+
+def _submitted(result: SubmitResult) -> Response:
+    return answer(result, 201 if result.is_new else 200)
 
 
 async def _body(request: Request) -> bytes:

@@ -10,12 +10,36 @@ import typer
 
 from swell import __version__
 from swell.api.errors import ApiError, InvalidOption, NoPlatform
-from swell.cli import down, jobs, logs, nodes, replay, repro, simulate, stage, submit, trace, up, what_if
-from swell.model.errors import InvalidInput, InvalidJob, UnknownJob
+from swell.cli import (
+    down,
+    jobs,
+    logs,
+    nodes,
+    replay,
+    repro,
+    retry,
+    simulate,
+    stage,
+    submit,
+    trace,
+    up,
+    what_if,
+)
+from swell.model.errors import InvalidInput, InvalidJob, Unavailable, UnknownJob
 from swell.store.errors import StateError
 
 #: What a user can put right: one line, no traceback. Anything else is our mistake and shows where.
-KNOWN = (ApiError, InvalidInput, InvalidJob, InvalidOption, NoPlatform, StateError, TimeoutError, UnknownJob)
+KNOWN = (
+    ApiError,
+    InvalidInput,
+    InvalidJob,
+    InvalidOption,
+    NoPlatform,
+    StateError,
+    TimeoutError,
+    Unavailable,
+    UnknownJob,
+)
 
 app = typer.Typer(
     name="swell",
@@ -51,6 +75,8 @@ app.command("jobs")(jobs.list_jobs)
 app.command()(jobs.show)
 app.command()(logs.logs)
 app.command()(jobs.cancel)
+app.command()(retry.retry)
+app.command("continue")(retry.go_on)
 app.command("nodes")(nodes.list_nodes)
 app.command()(jobs.explain)
 app.command("what-if")(what_if.what_if)

@@ -23,6 +23,8 @@ def list_nodes(state: State = None, json: Json = False) -> None:
         return
     rows = [row for node in cluster.nodes for row in _rows(node)]
     print_table(("NODE", "RACK", "KIND", "FREE", "DEVICES", "HELD BY"), rows)
+    for warning in cluster.warnings:
+        print(f"\nwarning: {warning}")
     print(f"\n{cluster.num_free} of {cluster.num_devices} devices free, policy {cluster.policy}")
 
 

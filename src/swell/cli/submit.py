@@ -23,7 +23,7 @@ FAILED = 1
 REFUSED = 3
 
 #: Parameters of `submit` that are about the command; the others are fields of a job.
-NO_FIELDS = ("words", "no_wait", "state", "json")
+NO_FIELDS = ("words", "key", "no_wait", "state", "json")
 
 
 def submit(
@@ -47,6 +47,7 @@ def submit(
     seed: job.Seed = None,
     tenant: job.Tenant = None,
     stop_on_nan: job.StopOnNan = None,
+    key: job.Key = None,
     no_wait: job.NoWait = False,
     state: State = None,
     json: Json = False,
@@ -61,14 +62,18 @@ def submit(
     fields = {name: value for name, value in given.items() if value is not None}
     file = _job_file(words or [], fields)
     with connect(state) as client:
-        ids = client.submit_file(file) if file else [client.submit(**fields, args=words or [])]
-        views = [_judged(client, job_id, no_wait) for job_id in ids]
+        ids = (
+            client.submit_file(file, key=key)
+            if file
+            else [client.submit(**fields, args=words or [], key=key)]
+        )
+        views = [judged(client, job_id, no_wait) for job_id in ids]
         policy = client.cluster().policy
-    _tell(views, policy, json)
+    tell(views, policy, json)
 
 
-def _tell(views: list[JobView], policy: str, json: bool) -> None:
-    """Ends the program if not all is well."""
+def tell(views: list[JobView], policy: str, json: bool) -> None:
+    """Print what became of submissions. Ends the program if not all is well."""
     if json:
         print_json(views)
     else:
@@ -116,7 +121,8 @@ def _option(field: str) -> str:
     return "class" if field == "job_class" else field.replace("_", "-")
 
 
-def _judged(client: Client, job_id: str, no_wait: bool) -> JobView:
+def judged(client: Client, job_id: str, no_wait: bool) -> JobView:
+    """The job, once it is known what becomes of it."""
     from swell.api.client import has_verdict
 
     view = client.job(job_id)

@@ -36,6 +36,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
     spec: JobSpec
     submitted_s: float
     tenant: int = 0  #: see `Tenants`
+    continues: str = ""  #: see `Origin`
     phase: Phase = Phase.QUEUED
     profile: Profile | None = None
     is_profiling: bool = False
@@ -270,6 +271,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
             reason=self.reason,
             message=self.message,
             warnings=self.warnings,
+            continues=self.continues,
         )
 
     def _kept(self) -> bool | None:

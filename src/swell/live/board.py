@@ -25,50 +25,45 @@ class Board:
     """Written by the head's thread, read by any."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._posted = Posted()
         self._ended: dict[str, JobView] = {}
         self._stories: defaultdict[str, list[Story]] = defaultdict(list)
 
-    def post(self, core: Core) -> None:
-        """Show what the head knows after the turn it has just made."""
+    def post(self, core: Core) -> list[JobView]:
+        """Show what the head knows after the turn it has just made. Returns the jobs that ended in it."""
         ended = {view.id: view for view in core.ended_views()}
         views = {view.id: view for view in core.views() if view.id not in ended}
-        with self._changed:
+        with self._lock:
             self._ended.update(ended)
             for job_id, story in core.stories():
                 self._stories[job_id].append(story)
             self._posted = Posted(active=views, cluster=core.cluster, num_stale=core.num_stale)
-            self._changed.notify_all()
-
-    def wait_for(self, job_id: str, timeout_s: float) -> bool:
-        """Until the head has seen the job; False if that takes too long."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._find(job_id) is not None, timeout_s)
+        return list(ended.values())
 
     def job(self, job_id: str) -> JobView | None:
-        with self._changed:
+        with self._lock:
             return self._find(job_id)
 
     def jobs(self) -> list[JobView]:
         """Jobs that run, wait, or ended since the last fold."""
-        with self._changed:
+        with self._lock:
             return [*self._ended.values(), *self._posted.active.values()]
 
     def stories(self, job_id: str) -> list[Story]:
         """Since the last fold."""
-        with self._changed:
+        with self._lock:
             return list(self._stories.get(job_id, ()))
 
     def drain(self) -> tuple[list[JobView], list[tuple[str, Story]]]:
         """What a fold of the journal is to keep: ended jobs, and stories. `folded` forgets them here."""
-        with self._changed:
+        with self._lock:
             stories = [(job_id, story) for job_id, told in self._stories.items() for story in told]
             return list(self._ended.values()), stories
 
     def folded(self, ended: Sequence[JobView]) -> None:
         """The journal has them now."""
-        with self._changed:
+        with self._lock:
             for view in ended:
                 self._ended.pop(view.id, None)
             self._stories.clear()

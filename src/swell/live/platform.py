@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -18,22 +17,22 @@ from swell.core.state import job_sizes
 from swell.live.board import Board
 from swell.live.clock import WallClock
 from swell.live.inbox import Inbox
+from swell.live.job_folders import JobFolders
 from swell.live.recovery import Entry as JournalEntry
-from swell.live.recovery import changed_nodes, digest, missing_gangs, replay
+from swell.live.recovery import changed_nodes, digest, load, missing_gangs, replay
+from swell.live.submitter import Submissions, Submitter, result_of
 from swell.live.world import Hands, LiveWorld
 from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.event import AnyEvent, CancelRequested, DrainRequested, JobSubmitted, Opened
-from swell.model.job import Elasticity, JobClass, JobSpec
-from swell.model.view import ClusterView, JobView, Story
+from swell.model.job import PLAIN, Elasticity, JobClass, JobSpec, Origin
+from swell.model.view import ClusterView, JobView, Story, SubmitResult
 
 #: After so many batches they are folded into one state.
 FOLD_AFTER = 500
 #: `down` waits so long for checkpoints before it ends the processes anyway.
 DRAIN_S = 60.0
-#: A submission is answered once it is in the journal; that takes milliseconds.
-SUBMIT_TIMEOUT_S = 10.0
 #: The head's state is handed out between two of its turns, which take milliseconds.
 STATE_TIMEOUT_S = 10.0
 
@@ -47,7 +46,7 @@ class History(Protocol):
     def entries(self) -> Iterable[JournalEntry]: ...
 
 
-class Store(Journal, Protocol):
+class Store(Journal, Submissions, Protocol):
     """A journal with an archive."""
 
     def note_commands(self, seq: int, digest: str) -> None: ...
@@ -60,6 +59,8 @@ class Store(Journal, Protocol):
     def last_seq(self) -> int: ...
     @property
     def bytes_on_disk(self) -> int: ...
+    @property
+    def notices(self) -> tuple[str, ...]: ...
 
 
 class Executor(Hands, Protocol):
@@ -95,6 +96,8 @@ class Platform:
         self._clock = WallClock()
         self._inbox = Inbox(self._clock)
         self._board = Board()
+        self._folders = JobFolders(site.jobs_dir)
+        self._submitter = Submitter(self._inbox, self._clock.now_s, store, self._folders)
         self._started_s = self._clock.now_s()
         self._is_stopping = False
         self._drain_until_s: float | None = None
@@ -113,14 +116,29 @@ class Platform:
     # ------------------------------------------------------------ the head's thread
     def recover(self, history: History) -> None:
         """Bring the head to where the journal ends."""
-        if history.state is not None:
-            self._core.load(history.state)
+        load(self._core, history.state)
         for _ in replay(self._core, history.entries):
-            self._board.post(self._core)
-        self._board.post(self._core)
+            self._post()
+        self._post()
+        self._note_open_jobs()
+
+    def _note_open_jobs(self) -> None:
+        """A daemon that was killed, or one of an earlier version, may not have come to it."""
+        for view in self._board.jobs():
+            if not (view.phase.is_end or self._folders.has_note(view.id)):
+                submission = self._store.submission(view.id)
+                if submission is not None:
+                    self._folders.note_submitted(submission)
 
     def run(self) -> None:
         """Until the platform has been asked to stop and every job has left its devices."""
+        try:
+            self._work()
+        finally:
+            self._inbox.close()
+        self._fold()
+
+    def _work(self) -> None:
         now_s = self._clock.now_s()
         alive = self._executor.start(self._inbox.put)
         self._inbox.put(Opened(at_s=now_s, policy=self._site.policy))
@@ -132,17 +150,21 @@ class Platform:
             if not isinstance(command, LaunchGang) or command.job_id in alive:
                 self._world.repeat(command)
         run(self._world, self._store, self._core)
-        self._fold()
 
     def _end_turn(self, commands: Sequence[AnyCommand]) -> None:
         """Show what came of the turn, and let go of what is now safe in the journal."""
         self._store.note_commands(self._store.last_seq, digest(commands))
-        self._board.post(self._core)
+        self._post()
+        self._inbox.settle(self._core.ignored)
         self._executor.acknowledge()
         if self._is_stopping and self._core.is_draining and self._drain_until_s is None:
             self._drain_until_s = self._clock.now_s() + DRAIN_S
         if self._store.last_seq - self._folded_seq >= FOLD_AFTER:
             self._fold()
+
+    def _post(self) -> None:
+        for view in self._board.post(self._core):
+            self._folders.note_ended(view)
 
     def _fold(self) -> None:
         ended, stories = self._board.drain()
@@ -168,21 +190,29 @@ class Platform:
     def now_s(self) -> float:
         return self._clock.now_s()
 
-    def submit(self, spec: JobSpec) -> str:
-        """The new job's id, once the job is in the journal. Raises InvalidJob."""
+    def submit(self, spec: JobSpec, origin: Origin = PLAIN) -> SubmitResult:
+        """The new job, or the one of an earlier submission with the same key, once the journal has it.
+
+        Raises InvalidJob, KeyConflict, Unavailable; WrongPhase if it is to continue without a checkpoint.
+        """
         check_job(spec, sum(len(node.devices) for node in self._site.nodes))
-        job_id = f"{spec.name}-{secrets.token_hex(3)}"
-        self._inbox.put(JobSubmitted(at_s=self.now_s(), job_id=job_id, spec=spec))
-        if not self._board.wait_for(job_id, SUBMIT_TIMEOUT_S):
-            raise InvalidJob(
-                f"job {job_id!r} was not taken within {SUBMIT_TIMEOUT_S:g} s: the platform is stopping or "
-                "stuck; see its log, and `swell jobs` before you submit again"
+        return self._submitter.submit(spec, origin)
+
+    def submission(self, job_id: str) -> JobSubmitted:
+        """As the job was submitted. Raises UnknownJob."""
+        found = self._store.submission(self.job(job_id).id)
+        if found is None:
+            raise UnknownJob(
+                f"how job {job_id!r} was submitted is not known: it ended under an earlier version of Swell; "
+                "submit it with `swell submit`"
             )
-        return job_id
+        return found
 
     def cancel(self, job_id: str) -> None:
+        """Returns once the journal has it. Raises UnknownJob, Unavailable."""
         if self.job(job_id).finished_s is None:
-            self._inbox.put(CancelRequested(at_s=self.now_s(), job_id=job_id))
+            receipt = self._inbox.request(CancelRequested(at_s=self.now_s(), job_id=job_id))
+            result_of(receipt, f"job {job_id!r} may or may not be cancelled")
 
     def jobs(self) -> list[JobView]:
         recent = {view.id: view for view in self._board.jobs()}
@@ -225,12 +255,14 @@ class Platform:
             num_free=owners.count(None),
             num_stale_reports=self._board.num_stale,
             journal_bytes=self._store.bytes_on_disk,
+            warnings=self._store.notices,
         )
 
     def stop(self) -> None:
-        """Suspend every job, then let `run` return."""
+        """Suspend every job, then let `run` return. Returns once the journal has it. Raises Unavailable."""
         self._is_stopping = True
-        self._inbox.put(DrainRequested(at_s=self.now_s()))
+        receipt = self._inbox.request(DrainRequested(at_s=self.now_s()))
+        result_of(receipt, "the platform may or may not stop")
 
 
 def check_job(spec: JobSpec, num_devices: int) -> None:

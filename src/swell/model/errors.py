@@ -7,6 +7,18 @@ class InvalidJob(ValueError):
     """The request cannot be a job."""
 
 
+class KeyConflict(ValueError):
+    """The idempotency key was used before, for another request."""
+
+
+class WrongPhase(ValueError):
+    """What is asked for cannot be done with a job in its phase."""
+
+
+class Unavailable(RuntimeError):
+    """The platform cannot take the request now; whether it took it is not known."""
+
+
 class UnknownJob(LookupError):
     """No job has this id."""
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
+import msgspec
 import sqlalchemy as sa
 
 from swell.model.coding import decoder, encode
 from swell.model.view import JobView, Story
-from swell.store import schema, sqlite
+from swell.store import schema
+from swell.store.database import Database
+from swell.store.schema import checksum, is_sound
 
 _decode_view: Callable[[str], JobView] = decoder(JobView).decode
 
@@ -21,10 +22,9 @@ CHUNK = 500
 class Archive:
     """Jobs and stories in the journal's database."""
 
-    def __init__(self, engine: sa.Engine, write: threading.Lock, path: Path) -> None:
-        self._engine = engine
-        self._write = write
-        self._path = path
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._damaged: set[str] = set()  #: ids of jobs of which something cannot be read
 
     def put_jobs(self, connection: sa.Connection, views: Sequence[JobView]) -> None:
         """Add or replace, inside the caller's transaction."""
@@ -46,7 +46,13 @@ class Archive:
             known.update(tuple(row) for row in connection.execute(columns.where(table.c.job_id.in_(chunk))))
         wanted = dict.fromkeys((job_id, story.at_s, story.code, story.text) for job_id, story in stories)
         rows = [
-            {"job_id": job_id, "at_s": at_s, "code": code, "text": text}
+            {
+                "job_id": job_id,
+                "at_s": at_s,
+                "code": code,
+                "text": text,
+                "crc": checksum(job_id, float(at_s), code, text),
+            }
             for job_id, at_s, code, text in wanted
             if (job_id, at_s, code, text) not in known
         ]
@@ -54,35 +60,70 @@ class Archive:
             connection.execute(table.insert(), rows)
 
     def add_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
-        with self._write, sqlite.explained(self._path), self._engine.begin() as connection:
+        with self._database.writing() as connection:
             self.put_stories(connection, stories)
 
     def stories(self, job_id: str) -> list[Story]:
         table = schema.stories
         of_job = sa.select(table).where(table.c.job_id == job_id).order_by(table.c.at_s, table.c.number)
-        with sqlite.explained(self._path), self._engine.connect() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(of_job).all()
-        return [Story(at_s=row.at_s, code=row.code, text=row.text) for row in rows]
+        sound = [row for row in rows if is_sound(row.crc, row.job_id, row.at_s, row.code, row.text)]
+        if len(sound) < len(rows):
+            self._damaged.add(job_id)
+        return [Story(at_s=row.at_s, code=row.code, text=row.text) for row in sound]
 
     def jobs(self) -> list[JobView]:
         table = schema.jobs
-        oldest_first = sa.select(table.c.view).order_by(table.c.submitted_s, table.c.job_id)
-        with sqlite.explained(self._path), self._engine.connect() as connection:
-            return [_decode_view(view) for view in connection.scalars(oldest_first)]
+        oldest_first = sa.select(table).order_by(table.c.submitted_s, table.c.job_id)
+        with self._database.reading() as connection:
+            found = [self._view(row) for row in connection.execute(oldest_first)]
+        return [view for view in found if view is not None]
 
     def job(self, job_id: str) -> JobView | None:
-        one = sa.select(schema.jobs.c.view).where(schema.jobs.c.job_id == job_id)
-        with sqlite.explained(self._path), self._engine.connect() as connection:
-            view = connection.scalar(one)
-        return None if view is None else _decode_view(view)
+        one = sa.select(schema.jobs).where(schema.jobs.c.job_id == job_id)
+        with self._database.reading() as connection:
+            row = connection.execute(one).first()
+        return None if row is None else self._view(row)
+
+    def has(self, connection: sa.Connection, job_id: str) -> bool:
+        """Whether there is such a job, be it one that cannot be read."""
+        one = sa.select(sa.literal(1)).where(schema.jobs.c.job_id == job_id)
+        return connection.scalar(one) is not None
+
+    def is_empty(self, connection: sa.Connection) -> bool:
+        return connection.scalar(sa.select(sa.literal(1)).select_from(schema.jobs).limit(1)) is None
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """That there are jobs which cannot be read, if any were met."""
+        if not self._damaged:
+            return ()
+        ids = ", ".join(sorted(self._damaged)[:5])
+        return (
+            f"{len(self._damaged)} jobs of the archive are damaged and left out ({ids}); after `swell down`, "
+            "`swell doctor --salvage` restores what their folders tell",
+        )
+
+    def _view(self, row: sa.Row[tuple[str, float, float | None, str, int | None]]) -> JobView | None:
+        """None if it is damaged: the others are to be seen all the same."""
+        try:
+            if is_sound(row.crc, row.job_id, row.view):
+                return _decode_view(row.view)
+        except (msgspec.MsgspecError, TypeError):
+            pass  # of an earlier version, without a checksum
+        self._damaged.add(str(row.job_id))
+        return None
 
 
 def _job_row(view: JobView) -> dict[str, object]:
+    text = encode(view).decode()
     return {
         "job_id": view.id,
         "submitted_s": view.submitted_s,
         "ended_s": view.finished_s,
-        "view": encode(view).decode(),
+        "view": text,
+        "crc": checksum(view.id, text),
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 
 class StateError(RuntimeError):
     """The state folder cannot be used; the text names the file, the rule and the remedy."""
@@ -17,3 +19,12 @@ class NewerState(StateError):
 
 class DamagedState(StateError):
     """The database cannot be read."""
+
+
+def remedy(journal: Path) -> str:
+    """What to do about a journal that is damaged or lost."""
+    where = f"--state {journal.parent}"
+    return (
+        f"`swell doctor {where}` tells what is left, `swell doctor --salvage {where}` makes a new journal of "
+        f"that, and `swell restore FILE {where}` goes back to a copy that `swell backup` made"
+    )

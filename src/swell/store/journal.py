@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +11,29 @@ import msgspec
 import sqlalchemy as sa
 
 from swell.model.coding import decoder, encode
-from swell.model.event import AnyEvent
+from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.view import JobView, Story
 from swell.store import sqlite
 from swell.store.archive import Archive
-from swell.store.errors import DamagedState
-from swell.store.schema import batches, bring_up_to_date, folds
+from swell.store.database import Database
+from swell.store.errors import DamagedState, remedy
+from swell.store.schema import (
+    batches,
+    bring_up_to_date,
+    checksum,
+    folds,
+    is_sound,
+    submission_row,
+    submissions,
+)
+
+log = logging.getLogger("swell.store")
 
 #: Batches read at a time: a long replay neither holds them all nor keeps a transaction open.
 PAGE = 500
 
 _decode: Callable[[str], list[AnyEvent]] = decoder(list[AnyEvent]).decode
+_decode_submission: Callable[[str], JobSubmitted] = decoder(JobSubmitted).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +65,27 @@ class SqlJournal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._engine = sqlite.open_engine(path)
-        self._write = threading.Lock()
         self._unwritten: dict[int, str] = {}
-        with sqlite.explained(path):
-            sqlite.check(self._engine)
-            with self._engine.begin() as connection:
-                bring_up_to_date(connection, where=str(path))
-                self._last_seq = _last_seq(connection)
-        self._archive = Archive(self._engine, self._write, path)
+        self._database = Database(path)
+        try:
+            self._database.check()
+            with self._database.writing() as connection:
+                bring_up_to_date(connection, where=path)
+                self._last_seq = self._find_last_seq(connection)
+        except BaseException:
+            self._database.close()
+            raise
+        self._archive = Archive(self._database)
 
     def append(self, batch: Sequence[AnyEvent]) -> None:
         """Keep the batch; it is on disk when this returns, and its number is `last_seq`."""
-        seq = self._last_seq + 1
-        with self._write, sqlite.explained(self._path), self._engine.begin() as connection:
-            connection.execute(batches.insert(), {"seq": seq, "events": encode(batch).decode()})
+        seq, events = self._last_seq + 1, encode(batch).decode()
+        new_jobs = [submission_row(event) for event in batch if isinstance(event, JobSubmitted)]
+        with self._database.writing() as connection:
+            row = {"seq": seq, "events": events, "crc": checksum(seq, events)}
+            connection.execute(batches.insert(), row)
+            if new_jobs:  # a second one with the same id is stale, and the head drops it
+                connection.execute(submissions.insert().prefix_with("OR IGNORE"), new_jobs)
             self._write_digests(connection)
         self._last_seq = seq
         self._unwritten.clear()
@@ -85,10 +103,12 @@ class SqlJournal:
 
     def history(self) -> History:
         """The last fold's state and what came after."""
-        with sqlite.explained(self._path), self._engine.connect() as connection:
+        with self._database.reading() as connection:
             fold = connection.execute(sa.select(folds).order_by(folds.c.seq.desc()).limit(1)).first()
         if fold is None:
             return History(None, 0, _Entries(self, 0))
+        if not isinstance(fold.state, str) or not is_sound(fold.crc, fold.seq, fold.state):
+            raise self._damaged("its folded state is not what was written")
         return History(fold.state.encode(), fold.seq, _Entries(self, fold.seq))
 
     def fold(
@@ -99,16 +119,50 @@ class SqlJournal:
         `ended` jobs, which the state may leave out from now on, and `stories` (job id, story) go to the
         archive in the same transaction. Returns the number of the last batch folded.
         """
-        with self._write, sqlite.explained(self._path):
-            with self._engine.begin() as connection:
-                connection.execute(folds.delete())
-                connection.execute(folds.insert(), {"seq": self._last_seq, "state": state.decode()})
-                connection.execute(batches.delete().where(batches.c.seq <= self._last_seq))
-                self._archive.put_jobs(connection, ended)
-                self._archive.put_stories(connection, stories)
-            self._unwritten.clear()
-            sqlite.give_back_space(self._engine)
+        text = state.decode()
+        row = {"seq": self._last_seq, "state": text, "crc": checksum(self._last_seq, text)}
+        with self._database.writing() as connection:
+            connection.execute(folds.delete())
+            connection.execute(folds.insert(), row)
+            connection.execute(batches.delete().where(batches.c.seq <= self._last_seq))
+            self._archive.put_jobs(connection, ended)
+            self._archive.put_stories(connection, stories)
+        self._unwritten.clear()
+        self._database.give_back_space()
         return self._last_seq
+
+    def submission(self, job_id: str) -> JobSubmitted | None:
+        """As the job was submitted, ended or not; None if there is no such job, or no such text of it."""
+        return self._submission(submissions.c.job_id == job_id)
+
+    def submission_of_key(self, key: str) -> JobSubmitted | None:
+        """The one that came with this idempotency key; None if none did."""
+        return self._submission(submissions.c.key == key)
+
+    def knows(self, job_id: str) -> bool:
+        """Whether the id was ever given to a job, as far as the journal remembers."""
+        is_there = sa.select(sa.literal(1)).where(submissions.c.job_id == job_id)
+        with self._database.reading() as connection:
+            return connection.scalar(is_there) is not None or self._archive.has(connection, job_id)
+
+    def add_submissions(self, events: Iterable[JobSubmitted]) -> None:
+        """Keep those of jobs that the journal knows otherwise; one that is there already stays."""
+        rows = [submission_row(event) for event in events]
+        if rows:
+            with self._database.writing() as connection:
+                connection.execute(submissions.insert().prefix_with("OR IGNORE"), rows)
+
+    def _submission(self, condition: sa.ColumnElement[bool]) -> JobSubmitted | None:
+        with self._database.reading() as connection:
+            row = connection.execute(sa.select(submissions).where(condition)).first()
+        if row is None:
+            return None
+        try:
+            if is_sound(row.crc, row.job_id, row.event):
+                return _decode_submission(row.event)
+        except (msgspec.MsgspecError, TypeError) as error:
+            log.warning("the submission of %s cannot be read: %s", row.job_id, error)
+        raise self._damaged(f"the submission of {row.job_id} is not what was written")
 
     def add_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
         """Archive (job id, story) pairs; one that is there already is not added again."""
@@ -123,7 +177,19 @@ class SqlJournal:
         return self._archive.jobs()
 
     def archived_job(self, job_id: str) -> JobView | None:
+        """None too if it cannot be read, of which `notices` tells."""
         return self._archive.job(job_id)
+
+    @property
+    def is_blank(self) -> bool:
+        """Nothing was ever written, or all is lost."""
+        with self._database.reading() as connection:
+            return self._last_seq == 0 and self._archive.is_empty(connection)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the owner of the platform should know about the file."""
+        return (*self._database.notices, *self._archive.notices)
 
     @property
     def last_seq(self) -> int:
@@ -136,10 +202,10 @@ class SqlJournal:
 
     def close(self) -> None:
         """Write what `note_commands` has kept, and close the file."""
-        with self._write, sqlite.explained(self._path), self._engine.begin() as connection:
+        with self._database.writing() as connection:
             self._write_digests(connection)
         self._unwritten.clear()
-        self._engine.dispose()
+        self._database.close()
 
     def _write_digests(self, connection: sa.Connection) -> None:
         if self._unwritten:
@@ -151,21 +217,30 @@ class SqlJournal:
 
     def _page(self, after: int) -> list[Entry]:
         later = sa.select(batches).where(batches.c.seq > after).order_by(batches.c.seq).limit(PAGE)
-        with sqlite.explained(self._path), self._engine.connect() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(later).all()
-        return [
-            Entry(row.seq, self._read(row.seq, row.events), self._unwritten.get(row.seq, row.digest))
-            for row in rows
-        ]
+        for place, row in enumerate(rows):
+            if row.seq != after + 1 + place:
+                raise self._damaged(f"batch {after + 1 + place} is missing")
+        return [Entry(row.seq, self._read(row), self._unwritten.get(row.seq, row.digest)) for row in rows]
 
-    def _read(self, seq: int, events: str) -> list[AnyEvent]:
+    def _read(self, row: sa.Row[tuple[int, str, str | None, int | None]]) -> list[AnyEvent]:
+        if not isinstance(row.events, str) or not is_sound(row.crc, row.seq, row.events):
+            raise self._damaged(f"batch {row.seq} is not what was written")
         try:
-            return _decode(events)
+            return _decode(row.events)
         except msgspec.MsgspecError as error:
-            raise DamagedState(
-                f"batch {seq} of {self._path} cannot be read ({error}): restore the file from a copy, "
-                "or move it away to start with no jobs"
-            ) from error
+            raise self._damaged(f"batch {row.seq} cannot be read: {error}") from error
+
+    def _damaged(self, why: str) -> DamagedState:
+        return DamagedState(f"{self._path} is damaged ({why}): {remedy(self._path)}")
+
+    def _find_last_seq(self, connection: sa.Connection) -> int:
+        # A fold deletes its batches: without the fold's own number, numbers would be given twice.
+        found = [connection.scalar(sa.select(sa.func.max(table.c.seq))) or 0 for table in (batches, folds)]
+        if not all(isinstance(seq, int) for seq in found):
+            raise self._damaged("the number of a batch is none")
+        return max(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +255,3 @@ class _Entries:
         while page := self.journal._page(after):
             yield from page
             after = page[-1].seq
-
-
-def _last_seq(connection: sa.Connection) -> int:
-    # A fold deletes its batches: without the fold's own number, numbers would be given twice.
-    found = [connection.scalar(sa.select(sa.func.max(table.c.seq))) for table in (batches, folds)]
-    return max(seq or 0 for seq in found)

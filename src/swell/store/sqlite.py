@@ -5,18 +5,33 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from swell.store.errors import DamagedState, StateError
+from swell.store.errors import DamagedState, StateError, remedy
 
 #: Seconds a statement waits for another process that holds the file (`swell replay` beside a daemon).
 BUSY_TIMEOUT_S = 10.0
 #: How SQLite numbers it.
 INCREMENTAL = 2
+
+#: What the machine, and not the content of the file, is to blame for. SQLite's primary error codes.
+ENVIRONMENT = frozenset(
+    {
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+    }
+)
 
 
 def open_engine(path: Path) -> sa.Engine:
@@ -30,12 +45,19 @@ def open_engine(path: Path) -> sa.Engine:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise StateError(f"cannot use {path} ({error.strerror}); {_remedy('')}") from error
-    engine = sa.create_engine(
-        sa.URL.create("sqlite", database=str(path)), connect_args={"timeout": BUSY_TIMEOUT_S}
-    )
+    engine = sa.create_engine("sqlite://", creator=lambda: _connect(path), poolclass=sa.QueuePool)
     sa.event.listen(engine, "connect", _prepare)
     sa.event.listen(engine, "begin", _begin)
     return engine
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # A file that was removed since is not made again, empty, by whoever reads.
+    return sqlite3.connect(_uri(path, "rw"), uri=True, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
+
+
+def _uri(path: Path, mode: str) -> str:
+    return f"file:{quote(str(path))}?mode={mode}"
 
 
 def _prepare(connection: Any, _record: Any) -> None:
@@ -54,33 +76,70 @@ def _begin(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN")
 
 
-def check(engine: sa.Engine) -> None:
-    """Raises sqlite3.DatabaseError if the pages of the file do not fit together."""
-    with engine.connect() as connection:
-        verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+def check(connection: sa.Connection) -> None:
+    """Raises sqlite3.DatabaseError if the pages of the file, or its indexes, do not fit together."""
+    verdict = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
     if verdict != "ok":
         raise sqlite3.DatabaseError(verdict)
 
 
-def give_back_space(engine: sa.Engine) -> None:
+def give_back_space(raw: sqlite3.Connection) -> None:
     """Free pages go back to the file system, and the write-ahead log into the file.
 
-    With a reader in the way the log stays as it is until the next time.
+    With a reader in the way the log stays as it is until the next time. Not inside a transaction.
     """
-    raw = engine.raw_connection()  # neither pragma works inside a transaction
-    try:
-        cursor = raw.cursor()
+    with closing(raw.cursor()) as cursor:
         cursor.executescript("PRAGMA incremental_vacuum")  # `execute` would free a single page
         cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        cursor.close()
-    finally:
-        raw.close()
+
+
+def copy_open(raw: sqlite3.Connection, target: Path) -> None:
+    """All that the connection sees, removed files too, as a new file that is safe on disk."""
+    target.unlink(missing_ok=True)
+    os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    with closing(sqlite3.connect(_uri(target, "rw"), uri=True)) as copy:
+        raw.backup(copy)
+    _flush(target)
+
+
+def copy_file(path: Path, target: Path) -> None:
+    """A consistent and compact copy as a new file that is safe on disk, whether or not `path` is in use.
+
+    Raises:
+        DamagedState, StateError: `path` cannot be read, or `target` cannot be written.
+    """
+    try:
+        os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise StateError(f"cannot write {target} ({error.strerror}); choose another file") from error
+    with explained(path), closing(sqlite3.connect(_uri(path, "ro"), uri=True, timeout=BUSY_TIMEOUT_S)) as raw:
+        raw.execute("VACUUM INTO ?", (str(target),))
+    _flush(target)
+
+
+def _flush(path: Path) -> None:
+    """The content and the name survive a power cut."""
+    for place in (path, path.parent):
+        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def log_of(path: Path) -> Path:
+    """The write-ahead log of a database."""
+    return path.with_name(path.name + "-wal")
+
+
+def companions(path: Path) -> tuple[Path, ...]:
+    """Files that mean nothing without the database, and must not meet another one."""
+    return (log_of(path), path.with_name(path.name + "-shm"))
 
 
 def bytes_on_disk(path: Path) -> int:
     """Size of the database with its write-ahead log."""
-    files = (path, path.with_name(path.name + "-wal"))
-    return sum(file.stat().st_size for file in files if file.exists())
+    return sum(file.stat().st_size for file in (path, log_of(path)) if file.exists())
 
 
 @contextmanager
@@ -90,11 +149,10 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except (sa.exc.DBAPIError, sqlite3.Error) as error:  # the driver's own: from opening a connection
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-        if isinstance(cause, sqlite3.OperationalError):
+        code = getattr(cause, "sqlite_errorcode", None)
+        if code is not None and code & 0xFF in ENVIRONMENT and code != sqlite3.SQLITE_IOERR_SHORT_READ:
             raise StateError(f"cannot use {path}: {cause}; {_remedy(str(cause))}") from error
-        raise DamagedState(
-            f"{path} is damaged ({cause}): restore it from a copy, or move it away to start with no jobs"
-        ) from error
+        raise DamagedState(f"{path} is damaged ({cause}): {remedy(path)}") from error
 
 
 def _remedy(symptom: str) -> str:
