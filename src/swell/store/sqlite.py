@@ -19,6 +19,9 @@ BUSY_TIMEOUT_S = 10.0
 #: How SQLite numbers it.
 INCREMENTAL = 2
 
+#: The smallest page that SQLite writes.
+LEAST_BYTES = 512
+
 #: What the machine, and not the content of the file, is to blame for. SQLite's primary error codes.
 ENVIRONMENT = frozenset(
     {
@@ -45,6 +48,8 @@ def open_engine(path: Path) -> sa.Engine:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise StateError(f"cannot use {path} ({error.strerror}); {_remedy('')}") from error
+    if 0 < path.stat().st_size < LEAST_BYTES:  # SQLite would take it for a new one
+        raise DamagedState(f"{path} is damaged (almost all of it is missing): {remedy(path)}")
     engine = sa.create_engine("sqlite://", creator=lambda: _connect(path), poolclass=sa.QueuePool)
     sa.event.listen(engine, "connect", _prepare)
     sa.event.listen(engine, "begin", _begin)
@@ -147,7 +152,8 @@ def explained(path: Path) -> Iterator[None]:
     """Errors of the database come out as StateError, with a remedy."""
     try:
         yield
-    except (sa.exc.DBAPIError, sqlite3.Error) as error:  # the driver's own: from opening a connection
+    except (sa.exc.DBAPIError, sqlite3.Error, UnicodeError) as error:
+        # The driver's own errors come from opening a connection; what is no text is in a damaged schema.
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         code = getattr(cause, "sqlite_errorcode", None)
         if code is not None and code & 0xFF in ENVIRONMENT and code != sqlite3.SQLITE_IOERR_SHORT_READ:
