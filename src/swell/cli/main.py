@@ -11,6 +11,7 @@ import typer
 from swell import __version__
 from swell.api.errors import ApiError, InvalidOption, NoPlatform
 from swell.cli import (
+    doctor,
     down,
     jobs,
     logs,
@@ -81,6 +82,9 @@ app.command("nodes")(nodes.list_nodes)
 app.command()(jobs.explain)
 app.command("what-if")(what_if.what_if)
 app.command()(replay.replay)
+app.command()(doctor.doctor)
+app.command()(doctor.backup)
+app.command()(doctor.restore)
 app.command()(simulate.simulate)
 app.add_typer(trace.app)
 app.add_typer(repro.app)

@@ -91,6 +91,16 @@ class Archive:
         one = sa.select(sa.literal(1)).where(schema.jobs.c.job_id == job_id)
         return connection.scalar(one) is not None
 
+    def damaged_rows(self, connection: sa.Connection) -> list[str]:
+        """As `job a-1`, `story of a-1`."""
+        rows = connection.execute(sa.select(schema.jobs)).all()
+        told = connection.execute(sa.select(schema.stories)).all()
+        return [f"job {row.job_id}" for row in rows if self._view(row) is None] + [
+            f"story of {row.job_id}"
+            for row in told
+            if not is_sound(row.crc, row.job_id, row.at_s, row.code, row.text)
+        ]
+
     def is_empty(self, connection: sa.Connection) -> bool:
         return connection.scalar(sa.select(sa.literal(1)).select_from(schema.jobs).limit(1)) is None
 

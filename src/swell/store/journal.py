@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +25,6 @@ from swell.store.schema import (
     submission_row,
     submissions,
 )
-
-log = logging.getLogger("swell.store")
 
 #: Batches read at a time: a long replay neither holds them all nor keeps a transaction open.
 PAGE = 500
@@ -145,6 +142,13 @@ class SqlJournal:
         with self._database.reading() as connection:
             return connection.scalar(is_there) is not None or self._archive.has(connection, job_id)
 
+    def damaged_rows(self) -> list[str]:
+        """Rows that are not what was written, as `stories of a-1`."""
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(submissions)).all()
+            bad = [f"submission of {row.job_id}" for row in rows if not _is_whole(row)]
+            return bad + self._archive.damaged_rows(connection)
+
     def add_submissions(self, events: Iterable[JobSubmitted]) -> None:
         """Keep those of jobs that the journal knows otherwise; one that is there already stays."""
         rows = [submission_row(event) for event in events]
@@ -157,12 +161,9 @@ class SqlJournal:
             row = connection.execute(sa.select(submissions).where(condition)).first()
         if row is None:
             return None
-        try:
-            if is_sound(row.crc, row.job_id, row.event):
-                return _decode_submission(row.event)
-        except (msgspec.MsgspecError, TypeError) as error:
-            log.warning("the submission of %s cannot be read: %s", row.job_id, error)
-        raise self._damaged(f"the submission of {row.job_id} is not what was written")
+        if not _is_whole(row):
+            raise self._damaged(f"the submission of {row.job_id} is not what was written")
+        return _decode_submission(row.event)
 
     def add_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
         """Archive (job id, story) pairs; one that is there already is not added again."""
@@ -241,6 +242,14 @@ class SqlJournal:
         if not all(isinstance(seq, int) for seq in found):
             raise self._damaged("the number of a batch is none")
         return max(found)
+
+
+def _is_whole(row: sa.Row[tuple[str, str | None, str, int | None]]) -> bool:
+    try:
+        _decode_submission(row.event)
+    except (msgspec.MsgspecError, TypeError):
+        return False
+    return is_sound(row.crc, row.job_id, row.event)
 
 
 @dataclass(frozen=True, slots=True)
