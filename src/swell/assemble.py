@@ -104,7 +104,7 @@ def refuse_lost_journal(folder: StateFolder) -> None:
 
 def _lost(folder: StateFolder, what: str, witness: str) -> DamagedState:
     return DamagedState(
-        f"{folder.journal} {what}, but {witness}: the journal is lost; {remedy(folder.journal)}; "
+        f"the journal is lost, {folder.journal} {what}, but {witness}: {remedy(folder.journal)}; "
         f"to start with no jobs, move {folder.jobs} (and what is left of the journal) to another place"
     )
 

@@ -213,9 +213,11 @@ def test_a_platform_that_comes_back_writes_what_an_earlier_one_did_not(tmp_path:
     folders = JobFolders(tmp_path / "jobs")
     with running(tmp_path, Hands()) as platform:
         job_id = platform.submit(spec()).id
+        folders.note_ended(platform.job(job_id))  # as if an older copy of the journal were put back
     (folders.path / job_id / SUBMITTED).unlink()
     with running(tmp_path, Hands()) as platform:
         assert folders.submitted(job_id) == platform.submission(job_id)
+        assert folders.ended(job_id) is None
 
 
 # ------------------------------------------------------------ going on from a checkpoint

@@ -18,7 +18,7 @@ from swell.live.job_folders import JobFolders
 from swell.model.view import JobView
 from swell.settings import InvalidSetting, make_settings
 from swell.store import sqlite
-from swell.store.errors import StateError, remedy
+from swell.store.errors import StateError, way_back
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 from swell.wire.checkpoint_files import checkpoints_in, is_whole
@@ -159,19 +159,19 @@ def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
         open_jobs = unended_jobs(place.path)
     except StateError as error:
         text = str(error).replace(str(place.path), str(folder.path))
-        yield _bad("journal", text.partition(": `swell")[0], remedy(folder.journal))
+        yield _bad("journal", text.partition(": `swell")[0], way_back(folder.journal))
         return
     if is_blank and (num := len(JobFolders(folder.jobs).ids())):
-        yield _bad("journal", f"is empty, but there are folders of {num} jobs", remedy(folder.journal))
+        yield _bad("journal", f"is empty, but there are folders of {num} jobs", way_back(folder.journal))
         return
     size = sqlite.bytes_on_disk(folder.journal)
     yield _ok(
         "journal",
-        f"{size:,} bytes; {found.num_batches} batches since the last fold, {len(open_jobs)} open jobs, "
-        f"{len(ended)} in the archive",
+        f"{size:,} bytes; batches since the last fold: {found.num_batches}, open jobs: {len(open_jobs)}, "
+        f"jobs in the archive: {len(ended)}",
     )
     if damaged:
-        yield _bad("archive", f"{len(damaged)} damaged rows: {_named(damaged)}", remedy(folder.journal))
+        yield _bad("archive", f"{len(damaged)} damaged rows: {_named(damaged)}", way_back(folder.journal))
     if not found.is_equal:
         text = f"batch {found.first_difference} leads to other commands now than then"
         yield _warn("replay", text, "no harm by itself; please report it with a copy of the journal")

@@ -66,6 +66,9 @@ class JobFolders:
     def note_ended(self, view: JobView) -> None:
         self._write(view.id, ENDED, view)
 
+    def forget_end(self, job_id: str) -> None:
+        (self.path / job_id / ENDED).unlink(missing_ok=True)
+
     def has_note(self, job_id: str) -> bool:
         return (self.path / job_id / SUBMITTED).exists()
 

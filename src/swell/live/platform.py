@@ -123,12 +123,16 @@ class Platform:
         self._note_open_jobs()
 
     def _note_open_jobs(self) -> None:
-        """A daemon that was killed, or one of an earlier version, may not have come to it."""
+        """A daemon that was killed, or one of an earlier version, may not have come to it.
+
+        A job whose folder tells of an end is open again: the journal is an older copy.
+        """
         for view in self._board.jobs():
-            if not (view.phase.is_end or self._folders.has_note(view.id)):
-                submission = self._store.submission(view.id)
-                if submission is not None:
-                    self._folders.note_submitted(submission)
+            if view.phase.is_end:
+                continue
+            self._folders.forget_end(view.id)
+            if not self._folders.has_note(view.id) and (submission := self._store.submission(view.id)):
+                self._folders.note_submitted(submission)
 
     def run(self) -> None:
         """Until the platform has been asked to stop and every job has left its devices."""
@@ -211,7 +215,7 @@ class Platform:
     def cancel(self, job_id: str) -> None:
         """Returns once the journal has it. Raises UnknownJob, Unavailable."""
         if self.job(job_id).finished_s is None:
-            receipt = self._inbox.request(CancelRequested(at_s=self.now_s(), job_id=job_id))
+            receipt = self._inbox.request(CancelRequested(at_s=self._clock.now_s(), job_id=job_id))
             result_of(receipt, f"job {job_id!r} may or may not be cancelled")
 
     def jobs(self) -> list[JobView]:
@@ -261,7 +265,7 @@ class Platform:
     def stop(self) -> None:
         """Suspend every job, then let `run` return. Returns once the journal has it. Raises Unavailable."""
         self._is_stopping = True
-        receipt = self._inbox.request(DrainRequested(at_s=self.now_s()))
+        receipt = self._inbox.request(DrainRequested(at_s=self._clock.now_s()))
         result_of(receipt, "the platform may or may not stop")
 
 

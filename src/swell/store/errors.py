@@ -23,8 +23,13 @@ class DamagedState(StateError):
 
 def remedy(journal: Path) -> str:
     """What to do about a journal that is damaged or lost."""
+    return f"`swell doctor --state {journal.parent}` tells what is left, {way_back(journal)}"
+
+
+def way_back(journal: Path) -> str:
+    """The same for those who know what is left."""
     where = f"--state {journal.parent}"
     return (
-        f"`swell doctor {where}` tells what is left, `swell doctor --salvage {where}` makes a new journal of "
-        f"that, and `swell restore FILE {where}` goes back to a copy that `swell backup` made"
+        f"`swell doctor --salvage {where}` makes a new journal of what can be read, and `swell restore FILE "
+        f"{where}` goes back to a copy that `swell backup` made"
     )
