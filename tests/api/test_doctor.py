@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,13 +18,14 @@ from tests.live.test_platform import until
 
 from swell.api.doctor import Level, examine
 from swell.api.salvage import salvage
-from swell.assemble import left_behind, unended_jobs
+from swell.assemble import PlatformOptions, left_behind, open_platform, unended_jobs
 from swell.live.job_folders import ENDED, SUBMITTED
 from swell.model.event import Outcome
 from swell.model.job import Phase
 from swell.store.backup import back_up, restore
 from swell.store.errors import StateError
 from swell.store.folder import StateFolder
+from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock
 
 
@@ -123,8 +125,8 @@ def test_a_platform_that_is_up_is_examined_too(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named(site: Site, harm: object, about: str) -> None:
-    harm(site)  # type: ignore[operator]
+def test_what_is_wrong_is_named(site: Site, harm: Callable[[Site], object], about: str) -> None:
+    harm(site)
     assert site.bad() == {about}
     (finding,) = [found for found in examine(site.folder.path) if found.level is not Level.OK]
     assert finding.remedy
@@ -138,8 +140,45 @@ def test_a_damaged_row_of_the_archive_is_named(site: Site) -> None:
     assert finding.about == "archive" and "job won-" in finding.text
 
 
+def _shorten(journal: Path) -> None:
+    journal.write_bytes(journal.read_bytes()[:-8000])
+
+
+def _garble(journal: Path) -> None:
+    with sqlite3.connect(journal) as raw:
+        raw.execute("UPDATE folds SET state = '{}', crc = NULL")
+    raw.close()
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        Path.unlink,
+        lambda journal: journal.write_bytes(b""),
+        lambda journal: journal.write_bytes(b"?" * 5000),
+        _shorten,
+        _garble,
+        lambda journal: (journal.unlink(), SqlJournal(journal).close()),
+    ],
+    ids=["gone", "empty", "junk", "short", "state", "blank"],
+)
+def test_up_refuses_a_journal_that_is_lost_and_names_the_way_back(
+    site: Site, harm: Callable[[Path], object]
+) -> None:
+    harm(site.folder.journal)
+    options = PlatformOptions(state_dir=site.folder.path, devices="paced:2@100")
+    with (
+        pytest.raises(StateError, match=r"swell doctor --salvage") as error,
+        open_platform(options),
+    ):
+        pass
+    assert "restore" in str(error.value) or "state in the journal" in str(error.value)
+    salvage(site.folder.path)
+    assert is_whole(site)
+
+
 # ------------------------------------------------------------ salvage
-def is_whole(site: Site, phases: bool = True) -> bool:
+def is_whole(site: Site) -> bool:
     _, ended = left_behind(site.folder.path)
     assert {job.id for job in ended} == site.ended
     assert {job.id for job in unended_jobs(site.folder.path)} == site.open_jobs

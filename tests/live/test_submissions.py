@@ -61,8 +61,8 @@ def test_no_id_is_given_twice_and_no_key_makes_two_jobs(
     )
     for stranger in strangers:
         folders.reserve(stranger)
-    inbox = Inbox(WallClock())
-    head = threading.Thread(target=_play_head, args=(inbox, known))
+    inbox, has_ended = Inbox(WallClock()), threading.Event()
+    head = threading.Thread(target=_play_head, args=(inbox, known, has_ended))
     head.start()
     try:
         with pytest.MonkeyPatch.context() as patch:
@@ -76,7 +76,7 @@ def test_no_id_is_given_twice_and_no_key_makes_two_jobs(
                     )
                 )
     finally:
-        inbox.close()
+        has_ended.set()
         inbox.nudge()
         head.join(PATIENCE_S)
     assert not strangers & {result.id for result in found}
@@ -86,10 +86,9 @@ def test_no_id_is_given_twice_and_no_key_makes_two_jobs(
         assert len({result.id for result, mine in zip(found, keys, strict=True) if mine == key}) == 1
 
 
-def _play_head(inbox: Inbox, known: Known) -> None:
-    """Take what comes until the inbox has been closed."""
-    while batch := inbox.take(None):
-        for event in batch:
+def _play_head(inbox: Inbox, known: Known, has_ended: threading.Event) -> None:
+    while not has_ended.is_set():
+        for event in inbox.take(None):
             if isinstance(event, JobSubmitted):
                 known.events[event.job_id] = event
         inbox.settle([])

@@ -86,10 +86,9 @@ class Archive:
             row = connection.execute(one).first()
         return None if row is None else self._view(row)
 
-    def has(self, connection: sa.Connection, job_id: str) -> bool:
-        """Whether there is such a job, be it one that cannot be read."""
-        one = sa.select(sa.literal(1)).where(schema.jobs.c.job_id == job_id)
-        return connection.scalar(one) is not None
+    def ids(self, connection: sa.Connection) -> list[str]:
+        """Of all jobs, those too that cannot be read."""
+        return list(connection.scalars(sa.select(schema.jobs.c.job_id)))
 
     def damaged_rows(self, connection: sa.Connection) -> list[str]:
         """As `job a-1`, `story of a-1`."""
