@@ -14,11 +14,16 @@ import sqlalchemy as sa
 from tests.store.contract import BATCHES, JournalContract
 from tests.store.views import job_view, report
 
+from swell.core.record import JobRecord
+from swell.model.coding import encode
+from swell.model.event import JobSubmitted
+from swell.model.job import JobSpec
 from swell.model.view import Story
 from swell.store import journal as journal_module
 from swell.store import schema, sqlite
 from swell.store.errors import DamagedState, NewerState, StateError
 from swell.store.journal import SqlJournal
+from swell.store.remains import read_remains
 
 
 class TestSqlJournal(JournalContract):
@@ -230,3 +235,62 @@ def test_time_of_one_append(path: Path) -> None:
         journal.append(batch)
         journal.note_commands(journal.last_seq, "d" * 64)
     print(f"append, 5 reports a batch: {(time.perf_counter() - start_s) / 500 * 1e3:.2f} ms")
+
+
+VERSION_1 = """
+CREATE TABLE meta (schema_version INTEGER NOT NULL, written_by TEXT NOT NULL);
+INSERT INTO meta VALUES (1, '0.0.9');
+CREATE TABLE batches (seq BIGINT NOT NULL, events TEXT NOT NULL, digest TEXT, PRIMARY KEY (seq));
+CREATE TABLE folds (seq BIGINT NOT NULL, state TEXT NOT NULL, PRIMARY KEY (seq));
+CREATE TABLE jobs (job_id TEXT NOT NULL, submitted_s FLOAT NOT NULL, ended_s FLOAT, view TEXT NOT NULL,
+    PRIMARY KEY (job_id));
+CREATE TABLE stories (number INTEGER NOT NULL, job_id TEXT NOT NULL, at_s FLOAT NOT NULL, code TEXT NOT NULL,
+    text TEXT NOT NULL, PRIMARY KEY (number));
+CREATE INDEX ix_stories_job_id ON stories (job_id);
+INSERT INTO stories VALUES (1, 'old', 2.0, 'held', 'waits');
+"""
+
+
+def write_version_1(path: Path) -> tuple[JobSpec, str]:
+    """As Swell wrote it before rows had checksums."""
+    spec = JobSpec(name="a", entry="x:y", workdir="/", global_batch=8)
+    record = JobRecord(id="a-1f2e3d", spec=spec, submitted_s=5.0)
+    state = encode({"records": [record], "now_s": 5.0}).decode()
+    later = [JobSubmitted(at_s=6.0, job_id="b-1f2e3d", spec=spec), report(1)]
+    raw = sqlite3.connect(path)
+    raw.executescript(VERSION_1)
+    raw.execute("INSERT INTO folds VALUES (7, ?)", (state,))
+    raw.execute("INSERT INTO batches VALUES (8, ?, 'beef')", (encode(later).decode(),))
+    raw.execute("INSERT INTO jobs VALUES ('old', 1.0, 2.0, ?)", (encode(job_view(id="old")).decode(),))
+    raw.commit()
+    raw.close()
+    return spec, state
+
+
+def test_a_journal_of_version_1_is_read_whole(path: Path) -> None:
+    spec, state = write_version_1(path)
+    for _ in range(2):
+        journal = SqlJournal(path)
+        history = journal.history()
+        assert (history.state, history.seq) == (state.encode(), 7)
+        (entry,) = history.entries
+        assert (entry.seq, entry.digest, len(entry.batch)) == (8, "beef", 2)
+        assert journal.submission("a-1f2e3d") == JobSubmitted(at_s=5.0, job_id="a-1f2e3d", spec=spec)
+        assert journal.submission("b-1f2e3d") == entry.batch[0]
+        assert journal.submission("old") is None and journal.knows("old")
+        assert journal.archived_jobs() == [job_view(id="old")] and len(journal.stories("old")) == 1
+        assert journal.damaged_rows() == []
+        journal.close()
+
+
+def test_of_a_journal_of_version_1_the_remains_are_read_too(path: Path) -> None:
+    spec, state = write_version_1(path)
+    content = path.read_bytes()
+    path.write_bytes(b"?" * 100 + content[100:])
+    remains = read_remains(path)
+    assert remains.folds == {7: state} and list(remains.batches) == [8]
+    assert list(remains.jobs) == ["old"] and len(remains.stories) == 1
+    assert {job_id: found.spec for job_id, found in remains.all_submissions().items()} == {
+        "a-1f2e3d": spec,
+        "b-1f2e3d": spec,
+    }

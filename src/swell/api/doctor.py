@@ -226,7 +226,7 @@ def _submitted(place: StateFolder, folders: JobFolders) -> set[str]:
 
 
 def _checkpoints(folders: JobFolders, open_jobs: list[JobView]) -> Iterator[Finding]:
-    """Of open jobs: those of ended ones are read by nobody but their owners."""
+    """Of open jobs: those of ended ones are no longer read."""
     num_sound = 0
     for view in open_jobs:
         found = checkpoints_in(folders.checkpoints(view.id))

@@ -220,7 +220,7 @@ def _write(
     submissions: Iterable[JobSubmitted],
     events: list[AnyEvent],
 ) -> Path:
-    """The new journal beside the former one, read once more to see that it can be."""
+    """The new journal as a draft, read once more to see that it can be."""
     draft = folder.journal.with_name(folder.journal.name + ".draft")
     for left in (draft, *sqlite.companions(draft)):
         left.unlink(missing_ok=True)

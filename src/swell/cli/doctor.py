@@ -30,7 +30,7 @@ def doctor(
 ) -> None:
     """Check a state folder: journal, jobs, checkpoints, processes, disk. Changes nothing without --salvage.
 
-    Exit status 1: something is bad. It may run beside a platform; --salvage needs it down.
+    Exit status 1: something is bad. The platform may run meanwhile; --salvage needs it down.
     """
     from swell.api.doctor import Level, examine
     from swell.store.folder import StateFolder

@@ -64,7 +64,9 @@ class JobFolders:
         self._write(event.job_id, SUBMITTED, event)
 
     def note_ended(self, view: JobView) -> None:
-        self._write(view.id, ENDED, view)
+        """A folder that its owner has removed is not made again."""
+        if (self.path / view.id).is_dir():
+            self._write(view.id, ENDED, view)
 
     def forget_end(self, job_id: str) -> None:
         (self.path / job_id / ENDED).unlink(missing_ok=True)

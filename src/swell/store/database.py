@@ -125,7 +125,7 @@ class Database:
 
 
 def dated(path: Path, suffix: str) -> Path:
-    """A name beside it that is free: `journal.db.SUFFIX-20301231-235959`."""
+    """A free name in the same folder: `journal.db.SUFFIX-20301231-235959`."""
     first = path.with_name(f"{path.name}.{suffix}-{time.strftime('%Y%m%d-%H%M%S')}")
     names = (first if not number else first.with_name(f"{first.name}-{number}") for number in range(1000))
     return next(name for name in names if not name.exists())

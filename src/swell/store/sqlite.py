@@ -57,7 +57,7 @@ def open_engine(path: Path) -> sa.Engine:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # A file that was removed since is not made again, empty, by whoever reads.
+    # A reader must not make a removed file again, empty.
     return sqlite3.connect(_uri(path, "rw"), uri=True, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
 
 
