@@ -12,6 +12,7 @@ import typer
 
 from swell.api.errors import ApiError
 from swell.cli.options import State
+from swell.model.errors import Unavailable
 
 if TYPE_CHECKING:
     from swell.api.client import Client
@@ -62,7 +63,10 @@ def _stop(client: Client) -> None:
     daemon = os.pidfd_open(client.endpoint.pid)
     try:
         asked_s = time.time()
-        client.stop()
+        try:
+            client.stop()
+        except Unavailable as error:  # it is about to end by itself, or hangs: the wait will tell
+            print(f"swell: {error}", file=sys.stderr)
         has_ended = _wait(client, daemon, asked_s)
     finally:
         os.close(daemon)
