@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from swell.api.client import InvalidJob as InvalidJob
     from swell.api.client import NoPlatform as NoPlatform
+    from swell.api.client import Unavailable as Unavailable
     from swell.api.client import UnknownJob as UnknownJob
     from swell.api.client import connect as connect
 
 __version__ = "0.1.0"
 
 #: What a user of the platform needs. Training scripts import this package too, and need no HTTP client.
-_LAZY = ("connect", "InvalidJob", "NoPlatform", "UnknownJob")
+_LAZY = ("connect", "InvalidJob", "NoPlatform", "Unavailable", "UnknownJob")
 
 
 def __getattr__(name: str) -> object:

@@ -16,18 +16,20 @@ from swell.executors.local.devices import only_kind, parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.standstill import is_stopped
 from swell.live.board import Board
+from swell.live.job_folders import JobFolders
 from swell.live.platform import Platform, Site
 from swell.live.pruning import prune
-from swell.live.recovery import Entry, Replay, ReplayError, compare, replay
+from swell.live.recovery import Entry, Replay, ReplayError, compare, load, replay
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.view import JobView
 from swell.placement.buddy import BuddyPlacer
 from swell.policies.registry import POLICIES, new_policy
 from swell.settings import InvalidSetting, Settings, make_settings
-from swell.store.errors import DamagedState, StateError, StateLocked, StateUnwritable
+from swell.store.errors import DamagedState, StateError, StateLocked, StateUnwritable, remedy
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock, find_holder
+from swell.store.sqlite import log_of
 from swell.throughput.belief import FittedBelief
 
 #: A daemon that was killed may need a moment until the kernel has let go of its lock.
@@ -76,7 +78,7 @@ def open_platform(
     lock = StateLock(folder.lock)
     _acquire(lock, folder)
     with lock:
-        journal = SqlJournal(folder.journal)
+        journal = _open_journal(folder)
         executor = LocalExecutor(folder.path, nodes, options.preload, options.settings.conduct)
         site = Site(
             jobs_dir=folder.jobs,
@@ -85,9 +87,9 @@ def open_platform(
             retention=options.settings.retention,
         )
         try:
-            _fold_under_last_settings(folder, journal, options.settings)
-            platform = Platform(site, core, journal, executor, partial(_note, folder), on_crowd)
             with _told_as_damage():
+                _fold_under_last_settings(folder, journal, options.settings)
+                platform = Platform(site, core, journal, executor, partial(_note, folder), on_crowd)
                 platform.recover(journal.history())
             yield platform
             executor.shut_down()
@@ -118,6 +120,35 @@ def _acquire(lock: StateLock, folder: StateFolder) -> None:
         ) from None
 
 
+def _open_journal(folder: StateFolder) -> SqlJournal:
+    """Raises DamagedState if it is empty and there are jobs: it is lost, and this is no new platform."""
+    refuse_lost_journal(folder)
+    journal = SqlJournal(folder.journal)
+    if journal.is_blank and (jobs := JobFolders(folder.jobs).ids()):
+        journal.close()
+        raise _lost(folder, "is empty", f"there are folders of {len(jobs)} jobs")
+    return journal
+
+
+def refuse_lost_journal(folder: StateFolder) -> None:
+    """Raises DamagedState, before SQLite sees the file: with an empty one it removes the write-ahead log."""
+    is_missing = not folder.journal.exists()
+    if not is_missing and folder.journal.stat().st_size > 0:
+        return
+    what, log = "is missing" if is_missing else "is empty", log_of(folder.journal)
+    if jobs := JobFolders(folder.jobs).ids():
+        raise _lost(folder, what, f"there are folders of {len(jobs)} jobs")
+    if log.exists() and log.stat().st_size > 0:
+        raise _lost(folder, what, f"there is a {log.name}")
+
+
+def _lost(folder: StateFolder, what: str, witness: str) -> DamagedState:
+    return DamagedState(
+        f"the journal is lost, {folder.journal} {what}, but {witness}: {remedy(folder.journal)}; "
+        f"to start with no jobs, move {folder.jobs} (and what is left of the journal) to another place"
+    )
+
+
 def settings_of(state_dir: Path) -> Settings:
     """Those that the platform of a state folder is, or was last, up with."""
     return _last_settings(StateFolder(state_dir))
@@ -133,8 +164,7 @@ def _fold_under_last_settings(folder: StateFolder, journal: SqlJournal, settings
 def _fold(journal: SqlJournal, settings: Settings) -> None:
     """What the platform would do that is up with these settings."""
     history, core, board = journal.history(), new_core(settings=settings), Board()
-    if history.state is not None:
-        core.load(history.state)
+    load(core, history.state)
     for _ in replay(core, history.entries):
         board.post(core)
     ended, stories = board.drain()
@@ -204,7 +234,7 @@ def left_behind(state_dir: Path) -> tuple[bytes, list[JobView]]:
         for _ in replay(core, entries):
             ended |= {view.id: view for view in core.ended_views()}
         state = core.save()
-    journal = SqlJournal(StateFolder(state_dir).journal)
+    journal = _open_journal(StateFolder(state_dir))
     try:
         return state, [*journal.archived_jobs(), *ended.values()]
     finally:
@@ -216,13 +246,12 @@ def _journalled(state_dir: Path) -> Iterator[tuple[Core, Iterable[Entry]]]:
     """A head as of the journal's last fold, and the batches since."""
     folder = StateFolder(state_dir)
     folder.check_owner()
-    journal = SqlJournal(folder.journal)
+    journal = _open_journal(folder)
     try:
         history = journal.history()
         core = new_core(settings=_last_settings(folder))
-        if history.state is not None:
-            core.load(history.state)
         with _told_as_damage():
+            load(core, history.state)
             yield core, history.entries
     finally:
         journal.close()

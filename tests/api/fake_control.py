@@ -13,9 +13,10 @@ from tests.store.views import job_view
 from swell import __version__
 from swell.api.control import UnknownJob
 from swell.live.retention import PrunedJob, PruneRequest, choose
-from swell.model.job import JobClass, JobSpec, Phase
+from swell.model.event import JobSubmitted
+from swell.model.job import PLAIN, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
-from swell.model.view import ClusterView, JobView, NodeView, Story
+from swell.model.view import ClusterView, JobView, NodeView, Story, SubmitResult
 
 #: A strict job is refused when less than this is left, and offered this.
 NEEDS_S = 60.0
@@ -31,16 +32,23 @@ class FakeControl:
         self.specs: dict[str, JobSpec] = {}
         self._lock = threading.Lock()
         self._jobs: dict[str, JobView] = {}
+        self._submissions: dict[str, JobSubmitted] = {}
 
     def now_s(self) -> float:
         return time.time()
 
-    def submit(self, spec: JobSpec) -> str:
+    def submit(self, spec: JobSpec, origin: Origin = PLAIN) -> SubmitResult:
         with self._lock:
             job_id = f"{spec.name}-{len(self._jobs):04d}"
             self.specs[job_id] = spec
+            self._submissions[job_id] = JobSubmitted(
+                at_s=self.now_s(), job_id=job_id, spec=spec, origin=origin
+            )
             self._jobs[job_id] = self._judged(job_id, spec)
-        return job_id
+        return SubmitResult(id=job_id, is_new=True, continues=origin.continues)
+
+    def submission(self, job_id: str) -> JobSubmitted:
+        return self._submissions[self.job(job_id).id]
 
     def _judged(self, job_id: str, spec: JobSpec) -> JobView:
         now_s = self.now_s()

@@ -52,7 +52,7 @@ def until(condition: Callable[[], bool]) -> None:
 def test_a_job_is_profiled_launched_and_ended(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as platform:
-        job_id = platform.submit(spec())
+        job_id = platform.submit(spec()).id
         until(lambda: platform.job(job_id).phase is Phase.RUNNING)
         hands.deliver(hands.report(job_id, 60))
         until(lambda: platform.job(job_id).steps >= 60)
@@ -65,7 +65,7 @@ def test_a_job_is_profiled_launched_and_ended(tmp_path: Path) -> None:
 
 def test_an_answer_to_submit_means_that_the_job_is_in_the_journal(tmp_path: Path) -> None:
     with running(tmp_path, Hands()) as platform:
-        job_id = platform.submit(spec())
+        job_id = platform.submit(spec()).id
         reader = SqlJournal(tmp_path / "journal.db")
         written = [event for entry in reader.history().entries for event in entry.batch]
         assert job_id in [getattr(event, "job_id", None) for event in written]
@@ -75,7 +75,7 @@ def test_an_answer_to_submit_means_that_the_job_is_in_the_journal(tmp_path: Path
 def test_stopping_suspends_jobs_and_the_next_platform_goes_on_with_them(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as platform:
-        job_id = platform.submit(spec())
+        job_id = platform.submit(spec()).id
         until(lambda: platform.job(job_id).phase is Phase.RUNNING)
     assert hands.gangs == {}
     with running(tmp_path, hands) as platform:
@@ -95,7 +95,7 @@ def as_if_killed(folder: Path, hands: Hands) -> tuple[Path, Hands]:
 def test_a_platform_that_was_killed_adopts_what_runs(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as first:
-        job_id = first.submit(spec())
+        job_id = first.submit(spec()).id
         until(lambda: first.job(job_id).phase is Phase.RUNNING)
         left, survivors = as_if_killed(tmp_path, hands)
     with running(left, survivors) as second:
@@ -109,7 +109,7 @@ def test_a_command_that_was_never_answered_is_said_again(tmp_path: Path) -> None
     hands = Hands()
     hands.is_obedient = False
     with running(tmp_path, hands) as first:
-        job_id = first.submit(spec())
+        job_id = first.submit(spec()).id
         until(lambda: len(hands.performed) == 1)
         left, survivors = as_if_killed(tmp_path, hands)
     with running(left, survivors) as second:
@@ -119,7 +119,7 @@ def test_a_command_that_was_never_answered_is_said_again(tmp_path: Path) -> None
 def test_gangs_that_are_gone_are_started_again(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as first:
-        job_id = first.submit(spec())
+        job_id = first.submit(spec()).id
         until(lambda: first.job(job_id).phase is Phase.RUNNING)
         left, survivors = as_if_killed(tmp_path, hands)
     survivors.gangs.clear()  # the machine was restarted
@@ -130,7 +130,7 @@ def test_gangs_that_are_gone_are_started_again(tmp_path: Path) -> None:
 def test_the_journal_leads_to_the_same_commands(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as platform:
-        ids = [platform.submit(spec(name)) for name in "abc"]
+        ids = [platform.submit(spec(name)).id for name in "abc"]
         until(lambda: sum(platform.job(i).phase is Phase.RUNNING for i in ids) == 2)
         reader = SqlJournal(tmp_path / "journal.db")
         result = compare(replay(new_core(), reader.history().entries))
@@ -141,7 +141,7 @@ def test_the_journal_leads_to_the_same_commands(tmp_path: Path) -> None:
 def test_cancel_ends_a_waiting_and_a_running_job(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as platform:
-        ids = [platform.submit(spec(name)) for name in "abc"]
+        ids = [platform.submit(spec(name)).id for name in "abc"]
         until(lambda: sum(platform.job(i).phase is Phase.RUNNING for i in ids) == 2)
         for job_id in ids:
             platform.cancel(job_id)
@@ -182,6 +182,6 @@ def test_a_batch_that_cannot_be_handled_is_named_with_a_remedy(tmp_path: Path) -
     journal.append([NodeJoined(at_s=2.0, node=Node(name="other", kind="cpu", devices=NODE.devices))])
     journal.close()
     platform, journal = new_platform_unread(tmp_path, Hands())
-    with pytest.raises(ReplayError, match=r"batch 2 .*--state"):
+    with pytest.raises(ReplayError, match=r"batch 2 .*swell doctor --salvage"):
         platform.recover(journal.history())
     journal.close()

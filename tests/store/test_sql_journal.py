@@ -18,13 +18,17 @@ from tests.store.contract import BATCHES, JournalContract
 from tests.store.memory_journal import MemoryJournal
 from tests.store.views import job_view, report
 
-from swell.model.job import Phase
+from swell.core.record import JobRecord
+from swell.model.coding import encode
+from swell.model.event import JobSubmitted
+from swell.model.job import JobSpec, Phase
 from swell.model.job_query import Cursor, JobQuery
 from swell.model.view import JobView, Story
 from swell.store import journal as journal_module
 from swell.store import schema, sqlite
 from swell.store.errors import DamagedState, NewerState, StateError
 from swell.store.journal import SqlJournal
+from swell.store.remains import read_remains
 
 
 class TestSqlJournal(JournalContract):
@@ -153,7 +157,7 @@ def test_a_writer_killed_in_the_middle_has_lost_nothing_it_acknowledged(path: Pa
 
 def test_a_file_that_is_no_database_is_called_damaged(path: Path) -> None:
     path.write_bytes(b"this is not a database, but it is long enough to have been one" * 50)
-    with pytest.raises(DamagedState, match=r"journal\.db is damaged.*restore it from a copy"):
+    with pytest.raises(DamagedState, match=r"journal\.db is damaged.*swell doctor --salvage"):
         SqlJournal(path)
 
 
@@ -175,7 +179,7 @@ def test_a_batch_that_cannot_be_read_is_named(path: Path) -> None:
     with sqlite3.connect(path) as raw:
         raw.execute('UPDATE batches SET events = \'[{"type": "Unheard"}]\'')
     raw.close()
-    with pytest.raises(DamagedState, match=r"batch 1 of .*cannot be read"):
+    with pytest.raises(DamagedState, match=r"batch 1 is not what was written"):
         list(journal.replay())
 
 
@@ -204,45 +208,42 @@ NEXT = schema.SCHEMA_VERSION + 1
 def test_steps_bring_an_older_database_up_to_date(path: Path) -> None:
     engine = sqlite.open_engine(path)
     with engine.begin() as connection:
-        schema.bring_up_to_date(connection, where="it")
+        schema.bring_up_to_date(connection, where=path)
 
     def add_priority(connection: sa.Connection) -> None:
         connection.execute(sa.text("ALTER TABLE jobs ADD COLUMN priority INTEGER"))
 
     for _ in range(2):  # the second time there is nothing left to do
         with engine.begin() as connection:
-            schema.bring_up_to_date(connection, where="it", steps={NEXT: add_priority}, schema_version=NEXT)
+            schema.bring_up_to_date(connection, where=path, steps={NEXT: add_priority}, schema_version=NEXT)
             columns = [column["name"] for column in sa.inspect(connection).get_columns("jobs")]
             assert "priority" in columns
             assert connection.scalar(sa.select(schema.meta.c.schema_version)) == NEXT
 
 
-def test_a_journal_of_the_first_schema_learns_to_prune(path: Path) -> None:
+def test_a_pruned_job_leaves_only_its_id(path: Path) -> None:
     journal = SqlJournal(path)
-    journal.append(BATCHES[0])
     journal.fold(b"{}", [job_view(id="a"), job_view(id="b")], [("a", Story(at_s=1.0, code="held", text="x"))])
-    journal.close()
-    make_version_1(path)
-    journal = SqlJournal(path)
     journal.prune(["a", "never was"], 9.0)
     journal.prune(["a"], 10.0)
     assert [view.id for view in journal.archived_jobs()] == ["b"]
     assert journal.stories("a") == []
     assert [journal.pruned_s(job_id) for job_id in ("a", "b")] == [10.0, None]
     journal.close()
+    assert SqlJournal(path).knows("a"), "its id is not given again"
 
 
 def test_a_step_that_fails_changes_nothing(path: Path) -> None:
     engine = sqlite.open_engine(path)
     with engine.begin() as connection:
-        schema.bring_up_to_date(connection, where="it")
+        schema.bring_up_to_date(connection, where=path)
 
     def fail_halfway(connection: sa.Connection) -> None:
         connection.execute(sa.text("ALTER TABLE jobs ADD COLUMN priority INTEGER"))
         raise RuntimeError("halfway")
 
     with pytest.raises(RuntimeError, match="halfway"), engine.begin() as connection:
-        schema.bring_up_to_date(connection, where="it", steps={NEXT: fail_halfway}, schema_version=NEXT)
+        schema.bring_up_to_date(connection, where=path, steps={NEXT: fail_halfway}, schema_version=NEXT)
     with engine.begin() as connection:
         assert "priority" not in [column["name"] for column in sa.inspect(connection).get_columns("jobs")]
         assert connection.scalar(sa.select(schema.meta.c.schema_version)) == schema.SCHEMA_VERSION
@@ -298,32 +299,61 @@ def test_an_archive_answers_as_a_look_at_each_job_would(
         journal.close()
 
 
-#: What version 1 made of its table of jobs.
-JOBS_OF_VERSION_1 = """
-CREATE TABLE jobs (
-    job_id TEXT NOT NULL PRIMARY KEY, submitted_s FLOAT NOT NULL, ended_s FLOAT, view TEXT NOT NULL
-)
+VERSION_1 = """
+CREATE TABLE meta (schema_version INTEGER NOT NULL, written_by TEXT NOT NULL);
+INSERT INTO meta VALUES (1, '0.0.9');
+CREATE TABLE batches (seq BIGINT NOT NULL, events TEXT NOT NULL, digest TEXT, PRIMARY KEY (seq));
+CREATE TABLE folds (seq BIGINT NOT NULL, state TEXT NOT NULL, PRIMARY KEY (seq));
+CREATE TABLE jobs (job_id TEXT NOT NULL, submitted_s FLOAT NOT NULL, ended_s FLOAT, view TEXT NOT NULL,
+    PRIMARY KEY (job_id));
+CREATE TABLE stories (number INTEGER NOT NULL, job_id TEXT NOT NULL, at_s FLOAT NOT NULL, code TEXT NOT NULL,
+    text TEXT NOT NULL, PRIMARY KEY (number));
+CREATE INDEX ix_stories_job_id ON stories (job_id);
+INSERT INTO stories VALUES (1, 'old', 2.0, 'held', 'waits');
 """
 
 
-def make_version_1(path: Path) -> None:
-    """What Swell's first version would have made of this journal."""
-    with sqlite3.connect(path) as raw:
-        kept = raw.execute("SELECT job_id, submitted_s, ended_s, view FROM jobs").fetchall()
-        raw.execute("DROP TABLE jobs")
-        raw.execute("DROP TABLE pruned")
-        raw.execute(JOBS_OF_VERSION_1)
-        raw.executemany("INSERT INTO jobs VALUES (?, ?, ?, ?)", kept)
-        raw.execute("UPDATE meta SET schema_version = 1")
+def write_version_1(path: Path) -> tuple[JobSpec, str]:
+    """As Swell wrote it before rows had checksums."""
+    spec = JobSpec(name="a", entry="x:y", workdir="/", global_batch=8)
+    record = JobRecord(id="a-1f2e3d", spec=spec, submitted_s=5.0)
+    state = encode({"records": [record], "now_s": 5.0}).decode()
+    later = [JobSubmitted(at_s=6.0, job_id="b-1f2e3d", spec=spec), report(1)]
+    raw = sqlite3.connect(path)
+    raw.executescript(VERSION_1)
+    raw.execute("INSERT INTO folds VALUES (7, ?)", (state,))
+    raw.execute("INSERT INTO batches VALUES (8, ?, 'beef')", (encode(later).decode(),))
+    raw.execute("INSERT INTO jobs VALUES ('old', 1.0, 2.0, ?)", (encode(job_view(id="old")).decode(),))
+    raw.commit()
     raw.close()
+    return spec, state
 
 
-def test_jobs_that_version_1_archived_are_listed_by_column(path: Path) -> None:
-    view = job_view(phase=Phase.FAILED)
-    journal = SqlJournal(path)
-    journal.fold(b"{}", [view])
-    journal.close()
-    make_version_1(path)
-    journal = SqlJournal(path)
-    assert journal.archive.find(JobQuery(phases=frozenset({Phase.FAILED}))) == [view]
-    assert journal.archive.named(view.name) == view
+def test_a_journal_of_version_1_is_read_whole(path: Path) -> None:
+    spec, state = write_version_1(path)
+    for _ in range(2):
+        journal = SqlJournal(path)
+        history = journal.history()
+        assert (history.state, history.seq) == (state.encode(), 7)
+        (entry,) = history.entries
+        assert (entry.seq, entry.digest, len(entry.batch)) == (8, "beef", 2)
+        assert journal.submission("a-1f2e3d") == JobSubmitted(at_s=5.0, job_id="a-1f2e3d", spec=spec)
+        assert journal.submission("b-1f2e3d") == entry.batch[0]
+        assert journal.submission("old") is None and journal.knows("old")
+        assert journal.archived_jobs() == [job_view(id="old")] and len(journal.stories("old")) == 1
+        assert journal.archive.named("digits") == job_view(id="old"), "it is listed by column"
+        assert journal.damaged_rows() == []
+        journal.close()
+
+
+def test_of_a_journal_of_version_1_the_remains_are_read_too(path: Path) -> None:
+    spec, state = write_version_1(path)
+    content = path.read_bytes()
+    path.write_bytes(b"?" * 100 + content[100:])
+    remains = read_remains(path)
+    assert remains.folds == {7: state} and list(remains.batches) == [8]
+    assert list(remains.jobs) == ["old"] and len(remains.stories) == 1
+    assert {job_id: found.spec for job_id, found in remains.all_submissions().items()} == {
+        "a-1f2e3d": spec,
+        "b-1f2e3d": spec,
+    }

@@ -18,10 +18,11 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 from swell.train import checkpoint
-from swell.train.checkpoint import Checkpoints, steps_in
+from swell.train.checkpoint import Checkpoints
 from swell.train.loss import MAX_UNREAD, LossLog
 from swell.train.state import TrainState
 from swell.wire import messages
+from swell.wire.checkpoint_files import steps_in
 from swell.wire.numbers import spelled, value_of
 
 DIVERGES = Path(__file__).parent / "scripts" / "diverges.py"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
@@ -20,15 +21,15 @@ from swell.api.judgement import has_verdict
 from swell.api.logs import LogChunk, Whose
 from swell.api.pages import MAX_JOBS, query_words
 from swell.api.silence import silent
-from swell.api.submission import Submission, parse
+from swell.api.submission import Submission, parse, request_key
 from swell.api.unix_socket import Peer, address_of, peer_of
 from swell.executors.local.standstill import is_stopped
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.coding import decoder, encode
-from swell.model.errors import InvalidJob, UnknownJob
+from swell.model.errors import InvalidJob, Unavailable, UnknownJob
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery
-from swell.model.view import ClusterView, JobView, Story
+from swell.model.view import ClusterView, JobView, Story, SubmitResult
 from swell.store.folder import Endpoint, StateFolder
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "InvalidJob",
     "NoPlatform",
     "PlatformSilent",
+    "Unavailable",
     "UnknownJob",
     "Whose",
     "connect",
@@ -54,6 +56,8 @@ ANSWER_WITHIN_S = 30.0
 PRUNED_WITHIN_S = 3600.0
 #: Whether it answers at all is known sooner.
 HEALTH_WITHIN_S = 5.0
+#: A submission that heard no answer is sent again for so long: the daemon may be on its way up.
+RETRY_WITHIN_S = 10.0
 
 
 def has_ended(job: JobView) -> bool:
@@ -110,21 +114,30 @@ class Client:
         )
         self._opened.callback(self._http.close)
 
-    def submit(self, **fields: Any) -> str:
+    def submit(self, *, key: str | None = None, **fields: Any) -> str:
         """Submit a job and return its id. Keywords are the fields of a job file; `job_class` is `class`.
 
         Relative paths start at the current folder.
 
+        Args:
+            key: an idempotency key: however often a request with this key is made, by this process or by
+                another, there is one job. By default a new key for each call.
+
         Raises:
             InvalidJob: names the field, the rule and the remedy.
+            ApiError: the key was used for another request.
+            NoPlatform, Unavailable: no answer came; the text tells how to ask again.
         """
         given = {name: _plain(value) for name, value in fields.items() if value is not None}
         if "job_class" in given:
             given["class"] = given.pop("job_class")
-        return self._submit(parse(given).anchored(Path.cwd()))
+        return self._submit(parse(given).anchored(Path.cwd()), key)
 
-    def submit_file(self, path: str | os.PathLike[str]) -> list[str]:
+    def submit_file(self, path: str | os.PathLike[str], *, key: str | None = None) -> list[str]:
         """Submit every job of a YAML file, or none if one of them is wrong; returns their ids.
+
+        Args:
+            key: as in `submit`; the jobs' own are `KEY/0`, `KEY/1`, ...
 
         Raises:
             InvalidJob: names the file, the line, the rule and the remedy.
@@ -134,7 +147,32 @@ class Client:
         jobs, now_s = load(Path(path)), self.cluster().now_s
         for job in jobs:
             job.to_spec(now_s)
-        return [self._submit(job.submission.anchored(job.path.parent)) for job in jobs]
+        return [
+            self._submit(job.submission.anchored(job.path.parent), key and f"{key}/{place}")
+            for place, job in enumerate(jobs)
+        ]
+
+    def retry(self, job_id: str, *, deadline: str | float | None = None, key: str | None = None) -> str:
+        """Submit a failed, cancelled or refused job again, from its beginning; returns the new id.
+
+        Args:
+            deadline: in place of the former one, which may have passed.
+            key: as in `submit`.
+
+        Raises:
+            UnknownJob, InvalidJob; ApiError: the job is not over, or has succeeded.
+        """
+        return self._resubmit(f"{_path(job_id)}/retry", deadline, key)
+
+    def continue_job(
+        self, job_id: str, *, deadline: str | float | None = None, key: str | None = None
+    ) -> str:
+        """As `retry`, from the last sound checkpoint of the job.
+
+        Raises:
+            UnknownJob, InvalidJob; ApiError: the job is not over, has succeeded, or has no checkpoint.
+        """
+        return self._resubmit(f"{_path(job_id)}/continue", deadline, key)
 
     def jobs(
         self, phases: Iterable[Phase] = (), since_s: float | None = None, limit: int = 0
@@ -280,16 +318,43 @@ class Client:
     ) -> None:
         self.close()
 
-    def _submit(self, submission: Submission) -> str:
+    def _submit(self, submission: Submission, key: str | None) -> str:
         try:
             asked = encode(submission)
         except UnicodeEncodeError as error:
             raise InvalidJob(
                 f"{shown(error.object)} is no UTF-8; give the job texts and paths that are"
             ) from error
-        content = self._call("POST", "/v1/jobs", content=asked)
-        job_id: str = decoder(dict[str, str]).decode(content)["id"]
-        return job_id
+        return self._send_once("/v1/jobs", asked, key)
+
+    def _resubmit(self, path: str, deadline: str | float | None, key: str | None) -> str:
+        return self._send_once(path, encode({} if deadline is None else {"deadline": deadline}), key)
+
+    def _send_once(self, path: str, content: bytes, key: str | None) -> str:
+        """Ask again, under the same key, where no answer came: it is not known then what came of it."""
+        headers = {"Idempotency-Key": request_key(key) or secrets.token_hex(16)}
+        give_up_s = time.monotonic() + RETRY_WITHIN_S
+        while True:
+            try:
+                answered = self._call("POST", path, content=content, headers=headers)
+                return decoder(SubmitResult).decode(answered).id
+            except (NoPlatform, PlatformSilent, Unavailable) as error:
+                if time.monotonic() >= give_up_s:
+                    raise type(error)(
+                        f"{error}; whether the job was submitted is not known: submit it again with the key "
+                        f"{headers['Idempotency-Key']} (--key), and it is submitted once"
+                    ) from error
+                time.sleep(LOOK_EVERY_S)
+                self._find_again()
+
+    def _find_again(self) -> None:
+        """The daemon may have been started again."""
+        try:
+            found = connect(self.folder.path)
+        except (NoPlatform, PlatformSilent):
+            return
+        self.close()
+        self._http, self._opened, self.endpoint = found._http, found._opened, found.endpoint
 
     def _get(self, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> T:
         content: T = decoder(kind).decode(self._call("GET", path, query=query))
@@ -302,6 +367,7 @@ class Client:
         *,
         query: Mapping[str, str] | None = None,
         content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
         within_s: float = ANSWER_WITHIN_S,
     ) -> bytes:
         try:
@@ -310,6 +376,7 @@ class Client:
                 path,
                 params=query,
                 content=content,
+                headers=headers,
                 timeout=within_s,
                 extensions={"trace": self._check_server},
             )
@@ -320,7 +387,7 @@ class Client:
             raise _no_platform(self.folder) from error
         if response.is_success:
             return response.content
-        kind = {404: UnknownJob, 422: InvalidJob}.get(response.status_code, ApiError)
+        kind = {404: UnknownJob, 422: InvalidJob, 503: Unavailable}.get(response.status_code, ApiError)
         raise kind(_error_text(response))
 
     def _check_server(self, event: str, info: Mapping[str, Any]) -> None:

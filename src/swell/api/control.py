@@ -8,21 +8,29 @@ from typing import Protocol
 
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.errors import InvalidJob, UnknownJob
-from swell.model.job import JobSpec, Phase
+from swell.model.event import JobSubmitted
+from swell.model.job import PLAIN, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery
-from swell.model.view import ClusterView, JobView, Story
+from swell.model.view import ClusterView, JobView, Story, SubmitResult
 
 __all__ = ["Control", "InvalidJob", "UnknownJob"]
 
 
 class Control(Protocol):
-    """Every call returns at once and may come from any thread. Times are calendar time."""
+    """Every call may come from any thread. Those that change something return once the journal has it,
+    which takes milliseconds, or raise Unavailable. Times are calendar time."""
 
     def now_s(self) -> float:
         """By the calendar, as the platform has it: what `now` means in a deadline."""
 
-    def submit(self, spec: JobSpec) -> str:
-        """The new job's id, after it is safe in the journal's inbox. Raises InvalidJob, Unwritable."""
+    def submit(self, spec: JobSpec, origin: Origin = PLAIN) -> SubmitResult:
+        """The new job, or that of an earlier submission with the same key.
+
+        Raises InvalidJob, KeyConflict; WrongPhase if there is nothing that it could continue from.
+        """
+
+    def submission(self, job_id: str) -> JobSubmitted:
+        """As the job was submitted. Raises UnknownJob."""
 
     def cancel(self, job_id: str) -> None:
         """Raises UnknownJob, Unwritable; no effect on a job that has ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import socket
 import threading
@@ -19,9 +20,12 @@ from swell.assemble import PlatformOptions, open_platform
 from swell.executors.local.devices import DeviceError
 from swell.executors.local.launch import AgentError
 from swell.live.platform import Platform
+from swell.model.errors import Unavailable
 from swell.policies.registry import UnknownPolicy
 from swell.store.errors import StateUnwritable
 from swell.store.folder import Endpoint, LastOptions, StateFolder
+
+log = logging.getLogger("swell.daemon")
 
 
 def serve(options: PlatformOptions, port: int | None = None) -> None:
@@ -94,9 +98,15 @@ def _to_remember(options: PlatformOptions) -> LastOptions:
 
 
 def _stop_on_signals(platform: Platform) -> None:
+    def ask() -> None:
+        try:
+            platform.stop()
+        except Unavailable as error:  # it has ended by itself meanwhile, or the head hangs
+            log.warning("asked to stop by a signal: %s", error)
+
     def stop(_number: int, _frame: FrameType | None) -> None:
         # A handler runs between two instructions of the head, which may hold the lock that stop needs.
-        threading.Thread(target=platform.stop, name="swell-stop").start()
+        threading.Thread(target=ask, name="swell-stop").start()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)

@@ -59,6 +59,7 @@ def _operation(operation: Operation, answer: Schema) -> dict[str, Any]:
         described["requestBody"] = {"required": True, "content": _json(_reference(operation.body))}
     described["responses"] = {
         str(operation.status): {"description": "Done.", "content": _json(answer)},
+        **({"200": {"description": "Done before.", "content": _json(answer)}} if operation.repeated else {}),
         **{
             str(status): {"$ref": f"#/components/responses/Failure{status}"}
             for status in (*COMMON_FAILURES, *operation.failures)
@@ -70,8 +71,8 @@ def _operation(operation: Operation, answer: Schema) -> dict[str, Any]:
 def _parameter(parameter: Parameter) -> dict[str, Any]:
     return {
         "name": parameter.name,
-        "in": "path" if parameter.is_in_path else "query",
-        "required": parameter.is_in_path,
+        "in": parameter.place,
+        "required": parameter.place == "path",
         "description": parameter.description,
         "schema": dict(parameter.schema),
     }

@@ -10,10 +10,11 @@ import msgspec
 
 from swell.api.logs import LogChunk, Whose
 from swell.api.pages import MAX_JOBS
+from swell.api.resubmission import Wish
 from swell.api.submission import Submission
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.job import Phase
-from swell.model.view import ClusterView, JobView, Story
+from swell.model.view import ClusterView, JobView, Story, SubmitResult
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +49,7 @@ class Parameter:
     name: str
     description: str
     schema: Mapping[str, Any]
-    is_in_path: bool = False
+    place: str = "query"  #: or `path`, `header`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +62,21 @@ class Operation:
     summary: str
     answer: Any
     status: int = 200
+    repeated: bool = False  #: 200, with the same answer, where the request was made before
     body: type | None = None
     parameters: tuple[Parameter, ...] = ()
     failures: tuple[int, ...] = ()  #: statuses, besides those of every operation
 
 
 JOB_ID = Parameter(
-    name="job_id", description="As `POST /v1/jobs` answered it.", schema={"type": "string"}, is_in_path=True
+    name="job_id", description="As `POST /v1/jobs` answered it.", schema={"type": "string"}, place="path"
+)
+KEY = Parameter(
+    name="Idempotency-Key",
+    description="However often a request with this key is made, there is one job: a client that heard no "
+    "answer may ask again.",
+    schema={"type": "string", "minLength": 1, "maxLength": 200},
+    place="header",
 )
 OFFSET = Parameter(
     name="offset",
@@ -126,10 +135,36 @@ OPERATIONS = (
         path="/v1/jobs",
         name="submit",
         summary="Submit a job. Paths must be absolute.",
-        answer=JobRef,
+        answer=SubmitResult,
         status=201,
+        repeated=True,
         body=Submission,
-        failures=(422, 503),
+        parameters=(KEY,),
+        failures=(409, 422, 503),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/jobs/{job_id}/retry",
+        name="retry",
+        summary="Submit a failed, cancelled or refused job again.",
+        answer=SubmitResult,
+        status=201,
+        repeated=True,
+        body=Wish,
+        parameters=(JOB_ID, KEY),
+        failures=(404, 409, 422, 503),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/jobs/{job_id}/continue",
+        name="go_on",
+        summary="As `retry`, from the last sound checkpoint of the job.",
+        answer=SubmitResult,
+        status=201,
+        repeated=True,
+        body=Wish,
+        parameters=(JOB_ID, KEY),
+        failures=(404, 409, 422, 503),
     ),
     Operation(
         method="GET",
@@ -164,7 +199,7 @@ OPERATIONS = (
         answer=JobRef,
         status=202,
         parameters=(JOB_ID,),
-        failures=(404,),
+        failures=(404, 503),
     ),
     Operation(
         method="GET",
@@ -214,6 +249,7 @@ OPERATIONS = (
         summary="Suspend every job and end the platform; answers before that is done.",
         answer=Stopping,
         status=202,
+        failures=(503,),
     ),
 )
 
@@ -225,6 +261,7 @@ FAILURES = {
     413: "The body is larger than 1 MiB.",
     500: "The platform failed to answer; `daemon.log` says more.",
     404: "There is no such job.",
+    409: "The key was used for another request, or the job's phase does not allow it.",
     422: "A field or a parameter breaks a rule.",
     503: "The journal cannot be written, or a file system does not answer; try again.",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated
 
 import anyio
@@ -23,15 +24,19 @@ from swell.api.logs import Whose, parse_offsets, read_chunks
 from swell.api.openapi import document
 from swell.api.operations import OPERATIONS, Health, JobRef, Stopping
 from swell.api.pages import MAX_JOBS, parse_query
-from swell.api.submission import Submission, parse
+from swell.api.resubmission import continued, parse_wish, retried
+from swell.api.submission import Submission, origin_of, parse, request_key
 from swell.live.retention import PruneRequest
-from swell.model.errors import InvalidJob, UnknownJob, Unwritable
-from swell.model.job import JobSpec
+from swell.model.errors import InvalidJob, KeyConflict, Unavailable, UnknownJob, WrongPhase
+from swell.model.job import JobSpec, Origin
+from swell.model.view import SubmitResult
 
 #: Submissions look at files of users. As many as these may wait for a file system at a time.
 SUBMISSION_THREADS = 40
 #: A submission waits so long until one of the others is through.
 FREE_THREAD_S = 10.0
+#: Requests with the same key submit one job: a client that heard no answer may ask again.
+KEY_HEADER = "idempotency-key"
 
 
 def create_app(control: Control, token: str, intake: Intake | None = None) -> FastAPI:
@@ -42,7 +47,14 @@ def create_app(control: Control, token: str, intake: Intake | None = None) -> Fa
     """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_middleware(Gate, token=token)
-    for kind, status in ((UnknownJob, 404), (InvalidJob, 422), (Unwritable, 503), (Exception, 500)):
+    for kind, status in (
+        (UnknownJob, 404),
+        (KeyConflict, 409),
+        (WrongPhase, 409),
+        (InvalidJob, 422),
+        (Unavailable, 503),
+        (Exception, 500),
+    ):
         app.add_exception_handler(kind, _failing(status))
     app.add_exception_handler(HTTPException, _http_failure)
     app.add_exception_handler(RequestValidationError, _bad_query)
@@ -68,17 +80,39 @@ class Routes:
         return answer(document())
 
     async def submit(self, request: Request) -> Response:
-        body = await _body(request)
-        return await self._submissions.run(self._submit, body)
+        body, key = await _body(request), request_key(request.headers.get(KEY_HEADER))
+        return await self._submissions.run(partial(self._submit, body, key))
 
-    def _submit(self, body: bytes) -> Response:
-        submission, spec = _submission(body, self._control.now_s())
+    def _submit(self, body: bytes, key: str) -> Response:
+        now_s = self._control.now_s()
+        submission, spec = _submission(body, now_s)
+        origin = origin_of(submission, spec, key, now_s)
         if self._intake is not None:
             spec = self._intake.prepare(submission, spec)
-        job_id = self._control.submit(spec)
-        if self._intake is not None:
-            self._intake.bind(job_id, spec)
-        return answer(JobRef(id=job_id), 201)
+        return self._bound(spec, origin)
+
+    async def retry(self, job_id: str, request: Request) -> Response:
+        """Submit the same again."""
+        body, key = await _body(request), request_key(request.headers.get(KEY_HEADER))
+        return await self._submissions.run(partial(self._retry, job_id, body, key))
+
+    def _retry(self, job_id: str, body: bytes, key: str) -> Response:
+        return self._bound(*retried(self._control, job_id, parse_wish(body), key))
+
+    async def go_on(self, job_id: str, request: Request) -> Response:
+        """Submit the same again, to go on from the last checkpoint."""
+        body, key = await _body(request), request_key(request.headers.get(KEY_HEADER))
+        return await self._submissions.run(partial(self._go_on, job_id, body, key))
+
+    def _go_on(self, job_id: str, body: bytes, key: str) -> Response:
+        return self._bound(*continued(self._control, job_id, parse_wish(body), key))
+
+    def _bound(self, spec: JobSpec, origin: Origin) -> Response:
+        """Submit it; its code is kept for as long as the job is."""
+        result = self._control.submit(spec, origin)
+        if self._intake is not None and result.is_new:
+            self._intake.bind(result.id, spec)
+        return _submitted(result)
 
     def jobs(
         self,
@@ -148,7 +182,7 @@ class _SubmissionThreads:
         self._free = anyio.Semaphore(number)
         self._limiter = anyio.CapacityLimiter(number)
 
-    async def run(self, call: Callable[[bytes], Response], body: bytes) -> Response:
+    async def run(self, call: Callable[[], Response]) -> Response:
         try:
             with anyio.fail_after(FREE_THREAD_S):
                 await self._free.acquire()
@@ -159,7 +193,7 @@ class _SubmissionThreads:
                 "script and workdir answer, and try again",
             )
         try:
-            return await to_thread.run_sync(call, body, limiter=self._limiter)
+            return await to_thread.run_sync(call, limiter=self._limiter)
         finally:
             self._free.release()
 
@@ -177,6 +211,10 @@ def _submission(body: bytes, now_s: float) -> tuple[Submission, JobSpec]:
         return submission, submission.to_spec(now_s)
     except (OverflowError, RecursionError) as error:
         raise InvalidJob(f"a value is too large or nested too deeply ({error}); correct it") from error
+
+
+def _submitted(result: SubmitResult) -> Response:
+    return answer(result, 201 if result.is_new else 200)
 
 
 async def _body(request: Request) -> bytes:

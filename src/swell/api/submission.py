@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,9 +12,12 @@ from msgspec import Meta
 
 from swell.api import fields
 from swell.api.fields import InvalidField, shown
-from swell.model.job import CodeSource, Elasticity, EndCondition, JobClass, JobSpec
+from swell.model.coding import encode
+from swell.model.job import CodeSource, Elasticity, EndCondition, JobClass, JobSpec, Origin
 
 Number = int | float
+
+KEY = re.compile(r"[\x21-\x7e]{1,200}")
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -250,6 +255,35 @@ def parse(value: Any) -> Submission:
         return msgspec.convert(value, Submission)
     except msgspec.ValidationError as error:
         raise fields.wrong_type(error, value) from error
+
+
+def request_key(key: str | None) -> str:
+    """The idempotency key of a request; empty if it has none. Raises InvalidField."""
+    if key is not None and not KEY.fullmatch(key):
+        raise InvalidField(
+            "key", f"{shown(key)} is no idempotency key; use 1 to 200 printable ASCII characters"
+        )
+    return key or ""
+
+
+def origin_of(submission: Submission, spec: JobSpec, key: str, now_s: float) -> Origin:
+    """What is to be remembered of a request that came at `now_s`."""
+    return Origin(
+        key=key,
+        fingerprint=fingerprint(encode(submission)) if key else "",
+        deadline_in_s=deadline_in_s(submission.deadline, spec, now_s),
+    )
+
+
+def fingerprint(content: bytes) -> str:
+    """Equal for equal requests."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def deadline_in_s(deadline: str | Number | None, spec: JobSpec, now_s: float) -> float | None:
+    """How far ahead a deadline `now+...` was; None for any other."""
+    is_relative = isinstance(deadline, str) and deadline.startswith("now+")
+    return spec.deadline_s - now_s if is_relative and spec.deadline_s is not None else None
 
 
 #: As written in a job file, in its order.

@@ -15,6 +15,7 @@ import typer
 from swell.api.errors import ApiError
 from swell.cli.options import State
 from swell.cli.output import warn
+from swell.model.errors import Unavailable
 
 if TYPE_CHECKING:
     from psutil import Process
@@ -121,7 +122,10 @@ def _stop(client: Client) -> None:
     daemon = os.pidfd_open(client.endpoint.pid)
     try:
         asked_s = time.monotonic()
-        client.stop()
+        try:
+            client.stop()
+        except Unavailable as error:  # it is about to end by itself, or hangs: the wait will tell
+            warn(str(error))
         has_ended = _wait(client, daemon, asked_s)
     finally:
         os.close(daemon)

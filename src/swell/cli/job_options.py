@@ -73,4 +73,11 @@ StopOnNan = Annotated[
     bool | None,
     typer.Option("--stop-on-nan", help="Fail at the first loss that is NaN, before it spoils the model."),
 ]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KEY",
+        help="Idempotency key: however often it is submitted with this key, there is one job.",
+    ),
+]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait for the trial run and the verdict.")]

@@ -164,6 +164,7 @@ def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
         ("speed", "" if view.step_s is None else f"{view.step_s * 1000:.1f} ms a step"),
         ("last", ", ".join(f"{name} {value:.4g}" for name, value in numbers.items())),
         ("resizes", totals(view)),
+        ("continues", view.continues),
         ("submitted", when(view.submitted_s)),
         ("started", when(view.started_s)),
         ("deadline", when(view.deadline_s) + _kept(view).replace(" ", ", ")),

@@ -11,6 +11,7 @@ import typer
 from swell import __version__
 from swell.api.errors import ApiError, InvalidOption, NoPlatform
 from swell.cli import (
+    doctor,
     down,
     jobs,
     logs,
@@ -18,6 +19,7 @@ from swell.cli import (
     prune,
     replay,
     repro,
+    retry,
     simulate,
     stage,
     submit,
@@ -25,7 +27,7 @@ from swell.cli import (
     up,
     what_if,
 )
-from swell.model.errors import InvalidInput, InvalidJob, UnknownJob, Unwritable
+from swell.model.errors import InvalidInput, InvalidJob, Unavailable, UnknownJob
 from swell.store.errors import StateError
 
 #: What a user can put right: one line, no traceback. Anything else is our mistake and shows where.
@@ -37,8 +39,8 @@ KNOWN = (
     NoPlatform,
     StateError,
     TimeoutError,
+    Unavailable,
     UnknownJob,
-    Unwritable,
 )
 
 app = typer.Typer(
@@ -75,11 +77,16 @@ app.command("jobs")(jobs.list_jobs)
 app.command()(jobs.show)
 app.command()(logs.logs)
 app.command()(jobs.cancel)
+app.command()(retry.retry)
+app.command("continue")(retry.go_on)
 app.command("nodes")(nodes.list_nodes)
 app.command()(jobs.explain)
 app.command("what-if")(what_if.what_if)
 app.command()(prune.prune)
 app.command()(replay.replay)
+app.command()(doctor.doctor)
+app.command()(doctor.backup)
+app.command()(doctor.restore)
 app.command()(simulate.simulate)
 app.add_typer(trace.app)
 app.add_typer(repro.app)

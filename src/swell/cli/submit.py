@@ -23,7 +23,7 @@ FAILED = 1
 REFUSED = 3
 
 #: Parameters of `submit` that are about the command; the others are fields of a job.
-NO_FIELDS = ("words", "no_wait", "state", "json")
+NO_FIELDS = ("words", "key", "no_wait", "state", "json")
 
 
 def submit(
@@ -50,6 +50,7 @@ def submit(
     seed: job.Seed = None,
     tenant: job.Tenant = None,
     stop_on_nan: job.StopOnNan = None,
+    key: job.Key = None,
     no_wait: job.NoWait = False,
     state: State = None,
     json: Json = False,
@@ -65,16 +66,17 @@ def submit(
     file = _job_file(words or [], fields)
     with connect(state) as client:
         if file:
-            ids = client.submit_file(file)
+            ids = client.submit_file(file, key=key)
         else:
-            ids = [client.submit(**{**fields, "env": _variables(env or [])}, args=words or [])]
-        views = [_judged(client, job_id, no_wait) for job_id in ids]
+            given_env = _variables(env or [])
+            ids = [client.submit(**{**fields, "env": given_env}, args=words or [], key=key)]
+        views = [judged(client, job_id, no_wait) for job_id in ids]
         cluster = client.cluster()
-    _tell(views, cluster, json)
+    tell(views, cluster, json)
 
 
-def _tell(views: list[JobView], cluster: ClusterView, json: bool) -> None:
-    """Ends the program if not all is well."""
+def tell(views: list[JobView], cluster: ClusterView, json: bool) -> None:
+    """Print what became of submissions. Ends the program if not all is well."""
     if json:
         print_json(views)
     else:
@@ -129,7 +131,8 @@ def _option(field: str) -> str:
     return "class" if field == "job_class" else field.replace("_", "-")
 
 
-def _judged(client: Client, job_id: str, no_wait: bool) -> JobView:
+def judged(client: Client, job_id: str, no_wait: bool) -> JobView:
+    """The job, once it is known what becomes of it."""
     from swell.api.client import has_verdict
 
     view = client.job(job_id)

@@ -75,9 +75,11 @@ def _(event: JobSubmitted, state: HeadState) -> None:
         as_of_s=event.at_s,
         calendar_offset_s=state.calendar.offset_s,
         tenant=state.tenants.join(event.spec.tenant),
+        continues=event.origin.continues,
     )
+    record.done_steps = _truth(record, event.origin.steps)
     state.records[event.job_id] = record
-    state.explain(record, "submitted", f"was submitted as {event.spec.job_class}")
+    state.explain(record, "submitted", f"was submitted as {event.spec.job_class}{_continued(record)}")
     if event.spec.elasticity is Elasticity.RESTART:
         record.learn_length(None)
     state.touch(record)
@@ -368,6 +370,12 @@ def _requeue(state: HeadState, record: JobRecord, event: GangEnded) -> None:
         record.tenure.take()
         cause = "lost all its workers"
     state.explain(record, "requeued", f"{cause} and waits to go on from its last checkpoint")
+
+
+def _continued(record: JobRecord) -> str:
+    if not record.continues:
+        return ""
+    return f", to continue {record.continues}{_step(record, 'from', int(record.done_steps))}"
 
 
 def _release(record: JobRecord, at_s: float) -> None:

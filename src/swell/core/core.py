@@ -30,7 +30,7 @@ from swell.model.command import (
     SuspendGang,
     WakeAt,
 )
-from swell.model.event import AnyEvent
+from swell.model.event import AnyEvent, Event
 from swell.model.job import JobClass, Phase
 from swell.model.plan import JobPlan, Plan, Reason, Refusal
 from swell.model.view import JobView, Story
@@ -71,7 +71,7 @@ class Core:
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         """Apply every event of the batch, then plan once, at the time of the last."""
         state = self._state
-        state.stories, state.ended, state.refusals = [], [], {}
+        state.stories, state.ended, state.refusals, state.ignored = [], [], {}, []
         news = News(state)
         for event in batch:
             self._hear(event, news)
@@ -99,6 +99,7 @@ class Core:
         if is_stale(state, event):
             state.now_s = max(state.now_s, event.at_s)
             state.num_stale += 1
+            state.ignored.append(event)
             return
         news.hear(event)
         apply(state, event)
@@ -315,6 +316,11 @@ class Core:
     @property
     def num_stale(self) -> int:
         return self._state.num_stale
+
+    @property
+    def ignored(self) -> Sequence[Event]:
+        """Events of the latest batch that were stale: nothing came of them."""
+        return self._state.ignored
 
     @property
     def is_idle(self) -> bool:

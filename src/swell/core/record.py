@@ -40,6 +40,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
     submitted_s: float
     calendar_offset_s: float = 0.0  #: calendar less head time: see `Calendar`
     tenant: int = 0  #: see `Tenants`
+    continues: str = ""  #: see `Origin`
     phase: Phase = Phase.QUEUED
     profile: Profile | None = None
     is_profiling: bool = False
@@ -292,6 +293,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
             message=self.setback or self.message,
             warnings=self.warnings,
             code=spec.code,
+            continues=self.continues,
         )
 
     def _kept(self) -> bool | None:

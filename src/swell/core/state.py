@@ -21,6 +21,7 @@ from swell.core.unknown_gangs import UnknownGang, UnknownGangs
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.coding import decoder, encode
+from swell.model.event import Event
 from swell.model.job import Elasticity, JobSpec, Phase, Profile
 from swell.model.plan import JobPlan, Reason, Refusal, SizedBatch
 from swell.model.snapshot import IntArray
@@ -95,6 +96,7 @@ class HeadState:
         self.belief = belief
         self.costs = ChangeCosts()
         self.tenants = Tenants()
+        self.ignored: list[Event] = []  #: events of this turn that were stale
         self.num_stale = 0  #: reports about a generation, or a job, that is no more
         self.planned_s = 0.0
         self.wake_s: float | None = None

@@ -36,17 +36,17 @@ class Board:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._posted = Posted()
         self._open: dict[str, JobView] = {}  # in order of submission
         self._explained: set[str] = set()  # open jobs of which the plan's reason is not the latest
         self._ended: dict[str, JobView] = {}
         self._stories: defaultdict[str, list[Story]] = defaultdict(list)
 
-    def post(self, core: Core) -> None:
-        """Show what the head knows after the turn it has just made."""
+    def post(self, core: Core) -> list[JobView]:
+        """Show what the head knows after the turn it has just made. Returns the jobs that ended in it."""
         ended, changes, stories = core.ended_views(), core.changes(), core.stories()
-        with self._changed:
+        with self._lock:
             for view in ended:
                 self._open.pop(view.id, None)
                 self._ended[view.id] = view
@@ -65,15 +65,10 @@ class Board:
                 unknown_owner=core.unknown_owner,
                 refused_nodes=core.refused_nodes,
             )
-            self._changed.notify_all()
-
-    def wait_for(self, job_id: str, timeout_s: float) -> bool:
-        """Until the head has seen the job; False if that takes too long."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._is_here(job_id), timeout_s)
+        return ended
 
     def job(self, job_id: str) -> JobView | None:
-        with self._changed:
+        with self._lock:
             posted, is_explained = self._posted, job_id in self._explained
             view = self._open.get(job_id)
             if view is None:
@@ -87,7 +82,7 @@ class Board:
             is_wanted: may look at anything but a reason or an estimate.
             limit: the newest so many of them; 0: all.
         """
-        with self._changed:
+        with self._lock:
             posted = self._posted
             views = [view for view in (*self._ended.values(), *self._open.values()) if is_wanted(view)]
             explained = self._explained.intersection(view.id for view in views)
@@ -98,7 +93,7 @@ class Board:
 
     def count(self) -> Counter[Phase]:
         """Those jobs, by phase."""
-        with self._changed:
+        with self._lock:
             return Counter(view.phase for view in (*self._ended.values(), *self._open.values()))
 
     @property
@@ -107,24 +102,24 @@ class Board:
 
     def has_deadline_from_before(self, at_s: float) -> bool:
         """Whether a job that is open and has a deadline was submitted before then."""
-        with self._changed:
+        with self._lock:
             views = list(self._open.values())
         return any(view.deadline_s is not None and view.submitted_s < at_s for view in views)
 
     def stories(self, job_id: str) -> list[Story]:
         """Since the last fold."""
-        with self._changed:
+        with self._lock:
             return list(self._stories.get(job_id, ()))
 
     def drain(self) -> tuple[list[JobView], list[tuple[str, Story]]]:
         """What a fold of the journal is to keep: ended jobs, and stories. `folded` forgets them here."""
-        with self._changed:
+        with self._lock:
             stories = [(job_id, story) for job_id, told in self._stories.items() for story in told]
             return list(self._ended.values()), stories
 
     def folded(self, ended: Sequence[JobView]) -> None:
         """The journal has them now."""
-        with self._changed:
+        with self._lock:
             for view in ended:
                 self._ended.pop(view.id, None)
             self._stories.clear()
@@ -142,7 +137,7 @@ class Board:
         return self._posted.refused_nodes
 
     def nodes(self) -> tuple[NodeView, ...]:
-        with self._changed:
+        with self._lock:
             posted = self._posted
             held = {device: view.id for view in self._open.values() for device in view.devices}
         owner = {**held, **posted.unknown_owner}
@@ -157,9 +152,6 @@ class Board:
             )
             for node in posted.cluster.nodes
         )
-
-    def _is_here(self, job_id: str) -> bool:
-        return job_id in self._open or job_id in self._ended
 
 
 def _complete(view: JobView, posted: Posted, is_explained: bool) -> JobView:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from concurrent.futures import Future
 
 import msgspec
 
 from swell.live.clock import HeadClock
-from swell.model.event import AnyEvent, JobEvent, StepsReported
+from swell.model.errors import Unavailable
+from swell.model.event import AnyEvent, Event, JobEvent, StepsReported
 
 #: Progress alone wakes the head at most so often: the journal stays small.
 REPORTS_WAIT_S = 1.0
@@ -26,6 +28,9 @@ class Inbox:
         self._is_urgent = False
         self._is_nudged = False
         self._reports_due_s: float | None = None
+        self._requests: list[tuple[AnyEvent, Future[bool]]] = []  #: whose event still waits
+        self._taken: list[tuple[AnyEvent, Future[bool]]] = []  #: whose event is in the turn under way
+        self._is_closed = False
 
     def put(self, event: AnyEvent) -> None:
         with self._changed:
@@ -35,6 +40,37 @@ class Inbox:
             elif self._reports_due_s is None:
                 self._reports_due_s = self._clock.now_s() + REPORTS_WAIT_S
             self._changed.notify()
+
+    def request(self, event: AnyEvent) -> Future[bool]:
+        """Put an event whose sender waits for it to be in the journal, and handled.
+
+        The result is False if the event was stale. Many requests share one batch, and so one write. If the
+        head ends before that, the result is the error Unavailable.
+        """
+        receipt: Future[bool] = Future()
+        with self._changed:
+            if self._is_closed:
+                receipt.set_exception(_closed())
+                return receipt
+            self._requests.append((event, receipt))
+            self.put(event)
+        return receipt
+
+    def settle(self, ignored: Iterable[Event]) -> None:
+        """The turn is over: answer the requests whose events it took; those `ignored` were stale."""
+        with self._changed:
+            taken, self._taken = self._taken, []
+        stale = {id(event) for event in ignored}
+        for event, receipt in taken:
+            receipt.set_result(id(event) not in stale)
+
+    def close(self) -> None:
+        """The head takes no more: every request that waits, and every later one, is told so."""
+        with self._changed:
+            self._is_closed = True
+            waiting, self._taken, self._requests = [*self._taken, *self._requests], [], []
+        for _, receipt in waiting:
+            receipt.set_exception(_closed())
 
     def nudge(self) -> None:
         """Let whoever waits in `take` look round: nothing has happened, and no event is taken early."""
@@ -59,8 +95,17 @@ class Inbox:
                 if not self._changed.wait(min(wait_s, LOOK_EVERY_S)) and wait_s >= LOOK_EVERY_S:
                     return []
             taken, self._events = self._events, []
+            self._taken += self._requests
+            self._requests = []
             self._is_urgent, self._reports_due_s = False, None
         return sorted(fold_reports(taken), key=lambda event: event.at_s)
+
+
+def _closed() -> Unavailable:
+    return Unavailable(
+        "the platform is stopping, or has failed, and takes no more requests; start it with `swell up` and "
+        "send the request again: a submission under the same key is taken once"
+    )
 
 
 def fold_reports(events: Iterable[AnyEvent]) -> list[AnyEvent]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
@@ -25,22 +24,24 @@ from swell.live.clock import HeadClock, SystemClocks
 from swell.live.clock_watch import ClockWatch, followed, suspected
 from swell.live.disk import space_of
 from swell.live.inbox import Inbox
+from swell.live.job_folders import JobFolders
 from swell.live.pruning import Pruner
 from swell.live.recovery import Entry as JournalEntry
-from swell.live.recovery import changed_nodes, digest, explained_jobs, replay, unlike_gangs
+from swell.live.recovery import changed_nodes, digest, explained_jobs, load, replay, unlike_gangs
 from swell.live.retention import PrunedJob, PruneRequest, Retention
 from swell.live.retrying_journal import RetryingJournal
+from swell.live.submitter import Submissions, Submitter, result_of
 from swell.live.world import Hands, LiveWorld
 from swell.model.calendar import Calendar
 from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang
 from swell.model.errors import InvalidJob, UnknownJob, Unwritable
 from swell.model.event import AnyEvent, CancelRequested, DrainRequested, JobSubmitted, Opened
-from swell.model.job import Elasticity, JobClass, JobSpec, Phase
+from swell.model.job import PLAIN, Elasticity, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
 from swell.model.running import RunningWork
 from swell.model.sizes import format_bytes
-from swell.model.view import ClusterView, JobView, Story
+from swell.model.view import ClusterView, JobView, Story, SubmitResult
 
 #: After so many batches, or as many as there are open jobs, they are folded into one state: what a fold costs
 #: is in proportion to these, and so it costs each turn the same. Where it fails, again after so many more.
@@ -52,8 +53,6 @@ CROWD = 32
 NUM_CANDIDATES = 6
 #: `down` waits so long for checkpoints before it ends the processes anyway.
 DRAIN_S = 60.0
-#: A submission is answered once it is in the journal; that takes milliseconds.
-SUBMIT_TIMEOUT_S = 10.0
 #: The head's state is handed out between two of its turns, which take milliseconds.
 STATE_TIMEOUT_S = 10.0
 
@@ -79,7 +78,7 @@ class Archive(Protocol):
     def count(self) -> dict[Phase, int]: ...
 
 
-class Store(Journal, Protocol):
+class Store(Journal, Submissions, Protocol):
     """A journal with an archive."""
 
     def note_commands(self, seq: int, digest: str) -> None: ...
@@ -94,6 +93,8 @@ class Store(Journal, Protocol):
     def last_seq(self) -> int: ...
     @property
     def bytes_on_disk(self) -> int: ...
+    @property
+    def notices(self) -> tuple[str, ...]: ...
 
 
 class Executor(Hands, Protocol):
@@ -148,6 +149,8 @@ class Platform:
         self._watch = ClockWatch(self._clock)
         self._inbox = Inbox(self._clock)
         self._board = Board()
+        self._folders = JobFolders(site.jobs_dir)
+        self._submitter = Submitter(self._inbox, self._clock.now_s, store, self._folders)
         self._started_s = self._clock.now_s()
         self._is_stopping = False
         self._drain_until_s: float | None = None
@@ -169,14 +172,26 @@ class Platform:
     # ------------------------------------------------------------ the head's thread
     def recover(self, history: History) -> None:
         """Bring the head to where the journal ends, and the clock to the time that has passed since."""
-        if history.state is not None:
-            self._core.load(history.state)
+        load(self._core, history.state)
         for _ in replay(self._core, history.entries):
-            self._board.post(self._core)
-        self._board.post(self._core)
+            self._post()
+        self._post()
+        self._note_open_jobs()
         self._clock.go_on(self._core.calendar, self._core.now_s)
         self._watch.begin(self._core.calendar.offset_s)
         self._started_s = self._clock.now_s()
+
+    def _note_open_jobs(self) -> None:
+        """A daemon that was killed, or one of an earlier version, may not have come to it.
+
+        A job whose folder tells of an end is open again: the journal is an older copy.
+        """
+        for view in self._board.jobs():
+            if view.phase.is_end:
+                continue
+            self._folders.forget_end(view.id)
+            if not self._folders.has_note(view.id) and (submission := self._store.submission(view.id)):
+                self._folders.note_submitted(submission)
 
     def start(self) -> None:
         """Attach to the machines, and put what is found there before the head: `run` is to follow."""
@@ -206,6 +221,7 @@ class Platform:
         try:
             run(self._world, self._journal, self._core)
         finally:
+            self._inbox.close()
             self._pruner.stop()
         self._fold()
 
@@ -221,7 +237,8 @@ class Platform:
     def _end_turn(self, commands: Sequence[AnyCommand]) -> None:
         """Show what came of the turn, and let go of what is now safe in the journal."""
         self._store.note_commands(self._store.last_seq, digest(commands))
-        self._board.post(self._core)
+        self._post()
+        self._inbox.settle(self._core.ignored)
         self._executor.acknowledge()
         if self._board.num_open >= CROWD:
             self._on_crowd()
@@ -229,6 +246,10 @@ class Platform:
             self._drain_until_s = self._clock.now_s() + DRAIN_S
         if self._store.last_seq >= self._fold_at_seq:
             self._fold()
+
+    def _post(self) -> None:
+        for view in self._board.post(self._core):
+            self._folders.note_ended(view)
 
     def _fold(self) -> None:
         """What cannot be folded now, because the disk is full, stays in batches: they say the same."""
@@ -270,23 +291,31 @@ class Platform:
     def _calendar(self) -> Calendar:
         return self._board.calendar
 
-    def submit(self, spec: JobSpec) -> str:
-        """The new job's id, once the job is in the journal. Raises InvalidJob, Unwritable."""
+    def submit(self, spec: JobSpec, origin: Origin = PLAIN) -> SubmitResult:
+        """The new job, or the one of an earlier submission with the same key, once the journal has it.
+
+        Raises InvalidJob, KeyConflict, Unavailable; WrongPhase if it is to continue without a checkpoint.
+        """
         self._refuse_while_stalled()
         check_job(spec, sum(len(node.devices) for node in self._site.nodes))
-        job_id = f"{spec.name}-{secrets.token_hex(3)}"
-        self._inbox.put(JobSubmitted(at_s=self._clock.now_s(), job_id=job_id, spec=spec))
-        if not self._board.wait_for(job_id, SUBMIT_TIMEOUT_S):
-            raise InvalidJob(
-                f"job {job_id!r} was not taken within {SUBMIT_TIMEOUT_S:g} s: the platform is stopping or "
-                "stuck; see its log, and `swell jobs` before you submit again"
+        return self._submitter.submit(spec, origin)
+
+    def submission(self, job_id: str) -> JobSubmitted:
+        """As the job was submitted. Raises UnknownJob."""
+        found = self._store.submission(self._found(job_id).id)
+        if found is None:
+            raise UnknownJob(
+                f"how job {job_id!r} was submitted is not known: it ended under an earlier version of Swell; "
+                "submit it with `swell submit`"
             )
-        return job_id
+        return found
 
     def cancel(self, job_id: str) -> None:
+        """Returns once the journal has it. Raises UnknownJob, Unavailable."""
         if self.job(job_id).finished_s is None:
             self._refuse_while_stalled()
-            self._inbox.put(CancelRequested(at_s=self._clock.now_s(), job_id=job_id))
+            receipt = self._inbox.request(CancelRequested(at_s=self._clock.now_s(), job_id=job_id))
+            result_of(receipt, f"job {job_id!r} may or may not be cancelled")
 
     def jobs(self, query: JobQuery = EVERY_JOB, before: str = "") -> list[JobView]:
         calendar = self._calendar
@@ -407,6 +436,8 @@ class Platform:
 
     def _warnings(self, free_bytes: int) -> dict[str, str]:
         warnings = {}
+        if notices := self._store.notices:
+            warnings["journal file"] = "; ".join(notices)
         if self._journal.why:
             warnings["journal"] = f"the platform stands still, jobs that run train on: {self._journal.why}"
         if free_bytes < (limit := self._site.retention.min_free_bytes):
@@ -417,10 +448,11 @@ class Platform:
         return warnings
 
     def stop(self) -> None:
-        """Suspend every job, then let `run` return."""
+        """Suspend every job, then let `run` return. Returns once the journal has it. Raises Unavailable."""
         self._is_stopping = True
         self._journal.stop()
-        self._inbox.put(DrainRequested(at_s=self._clock.now_s()))
+        receipt = self._inbox.request(DrainRequested(at_s=self._clock.now_s()))
+        result_of(receipt, "the platform may or may not stop")
 
 
 def check_job(spec: JobSpec, num_devices: int) -> None:

@@ -63,10 +63,27 @@ def replay(core: Core, entries: Iterable[Entry]) -> Iterable[tuple[Entry, list[A
         except Exception as error:
             raise ReplayError(
                 f"batch {entry.seq} of the journal cannot be handled ({error!r}): this is a defect of Swell, "
-                "please report it with a copy of the state folder; until it is mended start with another "
-                "state folder (--state)"
+                "please report it with a copy of the state folder; `swell doctor --salvage` (with the same "
+                "--state) then keeps what was before that batch, and queues the jobs again that it loses"
             ) from error
         yield entry, commands
+
+
+def load(core: Core, state: bytes | None) -> None:
+    """Give a new head the folded state of a journal, if there is one.
+
+    Raises:
+        ReplayError: the head cannot read it.
+    """
+    if state is None:
+        return
+    try:
+        core.load(state)
+    except Exception as error:
+        raise ReplayError(
+            f"the folded state in the journal cannot be read ({error!r}); `swell doctor` (with the same "
+            "--state) tells what is left, `swell doctor --salvage` makes a new journal of that"
+        ) from error
 
 
 def compare(replayed: Iterable[tuple[Entry, list[AnyCommand]]]) -> Replay:

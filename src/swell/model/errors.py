@@ -7,6 +7,18 @@ class InvalidJob(ValueError):
     """The request cannot be a job."""
 
 
+class KeyConflict(ValueError):
+    """The idempotency key was used before, for another request."""
+
+
+class WrongPhase(ValueError):
+    """What is asked for cannot be done with a job in its phase."""
+
+
+class Unavailable(RuntimeError):
+    """The platform cannot take the request now; whether it took it is not known."""
+
+
 class UnknownJob(LookupError):
     """No job has this id."""
 
@@ -15,5 +27,5 @@ class InvalidInput(ValueError):
     """A file that was given to a simulation, or an option about it, cannot be used."""
 
 
-class Unwritable(RuntimeError):
-    """What must be kept cannot be written now; later it may be: the disk is full, say."""
+class Unwritable(Unavailable):
+    """What must be kept cannot be written now, and was not; later it may be: the disk is full, say."""

@@ -11,7 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from swell.model.cluster import Node
-from swell.model.job import JobSpec, Profile, plain_members
+from swell.model.job import PLAIN, JobSpec, Origin, Profile, plain_members
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -40,6 +40,7 @@ class Outcome(StrEnum):
 
 class JobSubmitted(JobEvent, frozen=True, kw_only=True):
     spec: JobSpec
+    origin: Origin = PLAIN
 
 
 class JobProfiled(JobEvent, frozen=True, kw_only=True):

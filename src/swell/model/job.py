@@ -138,6 +138,20 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     grows_when_distributed: bool = False
 
 
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job came to be submitted, apart from what it is to be."""
+
+    key: str = ""  #: idempotency key: a second submission under it is answered with the same job
+    fingerprint: str = ""  #: SHA-256 of the request that came with the key
+    deadline_in_s: float | None = None  #: of a deadline that was given as `now+...`: counts again for a retry
+    continues: str = ""  #: id of the ended job from whose checkpoint it goes on
+    steps: int = 0  #: that this checkpoint holds
+
+
+#: Of a request without a key that begins at step 0.
+PLAIN = Origin()
+
+
 class BatchProfile(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a job at batches that it may have instead of its own."""
 

@@ -61,6 +61,16 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     message: str  #: how it failed, or what to look at; empty if nothing
     code: str = ""  #: digest of the snapshot of its code; empty: it runs the files as they are
     warnings: dict[str, str] = {}  #: topic -> what its owner should know; one that is over is gone
+    continues: str = ""  #: id of the ended job from whose checkpoint it went on; empty: of none
+
+
+class SubmitResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a submission."""
+
+    id: str
+    is_new: bool  #: False: the same request was submitted before under the same idempotency key
+    continues: str = ""  #: as in `JobView`
+    steps: int = 0  #: that the checkpoint holds from which it goes on
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -39,9 +40,9 @@ class Part:
     workers: str = "1:"
     global_batch: int = 64
 
-    def fields(self, now_s: float) -> dict[str, object]:
+    def fields(self, now_s: float) -> dict[str, Any]:
         """As `Client.submit` takes them."""
-        given: dict[str, object] = {
+        given: dict[str, Any] = {
             "name": self.name,
             "script": str(SCRIPTS / self.script),
             "workdir": str(SCRIPTS),

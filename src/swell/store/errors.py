@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from swell.model.errors import Unwritable
 
 
@@ -23,3 +25,17 @@ class NewerState(StateError):
 
 class DamagedState(StateError):
     """The database cannot be read."""
+
+
+def remedy(journal: Path) -> str:
+    """What to do about a journal that is damaged or lost."""
+    return f"`swell doctor --state {journal.parent}` tells what is left, {way_back(journal)}"
+
+
+def way_back(journal: Path) -> str:
+    """The same for those who know what is left."""
+    where = f"--state {journal.parent}"
+    return (
+        f"`swell doctor --salvage {where}` makes a new journal of what can be read, and `swell restore FILE "
+        f"{where}` goes back to a copy that `swell backup` made"
+    )

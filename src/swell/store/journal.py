@@ -5,25 +5,35 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 import sqlalchemy as sa
 
 from swell.model.coding import decoder, encode
-from swell.model.event import AnyEvent
-from swell.model.job_query import JobQuery
+from swell.model.event import AnyEvent, JobSubmitted
+from swell.model.job_query import EVERY_JOB
 from swell.model.view import JobView, Story
 from swell.store import sqlite
 from swell.store.archive import Archive
-from swell.store.errors import DamagedState, StateUnwritable
-from swell.store.schema import batches, bring_up_to_date, folds
+from swell.store.database import Database
+from swell.store.errors import DamagedState, StateUnwritable, remedy
+from swell.store.schema import (
+    batches,
+    bring_up_to_date,
+    checksum,
+    folds,
+    is_sound,
+    submission_row,
+    submissions,
+)
 
 #: Batches read at a time: a long replay neither holds them all nor keeps a transaction open.
 PAGE = 500
 
 _decode: Callable[[str], list[AnyEvent]] = decoder(list[AnyEvent]).decode
+_decode_submission: Callable[[str], JobSubmitted] = decoder(JobSubmitted).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +65,37 @@ class SqlJournal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._engine = sqlite.open_engine(path)
-        self._write = threading.Lock()
         self._unwritten: dict[int, str] = {}
-        self._is_reserved = False
-        with sqlite.explained(path):
-            sqlite.check(self._engine)
-            with self._engine.begin() as connection:
-                bring_up_to_date(connection, where=str(path))
-                self._last_seq = _last_seq(connection)
-        self._archive = Archive(self._engine, self._write, path)
+        self._database = Database(path)
+        try:
+            self._database.check()
+            with self._database.writing() as connection:
+                bring_up_to_date(connection, where=path)
+                self._last_seq = self._find_last_seq(connection)
+        except BaseException:
+            self._database.close()
+            raise
+        self._archive = Archive(self._database)
+        self._given: _Given | None = None
+        self._giving = threading.Lock()
 
     def append(self, batch: Sequence[AnyEvent]) -> None:
         """Keep the batch; it is on disk when this returns, and its number is `last_seq`."""
-        seq = self._last_seq + 1
-        with self._write:
-            with sqlite.explained(self._path), self._engine.begin() as connection:
-                connection.execute(batches.insert(), {"seq": seq, "events": encode(batch).decode()})
-                self._write_digests(connection)
-            self._last_seq = seq
-            self._unwritten.clear()
-            self._reserve()
+        seq, events = self._last_seq + 1, encode(batch).decode()
+        new_jobs = [event for event in batch if isinstance(event, JobSubmitted)]
+        with self._database.writing() as connection:
+            row = {"seq": seq, "events": events, "crc": checksum(seq, events)}
+            # again, after a call that failed: it may have been written, and not where the path leads
+            connection.execute(batches.insert().prefix_with("OR REPLACE"), row)
+            if new_jobs:  # a second one with the same id is stale, and the head drops it
+                rows = [submission_row(event) for event in new_jobs]
+                connection.execute(submissions.insert().prefix_with("OR IGNORE"), rows)
+            self._write_digests(connection)
+        self._last_seq = seq
+        self._unwritten.clear()
+        with self._giving:
+            if self._given is not None:
+                self._given.add((event.job_id, event.origin.key) for event in new_jobs)
 
     def note_commands(self, seq: int, digest: str) -> None:
         """What the head commanded after batch `seq`, so that a replay can be compared.
@@ -90,10 +110,12 @@ class SqlJournal:
 
     def history(self) -> History:
         """The last fold's state and what came after."""
-        with sqlite.explained(self._path), self._engine.connect() as connection:
+        with self._database.reading() as connection:
             fold = connection.execute(sa.select(folds).order_by(folds.c.seq.desc()).limit(1)).first()
         if fold is None:
             return History(None, 0, _Entries(self, 0))
+        if not isinstance(fold.state, str) or not is_sound(fold.crc, fold.seq, fold.state):
+            raise self._damaged("its folded state is not what was written")
         return History(fold.state.encode(), fold.seq, _Entries(self, fold.seq))
 
     def fold(
@@ -104,16 +126,66 @@ class SqlJournal:
         `ended` jobs, which the state may leave out from now on, and `stories` (job id, story) go to the
         archive in the same transaction. Returns the number of the last batch folded.
         """
-        with self._write, sqlite.explained(self._path):
-            with self._engine.begin() as connection:
-                connection.execute(folds.delete())
-                connection.execute(folds.insert(), {"seq": self._last_seq, "state": state.decode()})
-                connection.execute(batches.delete().where(batches.c.seq <= self._last_seq))
-                self._archive.put_jobs(connection, ended)
-                self._archive.put_stories(connection, stories)
-            self._unwritten.clear()
-            sqlite.give_back_space(self._engine)
+        text = state.decode()
+        row = {"seq": self._last_seq, "state": text, "crc": checksum(self._last_seq, text)}
+        with self._database.writing() as connection:
+            connection.execute(folds.delete())
+            connection.execute(folds.insert(), row)
+            connection.execute(batches.delete().where(batches.c.seq <= self._last_seq))
+            self._archive.put_jobs(connection, ended)
+            self._archive.put_stories(connection, stories)
+        self._unwritten.clear()
+        self._database.give_back_space()
         return self._last_seq
+
+    def submission(self, job_id: str) -> JobSubmitted | None:
+        """As the job was submitted, ended or not; None if there is no such job, or no such text of it."""
+        return self._submission(submissions.c.job_id == job_id)
+
+    def submission_of_key(self, key: str) -> JobSubmitted | None:
+        """The one that came with this idempotency key; None if none did."""
+        with self._giving:
+            is_known = key in self._all_given().keys
+        return self._submission(submissions.c.key == key) if is_known else None
+
+    def knows(self, job_id: str) -> bool:
+        """Whether the id was ever given to a job, as far as the journal remembers."""
+        with self._giving:
+            return job_id in self._all_given().ids
+
+    def _all_given(self) -> _Given:
+        if self._given is None:
+            self._given = _Given()
+            with self._database.reading() as connection:
+                rows = connection.execute(sa.select(submissions.c.job_id, submissions.c.key))
+                self._given.add((row.job_id, row.key) for row in rows)
+                self._given.ids.update(self._archive.ids(connection))
+        return self._given
+
+    def damaged_rows(self) -> list[str]:
+        """Rows that are not what was written, as `stories of a-1`."""
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(submissions)).all()
+            bad = [f"submission of {row.job_id}" for row in rows if not _is_whole(row)]
+            return bad + self._archive.damaged_rows(connection)
+
+    def add_submissions(self, events: Iterable[JobSubmitted]) -> None:
+        """Keep those of jobs that the journal knows otherwise; one that is there already stays."""
+        rows = [submission_row(event) for event in events]
+        if rows:
+            with self._database.writing() as connection:
+                connection.execute(submissions.insert().prefix_with("OR IGNORE"), rows)
+            with self._giving:
+                self._given = None
+
+    def _submission(self, condition: sa.ColumnElement[bool]) -> JobSubmitted | None:
+        with self._database.reading() as connection:
+            row = connection.execute(sa.select(submissions).where(condition)).first()
+        if row is None:
+            return None
+        if not _is_whole(row):
+            raise self._damaged(f"the submission of {row.job_id} is not what was written")
+        return _decode_submission(row.event)
 
     def add_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
         """Archive (job id, story) pairs; one that is there already is not added again."""
@@ -130,15 +202,26 @@ class SqlJournal:
 
     def archived_jobs(self) -> list[JobView]:
         """All jobs of the archive, oldest first."""
-        return self._archive.find(JobQuery())
+        return self._archive.find(EVERY_JOB)
 
     def prune(self, job_ids: Sequence[str], at_s: float) -> None:
-        """Remove archived jobs and their stories; `pruned_s` remembers their ids."""
+        """Remove archived jobs, their stories and submissions; `pruned_s` remembers their ids."""
         self._archive.prune(job_ids, at_s)
 
     def pruned_s(self, job_id: str) -> float | None:
         """When the job was pruned; None if it was not."""
         return self._archive.pruned_s(job_id)
+
+    @property
+    def is_blank(self) -> bool:
+        """Nothing was ever written, or all is lost."""
+        with self._database.reading() as connection:
+            return self._last_seq == 0 and self._archive.is_empty(connection)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the owner of the platform should know about the file."""
+        return (*self._database.notices, *self._archive.notices)
 
     @property
     def last_seq(self) -> int:
@@ -151,22 +234,10 @@ class SqlJournal:
 
     def close(self) -> None:
         """Write what `note_commands` has kept, if that can be, and close the file."""
-        with (
-            contextlib.suppress(StateUnwritable),
-            self._write,
-            sqlite.explained(self._path),
-            self._engine.begin() as connection,
-        ):
+        with contextlib.suppress(StateUnwritable), self._database.writing() as connection:
             self._write_digests(connection)
         self._unwritten.clear()
-        self._engine.dispose()
-
-    def _reserve(self) -> None:
-        """Room for bad times, as soon as there is some."""
-        if not self._is_reserved:
-            with contextlib.suppress(OSError):
-                sqlite.reserve(self._path)
-                self._is_reserved = True
+        self._database.close()
 
     def _write_digests(self, connection: sa.Connection) -> None:
         if self._unwritten:
@@ -178,21 +249,52 @@ class SqlJournal:
 
     def _page(self, after: int) -> list[Entry]:
         later = sa.select(batches).where(batches.c.seq > after).order_by(batches.c.seq).limit(PAGE)
-        with sqlite.explained(self._path), self._engine.connect() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(later).all()
-        return [
-            Entry(row.seq, self._read(row.seq, row.events), self._unwritten.get(row.seq, row.digest))
-            for row in rows
-        ]
+        for place, row in enumerate(rows):
+            if row.seq != after + 1 + place:
+                raise self._damaged(f"batch {after + 1 + place} is missing")
+        return [Entry(row.seq, self._read(row), self._unwritten.get(row.seq, row.digest)) for row in rows]
 
-    def _read(self, seq: int, events: str) -> list[AnyEvent]:
+    def _read(self, row: sa.Row[tuple[int, str, str | None, int | None]]) -> list[AnyEvent]:
+        if not isinstance(row.events, str) or not is_sound(row.crc, row.seq, row.events):
+            raise self._damaged(f"batch {row.seq} is not what was written")
         try:
-            return _decode(events)
+            return _decode(row.events)
         except msgspec.MsgspecError as error:
-            raise DamagedState(
-                f"batch {seq} of {self._path} cannot be read ({error}): restore the file from a copy, "
-                "or move it away to start with no jobs"
-            ) from error
+            raise self._damaged(f"batch {row.seq} cannot be read: {error}") from error
+
+    def _damaged(self, why: str) -> DamagedState:
+        return DamagedState(f"{self._path} is damaged ({why}): {remedy(self._path)}")
+
+    def _find_last_seq(self, connection: sa.Connection) -> int:
+        # A fold deletes its batches: without the fold's own number, numbers would be given twice.
+        found = [connection.scalar(sa.select(sa.func.max(table.c.seq))) or 0 for table in (batches, folds)]
+        if not all(isinstance(seq, int) for seq in found):
+            raise self._damaged("the number of a batch is none")
+        return max(found)
+
+
+def _is_whole(row: sa.Row[tuple[str, str | None, str, int | None]]) -> bool:
+    try:
+        _decode_submission(row.event)
+    except (msgspec.MsgspecError, TypeError):
+        return False
+    return is_sound(row.crc, row.job_id, row.event)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Ids and keys that are not to be given again: to ask the database takes half a millisecond each time."""
+
+    ids: set[str] = field(default_factory=set)
+    keys: set[str] = field(default_factory=set)
+
+    def add(self, pairs: Iterable[tuple[str, str | None]]) -> None:
+        for job_id, key in pairs:
+            self.ids.add(job_id)
+            if key:
+                self.keys.add(key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +309,3 @@ class _Entries:
         while page := self.journal._page(after):
             yield from page
             after = page[-1].seq
-
-
-def _last_seq(connection: sa.Connection) -> int:
-    # A fold deletes its batches: without the fold's own number, numbers would be given twice.
-    found = [connection.scalar(sa.select(sa.func.max(table.c.seq))) for table in (batches, folds)]
-    return max(seq or 0 for seq in found)

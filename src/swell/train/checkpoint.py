@@ -25,6 +25,7 @@ import torch
 from swell.train import codec
 from swell.train.codec import EncodeError
 from swell.train.state import TrainState
+from swell.wire.checkpoint_files import checkpoints_in, digest_in, is_whole, steps_in
 
 #: A new gang has nothing to fall back on: the first checkpoint comes as early.
 FIRST_S = 5.0
@@ -36,7 +37,6 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 BEFORE_IT = "the one before it is used"
 
-_NAME = re.compile(r"step-(\d{12})\.([0-9a-f]{64})\.pt")
 _DRAFT = re.compile(r"\.draft-(\d+)-.*")  # the pid of who writes it
 
 
@@ -68,16 +68,16 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     if path.is_dir():
-        found = _found_in(path)
+        found = checkpoints_in(path)
     else:
-        match = _NAME.fullmatch(path.name)
-        if not path.exists() or match is None:
+        digest = digest_in(path)
+        if not path.exists() or digest is None:
             raise NoCheckpointError(
                 f"{path} is no checkpoint; give a file as step-000000000100.HASH.pt, or a folder of them"
             )
-        found = [(match[2], path)]
+        found = [(digest, path)]
     for number, (digest, candidate) in enumerate(found):
-        if _is_whole(candidate, digest):
+        if is_whole(candidate, digest):
             return _read(candidate)
         if found[number + 1 :]:  # of the last one the error tells
             warnings.warn(f"checkpoint {candidate} is damaged; {BEFORE_IT}", stacklevel=2)
@@ -152,7 +152,7 @@ class Checkpoints:
         """Take over the newest valid checkpoint; False if there is none. A damaged one is warned of."""
         found = self._found()
         for number, (digest, path) in enumerate(found):
-            if _is_whole(path, digest):
+            if is_whole(path, digest):
                 state.restore(_read(path))
                 return True
             instead = BEFORE_IT if found[number + 1 :] else "training begins anew"
@@ -160,7 +160,7 @@ class Checkpoints:
         return False
 
     def _found(self) -> list[tuple[str, Path]]:
-        return _found_in(self.folder)
+        return checkpoints_in(self.folder)
 
     def _make_folder(self) -> None:
         """A folder that is new must survive a power cut as the files in it do."""
@@ -194,20 +194,6 @@ class Checkpoints:
         return path
 
 
-def _found_in(folder: Path) -> list[tuple[str, Path]]:
-    """(digest, path) of the checkpoints there, newest first."""
-    if not folder.is_dir():
-        return []
-    named = [(match, path) for path in folder.iterdir() if (match := _NAME.fullmatch(path.name))]
-    named.sort(key=lambda pair: int(pair[0][1]), reverse=True)
-    return [(match[2], path) for match, path in named]
-
-
-def _is_whole(path: Path, digest: str) -> bool:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() == digest
-
-
 def _read(path: Path) -> dict[str, Any]:
     tree: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     return tree
@@ -238,13 +224,6 @@ def _reason(error: Exception) -> str:
     if isinstance(met, OSError) and met.errno in NO_ROOM:
         return f"{met.strerror}; make room there"
     return str(error)
-
-
-def steps_in(path: Path) -> int:
-    """After how many steps the state of this checkpoint was."""
-    match = _NAME.fullmatch(path.name)
-    assert match is not None  # noqa: S101 - whoever asks has it from `save`
-    return int(match[1])
 
 
 def room_for_next(path: Path) -> tuple[int, bool]:

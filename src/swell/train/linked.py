@@ -19,7 +19,7 @@ from typing import NoReturn
 import msgspec
 import torch
 
-from swell.train.checkpoint import Checkpoints, SaveError, room_for_next, steps_in
+from swell.train.checkpoint import Checkpoints, SaveError, room_for_next
 from swell.train.codec import EncodeError
 from swell.train.course import Share, tighter
 from swell.train.gradients import Tally
@@ -35,6 +35,7 @@ from swell.train.stream_feed import StreamFeed
 from swell.train.warmup import warm_up
 from swell.train.whereabouts import Whereabouts
 from swell.wire import environ, messages
+from swell.wire.checkpoint_files import steps_in
 from swell.wire.numbers import Number, spelled
 
 log = logging.getLogger("swell.train")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from swell.train.checkpoint import Checkpoints, SaveError, steps_in
+from swell.train.checkpoint import Checkpoints, SaveError
 from swell.train.state import TrainState
+from swell.wire.checkpoint_files import steps_in
 
 REMEDY = (
     "lower the learning rate, clip gradients (elastic(clip_grad_norm=1.0)) or look for such values in "

@@ -1,0 +1,249 @@
+"""What is sound and what is not in a state folder, without changing anything in it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from swell.assemble import refuse_lost_journal, replay_journal, unended_jobs
+from swell.executors.local.launch import find_agent
+from swell.live.job_folders import JobFolders
+from swell.model.view import JobView
+from swell.settings import InvalidSetting, make_settings
+from swell.store import sqlite
+from swell.store.errors import StateError, way_back
+from swell.store.folder import StateFolder
+from swell.store.journal import SqlJournal
+from swell.wire.checkpoint_files import checkpoints_in, is_whole
+
+#: Less free space than this will soon be none; with less than that nothing can be saved.
+WARN_BYTES, BAD_BYTES = 1 << 30, 64 << 20
+#: Ids that a finding names.
+NUM_NAMED = 5
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    WARN = "warn"  #: something should be done, sooner or later
+    BAD = "bad"  #: the platform cannot start, or loses something
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was looked at."""
+
+    level: Level
+    about: str
+    text: str
+    remedy: str = ""
+
+
+def examine(state_dir: Path) -> list[Finding]:
+    """Everything there is to know. Raises nothing about what is in the folder."""
+    folder = StateFolder(state_dir)
+    if not folder.path.is_dir():
+        return [_bad("folder", f"there is no folder {folder.path}", "choose another with --state")]
+    findings = [_folder(folder), *_processes(folder), _options(folder), _disk(folder)]
+    with tempfile.TemporaryDirectory(prefix="swell-doctor-") as place:
+        return findings + list(_journal(folder, StateFolder(place)))
+
+
+def _ok(about: str, text: str) -> Finding:
+    return Finding(level=Level.OK, about=about, text=text)
+
+
+def _warn(about: str, text: str, remedy: str) -> Finding:
+    return Finding(level=Level.WARN, about=about, text=text, remedy=remedy)
+
+
+def _bad(about: str, text: str, remedy: str) -> Finding:
+    return Finding(level=Level.BAD, about=about, text=text, remedy=remedy)
+
+
+# ------------------------------------------------------------ the folder
+def _folder(folder: StateFolder) -> Finding:
+    found = folder.path.stat()
+    if found.st_uid != os.geteuid():
+        return _bad(
+            "folder",
+            f"{folder.path} belongs to user {found.st_uid}, and this is user {os.geteuid()}",
+            "run swell as its owner, or choose another with --state",
+        )
+    if found.st_mode & 0o077:
+        mode = f"{found.st_mode & 0o777:04o}"
+        return _warn("folder", f"{folder.path} has mode {mode}: others may look into it", "chmod 700")
+    return _ok("folder", f"{folder.path} is yours alone")
+
+
+def _processes(folder: StateFolder) -> Iterator[Finding]:
+    is_held, agent = _is_held(folder.lock), find_agent(folder.path)
+    try:
+        endpoint = folder.read_endpoint()
+    except StateError as error:
+        endpoint = None
+        yield _bad("daemon", str(error), f"remove {folder.endpoint}")
+    if is_held:
+        where = f"pid {endpoint.pid}, {endpoint.url}" if endpoint else "it does not say where it listens"
+        yield _ok("daemon", f"is up ({where})")
+    elif endpoint is not None:
+        yield _warn("daemon", "was killed; its endpoint.json is still there", "`swell up` goes on")
+    else:
+        yield _ok("daemon", "is down")
+    if agent is not None and not is_held:
+        yield _warn(
+            "agent", f"runs on by itself (pid {agent.pid})", "`swell up` adopts it, `swell down` ends it"
+        )
+    else:
+        yield _ok("agent", f"is up (pid {agent.pid})" if agent else "is down")
+
+
+def _is_held(lock: Path) -> bool:
+    """Whether a daemon holds the lock; looking leaves no trace."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _options(folder: StateFolder) -> Finding:
+    try:
+        options = folder.read_options()
+        if options is not None:
+            make_settings(options.settings)
+    except (StateError, InvalidSetting) as error:
+        return _warn("options", str(error), f"remove {folder.options}: `swell up` then takes the defaults")
+    return _ok("options", "none yet" if options is None else f"{options.devices}, {options.policy}")
+
+
+def _disk(folder: StateFolder) -> Finding:
+    free = shutil.disk_usage(folder.path).free
+    text = f"{free / (1 << 30):.1f} GiB free"
+    if free < BAD_BYTES:
+        return _bad("disk", text, "make room: neither the journal nor a checkpoint can be written soon")
+    if free < WARN_BYTES:
+        return _warn("disk", text, "make room for checkpoints and logs")
+    return _ok("disk", text)
+
+
+# ------------------------------------------------------------ the journal
+def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
+    """`place`: where a copy is looked at, for SQLite changes what it opens."""
+    if not folder.journal.exists() and not JobFolders(folder.jobs).ids():
+        yield _ok("journal", "none yet")
+        return
+    try:
+        refuse_lost_journal(folder)
+        _copy(folder, place)
+        journal = SqlJournal(place.journal)
+        try:
+            is_blank, damaged = journal.is_blank, journal.damaged_rows()
+            ended = {view.id for view in journal.archived_jobs()}
+        finally:
+            journal.close()
+        found = replay_journal(place.path)
+        open_jobs = unended_jobs(place.path)
+    except StateError as error:
+        text = str(error).replace(str(place.path), str(folder.path))
+        yield _bad("journal", text.partition(": `swell")[0], way_back(folder.journal))
+        return
+    if is_blank and (num := len(JobFolders(folder.jobs).ids())):
+        yield _bad("journal", f"is empty, but there are folders of {num} jobs", way_back(folder.journal))
+        return
+    size = sqlite.bytes_on_disk(folder.journal)
+    yield _ok(
+        "journal",
+        f"{size:,} bytes; batches since the last fold: {found.num_batches}, open jobs: {len(open_jobs)}, "
+        f"jobs in the archive: {len(ended)}",
+    )
+    if damaged:
+        yield _bad("archive", f"{len(damaged)} damaged rows: {_named(damaged)}", way_back(folder.journal))
+    if not found.is_equal:
+        text = f"batch {found.first_difference} leads to other commands now than then"
+        yield _warn("replay", text, "no harm by itself; please report it with a copy of the journal")
+    yield from _jobs(folder, place, open_jobs, ended)
+
+
+def _copy(folder: StateFolder, place: StateFolder) -> None:
+    """A state folder with the same journal and options, and nothing else."""
+    if _is_held(folder.lock):
+        sqlite.copy_file(folder.journal, place.journal)
+    else:
+        for file in (folder.journal, sqlite.log_of(folder.journal)):
+            if file.exists():
+                shutil.copyfile(file, place.path / file.name)
+    if folder.options.exists():
+        shutil.copyfile(folder.options, place.options)
+
+
+# ------------------------------------------------------------ the jobs
+def _jobs(
+    folder: StateFolder, place: StateFolder, open_jobs: list[JobView], ended: set[str]
+) -> Iterator[Finding]:
+    folders = JobFolders(folder.jobs)
+    there, known = set(folders.ids()), {view.id for view in open_jobs} | ended | _submitted(place, folders)
+    salvage = f"`swell doctor --salvage --state {folder.path}` takes those in that have a job.json"
+    if strange := sorted(there - known):
+        text = f"{len(strange)} folders of jobs that the journal does not know: {_named(strange)}"
+        yield _warn("jobs", text, f"{salvage}; or remove them")
+    if bare := sorted(view.id for view in open_jobs if view.id not in there):
+        text = f"{len(bare)} open jobs have no folder: {_named(bare)}"
+        yield _warn("jobs", text, "they begin at step 0 when they run")
+    if mute := sorted(view.id for view in open_jobs if view.id in there and not folders.submitted(view.id)):
+        text = f"{len(mute)} open jobs have no readable job.json: {_named(mute)}"
+        yield _warn("jobs", text, "the next `swell up` writes it; without it they are lost with the journal")
+    if over := sorted(view.id for view in open_jobs if folders.ended(view.id)):
+        text = f"{len(over)} open jobs have ended before, as their folders tell: {_named(over)}"
+        yield _warn(
+            "jobs", text, f"they run again; `swell doctor --salvage --state {folder.path}` notes their end"
+        )
+    if not (strange or bare or mute or over):
+        yield _ok("jobs", f"{len(there)} folders, each of a job that the journal knows")
+    yield from _checkpoints(folders, open_jobs)
+
+
+def _submitted(place: StateFolder, folders: JobFolders) -> set[str]:
+    """Jobs of the folders that were submitted, whatever became of them."""
+    journal = SqlJournal(place.journal)
+    try:
+        return {job_id for job_id in folders.ids() if journal.knows(job_id)}
+    finally:
+        journal.close()
+
+
+def _checkpoints(folders: JobFolders, open_jobs: list[JobView]) -> Iterator[Finding]:
+    """Of open jobs: those of ended ones are no longer read."""
+    num_sound = 0
+    for view in open_jobs:
+        found = checkpoints_in(folders.checkpoints(view.id))
+        try:
+            damaged = [path for digest, path in found if not is_whole(path, digest)]
+        except OSError as error:
+            yield _bad("checkpoints", f"of {view.id} cannot be read ({error})", "look at the disk")
+            continue
+        num_sound += len(found) - len(damaged)
+        if damaged and len(damaged) == len(found):
+            text = f"all {len(found)} of {view.id} are damaged"
+            yield _bad("checkpoints", text, "it begins at step 0; put a sound copy there to go on from it")
+        elif damaged:
+            text = f"{len(damaged)} of {view.id} damaged: {_named([path.name for path in damaged])}"
+            yield _warn("checkpoints", text, "it goes on from another one; remove these")
+    yield _ok("checkpoints", f"{num_sound} of open jobs are sound")
+
+
+def _named(ids: list[str]) -> str:
+    return ", ".join(ids[:NUM_NAMED]) + (", ..." if len(ids) > NUM_NAMED else "")

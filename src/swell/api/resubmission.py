@@ -1,0 +1,80 @@
+"""An ended job once more: from its beginning (retry), or from its last checkpoint (continue)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from swell.api import fields
+from swell.api.control import Control
+from swell.api.fields import InvalidField
+from swell.api.submission import Number, deadline_in_s, fingerprint
+from swell.model.coding import encode
+from swell.model.errors import WrongPhase
+from swell.model.event import JobSubmitted
+from swell.model.job import JobSpec, Origin, Phase
+
+#: Phases of jobs that have ended without what they were for.
+UNDONE = (Phase.FAILED, Phase.CANCELLED, Phase.REJECTED)
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is to be different; all else is as it was submitted."""
+
+    deadline: str | Number | None = None
+
+
+def parse_wish(body: bytes) -> Wish:
+    """Of the body of a request, which may be empty. Raises InvalidField."""
+    try:
+        return msgspec.json.decode(body, type=Wish) if body else Wish()
+    except msgspec.MsgspecError as error:
+        raise InvalidField("", f'{error}; send nothing, or `{{"deadline": "now+10m"}}`') from error
+
+
+def retried(control: Control, job_id: str, wish: Wish, key: str) -> tuple[JobSpec, Origin]:
+    """The same request again. Raises UnknownJob, WrongPhase, InvalidField."""
+    submission = _undone(control, job_id, "retry")
+    spec, within_s = _renewed(submission, wish, control.now_s())
+    return spec, _origin("retry", submission, wish, key, within_s)
+
+
+def continued(control: Control, job_id: str, wish: Wish, key: str) -> tuple[JobSpec, Origin]:
+    """The same request again, to go on from where the job ended. Raises as `retried` does."""
+    submission = _undone(control, job_id, "continue")
+    spec, within_s = _renewed(submission, wish, control.now_s())
+    origin = _origin("continue", submission, wish, key, within_s)
+    return spec, msgspec.structs.replace(origin, continues=submission.job_id)
+
+
+def _undone(control: Control, job_id: str, verb: str) -> JobSubmitted:
+    phase = control.job(job_id).phase
+    if phase not in UNDONE:
+        state, remedy = f"is {phase}", f"wait for its end, or `swell cancel {job_id}` first"
+        if phase is Phase.SUCCEEDED:
+            state, remedy = "has succeeded", "submit it with `swell submit` to run it again"
+        raise WrongPhase(
+            f"job {job_id!r} {state}: {verb} is for failed, cancelled and refused jobs; {remedy}"
+        )
+    return control.submission(job_id)
+
+
+def _renewed(submission: JobSubmitted, wish: Wish, now_s: float) -> tuple[JobSpec, float | None]:
+    """The request with a deadline that lies ahead, and how far, if that is to count again the next time."""
+    spec, within_s = submission.spec, submission.origin.deadline_in_s
+    if wish.deadline is not None:
+        deadline_s = fields.deadline(wish.deadline, now_s)
+        fields.job_class(spec.job_class, deadline_s)
+        spec = msgspec.structs.replace(spec, deadline_s=deadline_s)
+        return spec, deadline_in_s(wish.deadline, spec, now_s)
+    if within_s is not None:
+        return msgspec.structs.replace(spec, deadline_s=now_s + within_s), within_s
+    if spec.deadline_s is not None and spec.deadline_s <= now_s:
+        raise InvalidField(
+            "deadline", f"that of job {submission.job_id!r} has passed; give a new one, as --deadline now+10m"
+        )
+    return spec, None
+
+
+def _origin(verb: str, submission: JobSubmitted, wish: Wish, key: str, within_s: float | None) -> Origin:
+    content = encode([verb, submission.job_id, wish])
+    return Origin(key=key, fingerprint=fingerprint(content) if key else "", deadline_in_s=within_s)

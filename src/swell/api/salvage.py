@@ -1,0 +1,244 @@
+"""A new journal of what can be read of a damaged one, and of the folders of its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from swell.api.errors import ApiError
+from swell.assemble import new_core, settings_of
+from swell.core.core import Core
+from swell.core.record import JobRecord
+from swell.core.state import Saved
+from swell.executors.local.launch import find_agent
+from swell.live.job_folders import JobFolders
+from swell.live.recovery import ReplayError, load, replay
+from swell.model.coding import decoder, encode
+from swell.model.event import (
+    AnyEvent,
+    CancelRequested,
+    GangEnded,
+    JobSubmitted,
+    Outcome,
+    ProfilingFailed,
+)
+from swell.model.job import Elasticity, Phase
+from swell.model.view import JobView, Story
+from swell.store import sqlite
+from swell.store.backup import set_aside
+from swell.store.errors import StateError
+from swell.store.folder import StateFolder
+from swell.store.journal import Entry, SqlJournal
+from swell.store.lock import StateLock
+from swell.store.remains import Remains, read_remains
+from swell.wire.checkpoint_files import checkpoints_in, steps_in
+
+_decode: Callable[[bytes], Saved] = decoder(Saved).decode
+
+#: Phases that an event tells of.
+ENDS = {Outcome.SUCCEEDED: Phase.SUCCEEDED, Outcome.FAILED: Phase.FAILED}
+
+
+class SalvageReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What is in the new journal, and what is not."""
+
+    journal: str
+    damaged: str | None  #: where the former one is now; None: there was none
+    has_state: bool  #: the head's state could be read: promises, progress and beliefs are kept
+    num_batches: int  #: that follow this state without a gap
+    num_batches_lost: int  #: that could be read, but not be put after the others
+    num_rows_damaged: int
+    num_ended: int  #: jobs of the archive
+    num_kept: int  #: open jobs as they were
+    queued_again: tuple[str, ...]  #: open jobs of which only the submission is known
+    unknown: tuple[str, ...]  #: folders of jobs that nothing tells of
+
+
+@dataclass(slots=True)
+class _Rescue:
+    """The parts of the new journal while they are gathered."""
+
+    core: Core
+    has_state: bool = False
+    last_seq: int = 0  #: of the last batch that the core has handled
+    ended: dict[str, JobView] = field(default_factory=dict)
+    stories: dict[tuple[str, Story], None] = field(default_factory=dict)
+    num_batches: int = 0
+
+
+def salvage(state_dir: Path) -> SalvageReport:
+    """Make a new journal; the former one stays as `journal.db.damaged-DATE`. The platform must be down.
+
+    Raises:
+        StateError: the platform is up, or nothing can be read.
+        ApiError: workers of a killed daemon still run.
+    """
+    folder = StateFolder(state_dir)
+    if not folder.path.is_dir():
+        raise StateError(f"there is no state folder {folder.path}; choose another with --state")
+    with StateLock(folder.lock):
+        if find_agent(folder.path) is not None:
+            raise ApiError(f"workers of {folder.path} still run; end them with `swell down`, then try again")
+        return _salvage(folder)
+
+
+def _salvage(folder: StateFolder) -> SalvageReport:
+    remains = read_remains(folder.journal)
+    folders = JobFolders(folder.jobs)
+    rescue = _rebuild(remains, folder)
+    rescue.ended = remains.jobs | rescue.ended
+    later = [
+        event for seq, batch in sorted(remains.batches.items()) if seq > rescue.last_seq for event in batch
+    ]
+    submissions = {event.job_id: event for job in folders.ids() if (event := folders.submitted(job))}
+    submissions |= remains.all_submissions()
+    rescue.ended = _ended_since(folders, submissions, later, rescue.ended.keys()) | rescue.ended
+    _forget(rescue, folder)
+    open_ids = {view.id for view in rescue.core.views()}
+    known = open_ids | rescue.ended.keys()
+    queued = [
+        _from_checkpoint(event, folders) for job_id, event in submissions.items() if job_id not in known
+    ]
+    if not (rescue.has_state or rescue.num_batches or rescue.ended or queued):
+        raise StateError(
+            f"nothing can be read of {folder.journal}, and no folder in {folder.jobs} tells of its job; "
+            "nothing was changed; to start with no jobs, move both to another place"
+        )
+    wanted = {event.job_id for event in queued} | open_ids
+    cancels = [event for event in later if isinstance(event, CancelRequested) and event.job_id in wanted]
+    draft = _write(folder, remains, rescue, submissions.values(), [*queued, *cancels])
+    damaged = set_aside(folder.journal, "damaged")
+    draft.rename(folder.journal)
+    return SalvageReport(
+        journal=str(folder.journal),
+        damaged=None if damaged is None else str(damaged),
+        has_state=rescue.has_state,
+        num_batches=rescue.num_batches,
+        num_batches_lost=sum(seq > rescue.last_seq for seq in remains.batches),
+        num_rows_damaged=remains.num_damaged,
+        num_ended=len(rescue.ended),
+        num_kept=len(open_ids),
+        queued_again=tuple(event.job_id for event in queued),
+        unknown=tuple(job for job in folders.ids() if job not in known | submissions.keys()),
+    )
+
+
+def _rebuild(remains: Remains, folder: StateFolder) -> _Rescue:
+    """The head where the readable batches after its last state end."""
+    seq, state = max(remains.folds.items(), default=(0, None))
+    following = [Entry(seq, [], None)]
+    while (number := following[-1].seq + 1) in remains.batches:
+        following.append(Entry(number, remains.batches[number], None))
+    entries = following[1:]
+    while True:
+        rescue = _Rescue(new_core(settings=settings_of(folder.path)), state is not None, seq)
+        try:
+            load(rescue.core, None if state is None else state.encode())
+        except ReplayError:
+            seq, state, entries = 0, None, []
+            continue
+        try:
+            for entry, _ in replay(rescue.core, entries):
+                rescue.last_seq = entry.seq
+                rescue.num_batches += 1
+                rescue.ended |= {view.id: view for view in rescue.core.ended_views()}
+                rescue.stories |= dict.fromkeys(rescue.core.stories())
+            return rescue
+        except ReplayError:
+            entries = entries[: rescue.num_batches]  # the one after these cannot be handled
+
+
+def _ended_since(
+    folders: JobFolders,
+    submissions: Mapping[str, JobSubmitted],
+    later: Iterable[AnyEvent],
+    before: Set[str],
+) -> dict[str, JobView]:
+    """Jobs of whose end the head does not know, but their folders do, or the batches after a gap."""
+    found = {
+        job_id: view for job_id in folders.ids() if job_id not in before and (view := folders.ended(job_id))
+    }
+    for event in later:
+        if isinstance(event, GangEnded | ProfilingFailed) and event.job_id in submissions.keys() - before:
+            outcome = event.outcome if isinstance(event, GangEnded) else Outcome.FAILED
+            if event.job_id not in found and outcome in ENDS:
+                found[event.job_id] = _view_of_end(submissions[event.job_id], event, ENDS[outcome])
+    return found
+
+
+def _forget(rescue: _Rescue, folder: StateFolder) -> None:
+    """Take open jobs that have ended out of the head's state."""
+    saved = _decode(rescue.core.save())
+    gone = [record for record in saved.records if record.id in rescue.ended]
+    if not gone:
+        return
+    saved.records = [record for record in saved.records if record.id not in rescue.ended]
+    saved.rows = [job_id for job_id in saved.rows if job_id not in rescue.ended]
+    saved.owed = {job_id: owed for job_id, owed in saved.owed.items() if job_id not in rescue.ended}
+    saved.batches = {job_id: size for job_id, size in saved.batches.items() if job_id not in rescue.ended}
+    saved.revisit = [job_id for job_id in saved.revisit if job_id not in rescue.ended]
+    for record in gone:
+        if saved.tenants is not None:
+            saved.tenants.leave(record.spec.tenant, saved.now_s)
+    rescue.core = new_core(settings=settings_of(folder.path))
+    load(rescue.core, encode(saved))
+
+
+def _view_of_end(submission: JobSubmitted, event: GangEnded | ProfilingFailed, phase: Phase) -> JobView:
+    record = JobRecord(
+        id=submission.job_id,
+        spec=submission.spec,
+        submitted_s=submission.at_s,
+        continues=submission.origin.continues,
+        phase=phase,
+        finished_s=event.at_s,
+        message=event.message,
+        reason_code="salvaged",
+        reason="ended; how it ran was lost with the journal",
+    )
+    if isinstance(event, GangEnded):
+        record.done_steps = float(event.steps)
+    return record.view()
+
+
+def _from_checkpoint(event: JobSubmitted, folders: JobFolders) -> JobSubmitted:
+    """The same submission, with the steps that its checkpoints hold: the scheduler need not plan for them."""
+    if event.spec.elasticity is Elasticity.RESTART:
+        return event
+    steps = [steps_in(path) for _, path in checkpoints_in(folders.checkpoints(event.job_id))[:1]]
+    origin = msgspec.structs.replace(event.origin, steps=max([event.origin.steps, *steps]))
+    return msgspec.structs.replace(event, origin=origin)
+
+
+def _write(
+    folder: StateFolder,
+    remains: Remains,
+    rescue: _Rescue,
+    submissions: Iterable[JobSubmitted],
+    events: list[AnyEvent],
+) -> Path:
+    """The new journal as a draft, read once more to see that it can be."""
+    draft = folder.journal.with_name(folder.journal.name + ".draft")
+    for left in (draft, *sqlite.companions(draft)):
+        left.unlink(missing_ok=True)
+    journal = SqlJournal(draft)
+    try:
+        stories = [*(remains.stories | rescue.stories)]
+        journal.fold(rescue.core.save(), list(rescue.ended.values()), stories)
+        journal.add_submissions(submissions)
+        journal.append(sorted(events, key=lambda event: event.at_s))
+        core = new_core(settings=settings_of(folder.path))
+        history = journal.history()
+        load(core, history.state)
+        for _ in replay(core, history.entries):
+            pass
+    except ReplayError as error:
+        raise StateError(
+            f"the salvaged journal cannot be read again ({error}); nothing was changed"
+        ) from error
+    finally:
+        journal.close()
+    return draft

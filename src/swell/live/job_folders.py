@@ -1,0 +1,147 @@
+"""The folders of jobs, and what they tell of their jobs should the journal be lost.
+
+`jobs/ID/job.json` holds the submission, `jobs/ID/ended.json` the job as it stood when it ended. Both repeat
+what is in the journal and are read by `swell doctor` only. They are not flushed to disk one by one: a power
+cut may take the latest, and the journal has those.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from swell.model.coding import decoder, encode
+from swell.model.errors import WrongPhase
+from swell.model.event import JobSubmitted
+from swell.model.view import JobView
+from swell.wire.checkpoint_files import newest_whole
+
+log = logging.getLogger("swell.live")
+
+SUBMITTED, ENDED, CHECKPOINTS = "job.json", "ended.json", "checkpoints"
+
+#: What a file system answers that has no hard links, or none to this file.
+NO_LINKS = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
+
+_decode_submitted: Callable[[bytes], JobSubmitted] = decoder(JobSubmitted).decode
+_decode_view: Callable[[bytes], JobView] = decoder(JobView).decode
+
+
+class JobFolders:
+    """All of a platform, in one folder. Making one touches nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def reserve(self, job_id: str) -> bool:
+        """Make the folder of a new job. False if it is there: its checkpoints are another job's."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            (self.path / job_id).mkdir(mode=0o700)
+        except FileExistsError:
+            return False
+        return True
+
+    def ids(self) -> list[str]:
+        """In alphabetical order."""
+        if not self.path.is_dir():
+            return []
+        return sorted(entry.name for entry in os.scandir(self.path) if entry.is_dir(follow_symlinks=False))
+
+    def checkpoints(self, job_id: str) -> Path:
+        return self.path / job_id / CHECKPOINTS
+
+    # ------------------------------------------------------------ what is told of a job
+    def note_submitted(self, event: JobSubmitted) -> None:
+        self._write(event.job_id, SUBMITTED, event)
+
+    def note_ended(self, view: JobView) -> None:
+        """A folder that its owner has removed is not made again."""
+        if (self.path / view.id).is_dir():
+            self._write(view.id, ENDED, view)
+
+    def forget_end(self, job_id: str) -> None:
+        (self.path / job_id / ENDED).unlink(missing_ok=True)
+
+    def has_note(self, job_id: str) -> bool:
+        return (self.path / job_id / SUBMITTED).exists()
+
+    def submitted(self, job_id: str) -> JobSubmitted | None:
+        """None if there is no such file, or it cannot be read."""
+        found = self._read(job_id, SUBMITTED, _decode_submitted)
+        return found if found is not None and found.job_id == job_id else None
+
+    def ended(self, job_id: str) -> JobView | None:
+        """None if the job had not ended, or the file cannot be read."""
+        found = self._read(job_id, ENDED, _decode_view)
+        return found if found is not None and found.id == job_id else None
+
+    def _write(self, job_id: str, name: str, value: object) -> None:
+        """All or nothing. A note that cannot be written is logged: the journal has what it says."""
+        folder = self.path / job_id
+        draft = folder / f".{name}.{secrets.token_hex(4)}"
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(encode(value))
+            draft.replace(folder / name)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            log.warning("cannot write %s (%s); `swell doctor` will miss it", folder / name, error.strerror)
+
+    def _read(self, job_id: str, name: str, decode: Callable[[bytes], Any]) -> Any:
+        try:
+            return decode((self.path / job_id / name).read_bytes())
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+
+    # ------------------------------------------------------------ going on from a checkpoint
+    def newest_checkpoint(self, job_id: str) -> Path:
+        """The newest that is whole; reads it. Raises WrongPhase if there is none."""
+        folder = self.checkpoints(job_id)
+        found = newest_whole(folder)
+        if found is None:
+            raise WrongPhase(
+                f"job {job_id!r} has no sound checkpoint in {folder}; start it from the beginning with "
+                f"`swell retry {job_id}`"
+            )
+        return found
+
+    def hand_over(self, checkpoint: Path, to: str) -> None:
+        """Give the checkpoint to another job too: a hard link, or a copy where there are no links."""
+        folder = self.checkpoints(to)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        target = folder / checkpoint.name
+        try:
+            os.link(checkpoint, target)
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            shutil.copyfile(checkpoint, target)
+        _sync(folder)
+
+    def discard(self, job_id: str) -> None:
+        """Remove what `reserve` and `hand_over` made for a job that never was."""
+        folder = self.checkpoints(job_id)
+        if folder.is_dir():
+            for path in folder.iterdir():
+                path.unlink()
+            folder.rmdir()
+        (self.path / job_id).rmdir()
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,169 @@
+"""How a request becomes a job: a unique id, one job for each key, an answer when the journal has it."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from swell.live.inbox import Inbox
+from swell.live.job_folders import JobFolders
+from swell.model.errors import KeyConflict, Unavailable
+from swell.model.event import JobSubmitted
+from swell.model.job import Elasticity, JobSpec, Origin
+from swell.model.view import SubmitResult
+from swell.wire.checkpoint_files import steps_in
+
+#: Digits and small letters without those that look alike (0 and o, 1 and l): five bits each.
+ALPHABET = "23456789abcdefghijkmnpqrstuvwxyz"
+#: 40 bits: with a million jobs one id in a million is taken, and another one is tried.
+NUM_RANDOM = 8
+#: A request is answered once it is in the journal; that takes milliseconds.
+TAKEN_WITHIN_S = 10.0
+
+
+class Submissions(Protocol):
+    """What the journal knows of jobs that were submitted, ended ones too."""
+
+    def submission(self, job_id: str) -> JobSubmitted | None: ...
+    def submission_of_key(self, key: str) -> JobSubmitted | None: ...
+    def knows(self, job_id: str) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _InFlight:
+    """A submission that is not yet in the journal."""
+
+    job_id: str
+    origin: Origin
+    answer: Future[SubmitResult] = field(default_factory=Future)
+
+
+class Submitter:
+    """Thread-safe."""
+
+    def __init__(
+        self, inbox: Inbox, now_s: Callable[[], float], submissions: Submissions, folders: JobFolders
+    ) -> None:
+        self._inbox = inbox
+        self._now_s = now_s
+        self._submissions = submissions
+        self._folders = folders
+        self._lock = threading.Lock()
+        self._ids: set[str] = set()  #: given, and not yet in the journal
+        self._keys: dict[str, _InFlight] = {}  #: the same, by key
+
+    def submit(self, spec: JobSpec, origin: Origin) -> SubmitResult:
+        """Returns once the journal has the job, and the board shows it.
+
+        Raises:
+            KeyConflict: the key was used for another request.
+            WrongPhase: the job that it continues has no sound checkpoint.
+            Unavailable: the head, or the disk, did not take it.
+        """
+        with self._lock:
+            earlier = self._earlier(origin)
+            if earlier is None:
+                mine = self._begin(spec, origin)
+        if earlier is not None:
+            return _again(earlier)
+        try:
+            result = self._finish(mine, spec)
+        except BaseException as error:
+            mine.answer.set_exception(error)
+            raise
+        else:
+            mine.answer.set_result(result)
+            return result
+        finally:
+            with self._lock:
+                self._ids.discard(mine.job_id)
+                self._keys.pop(origin.key, None)
+
+    # ------------------------------------------------------------ under the lock
+    def _earlier(self, origin: Origin) -> JobSubmitted | _InFlight | None:
+        """The submission that came first with this key."""
+        if not origin.key:
+            return None
+        earlier = self._keys.get(origin.key) or self._submissions.submission_of_key(origin.key)
+        if earlier is not None and earlier.origin.fingerprint != origin.fingerprint:
+            raise KeyConflict(
+                f"the idempotency key {origin.key!r} was used before, for job {earlier.job_id!r}, with "
+                "another request; give each request a key of its own"
+            )
+        return earlier
+
+    def _begin(self, spec: JobSpec, origin: Origin) -> _InFlight:
+        mine = _InFlight(self._new_id(spec.name), origin)
+        self._ids.add(mine.job_id)
+        if origin.key:
+            self._keys[origin.key] = mine
+        return mine
+
+    def _new_id(self, name: str) -> str:
+        """One that no job has had, as far as journal and folders remember. Its folder is there then."""
+        while True:
+            job_id = f"{name}-{''.join(secrets.choice(ALPHABET) for _ in range(NUM_RANDOM))}"
+            if job_id in self._ids or self._submissions.knows(job_id):
+                continue
+            try:
+                if self._folders.reserve(job_id):
+                    return job_id
+            except OSError as error:
+                raise Unavailable(
+                    f"no folder can be made for the job in {self._folders.path} ({error.strerror}); "
+                    "make room, or make it writable, and submit again"
+                ) from error
+
+    # ------------------------------------------------------------ without it
+    def _finish(self, mine: _InFlight, spec: JobSpec) -> SubmitResult:
+        origin = self._with_checkpoint(mine, spec)
+        event = JobSubmitted(at_s=self._now_s(), job_id=mine.job_id, spec=spec, origin=origin)
+        doubt = f"job {mine.job_id!r} may or may not have been submitted"
+        if not result_of(self._inbox.request(event), doubt):
+            self._folders.discard(mine.job_id)
+            raise Unavailable(f"the scheduler knows a job {mine.job_id!r} already; submit again")
+        self._folders.note_submitted(event)
+        return SubmitResult(id=mine.job_id, is_new=True, continues=origin.continues, steps=origin.steps)
+
+    def _with_checkpoint(self, mine: _InFlight, spec: JobSpec) -> Origin:
+        """Give the new job what it is to go on from; a restart job has that in its own folder."""
+        origin = mine.origin
+        if not origin.continues or spec.elasticity is Elasticity.RESTART:
+            return origin
+        try:
+            checkpoint = self._folders.newest_checkpoint(origin.continues)
+            self._folders.hand_over(checkpoint, mine.job_id)
+        except OSError as error:
+            self._folders.discard(mine.job_id)
+            raise Unavailable(
+                f"the checkpoint of job {origin.continues!r} cannot be handed over ({error}); submit again"
+            ) from error
+        except BaseException:
+            self._folders.discard(mine.job_id)
+            raise
+        return msgspec.structs.replace(origin, steps=steps_in(checkpoint))
+
+
+def result_of(receipt: Future[bool], doubt: str) -> bool:
+    """What became of a request, once it is in the journal. Raises Unavailable."""
+    try:
+        return receipt.result(TAKEN_WITHIN_S)
+    except TimeoutError as error:
+        raise Unavailable(
+            f"{doubt}: the scheduler did not take it within {TAKEN_WITHIN_S:g} s; look at daemon.log and "
+            "`swell jobs` before you ask again"
+        ) from error
+
+
+def _again(earlier: JobSubmitted | _InFlight) -> SubmitResult:
+    """The answer to a request that was made before."""
+    if isinstance(earlier, _InFlight):
+        return msgspec.structs.replace(earlier.answer.result(), is_new=False)
+    origin = earlier.origin
+    return SubmitResult(id=earlier.job_id, is_new=False, continues=origin.continues, steps=origin.steps)

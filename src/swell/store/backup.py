@@ -1,0 +1,91 @@
+"""Copies of the journal: made while it is in use, and put back while it is not."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from swell.store import sqlite
+from swell.store.database import dated
+from swell.store.errors import DamagedState, StateError, remedy
+from swell.store.folder import StateFolder
+from swell.store.journal import SqlJournal
+
+
+def back_up(folder: StateFolder, file: Path) -> int:
+    """Write a consistent copy, checked row by row; returns its size in bytes.
+
+    Raises:
+        DamagedState: the journal is damaged; no copy is left.
+        StateError: there is no journal, or the file is there or cannot be written.
+    """
+    if not folder.journal.exists():
+        raise StateError(f"there is no journal in state folder {folder.path}; choose another with --state")
+    if file.exists():
+        raise StateError(f"{file} is there already; remove it, or choose another name")
+    draft = file.with_name(f".{file.name}.draft")
+    draft.unlink(missing_ok=True)
+    try:
+        sqlite.copy_file(folder.journal, draft)
+        if flaw := _flaw(draft):
+            raise DamagedState(f"{folder.journal} cannot be copied ({flaw}): {remedy(folder.journal)}")
+        draft.rename(file)
+    except OSError as error:
+        raise StateError(f"cannot write {file} ({error.strerror}); choose another file") from error
+    finally:
+        for left in (draft, *sqlite.companions(draft)):
+            left.unlink(missing_ok=True)
+    return file.stat().st_size
+
+
+def restore(folder: StateFolder, file: Path) -> Path | None:
+    """Put a copy in the journal's place. Returns where the former journal is now; None: there was none.
+
+    The platform must be down, and its lock be held.
+
+    Raises:
+        StateError: the file is no sound copy; nothing was changed.
+    """
+    if not file.is_file():
+        raise StateError(f"there is no file {file}; give one that `swell backup` has written")
+    draft = folder.journal.with_name(folder.journal.name + ".draft")
+    draft.unlink(missing_ok=True)
+    try:
+        shutil.copyfile(file, draft)
+        draft.chmod(0o600)
+        if flaw := _flaw(draft):
+            raise DamagedState(f"{file} is no sound copy of a journal ({flaw}); choose another")
+        kept = set_aside(folder.journal, "before-restore")
+        draft.rename(folder.journal)
+    except OSError as error:
+        raise StateError(f"cannot write {folder.journal} ({error.strerror})") from error
+    finally:
+        for left in (draft, *sqlite.companions(draft)):
+            left.unlink(missing_ok=True)
+    return kept
+
+
+def _flaw(copy: Path) -> str:
+    """What is wrong with a copy; empty if it is sound."""
+    try:
+        journal = SqlJournal(copy)
+        try:
+            damaged = journal.damaged_rows()
+            for _ in journal.history().entries:
+                pass
+        finally:
+            journal.close()
+    except DamagedState as error:
+        return str(error).partition(": `swell")[0].replace(str(copy), "it")
+    return f"damaged rows: {', '.join(damaged)}" if damaged else ""
+
+
+def set_aside(journal: Path, suffix: str) -> Path | None:
+    """Rename the journal and what belongs to it. Returns its new name; None if there was nothing."""
+    kept = dated(journal, suffix)
+    moved = False
+    for file in (journal, *sqlite.companions(journal)):
+        if file.exists():
+            file.rename(file.with_name(kept.name + file.name.removeprefix(journal.name)))
+            moved = True
+    return kept if moved else None

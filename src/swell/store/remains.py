@@ -1,0 +1,115 @@
+"""What can still be read of a journal, however damaged it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from swell.model.coding import decoder
+from swell.model.event import AnyEvent, JobSubmitted
+from swell.model.view import JobView, Story
+from swell.store import sqlite
+from swell.store.carve import Value, rows_in
+from swell.store.schema import is_sound, submissions_before
+
+_decode_batch: Callable[[str], list[AnyEvent]] = decoder(list[AnyEvent]).decode
+_decode_submission: Callable[[str], JobSubmitted] = decoder(JobSubmitted).decode
+_decode_view: Callable[[str], JobView] = decoder(JobView).decode
+
+
+@dataclass(slots=True)
+class Remains:
+    """Rows whose checksum is right, or, of an earlier version, that can be decoded."""
+
+    folds: dict[int, str] = field(default_factory=dict)  #: states by number; the highest is the latest
+    batches: dict[int, list[AnyEvent]] = field(default_factory=dict)
+    submissions: dict[str, JobSubmitted] = field(default_factory=dict)
+    jobs: dict[str, JobView] = field(default_factory=dict)  #: of the archive
+    stories: dict[tuple[str, Story], None] = field(default_factory=dict)
+    num_damaged: int = 0  #: rows that are recognised, and are not what was written
+
+    def take(self, number: int, values: tuple[Value, ...]) -> None:
+        """Recognise a row by its columns."""
+        match values:
+            case (None, str(events), _, crc) if events.startswith("["):
+                self._take_batch(number, events, crc)
+            case (int(seq), str(events), _) if events.startswith("["):  # version 1
+                self._take_batch(seq, events, None)
+            case (None, str(state), crc) if state.startswith("{"):
+                self._take_fold(number, state, crc)
+            case (int(seq), str(state)) if state.startswith("{"):  # version 1
+                self._take_fold(seq, state, None)
+            case (str(job_id), None | str(), str(event), crc) if event.startswith("{"):
+                self._take_submission(job_id, event, crc)
+            case (str(job_id), int() | float(), _, str(view), *crc) if view.startswith("{"):
+                self._take_job(job_id, view, crc[0] if crc else None)
+            case (None, str(job_id), int() | float() as at_s, str(code), str(text), *crc):
+                self._take_story(job_id, Story(at_s=float(at_s), code=code, text=text), crc)
+
+    def _take_batch(self, seq: int, events: str, crc: Value) -> None:
+        try:
+            batch = _decode_batch(events) if is_sound(crc, seq, events) else None
+        except msgspec.MsgspecError:
+            batch = None
+        if batch is None:
+            self.num_damaged += 1
+        else:
+            self.batches[seq] = batch
+
+    def _take_fold(self, seq: int, state: str, crc: Value) -> None:
+        if is_sound(crc, seq, state):
+            self.folds[seq] = state
+        else:
+            self.num_damaged += 1
+
+    def _take_submission(self, job_id: str, event: str, crc: Value) -> None:
+        try:
+            found = _decode_submission(event) if is_sound(crc, job_id, event) else None
+        except msgspec.MsgspecError:
+            found = None
+        if found is None:
+            self.num_damaged += 1
+        else:
+            self.submissions[job_id] = found
+
+    def _take_job(self, job_id: str, view: str, crc: Value) -> None:
+        try:
+            found = _decode_view(view) if is_sound(crc, job_id, view) else None
+        except msgspec.MsgspecError:
+            found = None
+        if found is None:
+            self.num_damaged += 1
+        else:
+            self.jobs[job_id] = found
+
+    def _take_story(self, job_id: str, story: Story, crc: list[Value]) -> None:
+        if is_sound(crc[0] if crc else None, job_id, story.at_s, story.code, story.text):
+            self.stories[(job_id, story)] = None
+        else:
+            self.num_damaged += 1
+
+    def all_submissions(self) -> dict[str, JobSubmitted]:
+        """Those of the table, and those that batches and folds tell of."""
+        found: dict[str, JobSubmitted] = {}
+        for state in self.folds.values():
+            try:
+                told = submissions_before([state], [])
+            except msgspec.MsgspecError:
+                continue
+            found |= {event.job_id: event for event in told}
+        events = (event for batch in self.batches.values() for event in batch)
+        found |= {event.job_id: event for event in events if isinstance(event, JobSubmitted)}
+        return found | self.submissions
+
+
+def read_remains(journal: Path) -> Remains:
+    """Of the file and its write-ahead log, as they lie there. Raises OSError."""
+    log = sqlite.log_of(journal)
+    remains = Remains()
+    database = journal.read_bytes() if journal.exists() else b""
+    for number, values in rows_in(database, log.read_bytes() if log.exists() else b""):
+        remains.take(number, values)
+    return remains

@@ -1,0 +1,46 @@
+"""Names of checkpoint files, and whether a file is what its name says; without torch.
+
+A name carries the number of steps and the SHA-256 of the content: `step-000000000100.DIGEST.pt`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+_NAME = re.compile(r"step-(\d{12})\.([0-9a-f]{64})\.pt")
+
+
+def checkpoints_in(folder: Path) -> list[tuple[str, Path]]:
+    """(digest, path) of the checkpoints there, newest first."""
+    if not folder.is_dir():
+        return []
+    named = [(match, path) for path in folder.iterdir() if (match := _NAME.fullmatch(path.name))]
+    named.sort(key=lambda pair: int(pair[0][1]), reverse=True)
+    return [(match[2], path) for match, path in named]
+
+
+def digest_in(path: Path) -> str | None:
+    """The SHA-256 that the name carries; None if it is no name of a checkpoint."""
+    match = _NAME.fullmatch(path.name)
+    return match[2] if match else None
+
+
+def steps_in(path: Path) -> int:
+    """After how many steps the state of this checkpoint was. Raises ValueError if it is no checkpoint."""
+    match = _NAME.fullmatch(path.name)
+    if match is None:
+        raise ValueError(f"{path.name} is no name of a checkpoint; it should be step-000000000100.SHA256.pt")
+    return int(match[1])
+
+
+def is_whole(path: Path, digest: str) -> bool:
+    """Whether the content has this SHA-256. Reads all of it. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == digest
+
+
+def newest_whole(folder: Path) -> Path | None:
+    """The newest checkpoint whose content is what its name says; None if there is none."""
+    return next((path for digest, path in checkpoints_in(folder) if is_whole(path, digest)), None)

@@ -1,0 +1,331 @@
+"""What is found in a state folder, and what is saved of a damaged one."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.api.stage import on_stage
+from tests.live.test_platform import until
+
+from swell.api.doctor import Level, examine
+from swell.api.salvage import salvage
+from swell.assemble import PlatformOptions, left_behind, open_platform, unended_jobs
+from swell.live.job_folders import ENDED, SUBMITTED
+from swell.model.event import Outcome
+from swell.model.job import Phase
+from swell.store.backup import back_up, restore
+from swell.store.errors import StateError
+from swell.store.folder import StateFolder
+from swell.store.journal import SqlJournal
+from swell.store.lock import StateLock
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A platform that is down, with two open jobs and two ended ones."""
+
+    folder: StateFolder
+    open_jobs: frozenset[str]
+    ended: frozenset[str]
+
+    def copy(self, to: Path) -> Site:
+        shutil.copytree(self.folder.path, to)
+        return Site(StateFolder(to), self.open_jobs, self.ended)
+
+    def levels(self) -> dict[str, Level]:
+        """The worst of each kind of finding."""
+        found: dict[str, Level] = {}
+        order = [Level.OK, Level.WARN, Level.BAD]
+        for finding in examine(self.folder.path):
+            found[finding.about] = max(found.get(finding.about, Level.OK), finding.level, key=order.index)
+        return found
+
+    def bad(self) -> set[str]:
+        return {about for about, level in self.levels().items() if level is not Level.OK}
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    path = tmp_path_factory.mktemp("site") / "state"
+    script = path.parent / "train.py"
+    script.write_text("")
+    with on_stage(path) as stage:
+        succeeded = stage.run(script, name="won", workers=1)
+        cancelled = stage.run(script, name="gone", workers=1)
+        stage.hands.deliver(stage.hands.ended(succeeded, Outcome.SUCCEEDED))
+        stage.client.cancel(cancelled)
+        until(lambda: all(stage.client.job(job).phase.is_end for job in (succeeded, cancelled)))
+        open_jobs = [stage.run(script, name=name, workers=1) for name in ("one", "two")]
+        folder = stage.folder
+        for number, job in enumerate(open_jobs):
+            content = f"state {job}".encode()
+            place = folder.jobs / job / "checkpoints"
+            place.mkdir()
+            name = f"step-{40 + number:012d}.{hashlib.sha256(content).hexdigest()}.pt"
+            (place / name).write_bytes(content)
+        shutil.copytree(folder.path, path.parent / "killed")  # as a kill at this moment would leave it
+    return Site(folder, frozenset(open_jobs), frozenset((succeeded, cancelled)))
+
+
+@pytest.fixture
+def site(original: Site, tmp_path: Path) -> Site:
+    return original.copy(tmp_path / "state")
+
+
+@pytest.fixture
+def killed(original: Site, tmp_path: Path) -> Site:
+    return Site(StateFolder(original.folder.path.parent / "killed"), original.open_jobs, original.ended).copy(
+        tmp_path / "state"
+    )
+
+
+def test_all_is_well(site: Site) -> None:
+    assert site.bad() == set()
+
+
+def test_looking_changes_nothing(killed: Site) -> None:
+    def everything() -> dict[Path, tuple[bytes, int]]:
+        files = [file for file in killed.folder.path.rglob("*") if file.is_file()]
+        return {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in files}
+
+    before = everything()
+    assert killed.bad() <= {"daemon"}
+    assert everything() == before
+
+
+def test_a_platform_that_is_up_is_examined_too(tmp_path: Path) -> None:
+    with on_stage(tmp_path / "state") as stage, StateLock(stage.folder.lock):
+        findings = {found.about: found for found in examine(stage.folder.path)}
+        assert "is up (pid " in findings["daemon"].text
+        assert findings["journal"].level is Level.OK
+
+
+@pytest.mark.parametrize(
+    ("harm", "about"),
+    [
+        (lambda site: site.folder.path.chmod(0o755), "folder"),
+        (lambda site: site.folder.options.write_text("{"), "options"),
+        (lambda site: site.folder.journal.write_bytes(b""), "journal"),
+        (lambda site: site.folder.journal.unlink(), "journal"),
+        (lambda site: (site.folder.jobs / "stranger-1").mkdir(), "jobs"),
+        (lambda site: shutil.rmtree(site.folder.jobs / min(site.open_jobs)), "jobs"),
+        (lambda site: (site.folder.jobs / min(site.open_jobs) / SUBMITTED).unlink(), "jobs"),
+        (
+            lambda site: next((site.folder.jobs / min(site.open_jobs)).rglob("*.pt")).write_bytes(b"x"),
+            "checkpoints",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(site: Site, harm: Callable[[Site], object], about: str) -> None:
+    harm(site)
+    assert site.bad() == {about}
+    (finding,) = [found for found in examine(site.folder.path) if found.level is not Level.OK]
+    assert finding.remedy
+
+
+def test_a_damaged_row_of_the_archive_is_named(site: Site) -> None:
+    with sqlite3.connect(site.folder.journal) as raw:
+        raw.execute("UPDATE jobs SET view = replace(view, '\"won\"', '\"own\"')")
+    raw.close()
+    (finding,) = [found for found in examine(site.folder.path) if found.level is Level.BAD]
+    assert finding.about == "archive" and "job won-" in finding.text
+
+
+def _shorten(journal: Path) -> None:
+    journal.write_bytes(journal.read_bytes()[:-8000])
+
+
+def _garble(journal: Path) -> None:
+    with sqlite3.connect(journal) as raw:
+        raw.execute("UPDATE folds SET state = '{}', crc = NULL")
+    raw.close()
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        Path.unlink,
+        lambda journal: journal.write_bytes(b""),
+        lambda journal: journal.write_bytes(b"?" * 5000),
+        _shorten,
+        _garble,
+        lambda journal: (journal.unlink(), SqlJournal(journal).close()),
+    ],
+    ids=["gone", "empty", "junk", "short", "state", "blank"],
+)
+def test_up_refuses_a_journal_that_is_lost_and_names_the_way_back(
+    site: Site, harm: Callable[[Path], object]
+) -> None:
+    harm(site.folder.journal)
+    options = PlatformOptions(state_dir=site.folder.path, devices="paced:2@100")
+    with (
+        pytest.raises(StateError, match=r"swell doctor --salvage") as error,
+        open_platform(options),
+    ):
+        pass
+    assert "restore" in str(error.value) or "state in the journal" in str(error.value)
+    salvage(site.folder.path)
+    assert is_whole(site)
+
+
+# ------------------------------------------------------------ salvage
+def is_whole(site: Site) -> bool:
+    _, ended = left_behind(site.folder.path)
+    assert {job.id for job in ended} == site.ended
+    assert {job.id for job in unended_jobs(site.folder.path)} == site.open_jobs
+    return {job.name: job.phase for job in ended} == {"won": Phase.SUCCEEDED, "gone": Phase.CANCELLED}
+
+
+@pytest.mark.parametrize("size", [0, 100, 5000])
+def test_without_a_journal_the_folders_tell_of_their_jobs(site: Site, size: int) -> None:
+    content = site.folder.journal.read_bytes()
+    site.folder.journal.write_bytes(content[:100] + bytes(max(0, size - 100)) if size else b"")
+    with pytest.raises(StateError, match="swell doctor --salvage"):
+        unended_jobs(site.folder.path)
+    report = salvage(site.folder.path)
+    assert not report.has_state and set(report.queued_again) == site.open_jobs
+    assert is_whole(site)
+    assert {job.steps for job in unended_jobs(site.folder.path)} == {40, 41}, "as their checkpoints tell"
+    assert site.bad() == set()
+
+
+def test_with_a_corrupt_header_the_rows_are_read_all_the_same(site: Site) -> None:
+    content = bytearray(site.folder.journal.read_bytes())
+    content[:100] = b"?" * 100
+    site.folder.journal.write_bytes(content)
+    shutil.rmtree(site.folder.jobs)
+    site.folder.jobs.mkdir()
+    report = salvage(site.folder.path)
+    assert report.has_state and report.num_kept == 2 and report.queued_again == ()
+    assert Path(report.damaged or "").read_bytes() == content
+    assert is_whole(site)
+
+
+def test_the_log_of_a_killed_platform_is_read_too(killed: Site) -> None:
+    """Without its first page, SQLite would throw the log away."""
+    content = bytearray(killed.folder.journal.read_bytes())
+    content[:4096] = bytes(4096)
+    killed.folder.journal.write_bytes(content)
+    report = salvage(killed.folder.path)
+    assert report.num_batches > 0 and report.num_kept == 2
+    assert is_whole(killed)
+
+
+def test_a_lost_state_is_made_up_for_by_submissions(site: Site) -> None:
+    with sqlite3.connect(site.folder.journal) as raw:
+        raw.execute("UPDATE folds SET state = '{'")
+    raw.close()
+    for file in site.folder.jobs.rglob("*.json"):
+        file.unlink()
+    report = salvage(site.folder.path)
+    assert not report.has_state and report.num_rows_damaged == 1
+    assert set(report.queued_again) == site.open_jobs and is_whole(site)
+
+
+def test_what_comes_after_a_lost_batch_is_told(killed: Site) -> None:
+    with sqlite3.connect(killed.folder.journal) as raw:
+        (last,) = raw.execute("SELECT max(seq) FROM batches").fetchone()
+        raw.execute("DELETE FROM batches WHERE seq = 3")
+    raw.close()
+    report = salvage(killed.folder.path)
+    assert (report.num_batches, report.num_batches_lost) == (2, last - 3)
+    assert is_whole(killed), "folders tell which have ended"
+
+
+def test_jobs_submitted_after_a_copy_was_made_are_taken_in(site: Site) -> None:
+    with on_stage(site.folder.path) as stage:
+        back_up(site.folder, site.folder.path.parent / "copy")
+        later = stage.client.submit(script=_script(site), name="later", global_batch=8, steps=100)
+    restore(site.folder, site.folder.path.parent / "copy")
+    assert "jobs" in site.bad()
+    report = salvage(site.folder.path)
+    assert report.queued_again == (later,) and report.num_kept == 2
+    assert {job.id for job in unended_jobs(site.folder.path)} == site.open_jobs | {later}
+
+
+def _script(site: Site) -> Path:
+    path = site.folder.path.parent / "train.py"
+    path.write_text("")
+    return path
+
+
+def test_nothing_is_made_of_nothing(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path / "state")
+    folder.create()
+    (folder.jobs / "old-1").mkdir()
+    with pytest.raises(StateError, match=r"nothing can be read.*nothing was changed"):
+        salvage(folder.path)
+    assert not folder.journal.exists()
+
+
+def test_a_platform_that_is_up_is_not_salvaged(site: Site) -> None:
+    with StateLock(site.folder.lock), pytest.raises(StateError, match="in use by a running platform"):
+        salvage(site.folder.path)
+
+
+@given(data=st.data())
+@settings(deadline=None, max_examples=25)
+def test_however_damaged_it_ends_with_a_report(
+    data: st.DataObject, original: Site, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """With the jobs' folders there no job is lost, whatever byte was hit."""
+    folder = StateFolder(tmp_path_factory.mktemp("harmed") / "state")
+    site = original.copy(folder.path)
+    content = bytearray(folder.journal.read_bytes())
+    if data.draw(st.booleans(), "truncate"):
+        del content[data.draw(st.integers(0, len(content) - 1), "length") :]
+    else:
+        for place in data.draw(st.sets(st.integers(0, len(content) - 1), min_size=1, max_size=8), "places"):
+            content[place] ^= 0xFF
+    folder.journal.write_bytes(content)
+    assert examine(folder.path)
+    salvage(folder.path)
+    assert is_whole(site)
+    assert "journal" not in site.bad()
+    shutil.rmtree(folder.path.parent)
+
+
+# ------------------------------------------------------------ copies
+def test_a_copy_is_made_while_jobs_are_submitted_and_goes_back(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    script = tmp_path / "train.py"
+    script.write_text("")
+    with on_stage(tmp_path / "state") as stage:
+        first = stage.run(script, name="first", workers=1)
+        assert back_up(stage.folder, copy) == copy.stat().st_size
+        stage.run(script, name="second", workers=1)
+        with pytest.raises(StateError, match="is there already"):
+            back_up(stage.folder, copy)
+    kept = restore(stage.folder, copy)
+    assert kept is not None and "before-restore" in kept.name
+    assert [job.id for job in unended_jobs(stage.folder.path)] == [first]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["copy.db", "state", "train.py"]
+
+
+def test_of_a_damaged_journal_there_is_no_copy(site: Site, tmp_path: Path) -> None:
+    with sqlite3.connect(site.folder.journal) as raw:
+        raw.execute("UPDATE folds SET state = '{}'")
+    raw.close()
+    with pytest.raises(StateError, match=r"cannot be copied \(.*folded state.*swell doctor --salvage"):
+        back_up(site.folder, tmp_path / "copy")
+    before = site.folder.journal.read_bytes()
+    (tmp_path / "junk").write_bytes(b"junk" * 2000)
+    with pytest.raises(StateError, match="junk is no sound copy of a journal"):
+        restore(site.folder, tmp_path / "junk")
+    assert site.folder.journal.read_bytes() == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["junk", "state"]
+
+
+def test_a_folder_tells_how_its_job_ended(site: Site) -> None:
+    for job in site.ended:
+        text = (site.folder.jobs / job / ENDED).read_bytes()
+        assert msgspec.json.decode(text)["id"] == job

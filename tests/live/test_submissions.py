@@ -1,0 +1,255 @@
+"""A submission is one job, with an id of its own, and is answered once the journal has it."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swell.live import submitter
+from swell.live.clock import WallClock
+from swell.live.inbox import Inbox
+from swell.live.job_folders import ENDED, SUBMITTED, JobFolders
+from swell.live.submitter import Submitter
+from swell.model.errors import KeyConflict, Unavailable, WrongPhase
+from swell.model.event import CancelRequested, JobSubmitted, Outcome, Woke
+from swell.model.job import Elasticity, Origin, Phase
+from swell.store.errors import StateError
+from swell.store.journal import SqlJournal
+
+from .parts import Hands, new_platform, spec
+from .test_platform import PATIENCE_S, as_if_killed, running, until
+
+
+def keyed(key: str, content: str = "same") -> Origin:
+    return Origin(key=key, fingerprint=content)
+
+
+class Known:
+    """A journal's submissions, without a file."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, JobSubmitted] = {}
+
+    def submission(self, job_id: str) -> JobSubmitted | None:
+        return self.events.get(job_id)
+
+    def submission_of_key(self, key: str) -> JobSubmitted | None:
+        return next((event for event in self.events.values() if event.origin.key == key), None)
+
+    def knows(self, job_id: str) -> bool:
+        return job_id in self.events
+
+
+@given(data=st.data())
+@settings(deadline=None, max_examples=30)
+def test_no_id_is_given_twice_and_no_key_makes_two_jobs(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """With few possible ids, folders of strangers, and four threads."""
+    folders, known = JobFolders(tmp_path_factory.mktemp("jobs")), Known()
+    names = data.draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=8))
+    keys = data.draw(st.lists(st.sampled_from(["", "k", "l"]), min_size=len(names), max_size=len(names)))
+    strangers = data.draw(
+        st.sets(st.sampled_from([f"{name}-{letter}" for name in "abcd" for letter in "xy"]))
+    )
+    for stranger in strangers:
+        folders.reserve(stranger)
+    inbox, has_ended = Inbox(WallClock()), threading.Event()
+    head = threading.Thread(target=_play_head, args=(inbox, known, has_ended))
+    head.start()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(submitter, "ALPHABET", "xyzuvwst01234567")
+            patch.setattr(submitter, "NUM_RANDOM", 1)
+            one = Submitter(inbox, WallClock().now_s, known, folders)
+            with ThreadPoolExecutor(4) as pool:
+                found = list(
+                    pool.map(
+                        lambda pair: one.submit(spec(pair[0]), keyed(pair[1])), zip(names, keys, strict=True)
+                    )
+                )
+    finally:
+        has_ended.set()
+        inbox.nudge()
+        head.join(PATIENCE_S)
+    assert not strangers & {result.id for result in found}
+    new = [result.id for result in found if result.is_new]
+    assert len(set(new)) == len(new) == keys.count("") + len(set(keys) - {""})
+    for key in set(keys) - {""}:
+        assert len({result.id for result, mine in zip(found, keys, strict=True) if mine == key}) == 1
+
+
+def _play_head(inbox: Inbox, known: Known, has_ended: threading.Event) -> None:
+    while not has_ended.is_set():
+        for event in inbox.take(None):
+            if isinstance(event, JobSubmitted):
+                known.events[event.job_id] = event
+        inbox.settle([])
+
+
+def test_the_same_key_is_the_same_job_for_ever(tmp_path: Path) -> None:
+    hands = Hands()
+    with running(tmp_path, hands) as platform:
+        first = platform.submit(spec(), keyed("k"))
+        assert first.is_new
+        again = platform.submit(spec(), keyed("k"))
+        assert (again.id, again.is_new) == (first.id, False)
+        with pytest.raises(KeyConflict, match=rf"'k' was used before, for job '{first.id}', with another"):
+            platform.submit(spec("b"), keyed("k", "other"))
+        assert len(platform.jobs()) == 1
+        until(lambda: platform.job(first.id).phase is Phase.RUNNING)
+        hands.deliver(hands.ended(first.id, Outcome.SUCCEEDED))
+        until(lambda: platform.job(first.id).phase is Phase.SUCCEEDED)
+    with running(tmp_path, hands) as platform:  # a fold has archived the job
+        again = platform.submit(spec(), keyed("k"))
+        assert (again.id, again.is_new) == (first.id, False)
+        assert platform.submission(first.id).spec == spec()
+
+
+def test_an_event_of_a_job_that_the_head_knows_is_told_to_be_stale(tmp_path: Path) -> None:
+    with running(tmp_path, Hands()) as platform:
+        job_id = platform.submit(spec()).id
+        receipt = platform._inbox.request(JobSubmitted(at_s=platform.now_s(), job_id=job_id, spec=spec("b")))
+        assert receipt.result(PATIENCE_S) is False
+        assert platform.job(job_id).name == "a"
+
+
+def test_a_submission_that_the_head_drops_is_not_answered_as_a_job(tmp_path: Path) -> None:
+    folders, inbox = JobFolders(tmp_path), Inbox(WallClock())
+    head = threading.Thread(target=lambda: inbox.settle(inbox.take(None)))
+    head.start()
+    with pytest.raises(Unavailable, match="submit again"):
+        Submitter(inbox, WallClock().now_s, Known(), folders).submit(spec(), Origin())
+    head.join(PATIENCE_S)
+    assert folders.ids() == []
+
+
+def test_an_answer_to_cancel_means_that_it_is_in_the_journal(tmp_path: Path) -> None:
+    hands = Hands()
+    with running(tmp_path, hands) as platform:
+        jobs = [platform.submit(spec(name)).id for name in "abcdefgh"]
+        for job_id in jobs:
+            platform.cancel(job_id)
+        left, _ = as_if_killed(tmp_path, hands)
+    history = SqlJournal(left / "journal.db").history()
+    told = [event.job_id for entry in history.entries for event in entry.batch if _is_cancel(event)]
+    assert sorted(told) == sorted(jobs)
+
+
+def _is_cancel(event: object) -> bool:
+    return isinstance(event, CancelRequested)
+
+
+def refuse(batch: object) -> None:
+    """As a journal on a full disk does."""
+    raise StateError("make room")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda platform, job: platform.submit(spec("b")),
+        lambda platform, job: platform.cancel(job),
+        lambda platform, job: platform.stop(),
+    ],
+)
+def test_whoever_waits_when_the_head_dies_is_told(
+    tmp_path: Path, ask: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform, journal = new_platform(tmp_path, Hands())
+    died: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            platform.run()
+        except StateError as error:
+            died.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    job_id = platform.submit(spec()).id
+    monkeypatch.setattr(journal, "append", refuse)
+    for _ in range(2):  # while it dies, and when it is dead
+        with pytest.raises(Unavailable, match=r"takes no more requests.*swell up"):
+            ask(platform, job_id)
+    thread.join(PATIENCE_S)
+    assert len(died) == 1
+    journal.close()
+
+
+def test_requests_share_a_turn(tmp_path: Path) -> None:
+    """What waits together is written together."""
+    inbox = Inbox(WallClock())
+    receipts = [inbox.request(Woke(at_s=float(number))) for number in range(5)]
+    assert len(inbox.take(None)) == 5 and not any(receipt.done() for receipt in receipts)
+    inbox.settle([])
+    assert all(receipt.result(0.0) for receipt in receipts)
+
+
+# ------------------------------------------------------------ folders tell of their jobs
+def test_the_folder_of_a_job_tells_how_it_was_submitted_and_how_it_ended(tmp_path: Path) -> None:
+    hands, folders = Hands(), JobFolders(tmp_path / "jobs")
+    with running(tmp_path, hands) as platform:
+        job_id = platform.submit(spec(), keyed("k")).id
+        assert folders.submitted(job_id) == platform.submission(job_id)
+        assert folders.ended(job_id) is None
+        platform.cancel(job_id)
+        until(lambda: platform.job(job_id).phase is Phase.CANCELLED)
+        until(lambda: folders.ended(job_id) == platform.job(job_id))
+    (folders.path / job_id / SUBMITTED).write_text("{")
+    (folders.path / job_id / ENDED).unlink()
+    assert (folders.submitted(job_id), folders.ended(job_id)) == (None, None)
+
+
+def test_a_platform_that_comes_back_writes_what_an_earlier_one_did_not(tmp_path: Path) -> None:
+    folders = JobFolders(tmp_path / "jobs")
+    with running(tmp_path, Hands()) as platform:
+        job_id = platform.submit(spec()).id
+        folders.note_ended(platform.job(job_id))  # as if an older copy of the journal were put back
+    (folders.path / job_id / SUBMITTED).unlink()
+    with running(tmp_path, Hands()) as platform:
+        assert folders.submitted(job_id) == platform.submission(job_id)
+        assert folders.ended(job_id) is None
+
+
+# ------------------------------------------------------------ going on from a checkpoint
+def checkpoint(folders: JobFolders, job_id: str, steps: int, content: bytes = b"state") -> Path:
+    folder = folders.checkpoints(job_id)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"step-{steps:012d}.{hashlib.sha256(content).hexdigest()}.pt"
+    path.write_bytes(content)
+    return path
+
+
+def test_a_job_that_continues_another_has_its_newest_sound_checkpoint(tmp_path: Path) -> None:
+    hands, folders = Hands(), JobFolders(tmp_path / "jobs")
+    with running(tmp_path, hands) as platform:
+        old = platform.submit(spec()).id
+        sound = checkpoint(folders, old, 40)
+        checkpoint(folders, old, 60).write_bytes(b"damaged")
+        result = platform.submit(spec(), Origin(continues=old))
+        assert (result.continues, result.steps) == (old, 40)
+        (given,) = folders.checkpoints(result.id).iterdir()
+        assert given.samefile(sound)
+        assert platform.job(result.id).continues == old
+        assert platform.job(result.id).steps == 40
+        told = platform.stories(result.id)[0].text
+        assert told == f"was submitted as best_effort, to continue {old} from step 40"
+
+
+def test_without_a_checkpoint_there_is_nothing_to_continue(tmp_path: Path) -> None:
+    with running(tmp_path, Hands()) as platform:
+        old = platform.submit(spec()).id
+        before = JobFolders(tmp_path / "jobs").ids()
+        with pytest.raises(WrongPhase, match=rf"no sound checkpoint .*swell retry {old}"):
+            platform.submit(spec(), Origin(continues=old))
+        assert JobFolders(tmp_path / "jobs").ids() == before
+        restart = spec("r", elasticity=Elasticity.RESTART)
+        assert platform.submit(restart, Origin(continues=old)).steps == 0

@@ -1,0 +1,151 @@
+"""The path of the journal names the file that is written, whatever is done to it meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.store.contract import BATCHES
+from tests.store.views import job_view, report
+
+from swell.model.event import JobSubmitted
+from swell.model.job import JobSpec, Origin
+from swell.model.view import Story
+from swell.store.errors import StateError
+from swell.store.journal import SqlJournal
+
+SPEC = JobSpec(name="a", entry="x:y", workdir="/", global_batch=8)
+
+
+def submitted(job_id: str, key: str = "") -> JobSubmitted:
+    return JobSubmitted(at_s=3.0, job_id=job_id, spec=SPEC, origin=Origin(key=key))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.db"
+
+
+@pytest.mark.parametrize("harm", ["remove", "remove all", "remove the log", "replace", "empty"])
+def test_a_journal_that_is_taken_away_in_use_comes_back_whole(path: Path, harm: str) -> None:
+    journal = SqlJournal(path)
+    journal.append([submitted("a-1", "k")])
+    journal.fold(b'{"n":1}', [job_view(id="old")], [("old", Story(at_s=1.0, code="c", text="t"))])
+    journal.append([report(1)])
+    if harm == "remove the log":
+        path.with_name("journal.db-wal").unlink()
+    if harm in ("remove", "remove all"):
+        path.unlink()
+    if harm == "remove all":
+        for file in path.parent.glob("journal.db-*"):
+            file.unlink()
+    if harm in ("replace", "empty"):
+        other = path.with_name("other")
+        other.write_bytes(b"x" * 4096 if harm == "replace" else b"")
+        other.rename(path)
+    journal.append([report(2)])
+    (notice,) = journal.notices
+    assert "while in use, and was written again" in notice
+    assert ("journal.db.replaced-" in notice) == (harm in ("replace", "empty"))
+
+    left = path.with_name("left")  # what a kill at this moment leaves
+    left.mkdir()
+    for file in path.parent.glob("journal.db*"):
+        if file.is_file():
+            shutil.copy(file, left / file.name)
+    again = SqlJournal(left / "journal.db")
+    assert [entry.batch for entry in again.history().entries] == [[report(1)], [report(2)]]
+    assert again.history().state == b'{"n":1}'
+    assert again.archived_job("old") == job_view(id="old")
+    assert again.submission_of_key("k") == submitted("a-1", "k")
+    again.close()
+    journal.append([report(3)])
+    assert len(journal.notices) == 1
+    journal.close()
+    assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_read_finds_the_journal_that_was_removed(path: Path) -> None:
+    journal = SqlJournal(path)
+    journal.append([submitted("a-1")])
+    path.unlink()
+    assert journal.knows("a-1") and path.exists()
+    journal.close()
+
+
+def test_without_its_folder_nothing_is_acknowledged(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    journal = SqlJournal(folder / "journal.db")
+    shutil.rmtree(folder)
+    with pytest.raises(StateError, match=r"was removed while in use, and cannot be written again"):
+        journal.append([report(1)])
+
+
+# ------------------------------------------------------------ damage
+def content(path: Path) -> tuple[object, ...]:
+    """All that the journal is for."""
+    journal = SqlJournal(path)
+    try:
+        history = journal.history()
+        entries = [(entry.seq, list(entry.batch)) for entry in history.entries]
+        ids = ("digits-1", "old", "a-1")
+        return (
+            history.state,
+            history.seq,
+            entries,
+            journal.archived_jobs(),
+            [journal.stories(job_id) for job_id in ids],
+            [journal.submission(job_id) for job_id in ids],
+            journal.submission_of_key("k"),
+        ), journal.notices
+    finally:
+        journal.close()
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sound") / "journal.db"
+    journal = SqlJournal(path)
+    for batch in BATCHES:
+        journal.append(batch)
+    journal.append([submitted("a-1", "k")])
+    stories = [("old", Story(at_s=float(number), code="c", text="t" * 50)) for number in range(40)]
+    journal.fold(b'{"n":"' + b"x" * 9000 + b'"}', [job_view(id="old"), job_view(id="b")], stories)
+    for steps in range(8):
+        journal.append([report(steps)])
+    journal.close()
+    return path
+
+
+@given(data=st.data())
+@settings(deadline=None, max_examples=100)
+def test_damage_anywhere_is_told_or_is_none(
+    data: st.DataObject, sound: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Never another content, never another kind of error."""
+    harmed = bytearray(sound.read_bytes())
+    size = len(harmed)
+    if data.draw(st.booleans(), "truncate"):
+        del harmed[data.draw(st.integers(1, size - 1), "length") :]
+    else:
+        # Much of the file is free space: half of the flips go to the header and the first page.
+        place = data.draw(st.integers(0, 4095) | st.integers(0, size - 1), "place")
+        harmed[place] ^= data.draw(st.integers(1, 255), "flip")
+    folder = tmp_path_factory.mktemp("harmed")
+    (folder / "journal.db").write_bytes(harmed)
+    try:
+        found, notices = content(folder / "journal.db")
+    except StateError as error:
+        assert "swell doctor --salvage" in str(error) or "upgrade Swell" in str(error)
+        return
+    expected, _ = content(sound)
+    if not notices:
+        assert found == expected
+    else:  # jobs of the archive are left out, and told of
+        assert found[:3] == expected[:3] and found[5:] == expected[5:]
+    shutil.rmtree(folder)
