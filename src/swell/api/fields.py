@@ -13,7 +13,7 @@ import msgspec
 
 from swell.api.durations import format_duration, parse_duration
 from swell.model.errors import InvalidJob
-from swell.model.job import Elasticity, JobClass, MetricTarget
+from swell.model.job import DriftAction, Elasticity, JobClass, MetricTarget
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@/-]{0,62}", re.ASCII)
@@ -24,7 +24,7 @@ TARGET = re.compile(r"\s*(?P<name>[A-Za-z_][\w./-]*)\s*(?P<sign>>=|<=)\s*(?P<val
 SECONDS = re.compile(r"[-+]?\d+(\.\d*)?", re.ASCII)
 
 #: Fields that take one of a few words.
-CHOICES = {"class": tuple(JobClass), "elasticity": tuple(Elasticity)}
+CHOICES = {"class": tuple(JobClass), "elasticity": tuple(Elasticity), "on_drift": tuple(DriftAction)}
 
 #: Seconds a deadline may lie ahead: further than this it is a slip of the pen.
 HORIZON_S = 100 * 365 * 86400.0

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from swell.api import fields
 from swell.api.fields import InvalidField, shown
-from swell.model.job import Elasticity, EndCondition, JobClass, JobSpec
+from swell.model.job import DriftAction, Elasticity, EndCondition, JobClass, JobSpec
 
 Number = int | float
 
@@ -100,6 +100,14 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "step is not applied, and the state before it is saved. Default: it is only warned of."
         ),
     ] = False
+    on_drift: Annotated[
+        DriftAction | None,
+        Meta(
+            description="Where parameters, optimizer state or hyperparameters are found to differ between "
+            "workers: `heal`: all take those of rank 0, with a warning. `warn`: only the warning. `fail`: "
+            "the job fails. Default: what the script gives to `elastic(on_drift=...)`, else `heal`."
+        ),
+    ] = None
 
     def anchored(self, base_dir: Path) -> Submission:
         """The same with absolute paths: relative ones start at `base_dir`."""
@@ -140,6 +148,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             seed=fields.bounded("seed", self.seed, 0, 2**63 - 1),
             tenant=fields.tenant(self.tenant),
             stop_on_nan=self._stop_on_nan(),
+            on_drift=self._on_drift(),
         )
 
     def _global_batch(self, min_workers: int) -> int:
@@ -187,6 +196,15 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 "stop_on_nan", "a restart job tells nobody its loss; remove it, and stop in the script"
             )
         return self.stop_on_nan
+
+    def _on_drift(self) -> DriftAction | None:
+        if self.on_drift is not None and self.elasticity is Elasticity.RESTART:
+            raise InvalidField(
+                "on_drift",
+                "the workers of a restart job are compared by its own script, if at all; remove it, or use "
+                "elasticity live",
+            )
+        return self.on_drift
 
     def _estimate_s(self, deadline_s: float | None) -> float | None:
         if self.elasticity is Elasticity.LIVE:

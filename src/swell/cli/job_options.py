@@ -55,4 +55,11 @@ StopOnNan = Annotated[
     bool | None,
     typer.Option("--stop-on-nan", help="Fail at the first loss that is NaN, before it spoils the model."),
 ]
+OnDrift = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHAT",
+        help="Where the workers' replicas differ: heal (default), warn or fail.",
+    ),
+]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait for the trial run and the verdict.")]

@@ -47,6 +47,7 @@ def submit(
     seed: job.Seed = None,
     tenant: job.Tenant = None,
     stop_on_nan: job.StopOnNan = None,
+    on_drift: job.OnDrift = None,
     no_wait: job.NoWait = False,
     state: State = None,
     json: Json = False,

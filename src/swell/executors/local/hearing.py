@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 
+from swell.executors.local.drift import DRIFT
 from swell.executors.local.effects import Send
 from swell.executors.local.ending import failed_in_step, waiting
 from swell.executors.local.ensemble import Ensemble
@@ -83,6 +84,12 @@ def _(message: messages.Progress, ensemble: Ensemble, member: Member) -> None:
     member.steps = ensemble.steps = message.steps
     ensemble.vigil.step_s = message.step_s or ensemble.vigil.step_s
     ensemble.note_progress(message)
+
+
+@hear.register
+def _(message: messages.Drifted, ensemble: Ensemble, member: Member) -> None:
+    if told := ensemble.drift.note(message):
+        ensemble.dialogue.warn(told, about=DRIFT)
 
 
 @hear.register
