@@ -447,6 +447,16 @@ def test_of_a_job_that_stops_at_such_a_loss_its_failure_tells() -> None:
     assert not [event for event in made.events if isinstance(event, JobWarned)]
 
 
+def test_checkpoints_that_were_damaged_are_a_standing_warning_and_no_longer_counted_on() -> None:
+    made = running(2, saved_steps=80)
+    told = m.CheckpointDamaged(message="of step 80 is damaged", sound_steps=40)
+    made._apply(made.gang.said(0, told, made.now_s))
+    warned = last(made)
+    assert isinstance(warned, JobWarned)
+    assert (warned.about, warned.message) == ("damaged checkpoint", "of step 80 is damaged")
+    assert made.gang.saved_steps == 40
+
+
 def drifted(made: PuppetWorld, step: int, num: int = 1, is_healed: bool = True) -> None:
     said = m.Drifted(first_step=step, last_step=step + num - 1, num=num, message="lr", is_healed=is_healed)
     made._apply(made.gang.said(0, said, made.now_s))

@@ -110,6 +110,7 @@ class Linked:
         self._checkpoints = Checkpoints(
             Path(welcome.checkpoint_dir), welcome.keep_checkpoints, welcome.checkpoint_interval_s
         )
+        self._checkpoints.tell_damaged = self._tell_damaged
         allow_siblings()
         warm_up(task)
         self._link.send(
@@ -335,6 +336,9 @@ class Linked:
         self._link.send(messages.Saved(steps=steps_in(path), path=str(path)))
         self._note_place(is_saved=True)
         return steps_in(path)
+
+    def _tell_damaged(self, message: str, sound_steps: int) -> None:
+        self._link.send(messages.CheckpointDamaged(message=message, sound_steps=sound_steps))
 
     def _loss(self) -> Number | None:
         loss = self._task.state.losses.value

@@ -126,6 +126,13 @@ class SaveFailed(Message, frozen=True, kw_only=True):
     message: str
 
 
+class CheckpointDamaged(Message, frozen=True, kw_only=True):
+    """Checkpoints were found damaged and moved away, at the begin or where one was saved."""
+
+    message: str
+    sound_steps: int  #: of the newest sound one; 0: there is none
+
+
 class Left(Message, frozen=True, kw_only=True):
     """Left the group as told; exits now."""
 
@@ -218,6 +225,7 @@ FromWorker = (
     | Broken
     | Saved
     | SaveFailed
+    | CheckpointDamaged
     | Left
     | Finished
     | Failed

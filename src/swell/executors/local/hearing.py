@@ -15,6 +15,9 @@ from swell.executors.local.suspension import Suspension
 from swell.model.event import Outcome
 from swell.wire import messages
 
+#: The topic of the warning that checkpoints were lost. It stands: what was trained after them is lost.
+DAMAGED = "damaged checkpoint"
+
 
 @singledispatch
 def hear(message: messages.FromWorker, ensemble: Ensemble, member: Member) -> None:
@@ -96,6 +99,12 @@ def _(message: messages.Drifted, ensemble: Ensemble, member: Member) -> None:
 def _(message: messages.Saved, ensemble: Ensemble, member: Member) -> None:
     ensemble.saved_steps = message.steps
     ensemble.suspension.note_save()
+
+
+@hear.register
+def _(message: messages.CheckpointDamaged, ensemble: Ensemble, member: Member) -> None:
+    ensemble.saved_steps = message.sound_steps
+    ensemble.dialogue.warn(message.message, about=DAMAGED)
 
 
 @hear.register
