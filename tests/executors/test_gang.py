@@ -448,7 +448,8 @@ def test_of_a_job_that_stops_at_such_a_loss_its_failure_tells() -> None:
 
 
 def test_checkpoints_that_were_damaged_are_a_standing_warning_and_no_longer_counted_on() -> None:
-    made = running(2, saved_steps=80)
+    made = running(2)
+    made._apply(made.gang.said(0, m.Saved(steps=80, path="/checkpoints/x"), made.now_s))
     told = m.CheckpointDamaged(message="of step 80 is damaged", sound_steps=40)
     made._apply(made.gang.said(0, told, made.now_s))
     warned = last(made)
