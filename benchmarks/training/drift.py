@@ -46,7 +46,7 @@ def train_one(size: str, kind: str) -> None:
 def _row(size: str, kind: str, step_s: float, replica: Replica) -> str:
     slice_s = _median_s(lambda turn: replica.checksum(turn), range(MAX_SLICES))
     all_s = _median_s(lambda _: replica.checksum(), range(5))
-    settings_s = _median_s(lambda _: replica.settings_checksum(), range(100))
+    settings_s = _median_s(lambda _: replica.hyperparameter_checksum(), range(100))
     mean_s = settings_s + slice_s / INTERVAL + all_s / FULL_INTERVAL
     return (
         f"{size:<4}  {kind:<9}  {1e3 * step_s:5.1f} ms  {1e3 * slice_s:5.2f} ms  {1e3 * all_s:5.1f} ms  "

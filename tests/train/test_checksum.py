@@ -142,7 +142,7 @@ def test_a_learning_rate_that_is_a_tensor_counts_in_each_slice() -> None:
     (own, first), (other, second) = replica(), replica()
     for state in (first, second):
         state.optimizer.param_groups[0]["lr"] = torch.tensor(0.1)
-    assert own.settings_checksum() == other.settings_checksum()
+    assert own.hyperparameter_checksum() == other.hyperparameter_checksum()
     assert own.checksum(7) == other.checksum(7)
     second.optimizer.param_groups[0]["lr"].mul_(0.5)
     assert own.checksum(7) != other.checksum(7)
@@ -157,8 +157,8 @@ def test_hyperparameters_count_by_their_value(one: object, two: object) -> None:
     (own, first), (other, second) = replica(), replica()
     first.optimizer.param_groups[0]["lr"], second.optimizer.param_groups[0]["lr"] = one, two
     is_same = one == two or (one != one and two != two)
-    assert (own.settings_checksum() == other.settings_checksum()) == is_same
-    assert differing(own.settings()[0], other.settings()[0]) == ([] if is_same else ["lr"])
-    other.take_settings(own.settings())
-    assert own.settings_checksum() == other.settings_checksum()
+    assert (own.hyperparameter_checksum() == other.hyperparameter_checksum()) == is_same
+    assert differing(own.hyperparameters()[0], other.hyperparameters()[0]) == ([] if is_same else ["lr"])
+    other.take_hyperparameters(own.hyperparameters())
+    assert own.hyperparameter_checksum() == other.hyperparameter_checksum()
     assert isinstance(second.optimizer.param_groups[0]["betas"], tuple)

@@ -18,11 +18,17 @@ from dataclasses import dataclass
 import msgspec
 import torch
 
-from swell.train.blame import Card, blame_settings, blame_tensors, is_same_settings, is_same_shape
 from swell.train.broadcast import share_state
 from swell.train.checksum import combine
 from swell.train.codec import EncodeError
 from swell.train.course import Course
+from swell.train.diagnosis import (
+    ReplicaReport,
+    describe_hyperparameters,
+    describe_tensors,
+    has_same_groups,
+    has_same_hyperparameters,
+)
 from swell.train.equality import MAX_WORKERS, to_words
 from swell.train.group import Group
 from swell.train.host import Task
@@ -58,7 +64,7 @@ class Drift:
         return self.num & (self.num - 1) == 0
 
 
-class Untold:
+class UntoldDrifts:
     """What rank 0 has not told its agent yet."""
 
     def __init__(self) -> None:
@@ -96,13 +102,13 @@ class DriftWatch:
         self._task = task
         self._state = task.state
         self._replica = Replica(task.state)
-        self._settings_words = (-1, torch.empty(0))  # of the latest hyperparameters, after their checksum
+        self._hyperparameter_words = (-1, torch.empty(0))  # after the checksum that they are of
         self.begin()
 
     def begin(self) -> None:
         """There is a new group."""
         self._num = 0
-        self._message = ""
+        self._of_tensors = ""  # in what they differed when that was looked into last
         self._checksum: torch.Tensor | None = None  # of the tensors compared in this step, if any are
 
     def words(self, num_workers: int) -> torch.Tensor | None:
@@ -110,12 +116,12 @@ class DriftWatch:
         if not 1 < num_workers <= MAX_WORKERS:
             return None
         self._checksum = self._sum(self._state.steps)
-        settings = self._replica.settings_checksum()
+        number = self._replica.hyperparameter_checksum()
         if self._checksum is not None:
-            return to_words(combine(self._checksum, settings))
-        if settings != self._settings_words[0]:
-            self._settings_words = settings, to_words(torch.tensor(settings))
-        return self._settings_words[1]
+            return to_words(combine(self._checksum, number))
+        if number != self._hyperparameter_words[0]:
+            self._hyperparameter_words = number, to_words(torch.tensor(number))
+        return self._hyperparameter_words[1]
 
     def _sum(self, step: int) -> torch.Tensor | None:
         """The checksum of what a step compares of the tensors; None if nothing."""
@@ -132,23 +138,29 @@ class DriftWatch:
             GroupBroken: a peer is gone. A worker's state is then as it was, or rank 0's.
         """
         number = None if self._checksum is None else int(self._checksum)
-        cards = _gather(group, Card(self._replica.settings(), number))
+        reports = _gather(group, ReplicaReport(self._replica.hyperparameters(), number))
         self._num += 1
-        if not is_same_settings(cards):
-            self._message = blame_settings(cards, self._replica)
-        elif not self._message or self._num & (self._num - 1) == 0:  # now and then: it may cost a step
-            card = msgspec.structs.replace(cards[group.rank], checksums=self._replica.checksums())
-            self._message = blame_tensors(_gather(group, card), self._replica)
-        is_healed = self.on_drift == "heal" and self._heal(group, cards)
-        return Drift(self._state.steps + 1, self._num, self._message, is_healed)
+        if has_same_hyperparameters(reports):
+            message = self._describe_tensors(group, reports[group.rank])
+        else:
+            message = describe_hyperparameters(reports, self._replica)
+        is_healed = self.on_drift == "heal" and self._heal(group, reports)
+        return Drift(self._state.steps + 1, self._num, message, is_healed)
 
-    def _heal(self, group: Group, cards: Sequence[Card]) -> bool:
+    def _describe_tensors(self, group: Group, report: ReplicaReport) -> str:
+        """Looks into it now and then only, for it may take as long as a step."""
+        if not self._of_tensors or self._num & (self._num - 1) == 0:
+            report = msgspec.structs.replace(report, checksums=self._replica.checksums())
+            self._of_tensors = describe_tensors(_gather(group, report), self._replica)
+        return self._of_tensors
+
+    def _heal(self, group: Group, reports: Sequence[ReplicaReport]) -> bool:
         """False if rank 0's state cannot be sent, or does not fit."""
-        if not is_same_shape(cards):
+        if not has_same_groups(reports):
             return False
-        is_apart = len({card.checksum for card in cards}) > 1
+        is_apart = len({report.checksum for report in reports}) > 1
         if not is_apart and self._state.scheduler is None:
-            self._replica.take_settings(cards[0].settings)
+            self._replica.take_hyperparameters(reports[0].hyperparameters)
             return True
         if sum(group.gather(int(group.rank == 0 and not _is_sendable(self._task)))):
             return False
@@ -170,6 +182,6 @@ def _is_full(steps: int, per_epoch: int) -> bool:
     return rest == 0 and epochs % -(-FULL_INTERVAL // per_epoch) == 0
 
 
-def _gather(group: Group, card: Card) -> list[Card]:
-    contents = group.gather_bytes(msgspec.msgpack.encode(card))
-    return [msgspec.msgpack.decode(content, type=Card) for content in contents]
+def _gather(group: Group, report: ReplicaReport) -> list[ReplicaReport]:
+    contents = group.gather_bytes(msgspec.msgpack.encode(report))
+    return [msgspec.msgpack.decode(content, type=ReplicaReport) for content in contents]

@@ -22,7 +22,7 @@ import torch
 from swell.train.checkpoint import Checkpoints, SaveError, steps_in
 from swell.train.codec import EncodeError
 from swell.train.course import Share, tighter
-from swell.train.drift import Drift, DriftError, DriftWatch, Untold
+from swell.train.drift import Drift, DriftError, DriftWatch, UntoldDrifts
 from swell.train.gradients import Ballot, Tally
 from swell.train.group import FormFailed, Group, GroupBroken, check_no_group
 from swell.train.host import Task
@@ -65,7 +65,7 @@ class Linked:
         self._metrics: dict[str, Number] = {}
         self._reported_s = -math.inf
         self._whereabouts: Whereabouts | None = None
-        self._untold = Untold()
+        self._untold = UntoldDrifts()
 
     @property
     def rank(self) -> int:

@@ -19,7 +19,7 @@ from swell.train.state import TrainState
 
 Plain = bool | int | float | str | None | list[Any]
 #: One for each parameter group, without its parameters and without what is no plain value.
-Settings = list[dict[str, Plain]]
+Hyperparameters = list[dict[str, Plain]]
 
 #: A slice of what is compared has about as many elements, and is of about as many tensors, or a bit less.
 SLICE_ELEMENTS = 65536
@@ -41,25 +41,27 @@ class Replica:
         self._names = {id(parameter): name for name, parameter in self._parameters.items()}
         self._optimizer = state.optimizer
         self._device = next(state.model.parameters()).device
-        self._values: tuple[Plain, ...] | None = None  # of the latest `settings_checksum`
+        self._values: tuple[Plain, ...] | None = None  # of the latest `hyperparameter_checksum`
         self._values_checksum = 0
 
     # ---------------------------------------------------------------- hyperparameters
-    def settings(self) -> Settings:
+    def hyperparameters(self) -> Hyperparameters:
         """The hyperparameters that are plain values."""
         return [
             {key: _plain(group[key]) for key in sorted(group) if key != "params" and _is_plain(group[key])}
             for group in self._optimizer.param_groups
         ]
 
-    def take_settings(self, settings: Settings) -> None:
+    def take_hyperparameters(self, theirs: Hyperparameters) -> None:
         """Use another worker's."""
-        for group, own, other in zip(self._optimizer.param_groups, self.settings(), settings, strict=True):
+        for group, own, other in zip(
+            self._optimizer.param_groups, self.hyperparameters(), theirs, strict=True
+        ):
             for key in differing(own, other):
                 if key in other:
                     group[key] = tuple(other[key]) if isinstance(other[key], list) else other[key]  # type: ignore[arg-type]
 
-    def settings_checksum(self) -> int:
+    def hyperparameter_checksum(self) -> int:
         """32 bits. For each step: what has not changed since the last one is not summed again."""
         values = tuple(
             [
@@ -91,7 +93,7 @@ class Replica:
             part = range(max(places.start, begin) - begin, min(places.stop, end) - begin)
             if len(part):
                 _add(sums, checksum(tensor, part))
-        for _, tensor in self._setting_tensors():
+        for _, tensor in self._hyperparameter_tensors():
             _add(sums, checksum(tensor))
         total = sums.pop(self._device)
         for other in sums.values():
@@ -100,7 +102,7 @@ class Replica:
 
     def checksums(self) -> dict[str, int]:
         """Of each tensor by its name."""
-        named = [*self._setting_tensors(), *self._tensors()]
+        named = [*self._hyperparameter_tensors(), *self._tensors()]
         return {name: int(checksum(tensor)) for name, tensor in named}
 
     def is_parameter(self, name: str) -> bool:
@@ -127,7 +129,7 @@ class Replica:
                 if is_summable(value):
                     yield f"{key} of {name}", value
 
-    def _setting_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+    def _hyperparameter_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         for number, group in enumerate(self._optimizer.param_groups):
             for key in sorted(group):
                 if key != "params" and is_summable(group[key]):

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from swell.train.replica import Plain, Replica, Settings, differing
+from swell.train.replica import Hyperparameters, Plain, Replica, differing
 
 LEARNING_RATE = "lr"
 
-_OF_SETTINGS = (
+_OF_HYPERPARAMETERS = (
     "A scheduler is stepped by hand or with a worker's own number, or the value is set from a counter of "
     "the script's own, which begins at 0 in a new worker. Give the scheduler to elastic(scheduler=...), "
     "which steps it, and take your scheduler.step() out; give ReduceLROnPlateau to "
@@ -24,38 +24,40 @@ _OF_TENSORS = (
 )
 
 
-class Card(msgspec.Struct, frozen=True):
+class ReplicaReport(msgspec.Struct, frozen=True):
     """What a worker tells of its replica."""
 
-    settings: Settings
+    hyperparameters: Hyperparameters
     checksum: int | None = None  #: of the tensors that were compared; None if none were
     checksums: dict[str, int] = {}  #: of each tensor by its name
 
 
-def is_same_settings(cards: Sequence[Card]) -> bool:
-    return not _differences(cards)
+def has_same_hyperparameters(reports: Sequence[ReplicaReport]) -> bool:
+    return not _differences(reports)
 
 
-def blame_settings(cards: Sequence[Card], replica: Replica) -> str:
-    """What differs where `is_same_settings` is False."""
-    if _num_groups(cards) > 1:
-        counts = _by_value([len(card.settings) for card in cards])
+def describe_hyperparameters(reports: Sequence[ReplicaReport], replica: Replica) -> str:
+    """What differs where `has_same_hyperparameters` is False."""
+    if _num_groups(reports) > 1:
+        counts = _by_value([len(report.hyperparameters) for report in reports])
         return (
             f"the number of parameter groups differs: {counts}; add a group on all workers, before elastic()"
         )
-    differences = _differences(cards)
+    differences = _differences(reports)
     group, key = min(differences, key=lambda each: (each[1] != LEARNING_RATE, each))
     name = "the learning rate" if key == LEARNING_RATE else key
-    values = _by_value([card.settings[group].get(key) for card in cards])
+    values = _by_value([report.hyperparameters[group].get(key) for report in reports])
     others = f", and {len(differences) - 1} more hyperparameters" if differences[1:] else ""
     named = _listed(replica.members_of(group))
-    return f"{name} of parameter group {group} ({named}) differs{others}: {values}. {_OF_SETTINGS}"
+    return f"{name} of parameter group {group} ({named}) differs{others}: {values}. {_OF_HYPERPARAMETERS}"
 
 
-def blame_tensors(cards: Sequence[Card], replica: Replica) -> str:
+def describe_tensors(reports: Sequence[ReplicaReport], replica: Replica) -> str:
     """What differs where the hyperparameters are the same."""
-    names = [name for name in cards[0].checksums if len({card.checksums.get(name) for card in cards}) > 1]
-    ranks = [rank for rank, card in enumerate(cards) if card.checksums != cards[0].checksums]
+    names = [
+        name for name in reports[0].checksums if len({report.checksums.get(name) for report in reports}) > 1
+    ]
+    ranks = [rank for rank, report in enumerate(reports) if report.checksums != reports[0].checksums]
     parameters = [name for name in names if replica.is_parameter(name)]
     where = f"on {_ranks(ranks)} differ from rank 0's, with the same hyperparameters"
     if not parameters:
@@ -70,24 +72,26 @@ def blame_tensors(cards: Sequence[Card], replica: Replica) -> str:
     return f"the parameters ({what}) {where}. {_OF_TENSORS}"
 
 
-def is_same_shape(cards: Sequence[Card]) -> bool:
+def has_same_groups(reports: Sequence[ReplicaReport]) -> bool:
     """Whether one worker's hyperparameters fit the others' optimizers."""
-    return _num_groups(cards) == 1
+    return _num_groups(reports) == 1
 
 
-def _num_groups(cards: Sequence[Card]) -> int:
+def _num_groups(reports: Sequence[ReplicaReport]) -> int:
     """Different numbers of parameter groups."""
-    return len({len(card.settings) for card in cards})
+    return len({len(report.hyperparameters) for report in reports})
 
 
-def _differences(cards: Sequence[Card]) -> list[tuple[int, str]]:
+def _differences(reports: Sequence[ReplicaReport]) -> list[tuple[int, str]]:
     """Parameter groups and hyperparameters that not all have the same."""
-    if _num_groups(cards) > 1:
+    if _num_groups(reports) > 1:
         return [(-1, "")]
     found = {
         (group, key)
-        for card in cards[1:]
-        for group, (own, other) in enumerate(zip(cards[0].settings, card.settings, strict=True))
+        for report in reports[1:]
+        for group, (own, other) in enumerate(
+            zip(reports[0].hyperparameters, report.hyperparameters, strict=True)
+        )
         for key in differing(own, other)
     }
     return sorted(found)
