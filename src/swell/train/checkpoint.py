@@ -1,9 +1,9 @@
 """The state on disk: complete or not there at all.
 
 A checkpoint's name carries the steps and the SHA-256 of its content, so that one rename makes it whole,
-and a damaged one is known before it is read. Damaged ones are moved away: only sound ones count towards those
-that are kept. The content is a plain tree of state dicts, which
-`torch.load(path, weights_only=True)` reads, at whatever size it was written.
+and a damaged one is known before it is read. Damaged ones are moved away: only sound ones count towards
+those that are kept. The content is a plain tree of state dicts, which `torch.load(path, weights_only=True)`
+reads, at whatever size it was written.
 """
 
 from __future__ import annotations
@@ -123,13 +123,16 @@ class Checkpoints:
             self._make_folder()
             self._remove_left_drafts()
             path = self._kept_instead_of(state) or self._write(state)
-            self._evict(path)
         except (OSError, RuntimeError, EncodeError) as error:  # torch.save says RuntimeError of a full disk
             reason = _reason(error)
             raise SaveError(f"no checkpoint at step {state.steps} in {self.folder}: {reason}") from error
         finally:
             ended_s = self._clock()
             self._due_s = ended_s + max(self.interval_s, REST_PER_SAVE * (ended_s - begun_s))
+        try:
+            self._evict(path)
+        except OSError as error:  # the new one is written all the same
+            warnings.warn(f"old checkpoints in {self.folder} cannot be removed: {error}", stacklevel=2)
         return path
 
     def save_once(self, state: TrainState) -> Path | None:
@@ -188,7 +191,8 @@ class Checkpoints:
             if path == newest:
                 continue
             if num_kept >= self.num_kept and steps_in(path) <= steps_in(newest):
-                self._remove(path)
+                path.unlink(missing_ok=True)
+                self._verifier.forget(path)
             elif self._verifier.is_sound(path, digest):
                 num_kept += 1
             else:
@@ -196,13 +200,6 @@ class Checkpoints:
         if damaged:
             steps = steps_in(newest)
             self._remove_damaged(damaged, f"that of step {steps} is sound", steps)
-
-    def _remove(self, path: Path) -> None:
-        try:
-            path.unlink(missing_ok=True)
-            self._verifier.forget(path)
-        except OSError as error:  # the new one is written all the same
-            warnings.warn(f"the old checkpoint {path} cannot be removed: {error}", stacklevel=4)
 
     def _remove_damaged(self, paths: list[Path], instead: str, sound_steps: int) -> None:
         """Move them away, and tell it."""
@@ -246,10 +243,10 @@ class Checkpoints:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             path = self.folder / f"step-{state.steps:012d}.{digest}.pt"
             os.rename(draft, path)
-            self._verifier.note_sound(path)
         except BaseException:
             os.unlink(draft)
             raise
+        self._verifier.note_sound(path)
         _sync_folder(self.folder)
         return path
 

@@ -108,6 +108,7 @@ class DriftWatch:
     def begin(self) -> None:
         """There is a new group."""
         self._num = 0
+        self._of_hyperparameters = ""  # in which of them they differed last
         self._of_tensors = ""  # in what they differed when that was looked into last
         self._checksum: torch.Tensor | None = None  # of the tensors compared in this step, if any are
 
@@ -140,10 +141,12 @@ class DriftWatch:
         number = None if self._checksum is None else int(self._checksum)
         reports = _gather(group, ReplicaReport(self._replica.hyperparameters(), number))
         self._num += 1
-        if has_same_hyperparameters(reports):
-            message = self._describe_tensors(group, reports[group.rank])
+        if not has_same_hyperparameters(reports):
+            message = self._of_hyperparameters = describe_hyperparameters(reports, self._replica)
+        elif self._of_hyperparameters and self.on_drift == "warn":  # nothing has made them equal since
+            message = f"the parameters differ, for hyperparameters did before: {self._of_hyperparameters}"
         else:
-            message = describe_hyperparameters(reports, self._replica)
+            message = self._describe_tensors(group, reports[group.rank])
         is_healed = self.on_drift == "heal" and self._heal(group, reports)
         return Drift(self._state.steps + 1, self._num, message, is_healed)
 
