@@ -77,6 +77,7 @@ def test_a_full_job_keeps_what_was_said(script: Path) -> None:
         seed=7,
         tenant="lab/vision",
         stop_on_nan=True,
+        on_drift="fail",
     )
     assert full.args == ("--lr", "0.1", "; rm -rf /")
     assert full.end == EndCondition(epochs=3.0, target=MetricTarget(name="accuracy", value=0.97))
@@ -84,6 +85,7 @@ def test_a_full_job_keeps_what_was_said(script: Path) -> None:
     assert (full.min_workers, full.max_workers, full.devices_per_worker, full.seed) == (2, 8, 2, 7)
     assert (full.tenant, spec(script).tenant) == ("lab/vision", "")
     assert full.stop_on_nan and not spec(script).stop_on_nan
+    assert (full.on_drift, spec(script).on_drift) == ("fail", None)
 
 
 @pytest.mark.parametrize(
@@ -241,6 +243,8 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"env": {"NOT_SET_ANYWHERE": None}}, "env", "NOT_SET_ANYWHERE=VALUE"),
     ({"python": "no/such/python"}, "python", "is no program"),
     ({"python": "no-such-python"}, "python", "on the PATH"),
+    ({"on_drift": "cry"}, "on_drift", "warn, heal, fail"),
+    ({"elasticity": "restart", "steps": ..., "on_drift": "heal"}, "on_drift", "elasticity live"),
     ({"stepz": 1}, "stepz", "choose from"),
     ({"elasticity": "restart", "steps": ..., "estimate": 10**400}, "estimate", "at most 100 years"),
     ({"elasticity": "restart", "steps": ..., "estimate": "9" * 400 + "s"}, "estimate", "at most 100 years"),

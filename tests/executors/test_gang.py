@@ -29,7 +29,7 @@ from swell.model.event import (
     SuspendFailed,
     WorkersLost,
 )
-from swell.model.job import EndCondition, MetricTarget
+from swell.model.job import DriftAction, EndCondition, MetricTarget
 from swell.wire import messages as m
 
 
@@ -464,6 +464,58 @@ def test_of_a_job_that_stops_at_such_a_loss_its_failure_tells() -> None:
     made.events.clear()
     progress(made, 20, "nan", 21)
     assert not [event for event in made.events if isinstance(event, JobWarned)]
+
+
+def test_checkpoints_that_were_damaged_are_a_standing_warning_and_no_longer_counted_on() -> None:
+    made = running(2)
+    made._apply(made.gang.said(0, m.Saved(steps=80, path="/checkpoints/x"), made.now_s))
+    told = m.CheckpointDamaged(message="of step 80 is damaged", sound_steps=40)
+    made._apply(made.gang.said(0, told, made.now_s))
+    warned = last(made)
+    assert isinstance(warned, JobWarned)
+    assert (warned.about, warned.message) == ("damaged checkpoint", "of step 80 is damaged")
+    assert made.gang.saved_steps == 40
+
+
+def drifted(made: PuppetWorld, step: int, num: int = 1, is_healed: bool = True) -> None:
+    said = m.Drifted(first_step=step, last_step=step + num - 1, num=num, message="lr", is_healed=is_healed)
+    made._apply(made.gang.said(0, said, made.now_s))
+
+
+def test_replicas_that_differ_are_a_standing_warning_with_a_count() -> None:
+    made = running(2)
+    made.events.clear()
+    for step, num in ((5, 1), (6, 1), (7, 1), (8, 1), (9, 3)):
+        drifted(made, step, num)
+    made.command(StopGang(job_id=JOB, generation=1))
+    made.settle()
+    warned = [event for event in made.events if isinstance(event, JobWarned)]
+    assert {event.about for event in warned} == {"drift"}
+    assert [event.message for event in warned] == [
+        "the workers' replicas differed in step 5 (healed, all took rank 0's state): lr",
+        "the workers' replicas differed 2 times, first in step 5 and last in step 6 "
+        "(healed each time, all took rank 0's state): lr",
+        "the workers' replicas differed 4 times, first in step 5 and last in step 8 "
+        "(healed each time, all took rank 0's state): lr",
+        "the workers' replicas differed 7 times, first in step 5 and last in step 11 "
+        "(healed each time, all took rank 0's state): lr",
+    ]
+    assert isinstance(made.events[-1], GangEnded), "the whole number stands before the end"
+
+
+def test_what_is_not_healed_is_not_said_to_be() -> None:
+    made = running(2)
+    for step, is_healed in ((5, False), (6, True)):
+        drifted(made, step, is_healed=is_healed)
+    warned = [event.message for event in made.events if isinstance(event, JobWarned)]
+    assert (
+        "in step 5 (not healed): lr" in warned[-2] and "in step 6 (healed 1 of these times): lr" in warned[-1]
+    )
+
+
+def test_workers_are_told_what_to_do_where_they_differ() -> None:
+    assert make_stage(on_drift=DriftAction.FAIL).welcome(devices(0)).on_drift == "fail"
+    assert make_stage().welcome(devices(0)).on_drift is None
 
 
 def test_the_last_loss_is_told_before_the_end() -> None:

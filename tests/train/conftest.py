@@ -12,6 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # the forked workers import `fak
 
 from fake_agent import FakeAgent, fork_script
 
+from swell.wire import messages
+
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
@@ -28,6 +30,7 @@ def start_agent(tmp_path: Path) -> Iterator[Callable[..., FakeAgent]]:
     yield start
     for agent in agents:
         agent.close()
+        assert agent.may_drift or not agent.all_said(messages.Drifted), "a false alarm, or a true one"
 
 
 @pytest.fixture(scope="session")

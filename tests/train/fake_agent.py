@@ -70,6 +70,7 @@ class FakeAgent:
             "seed": 0,
         } | fields
         self.welcome = messages.Welcome(**fields)
+        self.may_drift = False  #: its workers' replicas
         self.said: list[tuple[int, messages.Message]] = []
         self.processes: dict[int, ForkServerProcess] = {}
         self._news = threading.Condition()

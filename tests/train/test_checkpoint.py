@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import resource
 import signal
+import warnings
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import torch
-from fake_agent import fork_script
+from fake_agent import FakeAgent, fork_script
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
+from swell.train import soundness
 from swell.train.checkpoint import Checkpoints, NoCheckpointError, SaveError, load_checkpoint
+from swell.train.soundness import MAX_QUARANTINED
 from swell.train.state import TrainState
+from swell.wire import messages
+from swell.wire.checkpoint_files import is_whole, steps_in
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
@@ -71,24 +81,35 @@ def test_a_damaged_one_is_passed_over_with_a_warning(tmp_path: Path, damage: str
     content[len(content) // 2] ^= 1
     newest.write_bytes({"flip": content, "cut": content[:-10], "empty": b""}[damage])
     state = make_state(0.0, steps=0)
-    with pytest.warns(UserWarning, match="is damaged"):
+    told = (
+        rf"the checkpoint of step 2 is damaged, and moved to {tmp_path}/damaged; training goes on from step 1"
+    )
+    with pytest.warns(UserWarning, match=told):
         assert checkpoints.load_newest(state)
     assert state.steps == 1
+    assert [path.name for path in (tmp_path / "damaged").iterdir()] == [newest.name]
 
 
 def test_where_all_are_damaged_training_begins_anew_and_says_so(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, 2, 30.0)
-    for steps in (1, 2):
-        checkpoints.save(make_state(1.0, steps)).write_bytes(b"")
+    for path in [checkpoints.save(make_state(1.0, steps)) for steps in (1, 2)]:
+        path.write_bytes(b"")
     state = make_state(0.0, steps=0)
-    with pytest.warns(UserWarning, match="is damaged") as warned:
-        assert not checkpoints.load_newest(state)
-    assert [str(each.message).split("; ")[1] for each in warned] == [
-        "the one before it is used",
-        "training begins anew",
-    ]
-    with pytest.raises(NoCheckpointError, match="holds none but damaged checkpoints"):
+    with (
+        pytest.warns(UserWarning, match="is damaged"),
+        pytest.raises(NoCheckpointError, match="none but damaged"),
+    ):
         load_checkpoint(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2, "a reader moves nothing"
+    told = list[tuple[str, int]]()
+    checkpoints.tell_damaged = lambda *words: told.append(words)
+    with pytest.warns(
+        UserWarning, match="of steps 2, 1 are damaged, and moved to .*; training begins at step 0"
+    ):
+        assert not checkpoints.load_newest(state)
+    assert [sound_steps for _, sound_steps in told] == [0]
+    path = checkpoints.save(make_state(1.0, steps=1))
+    assert set(tmp_path.glob("step-*")) == {path}
 
 
 def test_ordinary_torch_reads_it(tmp_path: Path) -> None:
@@ -298,3 +319,142 @@ def test_drafts_that_a_kill_left_are_removed_and_one_that_is_being_written_is_no
         (folder / name).write_bytes(b"half")
     path = checkpoints.save(make_state(1.0, steps=1))
     assert set(folder.iterdir()) == {path, alive}
+
+
+# ---------------------------------------------------------------- what is kept
+class History:
+    """One job's folder, and the processes that train one after the other."""
+
+    def __init__(self, folder: Path, num_kept: int) -> None:
+        self.folder, self.num_kept = folder, num_kept
+        self.begin()
+
+    def begin(self) -> None:
+        self.checkpoints = Checkpoints(self.folder, self.num_kept, 30.0)
+        self.state = make_state(1.0, steps=0)
+
+    def sound_steps(self) -> list[int]:
+        named = self.folder.glob("step-*")
+        return sorted(steps_in(path) for path in named if is_whole(path, path.name.split(".")[1]))
+
+    def save(self) -> None:
+        before = self.sound_steps()
+        self.state.steps += 10
+        path = self.checkpoints.save(self.state)
+        after = self.sound_steps()
+        assert self.state.steps in after and path.exists(), "what was just written stays"
+        assert len(after) == min(len(before) + (self.state.steps not in before), self.num_kept)
+        assert set(after) <= {*before, self.state.steps}
+        assert len(after) == len(list(self.folder.glob("step-*"))), "none is damaged"
+
+    def restart(self) -> None:
+        before = self.sound_steps()
+        self.begin()
+        assert self.checkpoints.load_newest(self.state) == bool(before)
+        assert self.state.steps == max(before, default=0)
+        assert self.sound_steps() == before, "none that is sound is lost"
+
+    def damage(self, number: int, damage: str) -> None:
+        paths = sorted(self.folder.glob("step-*"))
+        if not paths:
+            return
+        path = paths[number % len(paths)]
+        content = bytearray(path.read_bytes() or b"-")
+        content[len(content) // 2] ^= 1
+        path.write_bytes({"flip": content, "cut": content[:-1], "empty": b""}[damage])
+        changed_s = path.stat().st_mtime + 1  # a file system's clock may tick slowly
+        os.utime(path, (changed_s, changed_s))
+
+    def leave_draft(self) -> None:
+        (self.folder / ".draft-99999999-x").write_bytes(b"half")
+
+
+DEEDS = st.one_of(
+    st.tuples(st.just("save")),
+    st.tuples(st.just("restart")),
+    st.tuples(st.just("leave_draft")),
+    st.tuples(st.just("damage"), st.integers(0, 5), st.sampled_from(["flip", "cut", "empty"])),
+)
+
+
+@pytest.mark.filterwarnings("ignore:the checkpoint")
+@settings(max_examples=60)
+@given(st.lists(DEEDS, max_size=14), st.integers(1, 3))
+def test_the_newest_sound_checkpoint_is_never_lost(deeds: list[tuple[str, ...]], num_kept: int) -> None:
+    with TemporaryDirectory() as folder:
+        history = History(Path(folder), num_kept)
+        for name, *words in [*deeds, ("restart",), ("save",)]:
+            getattr(history, name)(*words)
+        assert not list(Path(folder).glob(".draft-*")), "what a killed writer left"
+        assert len(list(Path(folder).glob("damaged/*"))) <= MAX_QUARANTINED
+
+
+def test_a_file_that_this_process_has_written_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed = list[Path]()
+
+    def hash_noted(path: Path, digest: str) -> bool:
+        hashed.append(path)
+        return is_whole(path, digest)
+
+    monkeypatch.setattr(soundness, "is_whole", hash_noted)
+    checkpoints = Checkpoints(tmp_path, 3, 30.0)
+    paths = [checkpoints.save(make_state(1.0, steps)) for steps in (1, 2, 3)]
+    assert not hashed
+    other = Checkpoints(tmp_path, 3, 30.0)
+    for steps in (4, 5):
+        other.save(make_state(1.0, steps))
+    assert hashed == [paths[2], paths[1]], "once each, by a process that did not write them"
+
+
+def test_one_that_cannot_be_read_is_not_taken_for_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Checkpoints(tmp_path, 2, 30.0).save(make_state(1.0, steps=1))
+
+    def fail(path: Path, digest: str) -> bool:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(soundness, "is_whole", fail)
+    with pytest.raises(OSError, match="Too many open files"):
+        Checkpoints(tmp_path, 2, 30.0).load_newest(make_state(0.0, steps=0))
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_of_the_same_step_a_damaged_one_does_not_stand_for_a_sound_one(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, 2, 30.0)
+    state = make_state(1.0, steps=7)
+    checkpoints.save(state).write_bytes(b"")
+    path = checkpoints.save_once(state)
+    assert path is not None and load_checkpoint(path)["steps"] == 7
+    assert checkpoints.save_once(state) is None
+
+
+def test_workers_begin_again_and_keep_what_they_save_where_all_are_damaged(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    agent = start_agent(total_steps=10**6, global_batch=6, checkpoint_interval_s=0.0)
+    curve = str(SCRIPTS / "curve.py")
+    agent.start_ready([0, 1], curve, str(tmp_path / "result"), "9999")
+    agent.join([0, 1], source=None)
+    agent.wait(0, messages.Saved, lambda saved: saved.steps >= 20)
+    agent.kill(0)
+    agent.kill(1)
+    damaged = sorted(agent.checkpoint_dir.glob("step-*"))
+    for path in damaged:
+        path.write_bytes(path.read_bytes()[:-1])
+    agent.start_ready([2, 3], curve, str(tmp_path / "result"), "9999")
+    assert agent.join([2, 3], source=None) == 0
+    told = agent.wait(2, messages.CheckpointDamaged)
+    assert told.sound_steps == 0 and "; training begins at step 0" in told.message
+    first = agent.wait(2, messages.Saved)
+    second = agent.wait(2, messages.Saved, lambda saved: saved.steps > first.steps)
+    agent.kill(2)
+    agent.kill(3)
+    with warnings.catch_warnings(action="error"):
+        newest = load_checkpoint(agent.checkpoint_dir)["steps"]
+    assert newest >= second.steps, (
+        "each new one is kept, though it has fewer steps than those that were damaged"
+    )
+    assert {path.name for path in (agent.checkpoint_dir / "damaged").iterdir()} == {p.name for p in damaged}

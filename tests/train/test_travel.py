@@ -6,8 +6,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+import torch
 from fake_agent import FakeAgent
+from torch import nn
 
+from swell.train.replica import Replica
+from swell.train.state import TrainState
 from swell.wire import messages
 
 TRAVELS = Path(__file__).parent / "scripts" / "travels.py"
@@ -36,3 +41,26 @@ def test_each_part_is_what_it_would_be_in_one_process(
     ours = json.loads((tmp_path / "result.json").read_text())
     for part, expected in plain.items():
         assert ours[part] == expected, part
+
+
+@pytest.mark.parametrize("options", [{"fused": True}, {"foreach": True}, {}], ids=str)
+def test_channels_last_stays_so_in_what_the_optimizer_keeps(options: dict[str, bool]) -> None:
+    """A fused optimizer takes the moments of other elements where they lie in another order."""
+
+    def made() -> TrainState:
+        torch.manual_seed(0)
+        model = nn.Conv2d(3, 5, 2).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return TrainState(model, torch.optim.Adam(model.parameters(), 0.1, **options), None, {})
+
+    def step(state: TrainState) -> None:
+        state.model(torch.arange(48.0).reshape(1, 3, 4, 4)).sin().sum().backward()
+        state.optimizer.step()
+        state.optimizer.zero_grad()
+
+    ours, theirs = made(), made()
+    step(ours)
+    skeleton, tensors = ours.encode()
+    theirs.load(skeleton, [tensor.clone(memory_format=torch.contiguous_format) for tensor in tensors])
+    step(ours)
+    step(theirs)
+    assert Replica(ours).checksums() == Replica(theirs).checksums()

@@ -17,7 +17,7 @@ import msgspec
 
 from swell.api.durations import format_duration, parse_duration
 from swell.model.errors import InvalidJob
-from swell.model.job import CodeSource, Elasticity, JobClass, MetricTarget
+from swell.model.job import CodeSource, DriftAction, Elasticity, JobClass, MetricTarget
 from swell.wire import environ
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
@@ -30,7 +30,12 @@ TARGET = re.compile(r"\s*(?P<name>[A-Za-z_][\w./-]*)\s*(?P<sign>>=|<=)\s*(?P<val
 SECONDS = re.compile(r"[-+]?\d+(\.\d*)?", re.ASCII)
 
 #: Fields that take one of a few words.
-CHOICES = {"class": tuple(JobClass), "elasticity": tuple(Elasticity), "code": tuple(CodeSource)}
+CHOICES = {
+    "class": tuple(JobClass),
+    "elasticity": tuple(Elasticity),
+    "code": tuple(CodeSource),
+    "on_drift": tuple(DriftAction),
+}
 
 #: Seconds a deadline may lie ahead: further than this it is a slip of the pen.
 HORIZON_S = 100 * 365 * 86400.0

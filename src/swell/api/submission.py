@@ -13,7 +13,7 @@ from msgspec import Meta
 from swell.api import fields
 from swell.api.fields import InvalidField, shown
 from swell.model.coding import encode
-from swell.model.job import CodeSource, Elasticity, EndCondition, JobClass, JobSpec, Origin
+from swell.model.job import CodeSource, DriftAction, Elasticity, EndCondition, JobClass, JobSpec, Origin
 
 Number = int | float
 
@@ -127,6 +127,14 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "step is not applied, and the state before it is saved. Default: it is only warned of."
         ),
     ] = False
+    on_drift: Annotated[
+        DriftAction | None,
+        Meta(
+            description="Where parameters, optimizer state or hyperparameters are found to differ between "
+            "workers: `heal`: all take those of rank 0, with a warning. `warn`: only the warning. `fail`: "
+            "the job fails. Default: what the script gives to `elastic(on_drift=...)`, else `heal`."
+        ),
+    ] = None
 
     def anchored(self, base_dir: Path) -> Submission:
         """The same with absolute paths, relative ones start at `base_dir`, and the submitter's variables."""
@@ -176,6 +184,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             env=fields.variables(self.env),
             python=fields.interpreter(self.python),
             grows_when_distributed=self.elasticity is Elasticity.RESTART,
+            on_drift=self._on_drift(),
         )
 
     def _global_batch(self, min_workers: int) -> int:
@@ -223,6 +232,15 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 "stop_on_nan", "a restart job tells nobody its loss; remove it, and stop in the script"
             )
         return self.stop_on_nan
+
+    def _on_drift(self) -> DriftAction | None:
+        if self.on_drift is not None and self.elasticity is Elasticity.RESTART:
+            raise InvalidField(
+                "on_drift",
+                "the workers of a restart job are compared by its own script, if at all; remove it, or use "
+                "elasticity live",
+            )
+        return self.on_drift
 
     def _estimate_s(self, deadline_s: float | None) -> float | None:
         if self.elasticity is Elasticity.LIVE:

@@ -80,4 +80,11 @@ Key = Annotated[
         help="Idempotency key: however often it is submitted with this key, there is one job.",
     ),
 ]
+OnDrift = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHAT",
+        help="Where the workers' replicas differ: heal (default), warn or fail.",
+    ),
+]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait for the trial run and the verdict.")]

@@ -51,6 +51,7 @@ def submit(
     tenant: job.Tenant = None,
     stop_on_nan: job.StopOnNan = None,
     key: job.Key = None,
+    on_drift: job.OnDrift = None,
     no_wait: job.NoWait = False,
     state: State = None,
     json: Json = False,

@@ -67,6 +67,15 @@ class CodeSource(StrEnum):
     LIVE = "live"  #: as the files are when a worker starts
 
 
+@plain_members
+class DriftAction(StrEnum):
+    """What to do where the workers' replicas differ."""
+
+    WARN = "warn"  #: say so
+    HEAL = "heal"  #: give rank 0's state to all, and say so
+    FAIL = "fail"  #: end as failed
+
+
 class MetricTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Stop early once a reported metric is good enough: `name >= value` or `name <= value`."""
 
@@ -127,6 +136,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     seed: int = 0  #: order of samples
     tenant: str = ""  #: on whose behalf it runs; jobs that name none are together one tenant's
     stop_on_nan: bool = False  #: end as failed at the first loss that is no number, before its update
+    on_drift: DriftAction | None = None  #: None: as the script says, and `heal` if it does not
     #: With `max_batch` the batch is open: a policy may give any from `min_batch` (None: `global_batch`) on.
     #: A step of another batch then counts as the steps at `global_batch` that get training as far.
     min_batch: int | None = None

@@ -8,6 +8,7 @@ Importing it starts no thread and opens no socket.
 """
 
 from swell.train.checkpoint import NoCheckpointError, load_checkpoint
+from swell.train.drift import DriftError
 from swell.train.elastic import elastic
 from swell.train.feed import LoaderError
 from swell.train.gradients import LoopError
@@ -15,6 +16,7 @@ from swell.train.not_finite import LossNotFinite
 from swell.train.run import Run
 
 __all__ = [
+    "DriftError",
     "LoaderError",
     "LoopError",
     "LossNotFinite",

@@ -1,8 +1,9 @@
 """The state on disk: complete or not there at all.
 
 A checkpoint's name carries the steps and the SHA-256 of its content, so that one rename makes it whole,
-and a damaged one is known before it is read. Its content is a plain tree of state dicts, which
-`torch.load(path, weights_only=True)` reads, at whatever size it was written.
+and a damaged one is known before it is read. Damaged ones are moved away: only sound ones count towards
+those that are kept. The content is a plain tree of state dicts, which `torch.load(path, weights_only=True)`
+reads, at whatever size it was written.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import torch
 
 from swell.train import codec
 from swell.train.codec import EncodeError
+from swell.train.soundness import QUARANTINE, Verifier, quarantine
 from swell.train.state import TrainState
 from swell.wire.checkpoint_files import checkpoints_in, digest_in, is_whole, steps_in
 
@@ -90,6 +92,10 @@ class Checkpoints:
     def __init__(
         self, folder: Path, num_kept: int, interval_s: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
+        #: Called after the warning that there are damaged ones: its text, and the steps of the newest sound
+        #: one, 0 if there is none.
+        self.tell_damaged: Callable[[str, int], None] = lambda message, sound_steps: None
+        self._verifier = Verifier()
         self.folder = folder
         self.num_kept = num_kept
         self.interval_s = interval_s
@@ -123,8 +129,10 @@ class Checkpoints:
         finally:
             ended_s = self._clock()
             self._due_s = ended_s + max(self.interval_s, REST_PER_SAVE * (ended_s - begun_s))
-        for _, old in self._found()[self.num_kept :]:
-            old.unlink(missing_ok=True)
+        try:
+            self._evict(path)
+        except OSError as error:  # the new one is written all the same
+            warnings.warn(f"old checkpoints in {self.folder} cannot be removed: {error}", stacklevel=2)
         return path
 
     def save_once(self, state: TrainState) -> Path | None:
@@ -136,7 +144,8 @@ class Checkpoints:
         try:
             self._make_folder()
             with _locked(self.folder):
-                if any(steps_in(path) == state.steps for _, path in self._found()):
+                same = [found for found in self._found() if steps_in(found[1]) == state.steps]
+                if any(self._verifier.is_sound(path, digest) for digest, path in same):
                     return None
                 return self.save(state)
         except SaveError:
@@ -144,20 +153,67 @@ class Checkpoints:
         except OSError as error:
             raise SaveError(f"no checkpoint at step {state.steps} in {self.folder}: {error}") from error
 
-    def _kept_instead_of(self, state: TrainState) -> Path | None:
-        found = self._found()
-        return found[0][1] if found and not state.is_finite() else None
-
     def load_newest(self, state: TrainState) -> bool:
-        """Take over the newest valid checkpoint; False if there is none. A damaged one is warned of."""
-        found = self._found()
-        for number, (digest, path) in enumerate(found):
-            if is_whole(path, digest):
-                state.restore(_read(path))
-                return True
-            instead = BEFORE_IT if found[number + 1 :] else "training begins anew"
-            warnings.warn(f"checkpoint {path} is damaged; {instead}", stacklevel=2)
-        return False
+        """Take over the newest sound checkpoint; False if there is none. Damaged ones are moved away.
+
+        Raises:
+            RuntimeError: it is of another script, see `TrainState.restore`.
+        """
+        path = self._newest_sound("training goes on from step {}", "training begins at step 0")
+        if path is None:
+            return False
+        state.restore(_read(path))
+        return True
+
+    def _kept_instead_of(self, state: TrainState) -> Path | None:
+        if state.is_finite():
+            return None
+        return self._newest_sound("that of step {} stays the newest", "a new one is written")
+
+    def _newest_sound(self, instead: str, otherwise: str) -> Path | None:
+        """The newest sound one. What is said of damaged ones names its step, or that there is none."""
+        damaged = []
+        for digest, path in self._found():
+            if self._verifier.is_sound(path, digest):
+                break
+            damaged.append(path)
+        else:
+            path = None
+        if damaged:
+            steps = 0 if path is None else steps_in(path)
+            self._remove_damaged(damaged, otherwise if path is None else instead.format(steps), steps)
+        return path
+
+    def _evict(self, newest: Path) -> None:
+        """Remove sound ones beyond those to keep, and damaged ones. What is as new as `newest` stays."""
+        damaged, num_kept = [], 1
+        for digest, path in self._found():
+            if path == newest:
+                continue
+            if num_kept >= self.num_kept and steps_in(path) <= steps_in(newest):
+                path.unlink(missing_ok=True)
+                self._verifier.forget(path)
+            elif self._verifier.is_sound(path, digest):
+                num_kept += 1
+            else:
+                damaged.append(path)
+        if damaged:
+            steps = steps_in(newest)
+            self._remove_damaged(damaged, f"that of step {steps} is sound", steps)
+
+    def _remove_damaged(self, paths: list[Path], instead: str, sound_steps: int) -> None:
+        """Move them away, and tell it."""
+        steps = [str(steps_in(path)) for path in paths]
+        named = f"s of steps {', '.join(steps)} are" if steps[1:] else f" of step {steps[0]} is"
+        try:
+            for path in paths:
+                quarantine(path)
+            place = f"moved to {self.folder / QUARANTINE}"
+        except OSError as error:  # they are passed over all the same
+            place = f"still in {self.folder} ({error})"
+        message = f"the checkpoint{named} damaged, and {place}; {instead}"
+        warnings.warn(message, stacklevel=4)
+        self.tell_damaged(message, sound_steps)
 
     def _found(self) -> list[tuple[str, Path]]:
         return checkpoints_in(self.folder)
@@ -190,6 +246,7 @@ class Checkpoints:
         except BaseException:
             os.unlink(draft)
             raise
+        self._verifier.note_sound(path)
         _sync_folder(self.folder)
         return path
 

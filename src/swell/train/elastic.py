@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sized
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import torch
 from torch import nn
@@ -28,6 +28,7 @@ from swell.train.stream import UNBOUNDED, AnyCourse, StreamCourse
 from swell.train.stream_feed import StreamFeed
 from swell.train.torchrun import Torchrun
 from swell.wire import environ
+from swell.wire.messages import OnDrift
 
 #: Runs of this process, in order; the runner closes one that the script left early.
 started: list[Run] = []
@@ -49,6 +50,7 @@ def elastic(
     shards: int | None = None,
     max_local_batch: int | None = None,
     stop_on_nan: bool = False,
+    on_drift: OnDrift = "heal",
     checkpoint_dir: str | Path | None = None,
     checkpoint_interval_s: float = 30.0,
     keep_checkpoints: int = 2,
@@ -82,6 +84,9 @@ def elastic(
         stop_on_nan: raise LossNotFinite at the first loss that is NaN or infinite, before its update, with
             the state saved if there are checkpoints. A Swell job may ask for it as well. On a GPU, a single
             worker then waits for the loss of each step.
+        on_drift: what follows where the workers' parameters, optimizer state or hyperparameters are found to
+            differ: `heal` gives rank 0's to all and says so, `warn` says so, `fail` raises DriftError. A
+            Swell job's own takes its place.
         checkpoint_dir: continue from the newest checkpoint there, and write one every
             `checkpoint_interval_s`, less often where that would take more than a tenth of the time; the
             first one after 5 s at the latest. A Swell job's own takes its place.
@@ -100,6 +105,7 @@ def elastic(
     if checkpoint_dir is not None:
         checkpoints = Checkpoints(Path(checkpoint_dir), keep_checkpoints, checkpoint_interval_s)
     _check_passes(deterministic, shards, max_local_batch)
+    _check_on_drift(on_drift)
     host = _find_host(model, seed, max_local_batch, checkpoints)
     _use_device(model, host.device)
     global_batch = host.global_batch(loader.batch_size or 1)
@@ -124,7 +130,7 @@ def elastic(
         train_state = TrainState(model, optimizer, scheduler, state or {}, scaler)
         feed = Feed(loader, host.device, host.seed)
     end_epoch = epochs if total_steps == UNBOUNDED else None
-    task = Task(train_state, gradients, course, total_steps, end_epoch)
+    task = Task(train_state, gradients, course, total_steps, end_epoch, on_drift)
     run = Run(host, task, feed, clip_grad_norm, host.stops_on_nan(stop_on_nan))
     started.append(run)
     return run
@@ -170,6 +176,12 @@ def _check_passes(deterministic: bool, shards: int | None, max_local_batch: int 
     for name, value in (("shards", shards), ("max_local_batch", max_local_batch)):
         if value is not None and value < 1:
             raise ValueError(f"elastic() got {name}={value}; it must be 1 or more")
+
+
+def _check_on_drift(on_drift: str) -> None:
+    known = get_args(OnDrift)
+    if on_drift not in known:
+        raise ValueError(f"elastic() got on_drift={on_drift!r}; choose from {', '.join(known)}")
 
 
 def _use_device(model: nn.Module, device: torch.device) -> None:

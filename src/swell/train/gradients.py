@@ -9,14 +9,30 @@ import torch
 from torch import nn
 
 from swell.train.course import Pass, Share
+from swell.train.equality import is_same
 from swell.train.exchange import Members
 from swell.train.norms import Statistics
-from swell.train.packing import Flat, Packing, Words
+from swell.train.packing import NUM_VOTES, Flat, Packing, Words
 from swell.train.stream import StreamError
 
 
 class LoopError(RuntimeError):
     """The script's loop is not one that can be resized."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """What one worker says in one step."""
+
+    vote: bool = False  #: it has an order waiting
+    stop: bool = False  #: it saw the end condition met
+    equality: torch.Tensor | None = None  #: `equality.to_words` of what must be the same; None: no comparison
+
+    def write(self, said: torch.Tensor, share: Share) -> None:
+        """`said`: zeros, of shape (NUM_SAID,)."""
+        said[:NUM_VOTES].copy_(torch.tensor([float(self.vote), float(self.stop), float(share.mark)]))
+        if self.equality is not None:
+            said[NUM_VOTES:].copy_(self.equality)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +42,7 @@ class Tally:
     loss: torch.Tensor  #: mean over the step's samples, () on the model's device
     num_votes: int  #: workers that have an order waiting
     is_stop: bool  #: somebody saw the end condition met
+    is_same: bool = True  #: what they were to compare is the same on all workers
 
 
 class Gradients(Protocol):
@@ -45,7 +62,7 @@ class Gradients(Protocol):
             loss: mean over the samples of this pass.
         """
 
-    def reduce(self, share: Share, loss: torch.Tensor, vote: bool, stop: bool, members: Members) -> Tally:
+    def reduce(self, share: Share, loss: torch.Tensor, ballot: Ballot, members: Members) -> Tally:
         """Put the mean over all samples of the step in place of the gradients of its last pass here.
 
         Args:
@@ -81,15 +98,15 @@ class FusedGradients:
         self._packing.drop()
         self._statistics.rewind()
 
-    def reduce(self, share: Share, loss: torch.Tensor, vote: bool, stop: bool, members: Members) -> Tally:
+    def reduce(self, share: Share, loss: torch.Tensor, ballot: Ballot, members: Members) -> Tally:
         if members.num_workers == 1 and len(share.passes) == 1:  # the mean is there
-            return tally_of(Words(loss, self._packing.has_gradient(), int(vote), int(stop)))
+            return tally_of(Words(loss, self._packing.has_gradient(), ballot.vote, ballot.stop), 1)
         flat = self._pack(share.passes[-1], loss)
-        flat.votes.copy_(torch.tensor([float(vote), float(stop), float(share.mark)]))
+        ballot.write(flat.said, share)
         members.sum_all(flat.numbers)
         words = self._packing.read(flat)
         check_marks(words, share, members)
-        return tally_of(words)
+        return tally_of(words, members.num_workers)
 
     def abandon(self) -> None:
         self._statistics.rewind()
@@ -118,10 +135,10 @@ def check_marks(words: Words, share: Share, members: Members) -> None:
         )
 
 
-def tally_of(words: Words) -> Tally:
+def tally_of(words: Words, num_workers: int) -> Tally:
     if not words.has_gradient:
         raise LoopError(
             "run.step(loss), and no parameter has a gradient; call loss.backward() before it, and "
             "optimizer.zero_grad() before that"
         )
-    return Tally(words.loss, words.num_votes, words.num_stops > 0)
+    return Tally(words.loss, words.num_votes, words.num_stops > 0, is_same(words.equality, num_workers))

@@ -141,6 +141,15 @@ class Group:
         self.sum_all(numbers)
         return [int(each) for each in numbers.tolist()]
 
+    def gather_bytes(self, content: bytes) -> list[bytes]:
+        """What each worker has brought, by rank. Raises GroupBroken."""
+        sizes = self.gather(len(content))
+        room = torch.zeros(self.num_workers, max(sizes), dtype=torch.uint8)
+        room[self.rank, : len(content)] = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        room = room.to(self.device)
+        self.sum_all(room)
+        return [row[:size].numpy().tobytes() for row, size in zip(room.cpu(), sizes, strict=True)]
+
     def tell_all(self, number: int | None) -> int | None:
         """Rank 0's number, >= 0, on every worker; all have come here when it returns. Raises GroupBroken."""
         told = self.gather(0 if number is None or self.rank != 0 else number + 1)[0]

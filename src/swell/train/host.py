@@ -12,6 +12,7 @@ from swell.train.gradients import Gradients, Tally
 from swell.train.not_finite import LossNotFinite
 from swell.train.state import TrainState
 from swell.train.stream import AnyCourse
+from swell.wire.messages import OnDrift
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Task:
     course: AnyCourse
     total_steps: int  #: `UNBOUNDED` where the run ends with an epoch
     end_epoch: int | None = None  #: epochs to do, where that is not told in steps
+    on_drift: OnDrift = "heal"  #: where the workers' replicas differ. A Swell job's own takes its place
 
 
 class Host(Protocol):

@@ -22,7 +22,8 @@ import torch
 from swell.train.checkpoint import Checkpoints, SaveError, room_for_next
 from swell.train.codec import EncodeError
 from swell.train.course import Share, tighter
-from swell.train.gradients import Tally
+from swell.train.drift import Drift, DriftError, DriftWatch, UntoldDrifts
+from swell.train.gradients import Ballot, Tally
 from swell.train.group import FormFailed, Group, GroupBroken, check_no_group
 from swell.train.host import Task
 from swell.train.lending import NO_STATE, Card, Loan, hand_state
@@ -65,6 +66,7 @@ class Linked:
         self._metrics: dict[str, Number] = {}
         self._reported_s = -math.inf
         self._whereabouts: Whereabouts | None = None
+        self._untold = UntoldDrifts()
 
     @property
     def rank(self) -> int:
@@ -105,9 +107,11 @@ class Linked:
         check_no_group()
         self._task = task
         welcome = self._welcome
+        self._drift_watch = DriftWatch(task, welcome.on_drift or task.on_drift)
         self._checkpoints = Checkpoints(
             Path(welcome.checkpoint_dir), welcome.keep_checkpoints, welcome.checkpoint_interval_s
         )
+        self._checkpoints.tell_damaged = self._tell_damaged
         allow_siblings()
         warm_up(task)
         self._link.send(
@@ -131,12 +135,17 @@ class Linked:
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally | None:
         self._meter.begin_reduce(share.num_local)
-        vote = self._link.order is not None
+        words = self._drift_watch.words(self.num_workers)
+        ballot = Ballot(self._link.order is not None, stop, words)
         try:
-            return self._task.gradients.reduce(share, loss, vote, stop, self._group)
+            tally = self._task.gradients.reduce(share, loss, ballot, self._group)
+            drift = None if tally.is_same else self._drift_watch.settle(self._group)
         except GroupBroken as broken:
             self._break_off(broken)
             return None
+        if drift is not None:
+            self._note_drift(drift)
+        return tally
 
     def finish_step(self, tally: Tally) -> None:
         self._is_agreed = tally.num_votes == self.num_workers
@@ -163,6 +172,25 @@ class Linked:
             self._group.close()
         return not_finite(float(loss), state, self._checkpoints.folder, kept_steps)
 
+    def _note_drift(self, drift: Drift) -> None:
+        """Raises DriftError, on all workers, if the run is to end then."""
+        if self._drift_watch.on_drift == "fail":
+            if self.rank == 0 and self._task.state.steps:
+                self._save()
+            try:
+                self._group.tell_all(None)  # the agent ends all as soon as one has failed: rank 0 saves first
+            except GroupBroken:
+                self._group.close()
+            raise DriftError(drift)
+        if self.rank == 0:
+            self._untold.add(drift)
+            if drift.num == 1:
+                self._tell_drift()
+
+    def _tell_drift(self) -> None:
+        if (told := self._untold.take()) is not None:
+            self._link.send(told)
+
     def keep(self, is_end: bool) -> None:
         if not self._is_member:
             return
@@ -184,6 +212,7 @@ class Linked:
     def finish(self) -> None:
         state = self._task.state
         self._group.close()
+        self._tell_drift()
         self._link.send(
             messages.Finished(
                 steps=state.steps,
@@ -233,6 +262,7 @@ class Linked:
         self._is_member, self._generation = True, regroup.generation
         self.edition = regroup.generation
         self.max_local_batch = tighter(self.max_local_batch, regroup.max_local_batch)
+        self._drift_watch.begin()
         self._meter.begin_generation()
         self._link.pulse.note_steps(state.steps)
         self._link.send(messages.Joined(generation=regroup.generation, steps=state.steps))
@@ -289,6 +319,7 @@ class Linked:
         return True
 
     def _leave(self, generation: int) -> NoReturn:
+        self._tell_drift()
         self._link.send(messages.Left(generation=generation))
         exit_now(environ.EXIT_STOPPED)
 
@@ -310,6 +341,9 @@ class Linked:
         self._note_place(is_saved=True)
         return steps_in(path)
 
+    def _tell_damaged(self, message: str, sound_steps: int) -> None:
+        self._link.send(messages.CheckpointDamaged(message=message, sound_steps=sound_steps))
+
     def _loss(self) -> Number | None:
         loss = self._task.state.losses.value
         return None if loss is None else spelled(loss)
@@ -322,6 +356,7 @@ class Linked:
     def _say_progress(self, pause_s: float | None) -> None:
         self._reported_s = time.monotonic()
         self._note_place()
+        self._tell_drift()
         self._link.send(
             messages.Progress(
                 generation=self._generation,

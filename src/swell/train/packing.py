@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import nn
 
+from swell.train.equality import NUM_WORDS
 from swell.train.norms import Statistics
 
 #: What each worker says beside what it has computed: votes, stops, marks.
 NUM_VOTES = 3
+#: These, and what tells whether all workers are the same.
+NUM_SAID = NUM_VOTES + NUM_WORDS
 
 
 class Words(NamedTuple):
@@ -21,21 +25,23 @@ class Words(NamedTuple):
     num_votes: int  #: workers that have an order waiting
     num_stops: int  #: workers that saw the end condition met
     sum_of_marks: int = 0  #: see `Share.mark`
+    equality: Sequence[float] = (0.0,) * NUM_WORDS  #: see `equality.is_same`
 
 
 class Flat:
     """Gradients, statistics and words, one after the other.
 
-    Words: the weighted loss; for each gradient and each statistic the number of passes that had one; votes,
-    stops and marks.
+    Words: the weighted loss; for each gradient and each statistic the number of passes that had one; and what
+    is `said`: votes, stops and marks, and the words of `equality`.
     """
 
     def __init__(self, tensors: list[torch.Tensor], dtype: torch.dtype) -> None:
-        sizes = [*(tensor.numel() for tensor in tensors), 1 + len(tensors) + NUM_VOTES]
+        sizes = [*(tensor.numel() for tensor in tensors), 1 + len(tensors) + NUM_SAID]
         self.numbers = torch.empty(sum(sizes), dtype=dtype, device=tensors[0].device)
         *parts, self.words = self.numbers.split(sizes)
         self.parts = [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
-        self.loss, self.votes = self.words[0], self.words[-NUM_VOTES:]
+        self.loss = self.words[0]
+        _, self.counts, self.said = self.words.split([1, len(tensors), NUM_SAID])
 
 
 class Packing:
@@ -51,7 +57,7 @@ class Packing:
     @property
     def num_bytes(self) -> int:
         """Bytes of a flat buffer."""
-        num_words = 1 + len(self._tensors) + NUM_VOTES
+        num_words = 1 + len(self._tensors) + NUM_SAID
         num_numbers = sum(tensor.numel() for tensor in self._tensors) + num_words
         return num_numbers * self._dtype.itemsize
 
@@ -84,7 +90,8 @@ class Packing:
         Where it can, a parameter borrows its part of the buffer as its gradient until the next step, which
         saves a copy. The next `write` reads such a gradient and scales it in place.
         """
-        _, *counts, num_votes, num_stops, marks = flat.words.tolist()  # the step's only wait for a GPU
+        _, *words = flat.words.tolist()  # the step's only wait for a GPU
+        counts, said = words[:-NUM_SAID], words[-NUM_SAID:]
         targets: list[torch.Tensor] = []
         sources: list[torch.Tensor] = []
         for tensor, part, count in zip(self._tensors, flat.parts, counts, strict=True):
@@ -102,7 +109,8 @@ class Packing:
         if targets:
             torch._foreach_copy_(targets, sources)
         has_gradient = any(counts[: len(self._parameters)])
-        return Words(flat.loss.clone(), has_gradient, round(num_votes), round(num_stops), round(marks))
+        num_votes, num_stops, marks = map(round, said[:NUM_VOTES])
+        return Words(flat.loss.clone(), has_gradient, num_votes, num_stops, marks, said[NUM_VOTES:])
 
     def has_gradient(self) -> bool:
         return any(parameter.grad is not None for parameter in self._parameters)
@@ -132,7 +140,8 @@ class Packing:
     def _count(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
         had_gradient = (parameter.grad is not None for parameter in self._parameters)
         counts = [float(count) for count in (*had_gradient, *self._statistics.moved())]
-        flat.words.copy_(torch.tensor([0.0, *counts, *[0.0] * NUM_VOTES], dtype=self._dtype))
+        flat.counts.copy_(torch.tensor(counts, dtype=self._dtype))
+        flat.said.zero_()
         torch.mul(loss.to(flat.words.device, self._dtype), weight, out=flat.loss)
 
 

@@ -7,9 +7,9 @@ from torch import nn
 
 from swell.train.course import Pass, Share
 from swell.train.exchange import Exchange, Members
-from swell.train.gradients import Tally, check_marks, tally_of
+from swell.train.gradients import Ballot, Tally, check_marks, tally_of
 from swell.train.norms import Bystanders, Statistics
-from swell.train.packing import Flat, Packing
+from swell.train.packing import NUM_SAID, Flat, Packing
 from swell.train.tree import Fold, Node
 
 
@@ -43,19 +43,20 @@ class ShardedGradients:
         self._packing.drop()
         self._statistics.rewind()
 
-    def reduce(self, share: Share, loss: torch.Tensor, vote: bool, stop: bool, members: Members) -> Tally:
+    def reduce(self, share: Share, loss: torch.Tensor, ballot: Ballot, members: Members) -> Tally:
         self._push(share.passes[-1], loss)
-        votes = torch.tensor([float(vote), float(stop), float(share.mark)])
         if members.num_workers == 1:
             total = self._fold.total()
+            ballot.write(total.said, share)
         else:
             total = self._sum_over(members, share)
-            votes = votes.to(total.words.device)
-            members.sum_all(votes)  # also of those that hold no shard
-        total.votes.copy_(votes)
+            said = torch.zeros(NUM_SAID, device=total.said.device)
+            ballot.write(said, share)
+            members.sum_all(said)  # also of those that hold no shard
+            total.said.copy_(said)
         words = self._packing.read(total)
         check_marks(words, share, members)
-        return tally_of(words)
+        return tally_of(words, members.num_workers)
 
     def abandon(self) -> None:
         self._statistics.rewind()

@@ -131,6 +131,7 @@ class TrainState:
         if not _is_same_memory(self._plain_model.state_dict(), tree["model"]):
             self._plain_model.load_state_dict(tree["model"])
         self.optimizer.load_state_dict(tree["optimizer"])
+        _lay_out_alike(self.optimizer)
         for name, part in self._options().items():
             if part is not None:
                 part.load_state_dict(tree[name])
@@ -166,6 +167,21 @@ def _listed(names: set[str]) -> str:
 def _is_finite(tensor: torch.Tensor) -> bool:
     real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
     return tensor.numel() == 0 or all(math.isfinite(bound) for bound in torch.aminmax(real))  # NaN is either
+
+
+@torch.no_grad()
+def _lay_out_alike(optimizer: torch.optim.Optimizer) -> None:
+    """Give what is kept for a parameter its memory format, as the optimizer has made it.
+
+    Tensors travel in one piece. A fused optimizer takes for granted that the two are alike: it would update
+    each element with the moments of another.
+    """
+    for parameter, kept in optimizer.state.items():
+        for key, value in kept.items():
+            if not isinstance(value, torch.Tensor) or value.shape != parameter.shape:
+                continue
+            if value.stride() != parameter.stride():
+                kept[key] = torch.empty_like(parameter, dtype=value.dtype, device=value.device).copy_(value)
 
 
 def _is_plain(model: nn.Module) -> bool:

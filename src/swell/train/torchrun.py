@@ -9,7 +9,9 @@ from swell.train.alone import keep_if_asked, save_if_due, steps_of_script
 from swell.train.broadcast import share_state
 from swell.train.checkpoint import Checkpoints
 from swell.train.course import Share
-from swell.train.gradients import Tally
+from swell.train.drift import DriftError, DriftWatch
+from swell.train.drift import say as say_drift
+from swell.train.gradients import Ballot, Tally
 from swell.train.group import Group, backend_of
 from swell.train.host import Task
 from swell.train.not_finite import LossNotFinite, not_finite, say
@@ -64,6 +66,7 @@ class Torchrun:
             if self._checkpoints is not None:
                 self._checkpoints.load_newest(task.state)
         share_state(self._group, task.state, holders=[0])
+        self._drift_watch = DriftWatch(task, task.on_drift)
 
     def reach_boundary(self) -> None:
         """Nothing changes here."""
@@ -72,7 +75,20 @@ class Torchrun:
         return self._task.course.share(step, self.rank, self.num_workers, self.max_local_batch)
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally:
-        return self._task.gradients.reduce(share, loss, False, stop, self._group)
+        ballot = Ballot(stop=stop, equality=self._drift_watch.words(self.num_workers))
+        tally = self._task.gradients.reduce(share, loss, ballot, self._group)
+        if not tally.is_same:
+            self._settle()
+        return tally
+
+    def _settle(self) -> None:
+        drift = self._drift_watch.settle(self._group)
+        if self._drift_watch.on_drift == "fail":
+            _, kept_steps = keep_if_asked(self._checkpoints if self.rank == 0 else None, self._task)
+            self._group.tell_all(kept_steps)  # torchrun ends all as soon as one has failed
+            raise DriftError(drift)
+        if self.rank == 0 and drift.is_told:
+            say_drift(drift)
 
     def finish_step(self, tally: Tally) -> None:
         if self.rank == 0:

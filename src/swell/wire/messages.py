@@ -138,6 +138,13 @@ class SaveFailed(Message, frozen=True, kw_only=True):
     message: str
 
 
+class CheckpointDamaged(Message, frozen=True, kw_only=True):
+    """Checkpoints were found damaged and moved away, at the begin or where one was saved."""
+
+    message: str
+    sound_steps: int  #: of the newest sound one; 0: there is none
+
+
 class Left(Message, frozen=True, kw_only=True):
     """Left the group as told; exits now."""
 
@@ -188,6 +195,20 @@ class Calibrated(Message, frozen=True, kw_only=True):
     allreduce_s: dict[int, float]
 
 
+#: What to do where the workers' replicas differ: say so; give all of them rank 0's state; end the job.
+OnDrift = Literal["warn", "heal", "fail"]
+
+
+class Drifted(Message, frozen=True, kw_only=True):
+    """From rank 0: since it last said so the workers' replicas differed `num` times."""
+
+    first_step: int
+    last_step: int
+    num: int
+    message: str  #: in what they differed the last time, and the likely cause
+    is_healed: bool  #: that time rank 0's state was given to all
+
+
 #: Whom the main thread waits for: other workers, in a collective or until a group forms; the agent's order;
 #: nobody, for it is in the script, or saves or loads.
 #: `data`: it reads a stream up to where the others are.
@@ -211,11 +232,13 @@ FromWorker = (
     | Joined
     | JoinFailed
     | Progress
+    | Drifted
     | Stepped
     | Distributed
     | Broken
     | Saved
     | SaveFailed
+    | CheckpointDamaged
     | Left
     | Finished
     | Failed
@@ -251,6 +274,7 @@ class Welcome(Message, frozen=True, kw_only=True):
     keep_checkpoints: int = 2
     heartbeat_s: float = 0.5
     stop_on_nan: bool = False  #: end before the update of a step whose loss is no number
+    on_drift: OnDrift | None = None  #: None: as the script says
     local_batches: tuple[int, ...] = ()  #: mode `profile`: measure these
     max_local_batch: int | None = None  #: samples that a pass may have at most; None: no limit is known
 

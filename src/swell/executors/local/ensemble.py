@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from swell.executors.local.dialogue import Dialogue
 from swell.executors.local.divergence import Divergence
+from swell.executors.local.drift import DRIFT, DriftCount
 from swell.executors.local.effects import Effect, Kill, Report
 from swell.executors.local.ending import Ending, early_end, left_behind
 from swell.executors.local.formation import Formation
@@ -48,6 +49,7 @@ class Ensemble:
         self.vigil = Vigil()
         self.pacer = Pacer()
         self.divergence = Divergence(stage.spec.stop_on_nan)
+        self.drift = DriftCount()
         self.ending: Ending | None = None
         self.final: messages.Finished | None = None
 
@@ -121,7 +123,9 @@ class Ensemble:
             self.steps = message.steps
 
     def note_final(self) -> None:
-        """What the leader said last, of a job that has succeeded."""
+        """What the leader said last: how often replicas differed, and how far a job got that succeeded."""
+        if told := self.drift.rest():
+            self.dialogue.warn(told, about=DRIFT)
         if self.final is None or self.ending is None or self.ending.outcome is not Outcome.SUCCEEDED:
             return
         self.steps = self.final.steps

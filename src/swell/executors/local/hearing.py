@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 
+from swell.executors.local.drift import DRIFT
 from swell.executors.local.effects import Send
 from swell.executors.local.ending import failed_in_step, waiting
 from swell.executors.local.ensemble import Ensemble
@@ -17,6 +18,8 @@ from swell.wire import messages
 
 #: The topic of warnings that end with the next checkpoint.
 CHECKPOINT = "checkpoint"
+#: The topic of the warning that checkpoints were lost. It stands: what was trained after them is lost.
+DAMAGED = "damaged checkpoint"
 
 
 @singledispatch
@@ -90,12 +93,24 @@ def _(message: messages.Progress, ensemble: Ensemble, member: Member) -> None:
 
 
 @hear.register
+def _(message: messages.Drifted, ensemble: Ensemble, member: Member) -> None:
+    if told := ensemble.drift.note(message):
+        ensemble.dialogue.warn(told, about=DRIFT)
+
+
+@hear.register
 def _(message: messages.Saved, ensemble: Ensemble, member: Member) -> None:
     ensemble.saved_steps = message.steps
     ensemble.suspension.note_save()
     size = format_bytes(message.num_bytes)
     lack = f"its next checkpoint ({size}) does not fit on the disk of {message.path}; make room there"
     ensemble.dialogue.warn("" if message.has_room else lack, CHECKPOINT)
+
+
+@hear.register
+def _(message: messages.CheckpointDamaged, ensemble: Ensemble, member: Member) -> None:
+    ensemble.saved_steps = message.sound_steps
+    ensemble.dialogue.warn(message.message, about=DAMAGED)
 
 
 @hear.register

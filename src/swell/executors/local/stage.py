@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 
 from swell.executors.local.conduct import Habits
 from swell.executors.local.devices import DeviceBinding
 from swell.model.job import JobSpec
-from swell.wire.messages import Target, Welcome
+from swell.wire.messages import OnDrift, Target, Welcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class Stage:
             total_steps=self.total_steps,
             seed=self.spec.seed,
             stop_on_nan=self.spec.stop_on_nan,
+            on_drift=cast(OnDrift | None, self.spec.on_drift),
             checkpoint_dir=self.checkpoint_dir,
             target=None if target is None else Target(**msgspec.structs.asdict(target)),
             pace_per_s=sum(paces) if paces else None,

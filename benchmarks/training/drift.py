@@ -1,0 +1,77 @@
+"""What comparing the replicas of two workers costs: `python -m benchmarks.training.drift`.
+
+Each row is one run under torchrun on one machine. `slice` and `all` are medians of what a worker computes to
+compare a slice of its tensors, and all of them; `a step` is their mean over steps, with the hyperparameters.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+
+from torch.nn import functional
+from torch.utils.data import DataLoader
+
+from benchmarks.training.problem import OPTIMIZERS, SIZES, make_problem
+from swell import train
+from swell.train.drift import FULL_INTERVAL, INTERVAL
+from swell.train.replica import MAX_SLICES, Replica
+from swell.train.state import TrainState
+
+GLOBAL_BATCH = 64
+NUM_STEPS = {"1M": 200, "25M": 20}
+
+
+def train_one(size: str, kind: str) -> None:
+    """One worker; the leader prints a row."""
+    model, optimizer, data = make_problem(size, kind)
+    run = train.elastic(model, optimizer, DataLoader(data, GLOBAL_BATCH), steps=NUM_STEPS[size])
+    ended_s = []
+    for _ in run.epochs():
+        for x, y in run.batches():
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(model(x), y)
+            loss.backward()
+            run.step(loss)
+            ended_s.append(time.perf_counter())
+    if run.is_leader:
+        step_s = statistics.median(end - begin for begin, end in pairwise(ended_s))
+        print(_row(size, kind, step_s, Replica(TrainState(model, optimizer, None, {}))), flush=True)
+
+
+def _row(size: str, kind: str, step_s: float, replica: Replica) -> str:
+    slice_s = _median_s(lambda turn: replica.checksum(turn), range(MAX_SLICES))
+    all_s = _median_s(lambda _: replica.checksum(), range(5))
+    settings_s = _median_s(lambda _: replica.hyperparameter_checksum(), range(100))
+    mean_s = settings_s + slice_s / INTERVAL + all_s / FULL_INTERVAL
+    return (
+        f"{size:<4}  {kind:<9}  {1e3 * step_s:5.1f} ms  {1e3 * slice_s:5.2f} ms  {1e3 * all_s:5.1f} ms  "
+        f"{1e3 * mean_s:6.3f} ms  {mean_s / step_s:5.2%}"
+    )
+
+
+def _median_s(do: Callable[[int], object], numbers: Iterable[int]) -> float:
+    lasted_s = []
+    for number in numbers:
+        begun_s = time.perf_counter()
+        do(number)
+        lasted_s.append(time.perf_counter() - begun_s)
+    return statistics.median(lasted_s)
+
+
+def main() -> None:
+    print("size  optimizer      step     slice       all     a step  share", flush=True)
+    launch = "-m torch.distributed.run --standalone --nproc-per-node 2 -m benchmarks.training.drift"
+    for size in SIZES:
+        for kind in OPTIMIZERS:
+            subprocess.run(
+                [sys.executable, *launch.split(), size, kind], check=True, stderr=subprocess.DEVNULL
+            )
+
+
+if __name__ == "__main__":
+    train_one(*sys.argv[1:]) if sys.argv[1:] else main()

@@ -1,0 +1,87 @@
+"""Trains as scripts do that were written for one process, with what lets its workers drift apart.
+
+Arguments: a folder for the hashes, a word for `on_drift`, and the mistake:
+`scheduler`: it is stepped in the loop; `plateau`: ReduceLROnPlateau sees a worker's own loss; `counter`: the
+learning rate comes from the script's own number of steps; `second`: an optimizer of its own, stepped by hand,
+for a part of the model; `momentum`: set by hand; `known`: a scheduler of elastic()'s is stepped by hand as
+well; `mended`: all of this as the warnings say; `unsendable`: as `second`, and a part of the state cannot be
+sent.
+
+At the end of each epoch each worker writes a hash of its parameters and its optimizer's state.
+"""
+
+import hashlib
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+folder, on_drift, mistake, *batch = sys.argv[1:]
+torch.manual_seed(7)
+x = torch.randn(48, 5)
+y = torch.sin(x.sum(1, keepdim=True)) + 0.3 * torch.randn(48, 1)
+model = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 1))
+is_second = mistake in ("second", "unsendable")
+has_second = is_second or mistake == "mended"
+trained = model[0].parameters() if has_second else model.parameters()
+optimizer = torch.optim.SGD(trained, lr=0.05, momentum=0.9)
+second = torch.optim.Adam(model[2].parameters(), lr=0.01)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5, 0.9)
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.7, patience=2)
+second_plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(second, factor=0.7, patience=2)
+loader = DataLoader(TensorDataset(x, y), batch_size=6, shuffle=True)
+is_mended = mistake == "mended"
+known = scheduler if mistake == "known" or is_mended else None
+further = {"second": second, "plateau": second_plateau} if is_mended else {}
+
+
+class Handle:
+    """Sound when the job begins."""
+
+    def state_dict(self) -> dict[str, object]:
+        return {"file": object() if run is not None else None}
+
+    def load_state_dict(self, state: dict[str, object]) -> None:
+        pass
+
+
+run = None
+if mistake == "unsendable":
+    further["reader"] = Handle()
+run = train.elastic(model, optimizer, loader, epochs=10, scheduler=known, state=further, on_drift=on_drift)
+
+iter_num = 0
+for epoch in run.epochs():
+    for a, b in run.batches():
+        if mistake == "counter":
+            for group in optimizer.param_groups:
+                group["lr"] = 0.05 * 0.98**iter_num
+        if mistake == "momentum":
+            optimizer.param_groups[0]["momentum"] = 0.9 - 0.1 * run.rank
+        optimizer.zero_grad()
+        second.zero_grad()
+        loss = functional.mse_loss(model(a), b)
+        loss.backward()
+        if is_second:
+            second.step()
+        mean = run.step(loss)
+        if is_mended and run.has_stepped:
+            second.step()
+            second_plateau.step(mean)
+            optimizer.param_groups[0]["weight_decay"] = 0.001 * 0.9**run.steps
+        if mistake in ("scheduler", "known") and (mistake != "known" or run.is_leader):
+            scheduler.step()
+        if mistake == "plateau":
+            plateau.step(float(loss))
+        iter_num += 1
+    state = optimizer.state_dict()
+    held = [*model.parameters(), *(entry["momentum_buffer"] for entry in state["state"].values())]
+    content = b"".join(tensor.detach().numpy().tobytes() for tensor in held)
+    found = hashlib.sha256(content).hexdigest()
+    with (Path(folder) / f"epoch-{epoch}.{run.rank}").open("w") as file:
+        file.write(found)

@@ -1,0 +1,164 @@
+"""A checksum is that of the bits: equal for equal ones, another for a single bit."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from swell.train.checksum import CHUNK, checksum, combine, is_summable
+from swell.train.replica import MAX_SLICES, Replica, _num_slices, differing
+from swell.train.state import TrainState
+
+DTYPES = [
+    torch.bool,
+    torch.uint8,
+    torch.float8_e4m3fn,
+    torch.int16,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.int64,
+    torch.complex64,
+    torch.complex128,
+]
+
+
+def tensor_of(content: bytes, dtype: torch.dtype) -> torch.Tensor:
+    """A flat tensor with these bits."""
+    if dtype == torch.bool:
+        content = bytes(byte & 1 for byte in content)
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8).view(dtype)
+
+
+def flipped(tensor: torch.Tensor, bit: int) -> torch.Tensor:
+    content = bytearray(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    if tensor.dtype == torch.bool:
+        content[bit // 8] ^= 1
+    else:
+        content[bit // 8] ^= 1 << bit % 8
+    return tensor_of(bytes(content), tensor.dtype).reshape(tensor.shape)
+
+
+@given(st.sampled_from(DTYPES), st.binary(min_size=16, max_size=800), st.data())
+def test_a_single_bit_counts_in_every_type(dtype: torch.dtype, content: bytes, data: st.DataObject) -> None:
+    tensor = tensor_of(content[: len(content) // 16 * 16], dtype)
+    bit = data.draw(st.integers(0, 8 * tensor.nbytes - 1))
+    other = flipped(tensor, bit)
+    assert checksum(tensor) == checksum(tensor.clone())
+    assert checksum(tensor) != checksum(other)
+    place = bit // 8 // tensor.element_size()
+    begin = data.draw(st.integers(0, place))
+    end = data.draw(st.integers(place + 1, len(tensor)))
+    assert checksum(tensor, range(begin, end)) != checksum(other, range(begin, end))
+    assert checksum(tensor, range(begin, place)) == checksum(other, range(begin, place))
+
+
+@pytest.mark.parametrize("place", [0, CHUNK - 1, CHUNK, 3 * CHUNK - 2, 3 * CHUNK + 99])
+def test_a_single_bit_counts_in_every_chunk(place: int) -> None:
+    tensor = torch.randn(3 * CHUNK + 100)
+    for bit in (0, 23, 31):
+        assert checksum(tensor) != checksum(flipped(tensor, 32 * place + bit))
+
+
+@given(st.permutations(range(6)))
+def test_an_order_counts(order: list[int]) -> None:
+    tensor = torch.randn(6)
+    assert (checksum(tensor) == checksum(tensor[order])) == (order == sorted(order))
+    assert combine(checksum(tensor), 1) != combine(checksum(tensor), 2)
+
+
+@given(st.permutations(range(3)), st.integers(0, 59), st.integers(0, 60))
+def test_a_layout_does_not_count(order: list[int], begin: int, end: int) -> None:
+    plain = torch.arange(60.0).reshape(3, 4, 5)
+    back = [order.index(axis) for axis in range(3)]
+    strided = plain.permute(order).contiguous().permute(back)
+    assert torch.equal(plain, strided)
+    part = range(begin, max(begin, end))
+    assert checksum(plain, part) == checksum(strided, part)
+    assert checksum(plain[1:2].expand(3, 4, 5), part) == checksum(plain[1:2].repeat(3, 1, 1), part)
+
+
+def test_minus_zero_and_conjugates_have_bits_of_their_own() -> None:
+    assert checksum(torch.zeros(1)) != checksum(-torch.zeros(1))
+    number = torch.tensor([1 + 2j])
+    assert checksum(number.conj()) == checksum(torch.tensor([1 - 2j])) != checksum(number)
+    assert checksum(torch.zeros(0)) == checksum(torch.zeros(0, 5))
+
+
+def test_what_has_no_bits_of_its_own_has_no_checksum() -> None:
+    assert not any(map(is_summable, [1.0, "x", torch.eye(2).to_sparse(), torch.ones(1, device="meta")]))
+    assert is_summable(nn.Parameter(torch.ones(1)))
+
+
+# ---------------------------------------------------------------- of a replica
+def replica(num_tensors: int = 3, num_features: int = 4, seed: int = 0) -> tuple[Replica, TrainState]:
+    torch.manual_seed(seed)
+    model = nn.Sequential(*(nn.Linear(num_features, 1) for _ in range(num_tensors)))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    sum(layer(torch.ones(1, num_features)).sum() for layer in model).backward()  # type: ignore[union-attr]
+    optimizer.step()
+    state = TrainState(model, optimizer, None, {})
+    return Replica(state), state
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 30), st.data())
+def test_a_cycle_of_slices_covers_every_number(num_tensors: int, data: st.DataObject) -> None:
+    """Of parameters, of what the optimizer keeps for them, and of its counts."""
+    own, _ = replica(num_tensors)
+    other, state = replica(num_tensors)
+    assert own.checksum() == other.checksum()
+    kept = state.optimizer.state.values()
+    tensors = [*state.model.parameters(), *(value for entry in kept for value in entry.values())]
+    tensor = data.draw(st.sampled_from(tensors))
+    place = data.draw(st.integers(0, tensor.numel() - 1))
+    tensor.data.view(-1)[place] += 1
+    assert own.checksum() != other.checksum()
+    num_slices = _num_slices([each.numel() for each in tensors])
+    found = [turn for turn in range(MAX_SLICES) if own.checksum(turn) != other.checksum(turn)]
+    assert len({turn % num_slices for turn in found}) == 1
+    assert len(own.checksums().items() - other.checksums().items()) == 1
+
+
+def test_numbers_and_nested_tensors_of_an_optimizer_count() -> None:
+    (own, first), (other, second) = replica(), replica()
+    for state in (first, second):
+        entry = state.optimizer.state[next(iter(state.model.parameters()))]
+        entry["calls"], entry["history"] = 3, [torch.ones(2)]
+    assert own.checksum() == other.checksum()
+    entry["calls"] = 4
+    assert own.checksum(5) != other.checksum(5)
+    entry["calls"] = 3
+    entry["history"][0][1] = 2.0
+    assert own.checksum() != other.checksum()
+    assert "history[0] of 0.weight" in own.checksums()
+
+
+def test_a_learning_rate_that_is_a_tensor_counts_in_each_slice() -> None:
+    (own, first), (other, second) = replica(), replica()
+    for state in (first, second):
+        state.optimizer.param_groups[0]["lr"] = torch.tensor(0.1)
+    assert own.hyperparameter_checksum() == other.hyperparameter_checksum()
+    assert own.checksum(7) == other.checksum(7)
+    second.optimizer.param_groups[0]["lr"].mul_(0.5)
+    assert own.checksum(7) != other.checksum(7)
+    assert "lr of parameter group 0" in own.checksums()
+
+
+PLAIN = st.one_of(st.floats(), st.integers(-9, 9), st.booleans(), st.none(), st.sampled_from(["a", "b"]))
+
+
+@given(PLAIN, PLAIN)
+def test_hyperparameters_count_by_their_value(one: object, two: object) -> None:
+    (own, first), (other, second) = replica(), replica()
+    first.optimizer.param_groups[0]["lr"], second.optimizer.param_groups[0]["lr"] = one, two
+    is_same = one == two or (one != one and two != two)
+    assert (own.hyperparameter_checksum() == other.hyperparameter_checksum()) == is_same
+    assert differing(own.hyperparameters()[0], other.hyperparameters()[0]) == ([] if is_same else ["lr"])
+    other.take_hyperparameters(own.hyperparameters())
+    assert own.hyperparameter_checksum() == other.hyperparameter_checksum()
+    assert isinstance(second.optimizer.param_groups[0]["betas"], tuple)

@@ -1,0 +1,160 @@
+"""Replicas that drift apart are found, named, and made equal or not, as was asked for."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from fake_agent import FakeAgent
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.train.drift import FULL_INTERVAL, _is_full
+from swell.wire import messages
+from swell.wire.checkpoint_files import steps_in
+
+DRIFTS = Path(__file__).parent / "scripts" / "drifts.py"
+NUM_STEPS = 80
+
+RATE = "the learning rate of parameter group 0 (0.weight and 3 more) differs: "
+HEAD = "the parameters (2.weight and 1 more, in no parameter group of elastic()'s optimizer) on ranks 1 and 2"
+
+
+@pytest.fixture
+def agent(start_agent: Callable[..., FakeAgent]) -> FakeAgent:
+    made = start_agent(total_steps=NUM_STEPS, pace_per_s=1000.0)
+    made.may_drift = True
+    return made
+
+
+def begin(agent: FakeAgent, folder: Path, mistake: str, on_drift: str = "heal") -> None:
+    """Two workers, and a third that comes when they have trained for a while."""
+    folder.mkdir()
+    agent.start_ready([0, 1, 2], DRIFTS, str(folder), on_drift, mistake)
+    agent.join([0, 1], source=None)
+    agent.wait_steps(0, 1)
+    agent.join([0, 1, 2], source=0)
+
+
+def end(agent: FakeAgent) -> list[messages.Drifted]:
+    """What was said of drifts, by the leader alone."""
+    for worker in (0, 1, 2):
+        agent.wait(worker, messages.Finished)
+        assert agent.exit_status(worker) == 0, agent.logs()
+    said = agent.all_said(messages.Drifted)
+    assert all(worker == 0 for worker, _ in said)
+    return [drifted for _, drifted in said]
+
+
+def num_apart(folder: Path) -> int:
+    """Epochs at whose end not all workers had the same."""
+    epochs = {path.stem for path in folder.iterdir()}
+    assert len(epochs) == 10
+    return sum(len({path.read_text() for path in folder.glob(f"{epoch}.*")}) > 1 for epoch in epochs)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told", "remedy"),
+    [
+        ("scheduler", RATE, "Give the scheduler to elastic(scheduler=...)"),
+        ("plateau", RATE, "step it with what run.step() returns"),
+        ("counter", RATE, "compute a value of your own from run.steps"),
+        ("momentum", "momentum of parameter group 0", "0.9 on rank 0, 0.8 on rank 1, 0.7 on rank 2. "),
+        ("known", RATE, "take your scheduler.step() out"),
+    ],
+)
+def test_hyperparameters_that_differ_change_no_parameter(
+    agent: FakeAgent, tmp_path: Path, mistake: str, told: str, remedy: str
+) -> None:
+    begin(agent, tmp_path / "hashes", mistake)
+    drifted = end(agent)
+    assert drifted[0].num == 1 and drifted[0].first_step < drifted[-1].last_step
+    assert all(each.is_healed and each.message.startswith(told) for each in drifted)
+    assert remedy in drifted[-1].message
+    assert num_apart(tmp_path / "hashes") == 0
+
+
+def test_parameters_that_differ_are_named_and_made_equal_again_and_again(
+    agent: FakeAgent, tmp_path: Path
+) -> None:
+    begin(agent, tmp_path / "hashes", "second")
+    drifted = end(agent)
+    assert all(each.is_healed for each in drifted)
+    steps = {step for each in drifted for step in (each.first_step, each.last_step)}
+    assert steps <= {1, 17, 33, 49, 65, 80} and {17, 80} <= steps
+    assert drifted[-1].message.startswith(f"{HEAD} differ from rank 0's, with the same hyperparameters. ")
+    assert "give it to elastic(state={'second': ...})" in drifted[-1].message
+    assert num_apart(tmp_path / "hashes") > 0, "between two comparisons it is as the script has it"
+
+
+def test_what_is_only_warned_of_stays_as_it_is(agent: FakeAgent, tmp_path: Path) -> None:
+    begin(agent, tmp_path / "hashes", "scheduler", on_drift="warn")
+    drifted = end(agent)
+    assert drifted and not any(each.is_healed for each in drifted)
+    later = f"the parameters differ, for hyperparameters did before: {RATE}"
+    assert all(each.message.startswith((RATE, later)) for each in drifted)
+    assert num_apart(tmp_path / "hashes") > 0
+
+
+def test_a_state_that_cannot_be_sent_is_told_of_and_training_goes_on(
+    agent: FakeAgent, tmp_path: Path
+) -> None:
+    (tmp_path / "hashes").mkdir()
+    agent.start_ready([0, 1], DRIFTS, str(tmp_path / "hashes"), "heal", "unsendable")
+    agent.join([0, 1], source=None, has_news=False)
+    for worker in (0, 1):
+        assert agent.wait(worker, messages.Finished).steps == NUM_STEPS
+    drifted = [said for _, said in agent.all_said(messages.Drifted)]
+    assert drifted and not any(each.is_healed for each in drifted)
+
+
+def test_a_script_that_does_as_the_warnings_say_does_not_drift(agent: FakeAgent, tmp_path: Path) -> None:
+    begin(agent, tmp_path / "hashes", "mended", on_drift="fail")
+    assert not end(agent)
+    assert num_apart(tmp_path / "hashes") == 0
+
+
+def test_a_job_may_fail_instead_with_the_leaders_state_saved(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    agent = start_agent(total_steps=NUM_STEPS, on_drift="fail")
+    agent.start_ready([0, 1], DRIFTS, str(tmp_path), "heal", "plateau")
+    agent.join([0, 1], source=None)
+    for worker in (0, 1):
+        told = agent.wait(worker, messages.Failed).message.splitlines()[-1]
+        step = re.search(
+            r"DriftError: the replicas of the workers differ in step (\d+): the learning rate", told
+        )
+        assert step is not None and int(step[1]) > 1
+        assert [steps_in(path) for path in agent.checkpoint_dir.iterdir()] == [int(step[1]) - 1], "safe first"
+    assert [worker for worker, _ in agent.all_said(messages.Saved)] == [0]
+
+
+def test_under_torchrun_the_leader_says_it(tmp_path: Path) -> None:
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    done = subprocess.run(
+        [sys.executable, *launch, DRIFTS, tmp_path, "heal", "momentum"],
+        timeout=90,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = [line for line in done.stderr.splitlines() if line.startswith("swell:")]
+    assert len(told) == 7, "in steps 1, 2, 4, 8, 16, 32 and 64"
+    assert told[0].startswith("swell: the replicas of the workers differ in step 1; rank 0's state was given")
+    assert "differ in step 64, for the 64th time; rank 0's state" in told[-1]
+    assert num_apart(tmp_path) == 0
+
+
+@given(st.integers(1, 3 * FULL_INTERVAL))
+def test_ends_of_epochs_at_which_all_is_compared_are_apart_and_come(per_epoch: int) -> None:
+    steps = [step for step in range(1, 8 * FULL_INTERVAL) if _is_full(step, per_epoch)]
+    assert steps and all(step % per_epoch == 0 for step in steps)
+    gaps = {after - before for before, after in pairwise(steps)}
+    assert all(gap >= FULL_INTERVAL for gap in gaps) or per_epoch >= FULL_INTERVAL
+    assert all(gap < FULL_INTERVAL + per_epoch for gap in gaps)
