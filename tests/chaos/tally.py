@@ -1,0 +1,41 @@
+"""Counts how often each sample was seen, in the parameters themselves, and exactly.
+
+With plain SGD each visit of sample i lowers parameter i by 1 / 64, whatever the size of the gang. Argument: a
+word that makes the trial run this job's own. Files in the current folder change its ways: `raises`: raise in a
+step after the 20th; `strays`: leave a process behind.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+NUM_SAMPLES = 512
+torch.set_default_dtype(torch.float64)
+seen = torch.nn.Embedding(NUM_SAMPLES, 1)
+torch.nn.init.zeros_(seen.weight)
+optimizer = torch.optim.SGD(seen.parameters(), lr=1.0)
+loader = DataLoader(TensorDataset(torch.arange(NUM_SAMPLES)), batch_size=64, shuffle=True)
+run = train.elastic(seen, optimizer, loader, epochs=1)
+if Path("strays").exists() and run.is_leader and not os.environ.get("SWELL_TRIAL"):
+    subprocess.Popen(["setsid", "sleep", "3600"])
+for epoch in run.epochs():
+    for (index,) in run.batches():
+        optimizer.zero_grad()
+        loss = seen(index).mean()
+        loss.backward()
+        run.step(loss)
+        if run.steps > 20 and Path("raises").exists():
+            raise ArithmeticError("a mistake of the script's own")
+    print(f"worker {os.getpid()} of {run.num_workers} ends epoch {epoch}", flush=True)
+if run.is_leader:
+    weights = seen.weight.detach()
+    found = {"steps": run.steps, "least": float(weights.min()), "most": float(weights.max())}
+    Path("tally.json").write_text(json.dumps(found))
+sys.exit(0)

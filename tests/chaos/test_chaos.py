@@ -1,0 +1,105 @@
+"""The standing test: random faults of all kinds, one after the other, on six jobs at a time.
+
+At the end every job has succeeded, or failed by its own fault, each sample was seen exactly once an epoch, the
+journal leads to the same commands again, and nothing is left behind. `make test-chaos` strikes 300 times;
+CHAOS_SEED chooses another life, CHAOS_FAULTS another number of faults, CHAOS_KINDS only some kinds, by name.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.chaos.faults import FAULTS, refill
+from tests.chaos.jobs import Jobs
+from tests.chaos.scene import Scene, own_disk
+from tests.platform.program import eventually
+from tests.platform.wall import WallClock, program_with
+
+pytest.importorskip("torch")
+
+#: Epochs of a job: a short life in `make test`, one of several faults in the long run.
+SHORT, LONG = (6, 20), (20, 120)
+END_WITHIN_S = 600.0
+
+
+@pytest.fixture
+def scene_parts(tmp_path: Path) -> Iterator[tuple[Path, bool]]:
+    state = tmp_path / "state"
+    with own_disk(state) as has_own_disk:
+        yield state, has_own_disk
+
+
+def live(
+    state: Path, has_own_disk: bool, folder: Path, seed: int, num_faults: int, epochs: tuple[int, int]
+) -> None:
+    chance, wall = Random(seed), WallClock(folder)
+    swell = program_with(wall, state)
+    before = {path.name for path in Path(tempfile.gettempdir()).glob("pymp-*")}
+    scene = Scene(swell, wall, chance, Jobs(swell, folder, chance, epochs), folder, has_own_disk)
+    begun_s = time.monotonic()
+    try:
+        scene.up()
+        for number, name in enumerate(_order(chance, num_faults), start=1):
+            scene.ensure_up()
+            refill(scene, scene.jobs)
+            scene.told.append(name)
+            _say(f"{time.monotonic() - begun_s:7.1f} s  {number:3d}  {name}")
+            FAULTS[name](scene)
+        scene.ensure_up()
+        _check_end(scene)
+        _say(f"{time.monotonic() - begun_s:7.1f} s  {len(scene.jobs.every)} jobs ended as they should")
+        assert swell("down").returncode == 0
+    except BaseException:
+        _say(f"seed {seed}, after {scene.told[-5:]}")
+        swell("down", "--force")
+        raise
+    eventually(lambda: not swell.processes(), f"no process is left: {swell.processes()}")
+    assert {path.name for path in Path(tempfile.gettempdir()).glob("pymp-*")} <= before
+
+
+def _order(chance: Random, num_faults: int) -> list[str]:
+    """Every kind as often as any other, as far as that goes; in any order."""
+    kinds = sorted(os.environ.get("CHAOS_KINDS", ",".join(FAULTS)).split(","))
+    rounds = -(-num_faults // len(kinds))
+    drawn = [name for _ in range(rounds) for name in chance.sample(kinds, len(kinds))]
+    return drawn[:num_faults]
+
+
+def _check_end(scene: Scene) -> None:
+    views = eventually(lambda: _all_ended(scene), "the end of every job", END_WITHIN_S)
+    by_id = {view.id: view for view in views}
+    assert set(by_id) == set(scene.jobs.every), "no job is lost, and none was made up"
+    for view in views:
+        scene.jobs.check(view)
+    found = scene.swell.json("replay")
+    assert found["first_difference"] is None, found
+
+
+def _all_ended(scene: Scene) -> list[object] | None:
+    scene.ensure_up()
+    views = scene.views()
+    return views if all(view.phase.is_end for view in views) else None
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+@pytest.mark.timeout(300)
+def test_ten_faults(scene_parts: tuple[Path, bool], tmp_path: Path) -> None:
+    live(*scene_parts, tmp_path, seed=int(os.environ.get("CHAOS_SEED", "1")), num_faults=10, epochs=SHORT)
+
+
+@pytest.mark.soak
+@pytest.mark.chaos
+@pytest.mark.timeout(7200)
+def test_three_hundred_faults(scene_parts: tuple[Path, bool], tmp_path: Path) -> None:
+    num_faults = int(os.environ.get("CHAOS_FAULTS", "300"))
+    live(*scene_parts, tmp_path, int(os.environ.get("CHAOS_SEED", "1")), num_faults, LONG)
