@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-soak check bench bench-decisions bench-sim bench-resize bench-throughput repro clean
+.PHONY: demo test test-soak test-chaos check bench bench-decisions bench-sim bench-service bench-resize bench-throughput \
+	repro clean
 
 demo: $(STAMP)
 	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
@@ -14,7 +15,11 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-soak: $(STAMP)
-	$(BIN)/python -m pytest -m soak
+	$(BIN)/python -m pytest -m 'soak and not chaos'
+
+# 300 faults, about half an hour; CHAOS_SEED=2 make test-chaos is another life. A full disk needs root: a tmpfs is mounted.
+test-chaos: $(STAMP)
+	$(BIN)/python -m pytest -m chaos -s tests/chaos
 
 check: $(STAMP)
 	$(BIN)/ruff format --check
@@ -27,6 +32,10 @@ bench: $(STAMP)
 
 bench-decisions: $(STAMP)
 	$(BIN)/python -m benchmarks.decisions
+
+# Ten minutes and more: 10,000 submissions; OPTIONS="--submissions 2000" takes two.
+bench-service: $(STAMP)
+	$(BIN)/python -m benchmarks.service --json out/bench-service.json $(OPTIONS)
 
 # The logs are not part of this tree: make bench-sim OPTIONS="--data FOLDER". `OPTIONS=--help` tells what there is.
 bench-sim: $(STAMP)

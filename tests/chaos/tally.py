@@ -1,8 +1,8 @@
 """Counts how often each sample was seen, in the parameters themselves, and exactly.
 
 With plain SGD each visit of sample i lowers parameter i by 1 / 64, whatever the size of the gang. Argument: a
-word that makes the trial run this job's own. Files in the current folder change its ways: `raises`: raise in a
-step after the 20th; `strays`: leave a process behind.
+word that makes the trial run this job's own. Files in the current folder change its ways: with `raises` it
+raises in a step after the 20th, with `strays` it leaves a process behind.
 """
 
 import json
