@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,8 +44,14 @@ class FakePlatform(FakeControl):
         self.stopped.wait()
 
 
+def new_core(policy: str) -> None:
+    raise AssertionError(f"a platform without a head asks for one with {policy}")
+
+
 @contextmanager
-def open_platform(options: PlatformOptions) -> Iterator[FakePlatform]:
+def open_platform(
+    options: PlatformOptions, on_crowd: Callable[[], None] = lambda: None
+) -> Iterator[FakePlatform]:
     parse_devices(options.devices)
     if options.policy not in POLICIES:
         raise UnknownPolicy(options.policy)

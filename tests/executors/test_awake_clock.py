@@ -100,8 +100,8 @@ def test_a_restart_gang_is_given_its_time_to_save_when_its_agent_stalls() -> Non
 def test_a_trial_is_given_its_time_when_its_agent_stalls() -> None:
     fake = FakeTime()
     command = ProfileJob(job_id=JOB, spec=make_spec(), sizes=(1,), device_kind="paced@400")
-    trial = Trial(make_stage(), command, 0, devices(0), {}, limit_s=120.0)
-    trial.begin(fake.clock.now_s())
+    trial = Trial(make_stage(), command, 0, 1, {}, Conduct(trial_s=120.0), lambda pid: False)
+    trial.begin_part(None, devices(0), fake.clock.now_s())
     fake.time_s += STALL_S
     assert trial.tick(fake.clock.now_s()) == []
     fake.pass_awake(121.0)

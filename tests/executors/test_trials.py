@@ -103,7 +103,7 @@ def test_trials_of_several_jobs_are_all_answered(
     executor: LocalExecutor, listener: Listener, make_profile: MakeProfile, tmp_path: Path
 ) -> None:
     for number in range(3):
-        executor.perform(make_profile(f"train{number}.py", f"job-{number}"))
+        executor.perform(make_profile(f"train{number}.py", f"job-{number}", args=(f"number={number}",)))
     answers = {listener.wait(JobProfiled, num=n + 1).job_id for n in range(3)}
     assert answers == {"job-0", "job-1", "job-2"}
     assert num_processes(tmp_path) == 2 + 4 + 3, "the all-reduce was measured once"

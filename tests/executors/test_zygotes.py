@@ -56,7 +56,12 @@ def test_each_interpreter_has_one_and_one_that_idles_ends(
     exits: list[str] = []
 
     async def run() -> None:
-        callbacks = Callbacks(lambda key, pid: None, lambda key, status, message: exits.append(key))
+        callbacks = Callbacks(
+            forked=lambda key, pid: None,
+            exited=lambda key, status, message: exits.append(key),
+            dropped=lambda key, num_bytes, why: None,
+            strays_ended=lambda key, num: None,
+        )
         pool = Zygotes(("torch.distributed", "swell.train", "sklearn.datasets"), tmp_path, 3, callbacks)
         pool.start()
         pool.fork(request("own/0"), "")

@@ -79,6 +79,7 @@ def test_with_an_empty_journal_the_devices_are_given_once_they_are_free(
     pids = swell.await_training(lost, 4, folders[0]).live_pids
     assert len(pids) == 4
     kill_daemon_and_replace_journal(swell, None)
+    (swell.state / "jobs").rename(tmp_path / "jobs")  # as the refusal of `up` advises
     swell.up()
     job = swell.submit(folders[1], "--steps", 8, "--workers", "4")
     eventually(lambda: read_diary(folders[1]), "the first step on these devices")
