@@ -52,7 +52,7 @@ def test_a_job_runs_what_was_submitted_whatever_becomes_of_its_files(swell: Prog
     ended = swell.await_end(job)
     assert ended.steps == 60
     starts = (tmp_path / "starts").read_text().splitlines()
-    assert len(starts) >= 4
+    assert len(starts) >= 3, "of two workers and of the one that joined; the trial run writes elsewhere"
     assert set(starts) == {f"old old old {2**21} old calm"}
     assert f"snapshot {ended.code[:12]}" in swell.ok("show", job)
     assert {entry.step for entry in read_diary(tmp_path)} == set(range(1, 61)), (
