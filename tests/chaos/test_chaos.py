@@ -19,8 +19,8 @@ import pytest
 from tests.chaos.faults import FAULTS, refill
 from tests.chaos.jobs import Jobs
 from tests.chaos.scene import Scene, own_disk
-from tests.platform.program import eventually
-from tests.platform.wall import WallClock, program_with
+from tests.platform.program import Program, eventually
+from tests.platform.wall import WallClock
 
 pytest.importorskip("torch")
 
@@ -40,7 +40,7 @@ def live(
     state: Path, has_own_disk: bool, folder: Path, seed: int, num_faults: int, epochs: tuple[int, int]
 ) -> None:
     chance, wall = Random(seed), WallClock(folder)
-    swell = program_with(wall, state)
+    swell = Program(state, wall.environ)
     before = {path.name for path in Path(tempfile.gettempdir()).glob("pymp-*")}
     scene = Scene(swell, wall, chance, Jobs(swell, folder, chance, epochs), folder, has_own_disk)
     begun_s = time.monotonic()
