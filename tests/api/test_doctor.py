@@ -38,7 +38,7 @@ class Site:
     ended: frozenset[str]
 
     def copy(self, to: Path) -> Site:
-        shutil.copytree(self.folder.path, to)
+        shutil.copytree(self.folder.path, to, ignore=shutil.ignore_patterns("*.sock"))
         return Site(StateFolder(to), self.open_jobs, self.ended)
 
     def levels(self) -> dict[str, Level]:
@@ -72,7 +72,9 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Site:
             place.mkdir()
             name = f"step-{40 + number:012d}.{hashlib.sha256(content).hexdigest()}.pt"
             (place / name).write_bytes(content)
-        shutil.copytree(folder.path, path.parent / "killed")  # as a kill at this moment would leave it
+        shutil.copytree(
+            folder.path, path.parent / "killed", ignore=shutil.ignore_patterns("*.sock")
+        )  # as a kill at this moment would leave it
     return Site(folder, frozenset(open_jobs), frozenset((succeeded, cancelled)))
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swell.live import submitter
-from swell.live.clock import WallClock
+from swell.live.clock import HeadClock
 from swell.live.inbox import Inbox
 from swell.live.job_folders import ENDED, SUBMITTED, JobFolders
 from swell.live.submitter import Submitter
@@ -61,14 +61,14 @@ def test_no_id_is_given_twice_and_no_key_makes_two_jobs(
     )
     for stranger in strangers:
         folders.reserve(stranger)
-    inbox, has_ended = Inbox(WallClock()), threading.Event()
+    inbox, has_ended = Inbox(HeadClock()), threading.Event()
     head = threading.Thread(target=_play_head, args=(inbox, known, has_ended))
     head.start()
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(submitter, "ALPHABET", "xyzuvwst01234567")
             patch.setattr(submitter, "NUM_RANDOM", 1)
-            one = Submitter(inbox, WallClock().now_s, known, folders)
+            one = Submitter(inbox, HeadClock().now_s, known, folders)
             with ThreadPoolExecutor(4) as pool:
                 found = list(
                     pool.map(
@@ -122,11 +122,11 @@ def test_an_event_of_a_job_that_the_head_knows_is_told_to_be_stale(tmp_path: Pat
 
 
 def test_a_submission_that_the_head_drops_is_not_answered_as_a_job(tmp_path: Path) -> None:
-    folders, inbox = JobFolders(tmp_path), Inbox(WallClock())
+    folders, inbox = JobFolders(tmp_path), Inbox(HeadClock())
     head = threading.Thread(target=lambda: inbox.settle(inbox.take(None)))
     head.start()
     with pytest.raises(Unavailable, match="submit again"):
-        Submitter(inbox, WallClock().now_s, Known(), folders).submit(spec(), Origin())
+        Submitter(inbox, HeadClock().now_s, Known(), folders).submit(spec(), Origin())
     head.join(PATIENCE_S)
     assert folders.ids() == []
 
@@ -186,7 +186,7 @@ def test_whoever_waits_when_the_head_dies_is_told(
 
 def test_requests_share_a_turn(tmp_path: Path) -> None:
     """What waits together is written together."""
-    inbox = Inbox(WallClock())
+    inbox = Inbox(HeadClock())
     receipts = [inbox.request(Woke(at_s=float(number))) for number in range(5)]
     assert len(inbox.take(None)) == 5 and not any(receipt.done() for receipt in receipts)
     inbox.settle([])
