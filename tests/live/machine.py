@@ -23,6 +23,7 @@ from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, 
 from swell.model.event import (
     AnyEvent,
     GangEnded,
+    GangFound,
     GangResized,
     GangStarted,
     GangSuspended,
@@ -32,6 +33,7 @@ from swell.model.event import (
     StepsReported,
 )
 from swell.model.job import JobSpec
+from swell.model.running import RunningWork
 from swell.model.view import JobView, Story
 
 from .parts import NODE, PROFILE
@@ -74,9 +76,13 @@ class Machine:
 @dataclass
 class TimedGang:
     generation: int
-    num_workers: int
+    devices: tuple[str, ...]
     steps: float = 0.0
     since_s: float | None = None  #: trains since
+
+    @property
+    def num_workers(self) -> int:
+        return len(self.devices)
 
 
 @dataclass
@@ -92,9 +98,19 @@ class TimedExecutor:
     _due: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _order: itertools.count[int] = field(default_factory=itertools.count)
 
-    def start(self, deliver: Callable[[AnyEvent], None]) -> frozenset[str]:
+    def start(self, deliver: Callable[[AnyEvent], None]) -> RunningWork:
         self.deliver = deliver
-        return frozenset(self.gangs)
+        found = (
+            GangFound(
+                at_s=0.0,
+                job_id=job_id,
+                generation=gang.generation,
+                devices=gang.devices,
+                steps=int(gang.steps),
+            )
+            for job_id, gang in self.gangs.items()
+        )
+        return RunningWork(gangs=tuple(found))
 
     def acknowledge(self) -> None: ...
     def shut_down(self) -> None: ...
@@ -121,15 +137,13 @@ class TimedExecutor:
                 self.say(JobProfiled(at_s=0.0, job_id=job_id, profile=PROFILE))
             case LaunchGang():
                 self.launched_s.append(now_s)
-                gang = TimedGang(
-                    command.generation, len(command.devices), self.saved.get(command.job_id, 0.0)
-                )
+                gang = TimedGang(command.generation, command.devices, self.saved.get(command.job_id, 0.0))
                 self.gangs[command.job_id] = gang
                 self.at(now_s + START_S, lambda: self._form(command.job_id, gang, GangStarted))
             case ResizeGang():
                 gang = self.gangs[command.job_id]
                 self._progress(gang)
-                gang.generation, gang.num_workers = command.generation, len(command.devices)
+                gang.generation, gang.devices = command.generation, command.devices
                 self.at(now_s + START_S, lambda: self._form(command.job_id, gang, GangResized))
             case SuspendGang(job_id=job_id) | StopGang(job_id=job_id):
                 gang = self.gangs.pop(job_id)
@@ -232,7 +246,7 @@ class DrivenPlatform:
         """What the next `swell up` begins with."""
         site = Site(jobs_dir=self._folder, policy="elasticflow", nodes=(NODE,))
         clocks = self.machine.clocks()
-        platform = Platform(site, new_core(), self.journal, self.executor, clocks)  # type: ignore[arg-type]
+        platform = Platform(site, new_core(), self.journal, self.executor, system_clocks=clocks)
         platform.recover(self.journal.history())
         return platform
 
@@ -256,6 +270,7 @@ class DrivenPlatform:
             raise Killed
 
         self.after(passed_s, kill)
+        self.platform.start()
         with pytest.raises(Killed):
             self.platform.run()
 

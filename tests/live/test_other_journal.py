@@ -33,14 +33,14 @@ def first_index(hands: Hands, kind: type, job_id: str) -> int:
 def test_with_an_empty_journal_what_runs_is_saved_before_others_get_its_devices(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as first:
-        lost = [first.submit(spec(name)) for name in "ab"]
+        lost = [first.submit(spec(name)).id for name in "ab"]
         until(lambda: len(hands.gangs) == 2)
         survivors = hands.survivors()
     empty = tmp_path / "empty"
     empty.mkdir()
     survivors.trials = ("gone",)
     with running(empty, survivors) as second:
-        job = second.submit(spec("c"))
+        job = second.submit(spec("c")).id
         until(lambda: second.job(job).phase is Phase.RUNNING)
         assert not survivors.gangs.keys() & set(lost)
         assert StopGang(job_id="gone", generation=0) in survivors.performed
@@ -51,7 +51,7 @@ def test_with_an_empty_journal_what_runs_is_saved_before_others_get_its_devices(
 def test_with_an_older_journal_jobs_go_on_under_a_newer_generation(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as first:
-        job = first.submit(spec())
+        job = first.submit(spec()).id
         until(lambda: first.job(job).phase is Phase.RUNNING)
         older = copy_journal(tmp_path, "older")
     with running(tmp_path, hands) as again:

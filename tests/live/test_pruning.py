@@ -88,7 +88,7 @@ def test_of_what_is_too_much_the_oldest_goes_and_no_more_than_needed(
 def test_a_platform_prunes_what_has_just_ended_and_nothing_that_runs(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as platform:
-        ended, runs = platform.submit(spec("ended")), platform.submit(spec("runs"))
+        ended, runs = platform.submit(spec("ended")).id, platform.submit(spec("runs")).id
         until(lambda: len(hands.gangs) == 2)
         hands.deliver(hands.ended(ended, Outcome.SUCCEEDED))
         until(lambda: platform.job(ended).phase is Phase.SUCCEEDED)

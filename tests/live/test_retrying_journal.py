@@ -96,7 +96,7 @@ def test_a_platform_on_a_full_disk_answers_refuses_and_goes_on_when_there_is_roo
 
     thread = threading.Thread(target=run)
     thread.start()
-    job_id = platform.submit(spec())
+    job_id = platform.submit(spec()).id
     until(lambda: platform.job(job_id).phase is Phase.RUNNING)
     assert set(platform.cluster().warnings) == {"disk"}
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from swell.model.event import AnyEvent
+from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery, newest
 from swell.model.view import JobView, Story
@@ -21,12 +21,27 @@ class MemoryJournal:
         self._state: bytes | None = None
         self._folded = 0
         self._entries: dict[int, Entry] = {}
+        self.notices: tuple[str, ...] = ()
+        self._submitted: dict[str, JobSubmitted] = {}
         self._jobs: dict[str, JobView] = {}
         self._stories: dict[tuple[str, Story], None] = {}
 
     def append(self, batch: Sequence[AnyEvent]) -> None:
         self.last_seq += 1
+        self._submitted |= {event.job_id: event for event in batch if isinstance(event, JobSubmitted)}
         self._entries[self.last_seq] = Entry(self.last_seq, list(batch), None)
+
+    def submission(self, job_id: str) -> JobSubmitted | None:
+        return self._submitted.get(job_id)
+
+    def submission_of_key(self, key: str) -> JobSubmitted | None:
+        return next((event for event in self._submitted.values() if key and event.origin.key == key), None)
+
+    def knows(self, job_id: str) -> bool:
+        return job_id in self._submitted or job_id in self._jobs
+
+    def pruned_s(self, job_id: str) -> float | None:
+        return None
 
     def note_commands(self, seq: int, digest: str) -> None:
         self._entries[seq] = Entry(seq, self._entries[seq].batch, digest)

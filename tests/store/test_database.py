@@ -60,7 +60,7 @@ def test_a_journal_that_is_taken_away_in_use_comes_back_whole(path: Path, harm: 
     again = SqlJournal(left / "journal.db")
     assert [entry.batch for entry in again.history().entries] == [[report(1)], [report(2)]]
     assert again.history().state == b'{"n":1}'
-    assert again.archived_job("old") == job_view(id="old")
+    assert again.archive.job("old") == job_view(id="old")
     assert again.submission_of_key("k") == submitted("a-1", "k")
     again.close()
     journal.append([report(3)])

@@ -82,4 +82,4 @@ def test_a_notice_can_be_written_where_nothing_else_can(disk: Path) -> None:
     with pytest.raises(
         StateError, match=r"cannot write .*endpoint\.json \(No space left on device\); make room"
     ):
-        folder.write_endpoint(Endpoint(host="127.0.0.1", port=1, pid=2))
+        folder.write_endpoint(Endpoint(pid=2, started_ticks=1))

@@ -86,12 +86,12 @@ def connect(state: str | os.PathLike[str] | None = None) -> Client:
     client = Client(folder, endpoint, folder.read_token())
     try:
         client.health()
-    except ApiError as error:
-        client.close()
-        raise _no_platform(folder) from error
     except (NoPlatform, PlatformSilent):
         client.close()
         raise
+    except ApiError as error:
+        client.close()
+        raise _no_platform(folder) from error
     return client
 
 
