@@ -92,7 +92,7 @@ def test_a_platform_prunes_what_has_just_ended_and_nothing_that_runs(tmp_path: P
         until(lambda: len(hands.gangs) == 2)
         hands.deliver(hands.ended(ended, Outcome.SUCCEEDED))
         until(lambda: platform.job(ended).phase is Phase.SUCCEEDED)
-        (tmp_path / "jobs" / ended).mkdir(parents=True)
+        assert (tmp_path / "jobs" / ended).is_dir()
         with pytest.raises(UnknownJob, match="swell cancel"):
             platform.prune(PruneRequest(job_ids=(runs,)))
         assert ids(platform.prune(PruneRequest(ended_before_s=platform.now_s() + 1))) == [ended]

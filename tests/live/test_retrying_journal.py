@@ -12,7 +12,7 @@ from swell.live import retrying_journal
 from swell.live.platform import Platform, Site
 from swell.live.retention import Retention
 from swell.live.retrying_journal import RetryingJournal
-from swell.model.errors import Unwritable
+from swell.model.errors import Unavailable, Unwritable
 from swell.model.event import AnyEvent, Woke
 from swell.model.job import Phase
 from swell.store.journal import SqlJournal
@@ -85,10 +85,14 @@ def test_a_platform_on_a_full_disk_answers_refuses_and_goes_on_when_there_is_roo
     hands, told = Hands(), list[str]()
     journal = SomeDayFull(tmp_path / "journal.db")
     site = Site(
-        jobs_dir=tmp_path / "jobs", policy="one", nodes=(NODE,), retention=Retention(min_free_bytes=1 << 50)
+        jobs_dir=tmp_path / "jobs",
+        policy="elasticflow",
+        nodes=(NODE,),
+        retention=Retention(min_free_bytes=1 << 50),
     )
     platform = Platform(site, new_core(), journal, hands, told.append)
     platform.recover(journal.history())
+    platform.start()
 
     def run() -> None:
         with pytest.raises(Unwritable):
@@ -115,7 +119,8 @@ def test_a_platform_on_a_full_disk_answers_refuses_and_goes_on_when_there_is_roo
     assert set(platform.cluster().warnings) == {"disk"}
 
     journal.is_full = True  # and now it is to stop: it ends as if it were killed, and says why
-    platform.stop()
+    with pytest.raises(Unavailable, match="takes no more requests"):
+        platform.stop()
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert told[-1] == "the disk is full"
