@@ -86,7 +86,7 @@ def test_a_platform_on_a_full_disk_answers_refuses_and_goes_on_when_there_is_roo
     journal = SomeDayFull(tmp_path / "journal.db")
     site = Site(
         jobs_dir=tmp_path / "jobs",
-        policy="elasticflow",
+        policy="one",
         nodes=(NODE,),
         retention=Retention(min_free_bytes=1 << 50),
     )
