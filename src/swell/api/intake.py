@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -14,7 +15,7 @@ import msgspec
 from swell import __version__
 from swell.api.fields import InvalidField
 from swell.api.submission import Submission
-from swell.model.errors import InvalidJob
+from swell.model.errors import InvalidJob, Unwritable
 from swell.model.job import CodeSource, JobSpec
 from swell.store.code_files import CodeLimits, TooMuchCode
 from swell.store.code_store import CodeStore
@@ -48,6 +49,7 @@ class Intake:
 
         Raises:
             InvalidJob: its code cannot be kept, or its interpreter cannot train.
+            Unwritable: its code cannot be kept, for the disk is full.
         """
         self._check_interpreter(spec)
         if submission.code is CodeSource.LIVE:
@@ -58,7 +60,10 @@ class Intake:
         except TooMuchCode as error:
             raise InvalidField("code", str(error)) from error
         except OSError as error:
-            raise InvalidJob(f"the code of job {spec.name!r} cannot be kept: {error}") from error
+            why = f"the code of job {spec.name!r} cannot be kept: {error}"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise Unwritable(f"{why}; make room on its disk, then submit it again") from error
+            raise InvalidJob(why) from error
         return msgspec.structs.replace(spec, code=digest)
 
     def bind(self, job_id: str, spec: JobSpec) -> None:
