@@ -40,6 +40,7 @@ def kill_gang(swell: Program, job: str) -> None:
         kill(pid)
 
 
+@pytest.mark.soak
 def test_a_day_ahead_for_a_moment_costs_no_job_its_deadline(
     swell: Program, wall: WallClock, tmp_path: Path
 ) -> None:

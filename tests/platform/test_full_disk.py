@@ -55,6 +55,7 @@ def program(disk: Path) -> Iterator[Program]:
     assert program.processes() == set()
 
 
+@pytest.mark.soak
 def test_jobs_train_on_a_full_disk_and_the_platform_goes_on_when_there_is_room(
     program: Program, disk: Path, tmp_path: Path
 ) -> None:

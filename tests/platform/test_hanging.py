@@ -33,6 +33,7 @@ def check_nothing_is_left(swell: Program) -> None:
     assert find_holder(StateFolder(swell.state).lock) is None
 
 
+@pytest.mark.soak
 def test_a_stopped_daemon_is_named_and_its_jobs_are_saved_by_force(swell: Program, tmp_path: Path) -> None:
     job = swell.submit(tmp_path, "--epochs", 100, "--workers", "2")
     swell.await_training(job, 2, tmp_path)

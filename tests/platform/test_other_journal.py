@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from tests.platform.program import (
     STEPS_PER_EPOCH,
     Program,
@@ -44,6 +45,7 @@ def check_learned(folder: Path, expected: Any) -> None:
     np.testing.assert_allclose(found["weight"], expected, rtol=1e-9)
 
 
+@pytest.mark.soak
 def test_with_an_older_journal_its_job_goes_on_from_where_it_was(
     swell: Program, tmp_path: Path, weights_after: Callable[[int], Any]
 ) -> None:

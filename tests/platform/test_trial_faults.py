@@ -106,7 +106,7 @@ def strike(swell: Program, victim: str, pid: int) -> None:
     [
         ("worker", "start"),
         ("stop", "built"),
-        ("agent", "step"),
+        pytest.param("agent", "step", marks=pytest.mark.soak),
         pytest.param("zygote", "step", marks=pytest.mark.soak),
         pytest.param("terminate", "step", marks=pytest.mark.soak),
     ],

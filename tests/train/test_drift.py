@@ -135,6 +135,7 @@ def test_a_job_may_fail_instead_with_the_leaders_state_saved(
     assert [worker for worker, _ in agent.all_said(messages.Saved)] == [0]
 
 
+@pytest.mark.soak
 def test_under_torchrun_the_leader_says_it(tmp_path: Path) -> None:
     launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     done = subprocess.run(
