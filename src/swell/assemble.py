@@ -190,6 +190,7 @@ def prune_left_behind(state_dir: Path, request: PruneRequest) -> list[PrunedJob]
     """
     folder = StateFolder(state_dir)
     with StateLock(folder.lock):
+        refuse_lost_journal(folder)
         journal = SqlJournal(folder.journal)
         try:
             if journal.last_seq:

@@ -327,6 +327,18 @@ def test_of_a_damaged_journal_there_is_no_copy(site: Site, tmp_path: Path) -> No
     assert sorted(file.name for file in tmp_path.iterdir()) == ["junk", "state"]
 
 
+def test_of_an_empty_journal_there_is_no_copy_and_none_goes_back(site: Site, tmp_path: Path) -> None:
+    before = site.folder.journal.read_bytes()
+    (tmp_path / "empty").touch()
+    with pytest.raises(StateError, match=r"empty is no sound copy of a journal \(it is empty"):
+        restore(site.folder, tmp_path / "empty")
+    assert site.folder.journal.read_bytes() == before
+    site.folder.journal.write_bytes(b"")
+    with pytest.raises(StateError, match=r"cannot be copied \(it is empty\).*swell doctor --salvage"):
+        back_up(site.folder, tmp_path / "copy")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["empty", "state"]
+
+
 def test_a_folder_tells_how_its_job_ended(site: Site) -> None:
     for job in site.ended:
         text = (site.folder.jobs / job / ENDED).read_bytes()

@@ -500,6 +500,7 @@ def test_prune_says_what_it_frees(here: Run, control: FakeControl) -> None:
         ((), "say which: JOB, --older-than or --keep-bytes"),
         (("--older-than", "long"), "write one as 90s"),
         (("--keep-bytes", "much"), "write one as 500M"),
+        (("big", "--older-than", "1d"), "JOB excludes --older-than and --keep-bytes"),
     ],
 )
 def test_prune_wants_to_know_which(here: Run, words: tuple[str, ...], part: str) -> None:

@@ -57,7 +57,7 @@ def test_jobs_are_pruned_by_name_age_and_size_and_their_ids_stay_known(tmp_path:
     assert journal.pruned_s("b") is None
     assert ids(prune(journal, jobs_dir, PruneRequest(keep_bytes=6 * KILOBYTE), 300.0)) == ["b", "c"]
     assert [view.id for view in journal.archived_jobs()] == ["e"]
-    with pytest.raises(UnknownJob, match="no ended job 'a'"):
+    with pytest.raises(UnknownJob, match="no job with the id 'a' has ended"):
         prune(journal, jobs_dir, PruneRequest(job_ids=("a",)), 400.0)
     journal.close()
 

@@ -91,7 +91,7 @@ def _processes(folder: StateFolder) -> Iterator[Finding]:
         endpoint = None
         yield _bad("daemon", str(error), f"remove {folder.endpoint}")
     if is_held:
-        where = f"pid {endpoint.pid}, {endpoint.url}" if endpoint else "it does not say where it listens"
+        where = f"pid {endpoint.pid}" if endpoint else "it does not say where it listens"
         yield _ok("daemon", f"is up ({where})")
     elif endpoint is not None:
         yield _warn("daemon", "was killed; its endpoint.json is still there", "`swell up` goes on")

@@ -39,6 +39,10 @@ def prune(
     """Remove ended jobs: their logs, their checkpoints, and what is known of them."""
     if not jobs and older_than is None and keep_bytes is None:
         raise typer.BadParameter("say which: JOB, --older-than or --keep-bytes")
+    if jobs and not (older_than is None and keep_bytes is None):
+        raise typer.BadParameter(
+            "JOB excludes --older-than and --keep-bytes; name jobs, or limit all of them"
+        )
     age_s = _parsed("--older-than", older_than, parse_duration)
     limit = _parsed("--keep-bytes", keep_bytes, parse_bytes)
     before_s = None if age_s is None else time.time() - age_s
@@ -65,7 +69,7 @@ def _prune(
             return client.prune(job_ids, before_s, keep_bytes, is_dry_run)
     except NoPlatform:
         folder = StateFolder(state)
-        if not folder.journal.exists():
+        if not folder.journal.exists() and not folder.jobs.exists():
             raise
     from swell.assemble import prune_left_behind
     from swell.live.retention import PruneRequest

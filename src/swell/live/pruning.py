@@ -43,7 +43,9 @@ def prune(store: PrunableStore, jobs_dir: Path, request: PruneRequest, now_s: fl
     """
     for job_id in request.job_ids:
         if store.archive.job(job_id) is None:
-            raise UnknownJob(f"there is no ended job {job_id!r}: end it first with `swell cancel`")
+            raise UnknownJob(
+                f"no job with the id {job_id!r} has ended; `swell jobs` lists ids, `swell cancel` ends jobs"
+            )
     chosen = choose(request, store.archive.find(EVERY_JOB), jobs_dir)
     if not request.is_dry_run and chosen:
         # The rows go last: after a crash in between the job is still there to be pruned again.

@@ -21,6 +21,8 @@ def back_up(folder: StateFolder, file: Path) -> int:
     """
     if not folder.journal.exists():
         raise StateError(f"there is no journal in state folder {folder.path}; choose another with --state")
+    if not folder.journal.stat().st_size:  # SQLite, seeing it, would remove the write-ahead log
+        raise DamagedState(f"{folder.journal} cannot be copied (it is empty): {remedy(folder.journal)}")
     if file.exists():
         raise StateError(f"{file} is there already; remove it, or choose another name")
     draft = file.with_name(f".{file.name}.draft")
@@ -70,6 +72,8 @@ def _flaw(copy: Path) -> str:
     try:
         journal = SqlJournal(copy)
         try:
+            if journal.is_blank:  # as every file of no bytes is to SQLite
+                return "it is empty"
             damaged = journal.damaged_rows()
             for _ in journal.history().entries:
                 pass
