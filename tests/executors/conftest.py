@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 from tests.executors.agents import CALL
 from tests.executors.listening import Listener
+from tests.executors.puppets import make_spec
 
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import stop_agent
 from swell.executors.local.link import LocalExecutor
+from swell.model.job import JobSpec
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +34,23 @@ def new_executor(tmp_path: Path) -> Iterator[Callable[[], LocalExecutor]]:
     for executor in made:
         executor.close()
     stop_agent(tmp_path / "state")
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Path:
+    """Of `new_executor`."""
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def make_job(tmp_path: Path) -> Callable[..., JobSpec]:
+    """Jobs of the fake workers, with what these are to do."""
+
+    def make(**args: object) -> JobSpec:
+        settings = tuple(f"{name}={value}" for name, value in args.items())
+        return make_spec(workdir=str(tmp_path), args=settings)
+
+    return make
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import pytest
 from tests.executors.agents import zygote_of
 from tests.executors.contract import JOB, eventually, is_alive, launch, resize
 from tests.executors.listening import Listener
-from tests.executors.puppets import devices, make_spec
+from tests.executors.puppets import devices
 
 from swell.executors.local.agent import address_path, read_address
 from swell.executors.local.devices import parse_devices
@@ -37,20 +37,6 @@ from swell.model.event import (
 )
 from swell.model.job import JobSpec
 from swell.wire.messages import Hello
-
-
-@pytest.fixture
-def state_dir(tmp_path: Path) -> Path:
-    return tmp_path / "state"
-
-
-@pytest.fixture
-def make_job(tmp_path: Path) -> Callable[..., JobSpec]:
-    def make(**args: object) -> JobSpec:
-        settings = tuple(f"{name}={value}" for name, value in args.items())
-        return make_spec(workdir=str(tmp_path), args=settings)
-
-    return make
 
 
 def test_training_goes_on_without_a_daemon_and_the_next_one_adopts_it(

@@ -9,33 +9,20 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.executors.agents import zygote_of
 from tests.executors.contract import eventually, launch
 from tests.executors.listening import Listener
-from tests.executors.puppets import devices, make_spec
+from tests.executors.puppets import devices
 
 from swell.executors.local.agent import read_address
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError, stop_agent
 from swell.executors.local.link import LocalExecutor
-from swell.executors.local.processes import is_alive, list_processes
+from swell.executors.local.processes import is_alive
 from swell.executors.local.strays import end_strays
 from swell.model.command import ResizeGang, StopGang
 from swell.model.event import GangEnded, GangStarted, JobWarned, Outcome, ResizeFailed
 from swell.model.job import JobSpec
-
-
-@pytest.fixture
-def state_dir(tmp_path: Path) -> Path:
-    return tmp_path / "state"
-
-
-@pytest.fixture
-def make_job(tmp_path: Path) -> Callable[..., JobSpec]:
-    def make(**args: object) -> JobSpec:
-        settings = tuple(f"{name}={value}" for name, value in args.items())
-        return make_spec(workdir=str(tmp_path), args=settings)
-
-    return make
 
 
 def daemons_of(folder: Path, pids: tuple[int, ...]) -> list[int]:
@@ -65,10 +52,7 @@ def test_a_jobs_end_is_told_when_its_daemons_are_gone_and_they_are_counted(
 def test_with_the_zygote_all_that_its_workers_started_ends(
     executor: LocalExecutor, listener: Listener, started: list[int], state_dir: Path
 ) -> None:
-    address = read_address(state_dir)
-    assert address is not None
-    (zygote,) = [process.pid for process in list_processes() if process.parent == address.pid]
-    os.kill(zygote, signal.SIGKILL)
+    zygote_of(state_dir).kill()
     assert listener.wait(GangEnded).outcome is Outcome.LOST
     assert not any(map(is_alive, started))
 
@@ -125,15 +109,23 @@ def test_no_device_is_given_to_two_gangs(
     assert "still held by workers of job 'digits-1'" in listener.wait(ResizeFailed, 3).message
 
 
+def ended_in_generation_7(
+    new_executor: Callable[[], LocalExecutor], make_job: Callable[..., JobSpec]
+) -> LocalExecutor:
+    """An executor that has heard the end of its only gang."""
+    executor, listener = new_executor(), Listener()
+    executor.start(listener.put)
+    executor.perform(launch(make_job, devices(0), generation=7))
+    listener.wait(GangStarted, 7)
+    executor.perform(StopGang(job_id="digits-1", generation=7))
+    listener.wait(GangEnded, 7)
+    return executor
+
+
 def test_a_daemon_with_an_older_journal_may_begin_again_with_lower_generations(
     new_executor: Callable[[], LocalExecutor], make_job: Callable[..., JobSpec]
 ) -> None:
-    first, before = new_executor(), Listener()
-    first.start(before.put)
-    first.perform(launch(make_job, devices(0), generation=7))
-    before.wait(GangStarted, 7)
-    first.perform(StopGang(job_id="digits-1", generation=7))
-    before.wait(GangEnded, 7)
+    first = ended_in_generation_7(new_executor, make_job)
     for _ in range(2):  # what was delivered before the call before is in the journal
         first.acknowledge()
     first.close()
@@ -148,13 +140,7 @@ def test_a_daemon_with_an_older_journal_may_begin_again_with_lower_generations(
 def test_an_end_that_no_journal_has_is_told_to_the_next_daemon_with_its_generation(
     new_executor: Callable[[], LocalExecutor], make_job: Callable[..., JobSpec]
 ) -> None:
-    first, before = new_executor(), Listener()
-    first.start(before.put)
-    first.perform(launch(make_job, devices(0), generation=7))
-    before.wait(GangStarted, 7)
-    first.perform(StopGang(job_id="digits-1", generation=7))
-    before.wait(GangEnded, 7)
-    first.close()
+    ended_in_generation_7(new_executor, make_job).close()
     assert new_executor().start(Listener().put).ended == {"digits-1": 7}
 
 

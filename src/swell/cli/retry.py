@@ -10,7 +10,7 @@ from swell.cli import job_options as job
 from swell.cli.options import Json, State
 from swell.cli.output import warn
 from swell.cli.resolve import find_job
-from swell.cli.submit import judged, tell
+from swell.cli.submit import tell_verdicts
 
 Jobs = Annotated[
     list[str],
@@ -38,9 +38,7 @@ def retry(
     with connect(state) as client:
         ended = [find_job(client, name).id for name in jobs]
         ids = [client.retry(job_id, deadline=deadline) for job_id in ended]
-        views = [judged(client, job_id, no_wait) for job_id in ids]
-        cluster = client.cluster()
-    tell(views, cluster, json)
+        tell_verdicts(client, ids, no_wait, json)
 
 
 def go_on(
@@ -64,6 +62,4 @@ def go_on(
                 warn(
                     f"{view.id} is a restart job: its script goes on from its own checkpoint, if it finds one"
                 )
-        views = [judged(client, job_id, no_wait) for job_id in ids]
-        cluster = client.cluster()
-    tell(views, cluster, json)
+        tell_verdicts(client, ids, no_wait, json)

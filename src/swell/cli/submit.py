@@ -16,7 +16,7 @@ from swell.cli.verdict import verdict
 
 if TYPE_CHECKING:
     from swell.api.client import Client
-    from swell.model.view import ClusterView, JobView
+    from swell.model.view import JobView
 
 #: Exit status when a job's trial run failed, and when one was refused.
 FAILED = 1
@@ -71,13 +71,13 @@ def submit(
         else:
             given_env = _variables(env or [])
             ids = [client.submit(**{**fields, "env": given_env}, args=words or [], key=key)]
-        views = [judged(client, job_id, no_wait) for job_id in ids]
-        cluster = client.cluster()
-    tell(views, cluster, json)
+        tell_verdicts(client, ids, no_wait, json)
 
 
-def tell(views: list[JobView], cluster: ClusterView, json: bool) -> None:
-    """Print what became of submissions. Ends the program if not all is well."""
+def tell_verdicts(client: Client, job_ids: list[str], no_wait: bool, json: bool) -> None:
+    """Print what becomes of submissions, once that is known. Ends the program if not all is well."""
+    views = [_judged(client, job_id, no_wait) for job_id in job_ids]
+    cluster = client.cluster()
     if json:
         print_json(views)
     else:
@@ -132,7 +132,7 @@ def _option(field: str) -> str:
     return "class" if field == "job_class" else field.replace("_", "-")
 
 
-def judged(client: Client, job_id: str, no_wait: bool) -> JobView:
+def _judged(client: Client, job_id: str, no_wait: bool) -> JobView:
     """The job, once it is known what becomes of it."""
     from swell.api.client import has_verdict
 

@@ -81,9 +81,11 @@ class Latest:
 
     def write_one(self, record: JobRecord) -> None:
         """The next plan will not know this job: what the latest one says of it stays."""
-        if self.outlook is None or self._is_written or record.id not in self.outlook.plan.job_ids:
+        if self.outlook is None or self._is_written:
             return
-        self._write(record, self.outlook, self.outlook.plan.job_ids.index(record.id))
+        row = self.outlook.row(record.id)
+        if row is not None:
+            self._write(record, self.outlook, row)
 
     def _write(self, record: JobRecord, outlook: Outlook, row: int) -> None:
         record.estimated_finish_s = outlook.finish_s(row)
