@@ -35,7 +35,9 @@ def body(script: Path, **changes: object) -> dict[str, object]:
     return given | {"workers": 2, "deadline": "now+1h", "class": "soft"} | changes
 
 
-def test_a_key_answers_the_same_request_with_the_same_job(http: httpx.Client, script: Path) -> None:
+def test_a_key_answers_the_same_request_with_the_same_job(
+    stage: Stage, http: httpx.Client, script: Path
+) -> None:
     """A relative deadline is another moment the second time, and the same request all the same."""
     answers = [
         http.post("/v1/jobs", json=body(script), headers={"Idempotency-Key": "first"}) for _ in range(3)
@@ -49,8 +51,8 @@ def test_a_key_answers_the_same_request_with_the_same_job(http: httpx.Client, sc
     for key in ("", "x" * 201, "a b"):
         bad = http.post("/v1/jobs", json=body(script), headers={"Idempotency-Key": key})
         assert bad.status_code == 422 and "1 to 200 printable" in bad.json()["error"]
-    retry = http.post(f"/v1/jobs/{job_id}/cancel")
-    assert retry.status_code == 202
+    assert http.post(f"/v1/jobs/{job_id}/cancel").status_code == 202
+    until(lambda: stage.client.job(job_id).phase.is_end)
     kinds = [http.post(f"/v1/jobs/{job_id}/retry", headers={"Idempotency-Key": "again"}) for _ in range(2)]
     assert [answer.status_code for answer in kinds] == [201, 200]
 
