@@ -7,8 +7,10 @@ import pytest
 from tests.executors.agents import CALL
 from tests.executors.listening import Listener
 from tests.executors.puppets import make_spec
+from tests.executors.zygotes import Zygote
 
 from swell.executors.local.devices import parse_devices
+from swell.executors.local.forking import Warm
 from swell.executors.local.launch import stop_agent
 from swell.executors.local.link import LocalExecutor
 from swell.model.job import JobSpec
@@ -56,6 +58,14 @@ def make_job(tmp_path: Path) -> Callable[..., JobSpec]:
 @pytest.fixture
 def executor(new_executor: Callable[[], LocalExecutor]) -> LocalExecutor:
     return new_executor()
+
+
+@pytest.fixture
+def zygote() -> Iterator[Zygote]:
+    zygote = Zygote()
+    assert isinstance(zygote.answer(), Warm)
+    yield zygote
+    zygote.end()
 
 
 @pytest.fixture

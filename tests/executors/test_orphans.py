@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.executors.listening import eventually
-from tests.executors.test_zygote import Zygote
+from tests.executors.zygotes import Zygote
 
 from swell.executors.local.forking import Exited, Signal, Warm
 from swell.executors.local.process_mark import ProcessMark, parse_mark, read_mark
@@ -18,14 +17,6 @@ from swell.wire.environ import MARK
 
 DAEMON = "setsid sleep 60"
 WITHOUT_ENVIRONMENT = "env -i setsid sleep 60"
-
-
-@pytest.fixture
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    assert isinstance(zygote.answer(), Warm)
-    yield zygote
-    zygote.end()
 
 
 def pid_in(path: Path) -> int:

@@ -8,21 +8,13 @@ from pathlib import Path
 
 import pytest
 from tests.executors.listening import eventually
-from tests.executors.test_zygote import Zygote, fork_of
+from tests.executors.zygotes import Zygote, fork_of
 from tests.full_disk import fill, mounted
 
 from swell.executors.local.dropped_output import DroppedOutput
-from swell.executors.local.forking import Exited, OutputDropped, Signal, Warm
+from swell.executors.local.forking import Exited, OutputDropped, Signal
 
 FULL = "No space left on device"
-
-
-@pytest.fixture
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    assert isinstance(zygote.answer(), Warm)
-    yield zygote
-    zygote.end()
 
 
 @pytest.fixture

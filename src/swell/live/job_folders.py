@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import secrets
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +22,7 @@ from swell.model.errors import WrongPhase
 from swell.model.event import JobSubmitted
 from swell.model.view import JobView
 from swell.wire.checkpoint_files import newest_whole
+from swell.wire.whole_files import sync, write_whole
 
 log = logging.getLogger("swell.live")
 
@@ -87,15 +87,10 @@ class JobFolders:
     def _write(self, job_id: str, name: str, value: object) -> None:
         """All or nothing. A note that cannot be written is logged: the journal has what it says."""
         folder = self.path / job_id
-        draft = folder / f".{name}.{secrets.token_hex(4)}"
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(encode(value))
-            draft.replace(folder / name)
+            write_whole(folder / name, encode(value))
         except OSError as error:
-            draft.unlink(missing_ok=True)
             log.warning("cannot write %s (%s); `swell doctor` will miss it", folder / name, error.strerror)
 
     def _read(self, job_id: str, name: str, decode: Callable[[bytes], Any]) -> Any:
@@ -127,7 +122,7 @@ class JobFolders:
             if error.errno not in NO_LINKS:
                 raise
             shutil.copyfile(checkpoint, target)
-        _sync(folder)
+        sync(folder)
 
     def discard(self, job_id: str) -> None:
         """Remove what `reserve` and `hand_over` made for a job that never was."""
@@ -137,11 +132,3 @@ class JobFolders:
                 path.unlink()
             folder.rmdir()
         (self.path / job_id).rmdir()
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

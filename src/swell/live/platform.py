@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -25,7 +25,7 @@ from swell.live.clock_watch import ClockWatch, followed, suspected
 from swell.live.disk import space_of
 from swell.live.inbox import Inbox
 from swell.live.job_folders import JobFolders
-from swell.live.pruning import Pruner
+from swell.live.pruning import EndedJobs, Pruner
 from swell.live.recovery import Entry as JournalEntry
 from swell.live.recovery import changed_nodes, digest, explained_jobs, load, replay, unlike_gangs
 from swell.live.retention import PrunedJob, PruneRequest, Retention
@@ -58,6 +58,8 @@ STATE_TIMEOUT_S = 10.0
 
 log = logging.getLogger("swell.platform")
 
+_Answer = TypeVar("_Answer")
+
 
 class History(Protocol):
     """A state, and the batches after it."""
@@ -68,11 +70,9 @@ class History(Protocol):
     def entries(self) -> Iterable[JournalEntry]: ...
 
 
-class Archive(Protocol):
-    """Jobs that have ended and that the folded state no longer holds."""
+class EndedJobsByName(EndedJobs, Protocol):
+    """Those that can be asked for in all the ways that a user names a job."""
 
-    def find(self, query: JobQuery) -> list[JobView]: ...
-    def job(self, job_id: str) -> JobView | None: ...
     def named(self, name: str) -> JobView | None: ...
     def begun(self, beginning: str, limit: int) -> list[JobView]: ...
     def count(self) -> dict[Phase, int]: ...
@@ -85,7 +85,7 @@ class Store(Journal, Submissions, Protocol):
     def fold(self, state: bytes, ended: Sequence[JobView], stories: Sequence[tuple[str, Story]]) -> int: ...
     def stories(self, job_id: str) -> list[Story]: ...
     @property
-    def archive(self) -> Archive: ...
+    def archive(self) -> EndedJobsByName: ...
     def prune(self, job_ids: Sequence[str], at_s: float) -> None: ...
     def pruned_s(self, job_id: str) -> float | None: ...
     def close(self) -> None: ...
@@ -157,7 +157,7 @@ class Platform:
         self._fold_at_seq = store.last_seq + FOLD_AFTER
         self._journal = RetryingJournal(store, tell)
         self._pruner = Pruner(store, site.jobs_dir, self._archive_all, self._clock.now_s)
-        self._asked: SimpleQueue[tuple[Future[bytes], Callable[[], bytes]]] = SimpleQueue()
+        self._asked: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._world = LiveWorld(
             self._inbox,
             self._clock,
@@ -267,10 +267,10 @@ class Platform:
         """Do what other threads have asked for while the head stands."""
         while True:
             try:
-                asked, answer = self._asked.get_nowait()
+                answer = self._asked.get_nowait()
             except Empty:
                 return
-            asked.set_result(answer())
+            answer()
 
     def _is_over(self) -> bool:
         if not (self._is_stopping and self._core.is_draining):
@@ -381,18 +381,13 @@ class Platform:
 
     def _archive_all(self) -> None:
         """Jobs that have ended since the last fold go to the archive, if the journal can be written."""
-
-        def fold() -> bytes:
-            self._fold()
-            return b""
-
         if not self._journal.why:
-            self._ask(fold)
+            self._ask(self._fold)
 
-    def _ask(self, answer: Callable[[], bytes]) -> bytes:
+    def _ask(self, answer: Callable[[], _Answer]) -> _Answer:
         """What the head's thread answers between two turns. Raises TimeoutError."""
-        asked: Future[bytes] = Future()
-        self._asked.put((asked, answer))
+        asked: Future[_Answer] = Future()
+        self._asked.put(lambda: asked.set_result(answer()))
         self._inbox.nudge()
         return asked.result(STATE_TIMEOUT_S)
 

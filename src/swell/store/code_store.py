@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import stat
 import threading
 import time
@@ -15,6 +14,7 @@ import msgspec
 
 from swell.model.code import CodeFile, CodeTree, decode_tree, job_tree_path, object_path, tree_path
 from swell.store.code_files import CodeFiles, CodeLimits, find_code
+from swell.wire.whole_files import write_whole
 
 #: What was used so recently is kept: its job may be about to be written into the journal.
 GRACE_S = 3600.0
@@ -185,11 +185,4 @@ def _write(path: Path, content: bytes) -> None:
     if _touch(path, len(content)):
         return
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400), "wb") as file:
-            file.write(content)
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+    write_whole(path, content, mode=0o400)

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from swell.store.errors import StateError, StateUnwritable
+from swell.wire.whole_files import write_whole
 
 #: A page, which is overwritten in place.
 NOTICE_BYTES = 4096
@@ -249,16 +250,9 @@ def _read(path: Path) -> bytes:
 
 def _write(path: Path, content: bytes) -> None:
     """All or nothing, and readable by the owner only from the first byte on."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        write_whole(path, content, is_synced=True)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise _unwritable(path, error) from error
 
 

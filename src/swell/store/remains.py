@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -18,6 +19,9 @@ from swell.store.schema import is_sound, submissions_before
 _decode_batch: Callable[[str], list[AnyEvent]] = decoder(list[AnyEvent]).decode
 _decode_submission: Callable[[str], JobSubmitted] = decoder(JobSubmitted).decode
 _decode_view: Callable[[str], JobView] = decoder(JobView).decode
+
+_Key = TypeVar("_Key", int, str)
+_Row = TypeVar("_Row")
 
 
 @dataclass(slots=True)
@@ -35,55 +39,31 @@ class Remains:
         """Recognise a row by its columns."""
         match values:
             case (None, str(events), _, crc) if events.startswith("["):
-                self._take_batch(number, events, crc)
+                self._take(self.batches, number, events, crc, _decode_batch)
             case (int(seq), str(events), _) if events.startswith("["):  # version 1
-                self._take_batch(seq, events, None)
+                self._take(self.batches, seq, events, None, _decode_batch)
             case (None, str(state), crc) if state.startswith("{"):
-                self._take_fold(number, state, crc)
+                self._take(self.folds, number, state, crc, str)
             case (int(seq), str(state)) if state.startswith("{"):  # version 1
-                self._take_fold(seq, state, None)
+                self._take(self.folds, seq, state, None, str)
             case (str(job_id), None | str(), str(event), crc) if event.startswith("{"):
-                self._take_submission(job_id, event, crc)
+                self._take(self.submissions, job_id, event, crc, _decode_submission)
             case (str(job_id), int() | float(), _, str(view), *crc) if view.startswith("{"):
-                self._take_job(job_id, view, crc[0] if crc else None)
+                self._take(self.jobs, job_id, view, crc[0] if crc else None, _decode_view)
             case (None, str(job_id), int() | float() as at_s, str(code), str(text), *crc):
                 self._take_story(job_id, Story(at_s=float(at_s), code=code, text=text), crc)
 
-    def _take_batch(self, seq: int, events: str, crc: Value) -> None:
+    def _take(
+        self, kept: dict[_Key, _Row], key: _Key, text: str, crc: Value, decode: Callable[[str], _Row]
+    ) -> None:
+        """Keep the row under its key if it is what was written, else count it."""
         try:
-            batch = _decode_batch(events) if is_sound(crc, seq, events) else None
+            if is_sound(crc, key, text):
+                kept[key] = decode(text)
+                return
         except msgspec.MsgspecError:
-            batch = None
-        if batch is None:
-            self.num_damaged += 1
-        else:
-            self.batches[seq] = batch
-
-    def _take_fold(self, seq: int, state: str, crc: Value) -> None:
-        if is_sound(crc, seq, state):
-            self.folds[seq] = state
-        else:
-            self.num_damaged += 1
-
-    def _take_submission(self, job_id: str, event: str, crc: Value) -> None:
-        try:
-            found = _decode_submission(event) if is_sound(crc, job_id, event) else None
-        except msgspec.MsgspecError:
-            found = None
-        if found is None:
-            self.num_damaged += 1
-        else:
-            self.submissions[job_id] = found
-
-    def _take_job(self, job_id: str, view: str, crc: Value) -> None:
-        try:
-            found = _decode_view(view) if is_sound(crc, job_id, view) else None
-        except msgspec.MsgspecError:
-            found = None
-        if found is None:
-            self.num_damaged += 1
-        else:
-            self.jobs[job_id] = found
+            pass
+        self.num_damaged += 1
 
     def _take_story(self, job_id: str, story: Story, crc: list[Value]) -> None:
         if is_sound(crc[0] if crc else None, job_id, story.at_s, story.code, story.text):

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from swell.store.errors import DamagedState, StateError, StateUnwritable, remedy
+from swell.wire.whole_files import sync
 
 #: Seconds a statement waits for another process that holds the file (`swell replay` beside a daemon).
 BUSY_TIMEOUT_S = 10.0
@@ -150,12 +151,8 @@ def copy_file(path: Path, target: Path) -> None:
 
 def _flush(path: Path) -> None:
     """The content and the name survive a power cut."""
-    for place in (path, path.parent):
-        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    sync(path)
+    sync(path.parent)
 
 
 def log_of(path: Path) -> Path:

@@ -28,6 +28,7 @@ from swell.train.codec import EncodeError
 from swell.train.soundness import QUARANTINE, Verifier, quarantine
 from swell.train.state import TrainState
 from swell.wire.checkpoint_files import checkpoints_in, digest_in, is_whole, steps_in
+from swell.wire.whole_files import sync
 
 #: A new gang has nothing to fall back on: the first checkpoint comes as early.
 FIRST_S = 5.0
@@ -222,7 +223,7 @@ class Checkpoints:
         """A folder that is new must survive a power cut as the files in it do."""
         if not self.folder.is_dir():
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _sync_folder(self.folder.parent)
+            sync(self.folder.parent)
 
     def _remove_left_drafts(self) -> None:
         """Those of processes that were killed while they wrote."""
@@ -247,7 +248,7 @@ class Checkpoints:
             os.unlink(draft)
             raise
         self._verifier.note_sound(path)
-        _sync_folder(self.folder)
+        sync(self.folder)
         return path
 
 
@@ -263,14 +264,6 @@ def _locked(folder: Path) -> Iterator[None]:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(handle)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
     finally:
         os.close(handle)
 

@@ -5,12 +5,14 @@ It is a hint. What counts is the place that travels with the state.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
 import msgspec
 
 from swell.train.stream import Place
+from swell.wire.whole_files import write_whole
 
 NAME = "stream.json"
 
@@ -40,12 +42,8 @@ class Whereabouts:
         now = _Spot(place.epoch, place.start, place.step)
         if is_saved:
             self._saved = now
-        draft = self._path.with_name(f".{NAME}-{os.getpid()}")
-        try:
-            draft.write_bytes(msgspec.json.encode(_Note(os.getpid(), now, self._saved)))
-            draft.replace(self._path)
-        except OSError:
-            draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            write_whole(self._path, msgspec.json.encode(_Note(os.getpid(), now, self._saved)))
 
     def read(self) -> Place | None:
         """Where a worker that begins now will probably be needed; None if that is the beginning.

@@ -21,6 +21,7 @@ from swell.executors.local.conduct import Conduct
 from swell.executors.local.crew import Crew, CrewOptions
 from swell.executors.local.protocol import Address
 from swell.executors.local.strays import end_strays
+from swell.wire.whole_files import write_whole
 
 #: After a crash the kernel needs a moment to end the workers of the agent before.
 LOCK_WAIT_S = 10.0
@@ -80,15 +81,9 @@ def read_address(state_dir: Path) -> Address | None:
 
 def write_address(state_dir: Path, address: Address) -> None:
     """Whole or not at all, and readable by its owner only. Ends the process if the disk has no room."""
-    partial = state_dir / f".agent.json.{os.getpid()}"
-    partial.unlink(missing_ok=True)
     try:
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(address))
-        partial.replace(address_path(state_dir))
+        write_whole(address_path(state_dir), msgspec.json.encode(address))
     except OSError as error:
-        partial.unlink(missing_ok=True)
         sys.exit(f"cannot write {address_path(state_dir)} ({error.strerror}); make room on its disk")
 
 

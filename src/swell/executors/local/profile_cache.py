@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
-import os
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +12,7 @@ import msgspec
 from swell.executors.local.job_code import read_tree
 from swell.model.command import ProfileJob
 from swell.model.job import JobSpec, Profile
+from swell.wire.whole_files import write_whole
 
 _AllreduceTable = dict[int, dict[int, float]]
 _Kept = TypeVar("_Kept")
@@ -93,12 +92,8 @@ def _read(path: Path, kind: type[_Kept]) -> _Kept | None:
 
 def _write(path: Path, value: object) -> None:
     """A reader sees the old file or the new, never half of one. Without room it will be measured again."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(msgspec.json.encode(value))
-        partial.replace(path)
+        write_whole(path, msgspec.json.encode(value))
     except OSError as error:
         log.warning("cannot keep what was measured in %s: %s", path, error)
-        with contextlib.suppress(OSError):
-            partial.unlink()
