@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from swell.assemble import new_core
-from swell.core.core import Core
 from swell.executors.local.devices import parse_devices
+from swell.live.job_folders import JobFolders
 from swell.model.event import AnyEvent, CancelRequested, JobProfiled, JobSubmitted, NodeJoined, Opened
 from swell.model.job import EndCondition, JobSpec, Profile
-from swell.model.view import JobView, Story
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 
@@ -25,26 +24,45 @@ def write_crowded_state(path: Path, script: Path, devices: str, num_ended: int, 
     folder = StateFolder(path)
     folder.create()
     nodes = [local.node for local in parse_devices(devices)]
-    core, journal = new_core(), SqlJournal(folder.journal)
+    past = _Past(folder)
     try:
         joined = [NodeJoined(at_s=BEGIN_S, node=node) for node in nodes]
-        core.handle([Opened(at_s=BEGIN_S), *joined])
-        for index in range(0, num_ended, BATCH):
-            numbers = range(index, min(index + BATCH, num_ended))
-            ended, stories = _told(core, [*_submitted(numbers, script), *_cancelled(numbers)])
-            journal.fold(core.save(), ended, stories)
-        for index in range(num_ended, num_ended + num_open, BATCH):
-            numbers = range(index, min(index + BATCH, num_ended + num_open))
-            for events in (_submitted(numbers, script), _profiled(numbers, nodes[0].kind)):
-                ended, stories = _told(core, list(events))
-                journal.fold(core.save(), ended, stories)
+        past.go_on([Opened(at_s=BEGIN_S), *joined])
+        for numbers in _batches(0, num_ended):
+            past.go_on([*_submitted(numbers, script), *_cancelled(numbers)])
+        for numbers in _batches(num_ended, num_ended + num_open):
+            past.go_on(list(_submitted(numbers, script)))
+            past.go_on(list(_profiled(numbers, nodes[0].kind)))
     finally:
-        journal.close()
+        past.close()
 
 
-def _told(core: Core, events: list[AnyEvent]) -> tuple[list[JobView], list[tuple[str, Story]]]:
-    core.handle(sorted(events, key=lambda event: event.at_s))
-    return core.ended_views(), core.stories()
+class _Past:
+    """The head, and all that a platform writes of its turns."""
+
+    def __init__(self, folder: StateFolder) -> None:
+        self._core, self._journal = new_core(), SqlJournal(folder.journal)
+        self._folders = JobFolders(folder.jobs)
+
+    def go_on(self, events: list[AnyEvent]) -> None:
+        """One turn and its fold."""
+        batch = sorted(events, key=lambda event: event.at_s)
+        self._journal.append(batch)
+        self._core.handle(batch)
+        ended = self._core.ended_views()
+        self._journal.fold(self._core.save(), ended, self._core.stories())
+        for event in batch:
+            if isinstance(event, JobSubmitted):
+                self._folders.note_submitted(event)
+        for view in ended:
+            self._folders.note_ended(view)
+
+    def close(self) -> None:
+        self._journal.close()
+
+
+def _batches(first: int, end: int) -> Iterator[range]:
+    return (range(begin, min(begin + BATCH, end)) for begin in range(first, end, BATCH))
 
 
 def _id(number: int) -> str:

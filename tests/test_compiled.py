@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from swell import compiled
-from swell.api.loop_compiler import compile_loops
+from swell.api.loop_compiler import LoopCompiler, compile_loops
 from swell.compiled import NUM_ROWS_WORTH_IT, compile_always, suited
 
 
@@ -55,5 +55,42 @@ def test_a_crowd_calls_every_loop_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> 
     compile_loops("elasticflow")
     assert called >= {
         "_advance", "_expect", "_list_codes", "_list_levels", "_list_prices", "_list_tries", "_look_up",
-        "_next_step_s", "_save", "_settle", "fill_in_order",
+        "_next_step_s", "_save", "_schedule", "_settle", "fill_in_order",
     }  # fmt: skip
+
+
+def test_the_loops_of_a_platform_become_machine_code_between_two_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiled, "_always", False)
+    loops = LoopCompiler("fifo")
+    try:
+        assert suited(double, NUM_ROWS_WORTH_IT) is double
+        assert_goes_on(loops)
+        assert suited(double, NUM_ROWS_WORTH_IT) is not double
+    finally:
+        loops.stop()
+        compiled.defer(False)
+
+
+def test_a_compiler_that_fails_leaves_plain_python_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(compiled, "_always", False)
+    loops = LoopCompiler("no_such_policy")
+    try:
+        assert_goes_on(loops)
+        assert suited(double, NUM_ROWS_WORTH_IT) is double
+        assert "compiling ended with status 1; the head stays plain Python" in caplog.text
+    finally:
+        loops.stop()
+        compiled.defer(False)
+
+
+def assert_goes_on(loops: LoopCompiler) -> None:
+    """Turns of the head, the last of them after the compiler has ended."""
+    loops.go_on()
+    assert loops.process is not None
+    loops.process.wait(60.0)
+    loops.go_on()
+    loops.go_on()

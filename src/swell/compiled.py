@@ -18,6 +18,7 @@ NUM_ROWS_WORTH_IT = 64
 _parts: set[Callable[..., Any]] = set()
 _always = False
 _is_deferred = False
+_is_kept = True
 _here = threading.local()
 
 
@@ -48,6 +49,11 @@ def defer(is_deferred: bool) -> None:
     _is_deferred = is_deferred
 
 
+def is_kept() -> bool:
+    """Whether all machine code so far is on disk for other processes."""
+    return _is_kept
+
+
 @contextmanager
 def compiling() -> Iterator[None]:
     """In this thread every loop is compiled, for few rows too."""
@@ -65,12 +71,14 @@ def compiled(kernel: Kernel) -> Kernel:
     It may use numbers, numpy arrays, named tuples of them and loops, and of our functions those of its own
     file that are a `part`: the machine code on disk is made anew when that file changes.
     """
+    global _is_kept
     from numba import njit
 
     linked = _link(cast(FunctionType, kernel))
     try:
         return cast(Kernel, njit(cache=True)(linked))
     except RuntimeError:  # numba found no folder that it may keep machine code in
+        _is_kept = False
         return cast(Kernel, njit(linked))
 
 

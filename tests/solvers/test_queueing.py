@@ -4,18 +4,35 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.solvers.queueing import NEVER_S, list_schedule
+from swell.compiled import compiled
+from swell.solvers.queueing import NEVER_S, _schedule, list_schedule
+
+
+def ends(num_free: int, running: list[tuple[float, int]], waiting: list[tuple[int, float]]) -> list[float]:
+    """Pairs instead of columns."""
+    end_s, held = columns(running, 0), columns(running, 1).astype(np.int64)
+    wanted, lasts_s = columns(waiting, 0).astype(np.int64), columns(waiting, 1)
+    found = list_schedule(num_free, end_s, held, wanted, lasts_s)
+    machine = np.full(len(waiting), NEVER_S)
+    compiled(_schedule)(num_free, end_s, held, wanted, lasts_s, machine)
+    assert machine.tolist() == found.tolist()
+    return found.tolist()
+
+
+def columns(pairs: list, place: int) -> np.ndarray:
+    return np.array([float(pair[place]) for pair in pairs])
 
 
 def test_tasks_start_in_order_as_devices_come_free() -> None:
-    assert list_schedule(1, [(5.0, 2), (3.0, 1)], [(2, 10.0), (1, 1.0), (4, 1.0)]) == [13.0, 6.0, 14.0]
+    assert ends(1, [(5.0, 2), (3.0, 1)], [(2, 10.0), (1, 1.0), (4, 1.0)]) == [13.0, 6.0, 14.0]
 
 
 def test_a_task_that_fits_nowhere_delays_nobody() -> None:
-    assert list_schedule(2, [], [(3, 1.0), (2, 1.0), (1, NEVER_S)]) == [NEVER_S, 1.0, NEVER_S]
+    assert ends(2, [], [(3, 1.0), (2, 1.0), (1, NEVER_S)]) == [NEVER_S, 1.0, NEVER_S]
 
 
 @given(
@@ -24,7 +41,7 @@ def test_a_task_that_fits_nowhere_delays_nobody() -> None:
     waiting=st.lists(st.tuples(st.integers(1, 6), st.floats(0, 50)), max_size=6),
 )
 def test_starts_follow_the_order_and_capacity_is_kept(num_free: int, running: list, waiting: list) -> None:
-    ends_s = list_schedule(num_free, running, waiting)
+    ends_s = ends(num_free, running, waiting)
     total = num_free + sum(devices for _, devices in running)
     placed = [
         (end_s - lasts_s, end_s, devices)

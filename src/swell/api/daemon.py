@@ -40,7 +40,7 @@ def serve(options: PlatformOptions, port: int | None = None) -> None:
         ApiError: no worker can be started.
     """
     folder, loops = StateFolder(options.state_dir), LoopCompiler(options.policy)
-    with _opened(options, loops.start) as platform, _listening(folder, port) as listeners, _noticed(folder):
+    with _opened(options, loops.go_on) as platform, _listening(folder, port) as listeners, _noticed(folder):
         intake = Intake(folder, options.settings.code)
         server = ApiServer(create_app(platform, folder.ensure_token(), intake), *listeners)
         server.start()

@@ -43,6 +43,7 @@ class Intake:
     def __init__(self, folder: StateFolder, limits: CodeLimits) -> None:
         self._store = CodeStore(folder.path, limits)
         self._able: dict[tuple[str, int], str] = {}  #: interpreter and its time -> what it lacks
+        self._is_own_able = False  #: the platform's interpreter can train: it was looked for once
 
     def prepare(self, submission: Submission, spec: JobSpec) -> JobSpec:
         """The request with its code as it is now.
@@ -76,14 +77,18 @@ class Intake:
 
     def _check_interpreter(self, spec: JobSpec) -> None:
         if not spec.python:
-            if lack := lack_of_torch():
-                raise InvalidJob(lack)
+            self._check_own()
             return
         key = (spec.python, os.stat(spec.python).st_mtime_ns)
         if self._able.get(key) != "":  # what it lacks may be installed meanwhile
             self._able[key] = _ask(spec.python)
         if self._able[key]:
             raise InvalidField("python", self._able[key])
+
+    def _check_own(self) -> None:
+        if not self._is_own_able and (lack := lack_of_torch()):
+            raise InvalidJob(lack)
+        self._is_own_able = True
 
 
 def lack_of_torch() -> str:

@@ -7,9 +7,9 @@ Python meanwhile. `python -m swell.api.loop_compiler POLICY` compiles into numba
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 
 from swell import compiled
@@ -43,50 +43,45 @@ log = logging.getLogger("swell.loops")
 
 
 class LoopCompiler:
-    """Compiles in a process of its own, then reads the machine code in a thread; once in its life."""
+    """Compiles in a process of its own; once in its life. Belongs to the head's thread.
+
+    The machine code is read between two turns, which takes half a second: a thread that reads beside the head
+    slows every turn down for five times as long.
+    """
 
     def __init__(self, policy: str) -> None:
         self._policy = policy
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._thread: threading.Thread | None = None
-        self._is_stopped = False
+        self.process: subprocess.Popen[bytes] | None = None  #: that compiles, or has compiled
+        self._is_over = False
         compiled.defer(True)
 
-    def start(self) -> None:
-        """No effect after the first call."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="swell-loops", daemon=True)
-            self._thread.start()
-
-    def stop(self) -> None:
-        """No process of it is left when this returns."""
-        with self._lock:
-            self._is_stopped = True
-            if self._process is not None:
-                self._process.kill()
-                self._process.wait()
-
-    def wait(self, timeout_s: float) -> bool:
-        """Whether the loops are compiled, at the latest after so long."""
-        if self._thread is not None:
-            self._thread.join(timeout_s)
-        return self._thread is not None and not self._thread.is_alive() and not self._is_stopped
-
-    def _run(self) -> None:
-        with self._lock:
-            if self._is_stopped:
-                return
-            command = [sys.executable, "-P", "-m", "swell.api.loop_compiler", self._policy]
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-        status = self._process.wait()
-        if self._is_stopped:
+    def go_on(self) -> None:
+        """Begin, or take what has become ready. Called after each turn with many open jobs."""
+        if self._is_over:
             return
+        if self.process is None:
+            command = [sys.executable, "-P", "-m", "swell.api.loop_compiler", self._policy]
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+            return
+        status = self.process.poll()
+        if status is not None:
+            self._is_over = True
+            self._take(status)
+
+    def _take(self, status: int) -> None:
         if status:
-            log.warning("compiling beforehand ended with status %d; the platform compiles now", status)
+            log.warning("compiling ended with status %d; the head stays plain Python, and is slower", status)
+            return
         compile_loops(self._policy)
         compiled.defer(False)
         log.info("the loops of policy %s run as machine code", self._policy)
+
+    def stop(self) -> None:
+        """No process of it is left when this returns."""
+        self._is_over = True
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
 
 
 def compile_loops(policy: str) -> None:
@@ -164,10 +159,10 @@ def _profile() -> Profile:
 
 
 def main() -> None:
-    import os
-
     os.nice(NICENESS)
     compile_loops(sys.argv[1])
+    if not compiled.is_kept():
+        sys.exit("numba can keep machine code in no folder; set NUMBA_CACHE_DIR to one that you can write")
 
 
 if __name__ == "__main__":

@@ -88,7 +88,8 @@ class JobFolders:
         """All or nothing. A note that cannot be written is logged: the journal has what it says."""
         folder = self.path / job_id
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not folder.is_dir():
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_whole(folder / name, encode(value))
         except OSError as error:
             log.warning("cannot write %s (%s); `swell doctor` will miss it", folder / name, error.strerror)

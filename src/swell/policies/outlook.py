@@ -31,11 +31,10 @@ def look_ahead(snapshot: Snapshot, levels: Levels, level: IntArray, waiting: Seq
     runs_s = snapshot.remaining_steps[has] / levels.rates_at(level)[has]
     end_s[has] = np.minimum(pause_s[has] + runs_s, NEVER_S)
     devices = levels.devices_at(level)
-    running = zip(end_s[has].tolist(), devices[has].tolist(), strict=True)
     rows = np.fromiter(waiting, np.int64)
     wanted, lasts_s = _alone(snapshot, levels, rows)
-    tasks = zip(wanted.tolist(), lasts_s.tolist(), strict=True)
-    end_s[rows] = list_schedule(snapshot.num_devices - int(devices.sum()), running, tasks)
+    num_free = snapshot.num_devices - int(devices.sum())
+    end_s[rows] = list_schedule(num_free, end_s[has], devices[has], wanted, lasts_s)
     start_s[rows] = np.maximum(0.0, end_s[rows] - lasts_s)
     return Outlook(start_s, end_s)
 

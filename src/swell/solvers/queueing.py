@@ -3,39 +3,55 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+
+import numpy as np
+
+from swell.compiled import suited
+from swell.solvers.arrays import FloatArray, IntArray
 
 #: Stands for an end that nobody can name: no size fits. Finite, and beyond any plan (a century).
 NEVER_S = 100 * 365.25 * 86400.0
 
 
 def list_schedule(
-    num_free: int, running: Iterable[tuple[float, int]], waiting: Iterable[tuple[int, float]]
-) -> list[float]:
-    """End of each waiting task if tasks start in the order given, as soon as their devices are free.
+    num_free: int, end_s: FloatArray, held: IntArray, wanted: IntArray, lasts_s: FloatArray
+) -> FloatArray:
+    """(W,) end of each waiting task if tasks start in the order given, as soon as their devices are free.
 
     Nobody overtakes, nobody is interrupted. A task that needs more than there ever is ends at
     `NEVER_S` and delays nobody.
 
     Args:
         num_free: devices free now.
-        running: (end in seconds from now, devices) of what holds devices.
-        waiting: (devices, duration in seconds), in order of service.
+        end_s, held: (R,) of what holds devices: its end in seconds from now, and how many.
+        wanted, lasts_s: (W,) of what waits, in order of service: devices, and seconds it takes.
 
     References: Graham, "Bounds on multiprocessing timing anomalies", 1969 (list scheduling).
     """
-    releases = list(running)
+    done_s = np.full(len(wanted), NEVER_S)
+    suited(_schedule, len(wanted))(num_free, end_s, held, wanted, lasts_s, done_s)
+    return done_s
+
+
+def _schedule(
+    num_free: int,
+    end_s: FloatArray,
+    held: IntArray,
+    wanted: IntArray,
+    lasts_s: FloatArray,
+    done_s: FloatArray,
+) -> None:
+    """Write `done_s`, which is NEVER_S."""
+    releases = [(end_s[row], held[row]) for row in range(len(held))]
     heapq.heapify(releases)
-    num_devices = num_free + sum(devices for _, devices in releases)
-    clock_s, ends_s = 0.0, []
-    for devices, duration_s in waiting:
-        if devices > num_devices or duration_s >= NEVER_S:
-            ends_s.append(NEVER_S)
+    num_devices, now_s = num_free + held.sum(), 0.0
+    for row in range(len(wanted)):
+        devices = wanted[row]
+        if devices > num_devices or lasts_s[row] >= NEVER_S:
             continue
         while num_free < devices:
-            end_s, released = heapq.heappop(releases)
-            clock_s, num_free = max(clock_s, end_s), num_free + released
+            release_s, released = heapq.heappop(releases)
+            now_s, num_free = max(now_s, release_s), num_free + released
         num_free -= devices
-        heapq.heappush(releases, (clock_s + duration_s, devices))
-        ends_s.append(min(clock_s + duration_s, NEVER_S))
-    return ends_s
+        heapq.heappush(releases, (now_s + lasts_s[row], devices))
+        done_s[row] = min(now_s + lasts_s[row], NEVER_S)

@@ -60,7 +60,7 @@ class Measured(msgspec.Struct, kw_only=True):
         return math.log(self.step_s / self.predicted_s) if self.num_reports >= NUM_REPORTS_NEEDED else None
 
 
-class Learnt(msgspec.Struct, kw_only=True):
+class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A job's curve and its corrections."""
 
     curve: Curve

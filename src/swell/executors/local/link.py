@@ -124,8 +124,7 @@ class LocalExecutor:
             log.error("job %s keeps its batch: workers on this machine train with their own", command.job_id)
             return
         with self._lock:
-            self._to_send.append(self._ledger.order(command))
-        self._wake()
+            self._send(self._ledger.order(command))
 
     def acknowledge(self) -> None:
         """All that was delivered and handled so far is in the journal.
@@ -136,8 +135,7 @@ class LocalExecutor:
         with self._lock:
             number = self._ledger.handled()
             if number is not None:
-                self._to_send.append(Acknowledge(number=number))
-        self._wake()
+                self._send(Acknowledge(number=number))
 
     @property
     def gangs(self) -> frozenset[str]:
@@ -162,7 +160,7 @@ class LocalExecutor:
             AgentError: some would not go.
         """
         with self._lock:
-            self._to_send.append(ShutDown())
+            self._send(ShutDown())
         self.close()
         stop_agent(self._settings.state_dir)
         if self._process is not None:
@@ -293,6 +291,12 @@ class LocalExecutor:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+    def _send(self, message: msgspec.Struct) -> None:
+        """Under the lock. Where something waits to be sent, the thread that sends is awake already."""
+        self._to_send.append(message)
+        if len(self._to_send) == 1:
+            self._wake()
 
     def _wake(self) -> None:
         with contextlib.suppress(BlockingIOError):  # it is awake already
