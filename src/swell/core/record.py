@@ -32,7 +32,7 @@ class LastReport(msgspec.Struct, frozen=True, kw_only=True):
         return (self.generation, self.num_workers) == (other.generation, other.num_workers)
 
 
-class JobRecord(msgspec.Struct, kw_only=True):
+class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Mutable, owned by the core, and a plain value: it travels to the journal's folds as JSON."""
 
     id: str

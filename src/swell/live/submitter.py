@@ -108,7 +108,8 @@ class Submitter:
     def _new_id(self, name: str) -> str:
         """One that no job has had, as far as journal and folders remember. Its folder is there then."""
         while True:
-            job_id = f"{name}-{''.join(ALPHABET[one % 32] for one in secrets.token_bytes(NUM_RANDOM))}"
+            letters = (ALPHABET[one % len(ALPHABET)] for one in secrets.token_bytes(NUM_RANDOM))
+            job_id = f"{name}-{''.join(letters)}"
             if job_id in self._ids or self._submissions.knows(job_id):
                 continue
             try:
