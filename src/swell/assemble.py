@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from swell.core.core import Core
 from swell.core.planner import Planner
@@ -180,8 +182,13 @@ def _last_settings(folder: StateFolder) -> Settings:
         return Settings()  # as `swell up` takes them to be
 
 
-def prune_left_behind(state_dir: Path, request: PruneRequest) -> list[PrunedJob]:
+def prune_left_behind(
+    state_dir: Path, request: PruneRequest, find: Callable[[Sequence[JobView]], Sequence[str]]
+) -> list[PrunedJob]:
     """Remove ended jobs of a platform that is not up; what was, or would be, freed.
+
+    Args:
+        find: the ids of those, among all that have ended, that are named besides.
 
     Raises:
         StateError: a platform is up, or its journal cannot be read or written.
@@ -196,6 +203,8 @@ def prune_left_behind(state_dir: Path, request: PruneRequest) -> list[PrunedJob]
             if journal.last_seq:
                 with _told_as_damage():
                     _fold(journal, _last_settings(folder))
+            job_ids = (*request.job_ids, *find(journal.archived_jobs()))
+            request = msgspec.structs.replace(request, job_ids=job_ids)
             return prune(journal, folder.jobs, request, time.time())
         finally:
             journal.close()

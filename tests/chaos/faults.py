@@ -11,7 +11,8 @@ import signal
 import socket
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tests.chaos.jobs import Jobs
@@ -38,24 +39,35 @@ def last(scene: Scene) -> None:
     time.sleep(scene.chance.uniform(*SHORT_S))
 
 
+def send(pids: Iterable[int], number: signal.Signals) -> None:
+    """To workers: some may have ended meanwhile, through the fault before."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def end(pids: Sequence[int]) -> None:
+    """Returns when they have."""
+    send(pids, signal.SIGKILL)
+    eventually(lambda: not any(map(is_alive, pids)), f"the end of {pids}", PATIENCE_S)
+
+
 # ---------------------------------------------------------------- workers
 @fault
 def kill_workers(scene: Scene) -> None:
     victims = scene.victims()
-    for pid in scene.chance.sample(victims, scene.chance.randint(1, len(victims))):
-        kill(pid)
+    end(scene.chance.sample(victims, scene.chance.randint(1, len(victims))))
 
 
 @fault
 def kill_a_whole_gang(scene: Scene) -> None:
-    for pid in scene.victims():
-        kill(pid)
+    end(scene.victims())
 
 
 @fault
 def stop_a_worker(scene: Scene) -> None:
     victim = scene.chance.choice(scene.victims())
-    os.kill(victim, signal.SIGSTOP)
+    send([victim], signal.SIGSTOP)
     eventually(lambda: not is_alive(victim), f"the end of the stopped worker {victim}", PATIENCE_S)
 
 
@@ -86,7 +98,7 @@ def in_trial(scene: Scene, job: str) -> bool:
     return bool(with_job) and with_job[0].reason_code in ("submitted", "profiling")
 
 
-def strike_trial(scene: Scene, strike: Callable[[list[int]], None]) -> None:
+def strike_trial(scene: Scene, strike: Callable[[Sequence[int]], None]) -> None:
     """During the trial run of a new job; nothing if that is over before."""
     job = submit_with_trial(scene)
 
@@ -96,17 +108,17 @@ def strike_trial(scene: Scene, strike: Callable[[list[int]], None]) -> None:
     pids = eventually(look, f"the trial run of {job}", PATIENCE_S)
     if pids != [0]:
         last(scene)
-        strike([pid for pid in pids if is_alive(pid)])
+        strike(pids)
 
 
 @fault
 def kill_a_trial_worker(scene: Scene) -> None:
-    strike_trial(scene, lambda pids: [kill(pid) for pid in pids] and None)
+    strike_trial(scene, end)
 
 
 @fault
 def stop_a_trial_worker(scene: Scene) -> None:
-    strike_trial(scene, lambda pids: [os.kill(pid, signal.SIGSTOP) for pid in pids] and None)
+    strike_trial(scene, lambda pids: send(pids, signal.SIGSTOP))
 
 
 @fault

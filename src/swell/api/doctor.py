@@ -181,7 +181,10 @@ def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
 def _copy(folder: StateFolder, place: StateFolder) -> None:
     """A state folder with the same journal and options, and nothing else."""
     if _is_held(folder.lock):
-        sqlite.copy_file(folder.journal, place.journal)
+        try:
+            sqlite.copy_file(folder.journal, place.journal)
+        except OSError as error:
+            raise StateError(f"{folder.journal} cannot be copied to be looked at ({error})") from error
     else:
         for file in (folder.journal, sqlite.log_of(folder.journal)):
             if file.exists():
@@ -213,6 +216,9 @@ def _jobs(
         )
     if not (strange or bare or mute or over):
         yield _ok("jobs", f"{len(there)} folders, each of a job that the journal knows")
+    if gone := sorted(ended - there):
+        text = f"{len(gone)} ended jobs have no folder any more: {_named(gone)}"
+        yield _ok("jobs", f"{text}; `swell prune {gone[0]}` takes such a one off the list")
     yield from _checkpoints(folders, open_jobs)
 
 

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from swell.api.errors import ApiError
+from swell.api.at_rest import at_rest
 from swell.assemble import new_core, settings_of
 from swell.core.core import Core
 from swell.core.record import JobRecord
 from swell.core.state import Saved
-from swell.executors.local.launch import find_agent
 from swell.live.job_folders import JobFolders
 from swell.live.recovery import ReplayError, load, replay
 from swell.model.coding import decoder, encode
@@ -32,7 +31,6 @@ from swell.store.backup import set_aside
 from swell.store.errors import StateError
 from swell.store.folder import StateFolder
 from swell.store.journal import Entry, SqlJournal
-from swell.store.lock import StateLock
 from swell.store.remains import Remains, read_remains
 from swell.wire.checkpoint_files import checkpoints_in, steps_in
 
@@ -79,9 +77,7 @@ def salvage(state_dir: Path) -> SalvageReport:
     folder = StateFolder(state_dir)
     if not folder.path.is_dir():
         raise StateError(f"there is no state folder {folder.path}; choose another with --state")
-    with StateLock(folder.lock):
-        if find_agent(folder.path) is not None:
-            raise ApiError(f"workers of {folder.path} still run; end them with `swell down`, then try again")
+    with at_rest(folder):
         return _salvage(folder)
 
 

@@ -105,17 +105,14 @@ def restore(
     state: State = None,
 ) -> None:
     """Go back to a copy of the journal. The platform must be down."""
-    from swell.api.errors import ApiError
-    from swell.executors.local.launch import find_agent
+    from swell.api.at_rest import at_rest
     from swell.store import backup as copies
     from swell.store.folder import StateFolder
-    from swell.store.lock import StateLock
 
     folder = StateFolder(state)
+    copies.refuse_no_file(file)
     folder.create()
-    with StateLock(folder.lock):
-        if find_agent(folder.path) is not None:
-            raise ApiError(f"workers of {folder.path} still run; end them with `swell down`, then try again")
+    with at_rest(folder):
         kept = copies.restore(folder, file)
     print(f"{folder.journal} is the copy {file} now" + (f"; the former one is {kept}" if kept else ""))
     print(f"`swell doctor --state {folder.path}` tells which jobs were submitted, or have ended, since")

@@ -55,12 +55,14 @@ def list_jobs(
 ) -> None:
     """List jobs, oldest first."""
     from swell.api.client import connect
-    from swell.cli.selection import select
+    from swell.cli.selection import parse_phases, parse_since, select
 
+    phases, begin_s = parse_phases(phase), parse_since(since)
     if limit is None:
         limit = 0 if json else SHOWN_JOBS
     with connect(state) as client:
-        chosen, cluster = select(client, phase, since, limit), client.cluster()
+        cluster = client.cluster()
+        chosen = select(client, phases, begin_s(cluster.now_s), limit)
     if stalled := cluster.warnings.get("journal"):
         warn(stalled)
     if json:
@@ -144,7 +146,6 @@ def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
     def when(at_s: float | None) -> str:
         return "" if at_s is None else times.moment(at_s)
 
-    most = "" if view.max_workers is None else str(view.max_workers)
     changes = ", ".join(f"{workers} at {times.clock(at_s)}" for at_s, workers in view.sizes)
     numbers = {**({} if view.loss is None else {"loss": view.loss}), **view.metrics}
     offer = "" if view.counter_offer_s is None else when(view.counter_offer_s)
@@ -156,7 +157,7 @@ def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
         ("script", " ".join((view.entry, *view.args))),
         ("code", f"snapshot {view.code[:12]}, taken when it was submitted" if view.code else ""),
         ("batch", _batch(view)),
-        ("workers", f"{view.workers} of {view.min_workers}:{most}, {view.devices_per_worker} device(s) each"),
+        ("workers", _workers(view)),
         ("devices", ", ".join(view.devices)),
         ("sizes", changes),
         ("pids", _pids(view)),
@@ -172,6 +173,13 @@ def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
         ("expected", expectation(view, times)),
         ("finished", when(view.finished_s) + _run_time(view)),
     ]
+
+
+def _workers(view: JobView) -> str:
+    most = "or more" if view.max_workers is None else f"to {view.max_workers}"
+    wanted = str(view.min_workers) if view.min_workers == view.max_workers else f"{view.min_workers} {most}"
+    each = "1 device" if view.devices_per_worker == 1 else f"{view.devices_per_worker} devices"
+    return f"{view.workers} now, {wanted} wanted, {each} each"
 
 
 def _batch(view: JobView) -> str:

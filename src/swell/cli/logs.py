@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.cli.options import JobName, Json, State
-from swell.cli.output import print_json_array
+from swell.cli.output import print_json_array, warn
 from swell.cli.resolve import find_job
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def logs(
         printer = Printer(is_named=whose is not None and worker is None)
         _print_all(client, view.id, reader, printer, follow)
         printer.finish()
+        if whose is not None and not printer.last_lines:
+            warn(_nothing(client, view.id, worker))
         if whose is None:
             _print_failure(client.job(view.id), printer)
 
@@ -77,6 +79,17 @@ def _print_all(client: Client, job_id: str, reader: Reader, printer: Printer, fo
         if has_ended:
             return
         time.sleep(LOOK_EVERY_S)
+
+
+def _nothing(client: Client, job_id: str, worker: int | None) -> str:
+    """Why nothing was printed, where something was asked for by its kind or number."""
+    from swell.api.logs import Whose
+
+    if worker is None:
+        return f"job {job_id} has printed nothing there"
+    numbers = sorted({chunk.worker for chunk in client.logs(job_id, whose=Whose.WORKERS)})
+    known = f"its workers are {', '.join(map(str, numbers))}" if numbers else "it has had no worker yet"
+    return f"worker {worker} of job {job_id} has printed nothing; {known}"
 
 
 def _print_failure(view: JobView, printer: Printer) -> None:

@@ -13,11 +13,12 @@ from swell.api.durations import parse_duration
 from swell.cli.clock import clock
 from swell.cli.options import State
 from swell.cli.output import print_table
-from swell.cli.resolve import find_job
+from swell.cli.resolve import choose, find_job
 from swell.model.sizes import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from swell.live.retention import PrunedJob
+    from swell.model.view import JobView
 
 Parsed = TypeVar("Parsed")
 
@@ -74,10 +75,11 @@ def _prune(
     from swell.assemble import prune_left_behind
     from swell.live.retention import PruneRequest
 
-    request = PruneRequest(
-        job_ids=tuple(jobs), ended_before_s=before_s, keep_bytes=keep_bytes, is_dry_run=is_dry_run
-    )
-    return prune_left_behind(folder.path, request)
+    def find(ended: Sequence[JobView]) -> list[str]:
+        return [choose(ended, name, "no platform is up, and it has not ended").id for name in jobs]
+
+    request = PruneRequest(ended_before_s=before_s, keep_bytes=keep_bytes, is_dry_run=is_dry_run)
+    return prune_left_behind(folder.path, request, find)
 
 
 def _tell(pruned: Sequence[PrunedJob], is_dry_run: bool) -> None:

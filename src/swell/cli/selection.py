@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import typer
+
 from swell.api.durations import parse_duration
-from swell.model.errors import InvalidInput
 from swell.model.job import Phase
 from swell.model.job_query import newest
 
@@ -38,10 +40,8 @@ class Selection:
         return ", ".join(f"{self.counts[phase]:,} {phase}" for phase in Phase if self.counts.get(phase))
 
 
-def select(client: Client, phase: str | None, since: str | None, limit: int) -> Selection:
-    """Raises InvalidInput: `phase` or `since` is none."""
-    phases = parse_phases(phase) if phase else frozenset(Phase)
-    since_s = None if since is None else parse_since(since, client.cluster().now_s)
+def select(client: Client, phases: frozenset[Phase], since_s: float | None, limit: int) -> Selection:
+    """The most important `limit` jobs in these phases that had not ended before; 0: all."""
     if limit == 0:
         return Selection(client.jobs(phases, since_s))
     views: list[JobView] = []
@@ -57,7 +57,10 @@ def _rest(counts: Mapping[Phase, int], phases: Iterable[Phase], views: list[JobV
     return {phase: max(0, counts.get(phase, 0) - shown.count(phase)) for phase in phases}
 
 
-def parse_phases(text: str) -> frozenset[Phase]:
+def parse_phases(text: str | None) -> frozenset[Phase]:
+    """Raises BadParameter. None: all phases."""
+    if text is None:
+        return frozenset(Phase)
     found: set[Phase] = set()
     for name in (part.strip() for part in text.split(",")):
         if name in GROUPS:
@@ -66,18 +69,21 @@ def parse_phases(text: str) -> frozenset[Phase]:
             found.add(Phase(name))
         else:
             known = ", ".join((*GROUPS, *Phase))
-            raise InvalidInput(f"--phase: {name!r} is not known; choose from {known}")
+            raise typer.BadParameter(f"--phase: {name!r} is not known; choose from {known}")
     return frozenset(found)
 
 
-def parse_since(text: str, now_s: float) -> float:
+def parse_since(text: str | None) -> Callable[[float], float | None]:
+    """Seconds since 1970, given those of now. Raises BadParameter. None: since ever."""
+    if text is None:
+        return lambda now_s: None
+    with suppress(ValueError):
+        ago_s = parse_duration(text)
+        return lambda now_s: now_s - ago_s
     try:
-        return now_s - parse_duration(text)
-    except ValueError:
-        pass  # then it is a time of day
-    try:
-        return datetime.fromisoformat(text).astimezone().timestamp()
+        at_s = datetime.fromisoformat(text).astimezone().timestamp()
     except (ValueError, OverflowError) as error:
-        raise InvalidInput(
+        raise typer.BadParameter(
             f"--since: {text!r} is not a time; write 2h for two hours ago, or 2030-01-31T18:00:00"
         ) from error
+    return lambda now_s: at_s

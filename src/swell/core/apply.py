@@ -177,7 +177,7 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
     record.learn_length(event.profile)
     if record.total_steps is None:
         record.message = _endless(record)
-        state.end(record, Phase.FAILED, "failed", "failed: how long it is cannot be known; see its message")
+        state.end(record, Phase.FAILED, "failed", f"failed: how long it is cannot be known; {_where(record)}")
         return
     state.learn_profile(record, event.profile)
     state.explain(record, "profiled", f"has {record.total_steps:.0f} steps to do")
@@ -187,10 +187,10 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
 def _(event: ProfilingFailed, state: HeadState, record: JobRecord) -> None:
     record.setback = event.message
     if event.outcome is not Outcome.LOST:
-        state.end(record, Phase.FAILED, "failed", "failed in its trial run; see its message and log")
+        state.end(record, Phase.FAILED, "failed", f"failed in its trial run; {_where(record)}")
     elif is_last_loss(record):
         text = f"its trial run was lost {MAX_SETBACKS} times in a row, through no fault of the script"
-        state.end(record, Phase.FAILED, "failed", f"{text}; see its message and log")
+        state.end(record, Phase.FAILED, "failed", f"{text}; {_where(record)}")
     else:
         record.is_profiling = False
         back_off(record, state.now_s)
@@ -344,7 +344,7 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     elif record.is_cancelled:
         state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
     elif event.outcome is Outcome.FAILED:
-        state.end(record, Phase.FAILED, "failed", "ended with an error; see its message and log", event.at_s)
+        state.end(record, Phase.FAILED, "failed", f"ended with an error; {_where(record)}", event.at_s)
     elif event.outcome is Outcome.LOST and is_last_loss(record):
         text = f"its workers were lost {MAX_SETBACKS} times in a row without a finished step"
         state.end(record, Phase.FAILED, "failed", text)
@@ -387,6 +387,10 @@ def _release(record: JobRecord, at_s: float) -> None:
     record.num_failed_changes = 0
     record.rate_per_s = 0.0
     record.note_size(at_s, 0)
+
+
+def _where(record: JobRecord) -> str:
+    return f"`swell logs {record.id}` shows how"
 
 
 def _endless(record: JobRecord) -> str:

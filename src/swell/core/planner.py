@@ -119,8 +119,13 @@ def _changes(snapshot: Snapshot, account: PlanAccount) -> dict[str, JobPlan]:
         snapshot.job_ids[row]: JobPlan(
             devices=planned[snapshot.job_ids[row]],
             why=partial(account.reason, row),
-            expected_gain_s=float(saved_s[row] - snapshot.resize_cost_s[row]),
+            expected_gain_s=_expected_gain_s(snapshot, row, float(saved_s[row])),
             expected_cost_s=float(snapshot.resize_cost_s[row]),
         )
         for row in rows
     }
+
+
+def _expected_gain_s(snapshot: Snapshot, row: int, saved_s: float) -> float | None:
+    """None: how fast the job is now is not known."""
+    return saved_s - float(snapshot.resize_cost_s[row]) if snapshot.held_rate_per_s[row] > 0 else None

@@ -32,7 +32,7 @@ class Owed(msgspec.Struct, frozen=True, kw_only=True):
 
     devices: tuple[str, ...]
     reason: Reason
-    expected_gain_s: float
+    expected_gain_s: float | None
     expected_cost_s: float
 
     @classmethod

@@ -106,7 +106,8 @@ class JobPlan:
 
     devices: tuple[str, ...]
     why: Callable[[], Reason]  #: worked out for whoever asks
-    expected_gain_s: float = 0.0  #: of the change to these devices while running, its cost taken off
+    #: Of the change to these devices while running, its cost taken off; None: not known.
+    expected_gain_s: float | None = None
     expected_cost_s: float = 0.0
 
 

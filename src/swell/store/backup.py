@@ -25,6 +25,8 @@ def back_up(folder: StateFolder, file: Path) -> int:
         raise DamagedState(f"{folder.journal} cannot be copied (it is empty): {remedy(folder.journal)}")
     if file.exists():
         raise StateError(f"{file} is there already; remove it, or choose another name")
+    if not file.parent.is_dir():
+        raise StateError(f"there is no folder {file.parent}; make it, or choose another file")
     draft = file.with_name(f".{file.name}.draft")
     draft.unlink(missing_ok=True)
     try:
@@ -48,8 +50,7 @@ def restore(folder: StateFolder, file: Path) -> Path | None:
     Raises:
         StateError: the file is no sound copy; nothing was changed.
     """
-    if not file.is_file():
-        raise StateError(f"there is no file {file}; give one that `swell backup` has written")
+    refuse_no_file(file)
     draft = folder.journal.with_name(folder.journal.name + ".draft")
     draft.unlink(missing_ok=True)
     try:
@@ -65,6 +66,13 @@ def restore(folder: StateFolder, file: Path) -> Path | None:
         for left in (draft, *sqlite.companions(draft)):
             left.unlink(missing_ok=True)
     return kept
+
+
+def refuse_no_file(file: Path) -> None:
+    """Raises StateError unless there is such a file."""
+    if not file.is_file():
+        what = f"{file} is no file" if file.exists() else f"there is no file {file}"
+        raise StateError(f"{what}; give one that `swell backup` has written")
 
 
 def _flaw(copy: Path) -> str:

@@ -138,12 +138,10 @@ def copy_file(path: Path, target: Path) -> None:
     """A consistent and compact copy as a new file that is safe on disk, whether or not `path` is in use.
 
     Raises:
-        DamagedState, StateError: `path` cannot be read, or `target` cannot be written.
+        DamagedState, StateError: `path` cannot be read.
+        OSError: `target` cannot be written.
     """
-    try:
-        os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except OSError as error:
-        raise StateError(f"cannot write {target} ({error.strerror}); choose another file") from error
+    os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with explained(path), closing(sqlite3.connect(_uri(path, "ro"), uri=True, timeout=BUSY_TIMEOUT_S)) as raw:
         raw.execute("VACUUM INTO ?", (str(target),))
     _flush(target)
