@@ -8,8 +8,11 @@ import pytest
 from tests.api.fake_control import FakeControl
 from tests.cli.conftest import Run
 from tests.store.contract import BATCHES
+from tests.store.views import job_view
 
+from swell.assemble import new_core
 from swell.cli import main
+from swell.model.job import Phase
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 
@@ -57,6 +60,33 @@ def test_a_copy_is_made_and_put_back(
     assert "is there already" in capsys.readouterr().err
     assert main.run(["restore", str(tmp_path / "none")]) == 1
     assert "there is no file" in capsys.readouterr().err
+
+
+def test_a_mistyped_file_leaves_nothing_behind(
+    down: StateFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main.run(["backup", str(tmp_path / "none" / "copy.db")]) == 1
+    assert f"there is no folder {tmp_path / 'none'}; make it" in capsys.readouterr().err
+    monkeypatch.setenv("SWELL_STATE", str(tmp_path / "other"))
+    assert main.run(["restore", str(tmp_path)]) == 1
+    assert f"{tmp_path} is no file; give one that `swell backup`" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
+def test_an_ended_job_without_a_folder_is_told_and_taken_off_the_list(
+    down: StateFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = SqlJournal(down.journal)
+    journal.fold(new_core().save(), [job_view(id="gone-1", name="gone", phase=Phase.FAILED, finished_s=1e9)])
+    journal.close()
+    assert main.run(["doctor"]) == 0
+    assert "1 ended jobs have no folder any more: gone-1; `swell prune gone-1`" in capsys.readouterr().out
+    assert main.run(["prune", "lost"]) == 1
+    assert "'lost'; no platform is up, and it has not ended" in capsys.readouterr().err
+    assert main.run(["prune", "gone"]) == 0
+    assert "gone-1" in capsys.readouterr().out
+    assert main.run(["doctor"]) == 0
+    assert "gone-1" not in capsys.readouterr().out
 
 
 def test_an_ended_job_is_submitted_again(here: Run, control: FakeControl, script: Path) -> None:

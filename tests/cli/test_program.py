@@ -553,7 +553,9 @@ def logged(control: FakeControl) -> Path:
 def test_logs_of_all_workers_name_them(here: Run) -> None:
     assert here("logs", "logged", "--all").stdout == "[0] epoch 1\n[1] hello\n[0] epoch 2\n"
     assert here("logs", "logged", "--worker", 0).stdout == "epoch 1\nepoch 2\n"
-    assert here("logs", "logged", "--worker", 7).stdout == ""
+    nothing = here("logs", "logged", "--worker", 7)
+    assert (nothing.returncode, nothing.stdout) == (0, "")
+    assert "worker 7 of job logged" in nothing.stderr and "its workers are 0, 1" in nothing.stderr
 
 
 def test_logs_follow_the_leaders(here: Run, logged: Path) -> None:

@@ -341,3 +341,16 @@ def test_a_state_from_before_there_was_a_log_goes_on() -> None:
     again.load(core.save())
     assert again.save() == core.save()
     assert all(view.phase is not Phase.FAILED for view in again.views())
+
+
+def test_what_a_gang_too_small_to_be_known_saves_by_growing_is_not_made_up() -> None:
+    """Of 2 workers 1 is left: how fast that one is, no curve says, for it is less than the job wants."""
+    bench = Bench(num_devices=4)
+    generation = bench.run(workers=2, job=spec(10**6, min_workers=2))
+    training(bench, 2, generation, 20)
+    [heal] = bench.lost(generation, bench.job().devices[0])
+    commands = bench.resized(heal.generation, steps=20) or bench.say(Woke(at_s=bench.now_s))
+    [grow] = [command for command in commands if isinstance(command, ResizeGang)]
+    bench.resized(grow.generation, steps=20)
+    assert (last(bench).before, last(bench).after) == (1, 2)
+    assert last(bench).expected_gain_s is None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swell.executors.local.log_pieces import begins_of, discard, end_offset, list_logs, num_bytes, read_span
+from swell.executors.local.log_pieces import begins_of, discard, end_offset, list_logs, num_bytes, read_range
 from swell.executors.local.log_writer import RETRY_S, LogWriter
 from swell.executors.local.logs import (
     TRIAL,
@@ -49,7 +49,7 @@ class Clock:
 def read_all(log: Path, offset: int = 0, limit: int = 1 << 20) -> bytes:
     """As a reader does who comes again and again."""
     content = b""
-    while (span := read_span(log, begins_of(log), offset, limit)).content:
+    while (span := read_range(log, begins_of(log), offset, limit)).content:
         content += span.content
         offset = span.begin + len(span.content)
     return content
@@ -74,7 +74,7 @@ def test_what_is_kept_is_the_end_of_the_stream_at_its_own_positions(
     assert end_offset(log) == len(stream)
     assert num_bytes(log, begins_of(log)) == len(stream) - begin <= KEEP_BYTES
     assert begin == 0 or len(stream) - begin >= KEEP_BYTES // 2 - 90
-    span = read_span(log, begins_of(log), offset, limit)
+    span = read_range(log, begins_of(log), offset, limit)
     assert span.begin == max(offset, begin)
     assert span.content == stream[span.begin :][:limit]
     assert read_all(log, offset, limit) == stream[max(offset, begin) :]
@@ -142,7 +142,7 @@ def test_the_logs_of_ended_workers_go_first_and_keep_their_numbers(tmp_path: Pat
     assert sizes == {0: 100, 1: 0, 2: 100}, "worker 0 still prints"
     assert num_bytes(log_path(tmp_path, TRIAL, 0), begins_of(log_path(tmp_path, TRIAL, 0))) == 0
     assert next_number(tmp_path, WORKER) == 3
-    span = read_span(log_path(tmp_path, WORKER, 1), begins_of(log_path(tmp_path, WORKER, 1)), 0, 10)
+    span = read_range(log_path(tmp_path, WORKER, 1), begins_of(log_path(tmp_path, WORKER, 1)), 0, 10)
     assert span == (100, b""), "a reader learns how much is missing"
     discard(log_path(tmp_path, WORKER, 1))
     assert end_offset(log_path(tmp_path, WORKER, 1)) == 100, "twice is once"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from swell.train.course import Course
-from swell.train.gradients import Ballot, FusedGradients, Gradients, LoopError, Tally
+from swell.train.gradients import FusedGradients, Gradients, LoopError, StepBallot, Tally
 from swell.train.norms import StatisticsError
 from swell.train.sharded import ShardedGradients
 
@@ -98,7 +98,7 @@ def reduce_all(num_workers: int, course: Course, bound: int | None, votes: int) 
         loss = compute(net, gradients, course, rank, num_workers, bound)
         share = course.share(0, rank, num_workers, bound)
         members = Pretended(num_workers, sum_all) if num_workers > 1 else Alone()
-        return net, gradients.reduce(share, loss, Ballot(rank < votes, rank == 1), members)
+        return net, gradients.reduce(share, loss, StepBallot(rank < votes, rank == 1), members)
 
     for rank in range(num_workers if num_workers > 1 else 0):
         with pytest.raises(PackedError):
@@ -132,7 +132,7 @@ def test_shards_lead_to_the_same_gradient(num_samples: int, num_shards: int) -> 
     for _ in range(2):  # buffers are used again
         net.zero_grad(set_to_none=False)
         loss = compute(net, gradients, course, 0, 1, None)
-        tally = gradients.reduce(course.share(0, 0, 1), loss, Ballot(vote=True), Alone())
+        tally = gradients.reduce(course.share(0, 0, 1), loss, StepBallot(vote=True), Alone())
     assert (tally.num_votes, tally.is_stop) == (1, False)
     assert_equal_to_one_pass(net, tally.loss, num_samples)
 
@@ -144,7 +144,7 @@ def test_a_borrowed_sample_counts_nothing_even_if_its_loss_is_infinite() -> None
     assert share.num_local == 0
     gradients.begin(share)
     with pytest.raises(LoopError, match=r"loss\.backward\(\)"):  # nobody else has a gradient
-        gradients.reduce(share, torch.tensor(torch.inf), Ballot(), Pretended(2, packed.append))
+        gradients.reduce(share, torch.tensor(torch.inf), StepBallot(), Pretended(2, packed.append))
     assert not packed[0].any()
 
 
@@ -157,7 +157,7 @@ def test_a_failed_sum_leaves_gradients_as_they_were() -> None:
 
     share = Course(2, 2, False, False).share(0, 0, 2)
     with pytest.raises(RuntimeError, match="peer is gone"):
-        FusedGradients(net).reduce(share, torch.tensor(1.0), Ballot(), Pretended(2, fail))
+        FusedGradients(net).reduce(share, torch.tensor(1.0), StepBallot(), Pretended(2, fail))
     assert torch.equal(net.main.weight.grad, torch.ones(1, 2, dtype=torch.float64))
     assert net.side.grad is None
 
@@ -192,7 +192,7 @@ def train_two_steps(kind: type[Gradients], net: nn.Module, num_shards: int) -> N
             loss.backward()
             if part is not share.passes[-1]:
                 gradients.add(part, loss.detach())
-        gradients.reduce(share, loss.detach(), Ballot(), Alone())
+        gradients.reduce(share, loss.detach(), StepBallot(), Alone())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -280,7 +280,7 @@ def test_low_precision_is_summed_in_float32() -> None:
             expected += 0.25 * net.weight.grad.float()
             if part is not share.passes[-1]:
                 gradients.add(part, loss.detach())
-        gradients.reduce(share, loss.detach(), Ballot(), Alone())
+        gradients.reduce(share, loss.detach(), StepBallot(), Alone())
         assert torch.allclose(net.weight.grad.float(), expected, rtol=1e-2)
 
 

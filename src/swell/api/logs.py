@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.local.log_pieces import NUM_TRIES, Listing, list_logs, read_span
+from swell.executors.local.log_pieces import NUM_TRIES, Listing, list_logs, read_range
 from swell.executors.local.logs import LEADERS, TRIAL, WORKER, log_path
 
 #: Most bytes of one file, and of all files, in one answer.
@@ -108,14 +108,14 @@ def _leaders(log_dir: Path, listing: Listing) -> dict[int, int]:
     The first worker, if none was noted.
     """
     begins: dict[int, int] = {}
-    text = read_span(log_dir / LEADERS, (), 0, ANSWER_BYTES).content.decode("ascii", "replace")
+    text = read_range(log_dir / LEADERS, (), 0, ANSWER_BYTES).content.decode("ascii", "replace")
     for number, begin in re.findall(r"^(\d{1,9}) (\d{1,15})\n", text, re.ASCII | re.MULTILINE):
         begins.setdefault(int(number), int(begin))
     return begins or dict.fromkeys(list(listing)[:1], 0)
 
 
 def _chunk(log: Path, begins: tuple[int, ...], worker: int, offset: int, limit: int) -> LogChunk:
-    span = read_span(log, begins, offset, limit)
+    span = read_range(log, begins, offset, limit)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     text = decoder.decode(span.content)
     cut = len(decoder.getstate()[0])  # a character whose rest is not there yet

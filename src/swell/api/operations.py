@@ -10,7 +10,7 @@ import msgspec
 
 from swell.api.logs import LogChunk, Whose
 from swell.api.pages import MAX_JOBS
-from swell.api.resubmission import Wish
+from swell.api.resubmission import Resubmission
 from swell.api.submission import Submission
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.job import Phase
@@ -150,7 +150,7 @@ OPERATIONS = (
         answer=SubmitResult,
         status=201,
         repeated=True,
-        body=Wish,
+        body=Resubmission,
         parameters=(JOB_ID, KEY),
         failures=(404, 409, 422, 503),
     ),
@@ -162,7 +162,7 @@ OPERATIONS = (
         answer=SubmitResult,
         status=201,
         repeated=True,
-        body=Wish,
+        body=Resubmission,
         parameters=(JOB_ID, KEY),
         failures=(404, 409, 422, 503),
     ),

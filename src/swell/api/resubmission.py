@@ -17,28 +17,28 @@ from swell.model.job import JobSpec, Origin, Phase
 UNDONE = (Phase.FAILED, Phase.CANCELLED, Phase.REJECTED)
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Resubmission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is to be different; all else is as it was submitted."""
 
     deadline: str | Number | None = None
 
 
-def parse_wish(body: bytes) -> Wish:
+def parse_wish(body: bytes) -> Resubmission:
     """Of the body of a request, which may be empty. Raises InvalidField."""
     try:
-        return msgspec.json.decode(body, type=Wish) if body else Wish()
+        return msgspec.json.decode(body, type=Resubmission) if body else Resubmission()
     except msgspec.MsgspecError as error:
         raise InvalidField("", f'{error}; send nothing, or `{{"deadline": "now+10m"}}`') from error
 
 
-def retried(control: Control, job_id: str, wish: Wish, key: str) -> tuple[JobSpec, Origin]:
+def retried(control: Control, job_id: str, wish: Resubmission, key: str) -> tuple[JobSpec, Origin]:
     """The same request again. Raises UnknownJob, WrongPhase, InvalidField."""
     submission = _undone(control, job_id, "retry")
     spec, within_s = _renewed(submission, wish, control.now_s())
     return spec, _origin("retry", submission, wish, key, within_s)
 
 
-def continued(control: Control, job_id: str, wish: Wish, key: str) -> tuple[JobSpec, Origin]:
+def continued(control: Control, job_id: str, wish: Resubmission, key: str) -> tuple[JobSpec, Origin]:
     """The same request again, to go on from where the job ended. Raises as `retried` does."""
     submission = _undone(control, job_id, "continue")
     spec, within_s = _renewed(submission, wish, control.now_s())
@@ -58,7 +58,7 @@ def _undone(control: Control, job_id: str, verb: str) -> JobSubmitted:
     return control.submission(job_id)
 
 
-def _renewed(submission: JobSubmitted, wish: Wish, now_s: float) -> tuple[JobSpec, float | None]:
+def _renewed(submission: JobSubmitted, wish: Resubmission, now_s: float) -> tuple[JobSpec, float | None]:
     """The request with a deadline that lies ahead, and how far, if that is to count again the next time."""
     spec, within_s = submission.spec, submission.origin.deadline_in_s
     if wish.deadline is not None:
@@ -75,6 +75,8 @@ def _renewed(submission: JobSubmitted, wish: Wish, now_s: float) -> tuple[JobSpe
     return spec, None
 
 
-def _origin(verb: str, submission: JobSubmitted, wish: Wish, key: str, within_s: float | None) -> Origin:
+def _origin(
+    verb: str, submission: JobSubmitted, wish: Resubmission, key: str, within_s: float | None
+) -> Origin:
     content = encode([verb, submission.job_id, wish])
     return Origin(key=key, fingerprint=fingerprint(content) if key else "", deadline_in_s=within_s)

@@ -80,8 +80,7 @@ class Routes:
         return answer(document())
 
     async def submit(self, request: Request) -> Response:
-        body, key = await _body(request), request_key(request.headers.get(KEY_HEADER))
-        return await self._submissions.run(partial(self._submit, body, key))
+        return await self._new_job(request, self._submit)
 
     def _submit(self, body: bytes, key: str) -> Response:
         now_s = self._control.now_s()
@@ -93,19 +92,22 @@ class Routes:
 
     async def retry(self, job_id: str, request: Request) -> Response:
         """Submit the same again."""
-        body, key = await _body(request), request_key(request.headers.get(KEY_HEADER))
-        return await self._submissions.run(partial(self._retry, job_id, body, key))
+        return await self._new_job(request, partial(self._retry, job_id))
 
     def _retry(self, job_id: str, body: bytes, key: str) -> Response:
         return self._bound(*retried(self._control, job_id, parse_wish(body), key))
 
     async def go_on(self, job_id: str, request: Request) -> Response:
         """Submit the same again, to go on from the last checkpoint."""
-        body, key = await _body(request), request_key(request.headers.get(KEY_HEADER))
-        return await self._submissions.run(partial(self._go_on, job_id, body, key))
+        return await self._new_job(request, partial(self._go_on, job_id))
 
     def _go_on(self, job_id: str, body: bytes, key: str) -> Response:
         return self._bound(*continued(self._control, job_id, parse_wish(body), key))
+
+    async def _new_job(self, request: Request, make: Callable[[bytes, str], Response]) -> Response:
+        """What `make` answers to the body and the key of the request."""
+        body, key = await _body(request), request_key(request.headers.get(KEY_HEADER))
+        return await self._submissions.run(partial(make, body, key))
 
     def _bound(self, spec: JobSpec, origin: Origin) -> Response:
         """Submit it; its code is kept for as long as the job is."""

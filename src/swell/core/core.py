@@ -10,7 +10,7 @@ from functools import partial
 from swell.core.apply import apply
 from swell.core.batches import set_batches, with_batches
 from swell.core.converge import Converger
-from swell.core.latest import Changes, Latest, guessed
+from swell.core.latest import Latest, TurnChanges, guessed
 from swell.core.learn import expect_resize, is_repair
 from swell.core.news import News
 from swell.core.planner import Planner
@@ -346,12 +346,12 @@ class Core:
         self._state.latest.write(self._state.records)
         return [guessed(record.view(), self._state.now_s) for record in self._state.records.values()]
 
-    def changes(self) -> Changes:
+    def changes(self) -> TurnChanges:
         """What became of open jobs since this was last asked; the first time, of all."""
         state = self._state
         changed = [state.records[job_id] for job_id in sorted(state.unshown)]
         state.unshown.clear()
-        return Changes(
+        return TurnChanges(
             now_s=state.now_s,
             views=[record.view() for record in changed],
             outlook=state.latest.outlook,

@@ -17,7 +17,7 @@ FIRST_GUESS_S = 60.0
 
 
 @dataclass(frozen=True)
-class Outlook:
+class PlanOutlook:
     """Reasons and estimates of one plan; any thread may ask, and the answer is always the same."""
 
     plan: Plan
@@ -43,12 +43,12 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class TurnChanges:
     """What became of open jobs in a turn."""
 
     now_s: float
     views: list[JobView]  #: of those that changed, without what the plan says of them
-    outlook: Outlook | None
+    outlook: PlanOutlook | None
     explained: frozenset[str]  #: of those that changed: why they have what they have was said since the plan
 
 
@@ -59,7 +59,7 @@ class Latest:
     """
 
     def __init__(self, plan: Plan | None = None) -> None:
-        self.outlook = None if plan is None else Outlook(plan)
+        self.outlook = None if plan is None else PlanOutlook(plan)
         self._is_written = plan is None
         self._explained: set[str] = set()
 
@@ -87,13 +87,13 @@ class Latest:
         if row is not None:
             self._write(record, self.outlook, row)
 
-    def _write(self, record: JobRecord, outlook: Outlook, row: int) -> None:
+    def _write(self, record: JobRecord, outlook: PlanOutlook, row: int) -> None:
         record.estimated_finish_s = outlook.finish_s(row)
         if record.id not in self._explained:
             record.reason = outlook.reason(row)
 
 
-def with_outlook(view: JobView, outlook: Outlook | None, is_explained: bool) -> JobView:
+def with_outlook(view: JobView, outlook: PlanOutlook | None, is_explained: bool) -> JobView:
     """The view of an open job with what the plan says of it."""
     row = None if outlook is None else outlook.row(view.id)
     if outlook is None or row is None:

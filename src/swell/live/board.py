@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from swell.core.core import Core
-from swell.core.latest import Outlook, guessed, with_outlook
+from swell.core.latest import PlanOutlook, guessed, with_outlook
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.job import Phase
@@ -21,7 +21,7 @@ class Posted:
     """What the latest turn says of all open jobs; never changed after it was posted."""
 
     now_s: float = 0.0
-    outlook: Outlook | None = None
+    outlook: PlanOutlook | None = None
     cluster: Cluster = field(default_factory=Cluster)
     calendar: Calendar = field(default_factory=Calendar)
     num_stale: int = 0

@@ -180,7 +180,7 @@ class _Fold(msgspec.Struct, kw_only=True):
     records: list[_Record]
 
 
-class _Line(msgspec.Struct, kw_only=True):
+class _FirstVersionEvent(msgspec.Struct, kw_only=True):
     """What an event of version 1 tells of a new job, if it is about one."""
 
     type: str
@@ -190,7 +190,7 @@ class _Line(msgspec.Struct, kw_only=True):
 
 
 _decode_fold: Callable[[str], _Fold] = decoder(_Fold).decode
-_decode_lines: Callable[[str], list[_Line]] = decoder(list[_Line]).decode
+_decode_lines: Callable[[str], list[_FirstVersionEvent]] = decoder(list[_FirstVersionEvent]).decode
 
 
 def submissions_before(folds: list[str], batches: list[str]) -> list[JobSubmitted]:

@@ -9,7 +9,7 @@ import torch
 
 from swell.train.checkpoint import Checkpoints, SaveError
 from swell.train.course import Share
-from swell.train.gradients import Ballot, Tally
+from swell.train.gradients import StepBallot, Tally
 from swell.train.group import Group
 from swell.train.host import Task
 from swell.train.not_finite import LossNotFinite, keep, not_finite, say
@@ -61,7 +61,7 @@ class Alone:
         return self._task.course.share(step, 0, 1, self.max_local_batch)
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally:
-        return self._task.gradients.reduce(share, loss, Ballot(stop=stop), self._group)
+        return self._task.gradients.reduce(share, loss, StepBallot(stop=stop), self._group)
 
     def finish_step(self, tally: Tally) -> None:
         save_if_due(self._checkpoints, self._task)

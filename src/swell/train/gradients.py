@@ -21,7 +21,7 @@ class LoopError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ballot:
+class StepBallot:
     """What one worker says in one step."""
 
     vote: bool = False  #: it has an order waiting
@@ -62,7 +62,7 @@ class Gradients(Protocol):
             loss: mean over the samples of this pass.
         """
 
-    def reduce(self, share: Share, loss: torch.Tensor, ballot: Ballot, members: Members) -> Tally:
+    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepBallot, members: Members) -> Tally:
         """Put the mean over all samples of the step in place of the gradients of its last pass here.
 
         Args:
@@ -98,7 +98,7 @@ class FusedGradients:
         self._packing.drop()
         self._statistics.rewind()
 
-    def reduce(self, share: Share, loss: torch.Tensor, ballot: Ballot, members: Members) -> Tally:
+    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepBallot, members: Members) -> Tally:
         if members.num_workers == 1 and len(share.passes) == 1:  # the mean is there
             return tally_of(Words(loss, self._packing.has_gradient(), ballot.vote, ballot.stop), 1)
         flat = self._pack(share.passes[-1], loss)

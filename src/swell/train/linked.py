@@ -23,7 +23,7 @@ from swell.train.checkpoint import Checkpoints, SaveError, room_for_next
 from swell.train.codec import EncodeError
 from swell.train.course import Share, tighter
 from swell.train.drift import Drift, DriftError, DriftWatch, UntoldDrifts
-from swell.train.gradients import Ballot, Tally
+from swell.train.gradients import StepBallot, Tally
 from swell.train.group import FormFailed, Group, GroupBroken, check_no_group
 from swell.train.host import Task
 from swell.train.lending import NO_STATE, Card, Loan, hand_state
@@ -136,7 +136,7 @@ class Linked:
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally | None:
         self._meter.begin_reduce(share.num_local)
         words = self._drift_watch.words(self.num_workers)
-        ballot = Ballot(self._link.order is not None, stop, words)
+        ballot = StepBallot(self._link.order is not None, stop, words)
         try:
             tally = self._task.gradients.reduce(share, loss, ballot, self._group)
             drift = None if tally.is_same else self._drift_watch.settle(self._group)

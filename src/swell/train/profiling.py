@@ -9,7 +9,7 @@ from typing import NoReturn
 import torch
 
 from swell.train.course import Pass, Share, cut, slices, tighter
-from swell.train.gradients import Ballot, Tally
+from swell.train.gradients import StepBallot, Tally
 from swell.train.group import Group, check_no_group
 from swell.train.host import Task
 from swell.train.link import Link, exit_now
@@ -101,7 +101,7 @@ class Profiling:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self._meter.begin_reduce(share.num_local)
-        return self._task.gradients.reduce(share, loss, Ballot(), self._group)
+        return self._task.gradients.reduce(share, loss, StepBallot(), self._group)
 
     def finish_step(self, tally: Tally) -> None:
         if self.device.type == "cuda":

@@ -7,7 +7,7 @@ from torch import nn
 
 from swell.train.course import Pass, Share
 from swell.train.exchange import Exchange, Members
-from swell.train.gradients import Ballot, Tally, check_marks, tally_of
+from swell.train.gradients import StepBallot, Tally, check_marks, tally_of
 from swell.train.norms import Bystanders, Statistics
 from swell.train.packing import NUM_SAID, Flat, Packing
 from swell.train.tree import Fold, Node
@@ -43,7 +43,7 @@ class ShardedGradients:
         self._packing.drop()
         self._statistics.rewind()
 
-    def reduce(self, share: Share, loss: torch.Tensor, ballot: Ballot, members: Members) -> Tally:
+    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepBallot, members: Members) -> Tally:
         self._push(share.passes[-1], loss)
         if members.num_workers == 1:
             total = self._fold.total()

@@ -11,7 +11,7 @@ from swell.train.checkpoint import Checkpoints
 from swell.train.course import Share
 from swell.train.drift import DriftError, DriftWatch
 from swell.train.drift import say as say_drift
-from swell.train.gradients import Ballot, Tally
+from swell.train.gradients import StepBallot, Tally
 from swell.train.group import Group, backend_of
 from swell.train.host import Task
 from swell.train.not_finite import LossNotFinite, not_finite, say
@@ -75,7 +75,7 @@ class Torchrun:
         return self._task.course.share(step, self.rank, self.num_workers, self.max_local_batch)
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally:
-        ballot = Ballot(stop=stop, equality=self._drift_watch.words(self.num_workers))
+        ballot = StepBallot(stop=stop, equality=self._drift_watch.words(self.num_workers))
         tally = self._task.gradients.reduce(share, loss, ballot, self._group)
         if not tally.is_same:
             self._settle()

@@ -20,7 +20,7 @@ NUM_TRIES = 100
 Listing = Mapping[int, tuple[int, ...]]
 
 
-class Span(NamedTuple):
+class LogRange(NamedTuple):
     """A part of a log."""
 
     begin: int  #: where it was asked for, or where the log begins if that is later
@@ -50,16 +50,16 @@ def piece_path(log: Path, begin: int) -> Path:
     return log.with_name(f"{log.name}.{begin}")
 
 
-def read_span(log: Path, begins: Sequence[int], offset: int, limit: int) -> Span:
+def read_range(log: Path, begins: Sequence[int], offset: int, limit: int) -> LogRange:
     """Up to `limit` bytes from position `offset` on. Empty if there is no such log."""
     place = max(offset, begins[0] if begins else 0)
-    span = Span(place, b"")
+    span = LogRange(place, b"")
     base = 0
     for path, begin in [*((piece_path(log, begin), begin) for begin in begins), (log, None)]:
         base = base if begin is None else begin
         content, size = _read(path, place - base, limit - len(span.content))
         if place >= base:
-            span = Span(span.begin, span.content + content)
+            span = LogRange(span.begin, span.content + content)
             place += len(content)
         base += size
     return span

@@ -13,7 +13,7 @@ import os
 from collections.abc import Container, Iterable
 from pathlib import Path
 
-from swell.executors.local.log_pieces import begins_of, discard, end_offset, list_logs, num_bytes, read_span
+from swell.executors.local.log_pieces import begins_of, discard, end_offset, list_logs, num_bytes, read_range
 
 TAIL_BYTES = 4000
 #: Before the number in the names of logs: of a gang's workers, and of a trial run's.
@@ -24,7 +24,7 @@ LEADERS = "leaders"
 def read_tail(path: Path, num_tail_bytes: int = TAIL_BYTES) -> str:
     """The last lines of a log; empty if there is none."""
     offset = max(0, end_offset(path) - num_tail_bytes)
-    return read_span(path, begins_of(path), offset, num_tail_bytes).content.decode(errors="replace").strip()
+    return read_range(path, begins_of(path), offset, num_tail_bytes).content.decode(errors="replace").strip()
 
 
 def next_number(folder: Path, kind: str) -> int:
