@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from swell.live import platform as platform_module
 from swell.live.platform import Platform
 from swell.live.recovery import ReplayError, compare, replay
 from swell.model.cluster import Node
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.event import NodeJoined, Outcome
 from swell.model.job import Elasticity, JobClass, Phase
+from swell.store import sqlite
 from swell.store.journal import SqlJournal
 
 from .parts import NODE, Hands, new_core, new_platform, new_platform_unread, spec
@@ -61,6 +63,28 @@ def test_a_job_is_profiled_launched_and_ended(tmp_path: Path) -> None:
         codes = [story.code for story in platform.stories(job_id)]
         assert codes[0] == "submitted" and codes[-1] == "succeeded" and "decided" in codes
         assert platform.cluster().num_free == 2
+
+
+@pytest.mark.parametrize("together", [1, 3, 10**6])
+def test_stories_are_told_once_wherever_they_are_kept_and_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    monkeypatch.setattr(platform_module, "STORIES_TOGETHER", together)
+    hands, folder, copy = Hands(), tmp_path / "site", tmp_path / "crashed"
+    folder.mkdir()
+    copy.mkdir()
+    with running(folder, hands) as platform:
+        job_id = platform.submit(spec()).id
+        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        hands.deliver(hands.ended(job_id, Outcome.SUCCEEDED))
+        until(lambda: platform.job(job_id).phase is Phase.SUCCEEDED)
+        told = platform.stories(job_id)
+        platform.head_state()  # the turn is over
+        sqlite.copy_file(folder / "journal.db", copy / "journal.db")
+    assert len(set(told)) == len(told)
+    again, journal = new_platform(copy, Hands())
+    assert again.stories(job_id) == told
+    journal.close()
 
 
 def test_an_answer_to_submit_means_that_the_job_is_in_the_journal(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ class Board:
         self._explained: set[str] = set()  # open jobs of which the plan's reason is not the latest
         self._ended: dict[str, JobView] = {}
         self._stories: defaultdict[str, list[Story]] = defaultdict(list)
+        self.num_stories = 0  #: that the journal does not have
 
     def post(self, core: Core) -> list[JobView]:
         """Show what the head knows after the turn it has just made. Returns the jobs that ended in it."""
@@ -56,6 +57,7 @@ class Board:
             self._explained |= changes.explained
             for job_id, story in stories:
                 self._stories[job_id].append(story)
+            self.num_stories += len(stories)
             self._posted = Posted(
                 now_s=changes.now_s,
                 outlook=changes.outlook,
@@ -107,22 +109,31 @@ class Board:
         return any(view.deadline_s is not None and view.submitted_s < at_s for view in views)
 
     def stories(self, job_id: str) -> list[Story]:
-        """Since the last fold."""
+        """Those that the journal does not have; or, after a restart, may have."""
         with self._lock:
             return list(self._stories.get(job_id, ()))
 
+    def all_stories(self) -> list[tuple[str, Story]]:
+        """Those of all jobs, by job. `forget_stories` forgets them here."""
+        with self._lock:
+            return [(job_id, story) for job_id, told in self._stories.items() for story in told]
+
     def drain(self) -> tuple[list[JobView], list[tuple[str, Story]]]:
         """What a fold of the journal is to keep: ended jobs, and stories. `folded` forgets them here."""
-        with self._lock:
-            stories = [(job_id, story) for job_id, told in self._stories.items() for story in told]
-            return list(self._ended.values()), stories
+        return list(self._ended.values()), self.all_stories()
 
     def folded(self, ended: Sequence[JobView]) -> None:
         """The journal has them now."""
         with self._lock:
             for view in ended:
                 self._ended.pop(view.id, None)
+        self.forget_stories()
+
+    def forget_stories(self) -> None:
+        """The journal has them now."""
+        with self._lock:
             self._stories.clear()
+            self.num_stories = 0
 
     @property
     def calendar(self) -> Calendar:

@@ -47,6 +47,8 @@ from swell.model.view import ClusterView, JobView, Story, SubmitResult
 #: is in proportion to these, and so it costs each turn the same. Where it fails, again after so many more.
 FOLD_AFTER = 500
 FOLD_AGAIN_AFTER = 50
+#: So many stories go to the archive together: those of a whole fold would hold the head up.
+STORIES_TOGETHER = 500
 #: Open jobs from which on a head should have its loops compiled soon.
 CROWD = 32
 #: Jobs shown where the beginning of an id could be that of any of them.
@@ -84,6 +86,7 @@ class Store(Journal, Submissions, Protocol):
     def note_commands(self, seq: int, digest: str) -> None: ...
     def fold(self, state: bytes, ended: Sequence[JobView], stories: Sequence[tuple[str, Story]]) -> int: ...
     def stories(self, job_id: str) -> list[Story]: ...
+    def add_stories(self, stories: Sequence[tuple[str, Story]]) -> None: ...
     @property
     def archive(self) -> EndedJobsByName: ...
     def prune(self, job_ids: Sequence[str], at_s: float) -> None: ...
@@ -246,6 +249,8 @@ class Platform:
             self._drain_until_s = self._clock.now_s() + DRAIN_S
         if self._store.last_seq >= self._fold_at_seq:
             self._fold()
+        elif self._board.num_stories >= STORIES_TOGETHER:
+            self._archive_stories()
 
     def _post(self) -> None:
         for view in self._board.post(self._core):
@@ -262,6 +267,15 @@ class Platform:
             return
         self._fold_at_seq = folded_seq + max(FOLD_AFTER, self._board.num_open)
         self._board.folded(ended)
+
+    def _archive_stories(self) -> None:
+        """Those that cannot be kept now wait for the next turn; a replay would tell them again."""
+        try:
+            self._store.add_stories(self._board.all_stories())
+        except Unwritable as error:
+            log.warning("stories are not archived: %s", error)
+        else:
+            self._board.forget_stories()
 
     def _answer_asked(self) -> None:
         """Do what other threads have asked for while the head stands."""
@@ -361,7 +375,10 @@ class Platform:
 
     def stories(self, job_id: str) -> list[Story]:
         self.job(job_id)
-        calendar, told = self._calendar, [*self._store.stories(job_id), *self._board.stories(job_id)]
+        # The board first, for what leaves it is in the archive. A restart tells again what came after the
+        # last fold, and some of that may be in the archive too.
+        calendar, late = self._calendar, self._board.stories(job_id)
+        told = dict.fromkeys([*self._store.stories(job_id), *late])
         return [shown_story(story, calendar) for story in told]
 
     def head_state(self) -> bytes:
