@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tests.executors.puppets import make_stage
 
 from swell.core.core import CoreSettings
-from swell.executors.local import agent
-from swell.executors.local.conduct import Conduct, Habits
-from swell.executors.local.crew import CrewOptions
+from swell.executors.gang.gang_settings import Conduct, Habits
+from swell.executors.gang.timeouts import Patience
+from swell.executors.local.agent.process import process as agent
+from swell.executors.local.agent.supervisor import CrewOptions
 from swell.executors.local.launch import AgentSettings, await_address, start_agent, stop_agent
-from swell.executors.local.patience import Patience
 from swell.settings import InvalidSetting, Settings, bounds, make_settings, parse_setting, spell
 
 KNOWN = msgspec.structs.fields(Settings)

@@ -18,9 +18,9 @@ from torch.utils.data import DataLoader
 
 from benchmarks.training.problem import OPTIMIZERS, SIZES, make_problem
 from swell import train
-from swell.train.drift import FULL_INTERVAL, INTERVAL
-from swell.train.replica import MAX_SLICES, Replica
-from swell.train.state import TrainState
+from swell.train.state.drift import FULL_INTERVAL, INTERVAL
+from swell.train.state.replica import MAX_SLICES, Replica
+from swell.train.state.train_state import TrainState
 
 GLOBAL_BATCH = 64
 NUM_STEPS = {"1M": 200, "25M": 20}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.training.sides import ROOT, SideFailed, environ
 from benchmarks.training.train import CHECKPOINT_INTERVAL_S, ENDLESS, GLOBAL_BATCH
-from swell.executors.local.conduct import Conduct, Habits
+from swell.executors.gang.gang_settings import Conduct, Habits
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, ResizeGang

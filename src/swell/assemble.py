@@ -16,7 +16,7 @@ from swell.core.core import Core
 from swell.core.planner import Planner
 from swell.executors.local.devices import only_kind, parse_devices
 from swell.executors.local.link import LocalExecutor
-from swell.executors.local.standstill import is_stopped
+from swell.executors.local.processes.stopped import is_stopped
 from swell.live.board import Board
 from swell.live.job_folders import JobFolders
 from swell.live.platform import Platform, Site

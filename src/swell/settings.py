@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Meta
 
 from swell.core.core import CoreSettings
-from swell.executors.local.conduct import Conduct, Habits, LogLimits
-from swell.executors.local.patience import Patience
+from swell.executors.gang.gang_settings import Conduct, Habits, LogLimits
+from swell.executors.gang.timeouts import Patience
 from swell.live.retention import Retention
 from swell.store.code_files import CodeLimits
 

@@ -13,7 +13,8 @@ import pytest
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
-from swell.api import gate, logs
+from swell.api import authentication as gate
+from swell.api import logs
 from swell.api.errors import InvalidOption
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, PortTaken, bind

@@ -19,7 +19,7 @@ from tests.chaos.jobs import Jobs
 from tests.chaos.scene import DEVICES, PATIENCE_S, Scene
 from tests.platform.program import eventually, is_alive, job_id, kill
 
-from swell.executors.local.agent import read_address
+from swell.executors.local.agent.process import read_address
 from swell.store.folder import StateFolder
 
 Fault = Callable[[Scene], None]

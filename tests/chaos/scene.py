@@ -21,6 +21,7 @@ from swell.api.errors import NoPlatform
 from swell.model.view import JobView
 
 DEVICES = "paced:4@1280"
+ZYGOTE = "swell.executors.local.zygote.process"
 #: A fault may need the platform to have done something about the one before.
 PATIENCE_S = 90.0
 SETTINGS = (
@@ -78,7 +79,7 @@ class Scene:
         def look() -> int | None:
             try:
                 children = self.agent().children()
-                zygotes = [one.pid for one in children if "swell.executors.local.zygote" in one.cmdline()]
+                zygotes = [one.pid for one in children if ZYGOTE in one.cmdline()]
             except psutil.Error:
                 return None
             return zygotes[0] if zygotes else None

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.core.fakes import profile, spec
 
 from swell.core.costs import STATE_BYTES_PER_S, ChangeCosts, Expected
+from swell.core.hold_time import PRIOR_S, Tenure
 from swell.core.record import JobRecord
-from swell.core.tenure import PRIOR_S, Tenure
 
 
 def launched(num_workers: int) -> JobRecord:

@@ -8,7 +8,7 @@ import pytest
 from tests.core.bench import Bench
 from tests.core.fakes import core_of, profile, spec
 
-from swell.core.setbacks import MAX_SETBACKS
+from swell.core.backoff import MAX_SETBACKS
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang, WakeAt
 from swell.model.event import DrainRequested, JobProfiled, NodeLost, Opened, Outcome, StepsReported, Woke
 from swell.model.job import Elasticity, EndCondition, JobClass, Phase

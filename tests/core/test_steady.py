@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.core.fakes import allocation_of
 
 from swell.core.gain import gain_s
-from swell.core.steady import GAIN_OVER_COST, Steadied, steady
+from swell.core.hysteresis import GAIN_OVER_COST, Steadied, steady
 from swell.model.plan import Allocation
 from swell.model.snapshot import BEST_EFFORT, BoolArray, Snapshot
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.core.fakes import profile, spec
 
 from swell.core.costs import STATE_BYTES_PER_S, ChangeCosts
+from swell.core.hold_time import Tenure
 from swell.core.record import JobRecord
 from swell.core.resizes import ResizeLog
 from swell.core.state import gang_sizes, job_sizes
 from swell.core.table import LEAST_REMAINING_STEPS, JobTable
-from swell.core.tenure import Tenure
 from swell.model.job import JobClass, Phase, Profile
 from swell.model.snapshot import CLASS_CODES, Snapshot
 

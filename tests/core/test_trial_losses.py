@@ -10,8 +10,8 @@ from tests.core.fakes import Fixed, core_of, node, profile, spec
 from tests.core.head import Head
 from tests.core.world import FakeWorld, Faults
 
+from swell.core.backoff import MAX_SETBACKS
 from swell.core.ports import Policy
-from swell.core.setbacks import MAX_SETBACKS
 from swell.model.coding import decoder
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, WakeAt
 from swell.model.event import (

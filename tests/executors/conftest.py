@@ -10,9 +10,9 @@ from tests.executors.puppets import make_spec
 from tests.executors.zygotes import Zygote
 
 from swell.executors.local.devices import parse_devices
-from swell.executors.local.forking import Warm
 from swell.executors.local.launch import stop_agent
 from swell.executors.local.link import LocalExecutor
+from swell.executors.local.zygote.forking import Warm
 from swell.model.job import JobSpec
 
 

@@ -242,7 +242,7 @@ class Worker:
 
 
 def run_entry(entry: str, args: list[str]) -> None:
-    """As `swell.train.runner.run_entry`."""
+    """As `swell.train.runtime.runner.run_entry`."""
     if "silent=1" not in args:
         print(f"worker runs {entry} in {os.getcwd()}", flush=True)
     if environ.AGENT not in os.environ:

@@ -10,11 +10,10 @@ import signal
 from collections import deque
 from dataclasses import dataclass, field
 
-from swell.executors.local.devices import DeviceBinding
-from swell.executors.local.effects import Effect, Kill, Report, Send, Spawn
-from swell.executors.local.gang import Gang
-from swell.executors.local.member import State
-from swell.executors.local.stage import Stage
+from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
+from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.job_context import DeviceBinding, Stage
+from swell.executors.gang.member import State
 from swell.model.command import LaunchGang, ResizeGang
 from swell.model.event import (
     AnyEvent,

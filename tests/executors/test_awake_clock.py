@@ -16,15 +16,15 @@ from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_
 from tests.executors.test_restart import Processes
 from tests.executors.test_restart import launch as launch_plain
 
-from swell.executors.local.agent import read_address
-from swell.executors.local.awake_clock import LONGEST_GAP_S, AwakeClock
-from swell.executors.local.conduct import Conduct
-from swell.executors.local.crew import TICK_S, Crew, CrewOptions
+from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.timeouts import Patience
+from swell.executors.gang.trial_controller import Trial
+from swell.executors.local.agent.awake_clock import LONGEST_GAP_S, AwakeClock
+from swell.executors.local.agent.process import read_address
+from swell.executors.local.agent.supervisor import TICK_S, Crew, CrewOptions
 from swell.executors.local.devices import parse_devices
-from swell.executors.local.gang import Gang
 from swell.executors.local.link import LocalExecutor
-from swell.executors.local.patience import Patience
-from swell.executors.local.profiling import Trial
 from swell.model.command import LaunchGang, ProfileJob
 from swell.model.event import GangStarted, WorkersLost
 from swell.wire import messages as m

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import devices, is_stopped, make_spec, make_stage
 
-from swell.executors.local.allreduce import allreduce_s, sizes_to_measure
-from swell.executors.local.effects import Send, Spawn
+from swell.executors.gang.allreduce import allreduce_s, sizes_to_measure
+from swell.executors.gang.effects import Send, Spawn
+from swell.executors.gang.restart_controller import RestartGang
+from swell.executors.local.agent.outbox import Outbox
+from swell.executors.local.agent.run import Run
 from swell.executors.local.ledger import Ledger
 from swell.executors.local.lines import LineLink
 from swell.executors.local.link import _decode
-from swell.executors.local.logs import LEADERS, TRIAL, WORKER, next_number
-from swell.executors.local.outbox import Outbox
+from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER, next_number
 from swell.executors.local.protocol import Inventory, LiveGang, Perform, Told
-from swell.executors.local.restart import RestartGang
-from swell.executors.local.run import Run
 from swell.model.command import LaunchGang, ProfileJob, ResizeGang
 from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, StepsReported
 from swell.wire.messages import Regroup

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage
 
-from swell.executors.local.effects import Kill, Report, Send
-from swell.executors.local.gang import Gang
-from swell.executors.local.member import cut_slots
-from swell.executors.local.patience import Patience
-from swell.executors.local.room import half
+from swell.executors.gang.effects import Kill, Report, Send
+from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.member import cut_slots
+from swell.executors.gang.memory_limit import half
+from swell.executors.gang.timeouts import Patience
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
 from swell.model.event import (
     Event,

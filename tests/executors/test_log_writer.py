@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swell.executors.local.log_pieces import begins_of, discard, end_offset, list_logs, num_bytes, read_range
-from swell.executors.local.log_writer import RETRY_S, LogWriter
-from swell.executors.local.logs import (
+from swell.executors.local.logs.files import (
     TRIAL,
     WORKER,
     discard_logs,
@@ -21,6 +19,8 @@ from swell.executors.local.logs import (
     note_leaders,
     read_tail,
 )
+from swell.executors.local.logs.pieces import begins_of, discard, end_offset, list_logs, num_bytes, read_range
+from swell.executors.local.logs.writer import RETRY_S, LogWriter
 
 KEEP_BYTES = 200
 

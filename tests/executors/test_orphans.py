@@ -10,9 +10,9 @@ import pytest
 from tests.executors.listening import eventually
 from tests.executors.zygotes import Zygote
 
-from swell.executors.local.forking import Exited, Signal, Warm
-from swell.executors.local.process_mark import ProcessMark, parse_mark, read_mark
-from swell.executors.local.processes import is_alive
+from swell.executors.local.processes.listing import is_alive
+from swell.executors.local.processes.mark import ProcessMark, parse_mark, read_mark
+from swell.executors.local.zygote.forking import Exited, Signal, Warm
 from swell.wire.environ import MARK
 
 DAEMON = "setsid sleep 60"

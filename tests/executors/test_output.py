@@ -11,8 +11,8 @@ from tests.executors.listening import eventually
 from tests.executors.zygotes import Zygote, fork_of
 from tests.full_disk import fill, mounted
 
-from swell.executors.local.dropped_output import DroppedOutput
-from swell.executors.local.forking import Exited, OutputDropped, Signal
+from swell.executors.gang.dropped_output import DroppedOutput
+from swell.executors.local.zygote.forking import Exited, OutputDropped, Signal
 
 FULL = "No space left on device"
 

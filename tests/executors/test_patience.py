@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.executors.puppets import is_stopped
 
-from swell.executors.local.member import Member
-from swell.executors.local.patience import READING_SHARE, Patience, overdue
+from swell.executors.gang.member import Member
+from swell.executors.gang.timeouts import READING_SHARE, Patience, overdue
 from swell.wire.messages import Alive, Awaited
 
 

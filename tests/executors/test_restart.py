@@ -12,9 +12,9 @@ from tests.executors.contract import JOB, is_alive
 from tests.executors.listening import Listener
 from tests.executors.puppets import devices, make_spec, make_stage
 
-from swell.executors.local.effects import Kill, Report, Spawn
+from swell.executors.gang.effects import Kill, Report, Spawn
+from swell.executors.gang.restart_controller import RestartGang
 from swell.executors.local.link import LocalExecutor
-from swell.executors.local.restart import RestartGang
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,

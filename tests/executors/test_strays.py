@@ -14,12 +14,12 @@ from tests.executors.contract import eventually, launch
 from tests.executors.listening import Listener
 from tests.executors.puppets import devices
 
-from swell.executors.local.agent import read_address
+from swell.executors.local.agent.process import read_address
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError, stop_agent
 from swell.executors.local.link import LocalExecutor
-from swell.executors.local.processes import is_alive
-from swell.executors.local.strays import end_strays
+from swell.executors.local.processes.listing import is_alive
+from swell.executors.local.processes.strays import end_strays
 from swell.model.command import ResizeGang, StopGang
 from swell.model.event import GangEnded, GangStarted, JobWarned, Outcome, ResizeFailed
 from swell.model.job import JobSpec

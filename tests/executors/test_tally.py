@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.executors.local.tally import Tally
+from swell.executors.gang.tally import Tally
 from swell.wire.messages import Stepped
 
 counts = st.integers(1, 1000)

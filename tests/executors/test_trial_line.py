@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import make_spec
 
-from swell.executors.local.conduct import Conduct
-from swell.executors.local.devices import DeviceBinding
-from swell.executors.local.effects import Effect, Kill, Report, Spawn
-from swell.executors.local.forking import NOT_STARTED
-from swell.executors.local.patience import Patience
-from swell.executors.local.run import Run
-from swell.executors.local.trial_devices import Machine, RunningPart, allot
-from swell.executors.local.trials import LONGEST_WAIT_S, Trials
+from swell.executors.exit_status import NOT_STARTED
+from swell.executors.gang.effects import Effect, Kill, Report, Spawn
+from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.gang.timeouts import Patience
+from swell.executors.local.agent.run import Run
+from swell.executors.local.agent.trial_devices import Machine, RunningPart, allot
+from swell.executors.local.agent.trials import LONGEST_WAIT_S, Trials
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, JobProfiled, Outcome, ProfilingFailed
 from swell.wire import messages as m

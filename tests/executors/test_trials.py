@@ -11,13 +11,13 @@ from tests.executors.agents import CALL, zygote_of
 from tests.executors.listening import Listener, eventually
 from tests.executors.puppets import is_stopped, make_spec, make_stage
 
-from swell.executors.local.conduct import Conduct
+from swell.executors.gang.effects import Report
+from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.trial_controller import Trial
+from swell.executors.local.agent.profile_cache import ProfileCache
+from swell.executors.local.agent.scratch import LINK
 from swell.executors.local.devices import parse_devices
-from swell.executors.local.effects import Report
 from swell.executors.local.link import LocalExecutor
-from swell.executors.local.profile_cache import ProfileCache
-from swell.executors.local.profiling import Trial
-from swell.executors.local.scratch import LINK
 from swell.model.command import LaunchGang, ProfileJob
 from swell.model.event import GangEnded, JobProfiled, Outcome, ProfilingFailed
 from swell.model.job import Elasticity

@@ -7,8 +7,8 @@ import signal
 import pytest
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage
 
-from swell.executors.local.gang import Gang
-from swell.executors.local.patience import Patience
+from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.timeouts import Patience
 from swell.model.command import LaunchGang, ResizeGang, SuspendGang
 from swell.model.event import (
     GangEnded,

@@ -13,8 +13,8 @@ from tests.executors.contract import is_alive
 from tests.executors.listening import eventually
 from tests.executors.zygotes import CALL, Zygote
 
-from swell.executors.local.agent import DEFAULT_PRELOAD
-from swell.executors.local.forking import Exited, Fork, Forked, Signal, Warm
+from swell.executors.local.agent.process import DEFAULT_PRELOAD
+from swell.executors.local.zygote.forking import Exited, Fork, Forked, Signal, Warm
 
 
 def test_with_torch_imported_it_has_one_thread_and_forks_in_milliseconds(tmp_path: Path) -> None:

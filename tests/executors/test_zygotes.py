@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from swell.executors.local import zygotes
-from swell.executors.local.forking import Fork
-from swell.executors.local.nursery import Callbacks
-from swell.executors.local.zygotes import IDLE_S, Zygotes
+from swell.executors.local.zygote.client import Callbacks
+from swell.executors.local.zygote.forking import Fork
+from swell.executors.local.zygote.process import zygotes
+from swell.executors.local.zygote.zygotes import IDLE_S, Zygotes
 
 
 class FakeNursery:

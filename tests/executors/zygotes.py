@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.local.forking import Answer, Fork, Forked, Request
-from swell.executors.local.process_mark import ProcessMark
-from swell.executors.local.zygote import THREAD_VARIABLES
+from swell.executors.local.processes.mark import ProcessMark
+from swell.executors.local.zygote.forking import Answer, Fork, Forked, Request
+from swell.executors.local.zygote.process import THREAD_VARIABLES
 from swell.wire.environ import MARK
 
 CALL = "tests.executors.small_entries"
@@ -46,7 +46,7 @@ class Zygote:
         command = [
             sys.executable,
             "-m",
-            "swell.executors.local.zygote",
+            "swell.executors.local.zygote.process",
             str(theirs.fileno()),
             str(os.getpid()),
         ]

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import psutil
 
 from swell.api.client import connect
-from swell.executors.local.agent import read_address
+from swell.executors.local.agent.process import read_address
 from swell.model.view import JobView
 from swell.store.folder import StateFolder
 

@@ -56,7 +56,7 @@ def test_a_script_that_dies_in_training_shows_its_traceback(swell: Program, tmp_
     for told in (swell.ok("show", job), swell.ok("logs", job)):
         assert "ArithmeticError: a mistake of the script's own" in told
         assert f'File "{PLANE}"' in told
-        assert "swell/train/runner.py" not in told
+        assert "swell/train/runtime/runner.py" not in told
     assert not any(map(is_alive, ended.pids))
 
 
@@ -83,8 +83,8 @@ def test_a_loss_that_is_no_number_is_told_and_ends_a_job_that_asks_for_it(
     assert failed.steps == 5
     folder = swell.state / "jobs" / stops / "checkpoints"
     assert failed.message.splitlines()[-1].startswith(
-        "swell.train.not_finite.LossNotFinite: the loss is nan in step 6, whose update was not applied; the "
-        f"state after step 5 is saved in {folder}. Lower the learning rate"
+        "swell.train.runtime.not_finite.LossNotFinite: the loss is nan in step 6, whose update was not "
+        f"applied; the state after step 5 is saved in {folder}. Lower the learning rate"
     )
     assert [path.name[:17] for path in folder.iterdir()] == ["step-000000000005"]
     ended = swell.await_end(goes_on)

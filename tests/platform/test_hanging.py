@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.platform.program import Program, eventually, kill
 
-from swell.executors.local.processes import is_alive
+from swell.executors.local.processes.listing import is_alive
 from swell.store.folder import StateFolder
 from swell.store.lock import find_holder
 

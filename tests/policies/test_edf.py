@@ -22,7 +22,7 @@ from swell.model.snapshot import STRICT
 from swell.policies.edf import Edf, EdfLargest
 from swell.policies.edf_admission import EdfAdmission, EdfAdmissionLargest
 from swell.policies.edf_elastic import EdfElastic
-from swell.policies.elasticflow import ElasticFlow
+from swell.policies.elasticflow.elasticflow import ElasticFlow
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 CONCAVE = {1: 1.0, 2: 1.5, 4: 2.0}

@@ -23,8 +23,8 @@ from tests.policies.snapshots import (
 )
 
 from swell.model.snapshot import STRICT, Snapshot
-from swell.policies.admission import admit
-from swell.policies.elasticflow import ElasticFlow
+from swell.policies.elasticflow.admission import admit
+from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.levels import useful_levels
 
 FIGURE_3 = {1: 1.0, 2: 1.5}

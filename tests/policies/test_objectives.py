@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tests.policies.snapshots import CURVES, Job, promised, snapshot, snapshots, some_jobs, strict
 
 from swell.model.snapshot import Snapshot
-from swell.policies.admission import admit
-from swell.policies.elasticflow import ElasticFlow
-from swell.policies.elasticflow_count import ElasticFlowCount
-from swell.policies.elasticflow_tenant import ElasticFlowTenant
+from swell.policies.elasticflow.admission import admit
+from swell.policies.elasticflow.elasticflow import ElasticFlow
+from swell.policies.elasticflow.elasticflow_count import ElasticFlowCount
+from swell.policies.elasticflow.elasticflow_tenant import ElasticFlowTenant
+from swell.policies.elasticflow.objective import Bid, FairShares, ManyJobs, Objective
 from swell.policies.levels import useful_levels
-from swell.policies.objective import Bid, FairShares, ManyJobs, Objective
 
 LINEAR = CURVES[1]
 amounts = st.floats(0.001, 1.0)

@@ -12,9 +12,9 @@ from tests.policies import plain_promises as plain
 from tests.policies.snapshots import CURVES, Job, best_effort, promised, snapshot, snapshots, soft, strict
 
 from swell.model.snapshot import Snapshot
-from swell.policies.admission import admit
+from swell.policies.elasticflow.admission import admit
+from swell.policies.elasticflow.promises import Reserve, safe_level
 from swell.policies.levels import useful_levels
-from swell.policies.promises import Reserve, safe_level
 
 
 def check_against_plain(view: Snapshot) -> None:

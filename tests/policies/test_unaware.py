@@ -4,7 +4,7 @@ import pytest
 from tests.policies.snapshots import snapshot, strict
 
 from swell.policies.edf_elastic import EdfElastic
-from swell.policies.elasticflow import ElasticFlow
+from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.unaware import EdfElasticUnaware, ElasticFlowUnaware, without_costs
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}

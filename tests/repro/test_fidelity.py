@@ -17,7 +17,7 @@ from swell.model.job import Profile
 from swell.repro.fidelity import BAR_SHARE, WORKLOAD
 from swell.repro.fidelity_findings import findings_of
 from swell.repro.live_run import LiveJob, LiveRun, Part
-from swell.repro.twin import _line, measured_cost, simulate
+from swell.repro.simulated_rerun import _line, measured_cost, simulate
 from swell.sim.change_cost import AsMeasured
 from swell.sim.diary import Diary
 from swell.sim.gangs import Habits

@@ -8,7 +8,7 @@ import pytest
 from tests.repro import tiny
 
 from swell.model.errors import InvalidInput
-from swell.repro import shelf
+from swell.repro import findings_store as shelf
 from swell.repro.elasticflow import PAPER
 from swell.repro.experiment import Context, Paper
 from swell.repro.findings import Chart, Panel, Series

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swell.executors.local.job_code import drop_code, place_code, written_beside
+from swell.executors.local.agent.job_code import drop_code, place_code, written_beside
 from swell.model.code import CodeTree, decode_tree, object_path, tree_path
 from swell.model.job import JobSpec
 from swell.store.code_files import CodeLimits, TooMuchCode

@@ -29,7 +29,7 @@ _from_worker = msgspec.json.Decoder(messages.FromWorker)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the fork server must have one thread
 _forking = multiprocessing.get_context("forkserver")
 _forking.set_forkserver_preload(
-    ["torch.distributed", "torch._dynamo", "swell.train.runner", "swell.train.calibrate"]
+    ["torch.distributed", "torch._dynamo", "swell.train.runtime.runner", "swell.train.runtime.calibrate"]
 )
 
 
@@ -43,7 +43,7 @@ def fork_script(entry: object, args: Sequence[str], log: Path, env: dict[str, st
 def _work(entry: str, args: tuple[str, ...], log: str, env: dict[str, str]) -> None:
     import torch
 
-    from swell.train.runner import run_entry
+    from swell.train.runtime.runner import run_entry
 
     torch.set_num_threads(1)
     multiprocessing.set_start_method("fork", force=True)  # for loaders, as in a worker of a real zygote

@@ -15,7 +15,7 @@ import torch
 from fake_agent import FakeAgent
 from torch import nn
 
-from swell.train.state import TrainState
+from swell.train.state.train_state import TrainState
 from swell.wire import messages
 
 SCALED = Path(__file__).parent / "scripts" / "scaled.py"

@@ -21,10 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from swell.train import soundness
-from swell.train.checkpoint import Checkpoints, NoCheckpointError, SaveError, load_checkpoint
-from swell.train.soundness import MAX_QUARANTINED
-from swell.train.state import TrainState
+from swell.train.state.checkpoint import Checkpoints, NoCheckpointError, SaveError, load_checkpoint
+from swell.train.state.soundness import MAX_QUARANTINED
+from swell.train.state.train_state import TrainState, soundness
 from swell.wire import messages
 from swell.wire.checkpoint_files import is_whole, steps_in
 

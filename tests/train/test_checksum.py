@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from swell.train.checksum import CHUNK, checksum, combine, is_summable
-from swell.train.replica import MAX_SLICES, Replica, _num_slices, differing
-from swell.train.state import TrainState
+from swell.train.state.checksum import CHUNK, checksum, combine, is_summable
+from swell.train.state.replica import MAX_SLICES, Replica, _num_slices, differing
+from swell.train.state.train_state import TrainState
 
 DTYPES = [
     torch.bool,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swell.train.code_paths import edited_since, snapshotted, submitted
+from swell.train.runtime.code_paths import edited_since, snapshotted, submitted
 
 SCRIPT = """
 import multiprocessing, os, sys
@@ -49,7 +49,7 @@ def test_imports_are_the_snapshots(code: Path, tmp_path: Path, folder: str) -> N
     (work / "train.py").write_text("raise SystemExit('the new one')")
     script = SCRIPT.format(folder=folder.format(work=work))
     Path(f"{code}{work}/train.py").write_text(script)
-    run = f"from swell.train.runner import run_entry; run_entry({str(work / 'train.py')!r}, ())"
+    run = f"from swell.train.runtime.runner import run_entry; run_entry({str(work / 'train.py')!r}, ())"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(work / "path"), *sys.path))}
     done = subprocess.run(
         [sys.executable, "-P", "-c", run],

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.train.codec import EncodeError, decode, encode
+from swell.train.state.codec import EncodeError, decode, encode
 
 dtypes = st.sampled_from(
     [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.complex64]

@@ -15,9 +15,9 @@ import torch
 from fake_agent import fork_script
 from torch.utils.data import DataLoader, Dataset
 
-from swell.train.course import Course
-from swell.train.feed import Feed
-from swell.train.streams import Purpose, seed_streams
+from swell.train.data.loader import Feed
+from swell.train.data.random_streams import Purpose, seed_streams
+from swell.train.data.sample_schedule import Course
 
 NUM_ROUNDS = 4
 COST = Path(__file__).parent / "scripts" / "cost.py"

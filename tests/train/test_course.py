@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.train.course import Course, Share, cut, default_shards, mix
+from swell.train.data.sample_schedule import Course, Share, cut, default_shards, mix
 
 
 @st.composite

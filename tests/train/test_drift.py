@@ -14,7 +14,7 @@ from fake_agent import FakeAgent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.train.drift import FULL_INTERVAL, _is_full
+from swell.train.state.drift import FULL_INTERVAL, _is_full
 from swell.wire import messages
 from swell.wire.checkpoint_files import steps_in
 

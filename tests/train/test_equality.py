@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.train.equality import MAX_WORKERS, NUM_WORDS, is_same, to_words
+from swell.train.collective.equality import MAX_WORKERS, NUM_WORDS, is_same, to_words
 
 NUMBERS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-2, 2))
 

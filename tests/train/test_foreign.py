@@ -15,7 +15,7 @@ from fake_agent import TOKEN, FakeAgent, fork_script, until
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.train.foreign import Ballot, own_count
+from swell.train.runtime.unmanaged_script import Ballot, own_count
 from swell.wire import environ, messages
 
 FOREIGN = Path(__file__).parent / "scripts" / "foreign.py"

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from swell.train.course import Course
-from swell.train.gradients import FusedGradients, Gradients, LoopError, StepBallot, Tally
-from swell.train.norms import StatisticsError
-from swell.train.sharded import ShardedGradients
+from swell.train.collective.gradients import FusedGradients, Gradients, LoopError, StepBallot, Tally
+from swell.train.collective.norms import StatisticsError
+from swell.train.collective.sharded import ShardedGradients
+from swell.train.data.sample_schedule import Course
 
 
 class Net(nn.Module):

@@ -11,9 +11,9 @@ import torch
 from fake_agent import fork_script
 from torch import nn
 
-from swell.train.group import Group, GroupBroken
-from swell.train.lending import NO_STATE, Card, Loan, hand_state
-from swell.train.state import TrainState
+from swell.train.collective.group import Group, GroupBroken
+from swell.train.state.state_transfer import NO_STATE, Card, Loan, hand_state
+from swell.train.state.train_state import TrainState
 
 HANDING = Path(__file__).parent / "scripts" / "handing.py"
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from swell.train.course import Course
-from swell.train.memory import is_out_of_memory, largest_pass, why_hopeless
+from swell.train.data.sample_schedule import Course
+from swell.train.runtime.memory import is_out_of_memory, largest_pass, why_hopeless
 
 TOO_MUCH = 2**60
 

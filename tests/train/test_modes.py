@@ -45,7 +45,7 @@ def test_a_trial_of_a_script_that_leaves_its_loop_tells_of_the_steps_it_made(
 
 def test_calibration_times_an_allreduce_by_bytes(start_agent: Callable[..., FakeAgent]) -> None:
     agent = start_agent(mode="calibrate")
-    agent.start_ready([0, 1], "swell.train.calibrate:main")
+    agent.start_ready([0, 1], "swell.train.runtime.calibrate:main")
     agent.join([0, 1], source=None, has_news=False)
     seconds = agent.wait(0, messages.Calibrated).allreduce_s
     assert min(seconds) == 1_000

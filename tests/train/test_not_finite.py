@@ -17,10 +17,9 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.train import checkpoint
-from swell.train.checkpoint import Checkpoints
-from swell.train.loss import MAX_UNREAD, LossLog
-from swell.train.state import TrainState
+from swell.train.runtime.loss import MAX_UNREAD, LossLog
+from swell.train.state.checkpoint import Checkpoints
+from swell.train.state.train_state import TrainState, checkpoint
 from swell.wire import messages
 from swell.wire.checkpoint_files import steps_in
 from swell.wire.numbers import spelled, value_of
@@ -277,7 +276,7 @@ def test_all_workers_stop_in_the_same_step_once_the_state_is_safe(
         told = agent.wait(worker, messages.Failed).message.splitlines()[-1]
         assert [steps_in(path) for path in agent.checkpoint_dir.iterdir()] == [5], "safe before anybody fails"
         assert told.startswith(
-            "swell.train.not_finite.LossNotFinite: the loss is nan in step 6, whose update was"
+            "swell.train.runtime.not_finite.LossNotFinite: the loss is nan in step 6, whose update was"
         )
         assert f"the state after step 5 is saved in {agent.checkpoint_dir}. Lower the learning rate" in told
         assert agent.exit_status(worker) == 1

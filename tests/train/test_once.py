@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from swell.train.course import Course, Share
-from swell.train.feed import Feed
+from swell.train.data.loader import Feed
+from swell.train.data.sample_schedule import Course, Share
 
 NUM_SAMPLES, BATCH, NUM_EPOCHS, MAX_WORKERS = 40, 10, 2, 7
 

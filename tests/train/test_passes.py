@@ -11,7 +11,7 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.train.norms import StatisticsError
+from swell.train.collective.norms import StatisticsError
 
 NUM_SAMPLES, BATCH = 30, 8
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset, get_worker_info
 
-from swell.train.course import Course
-from swell.train.feed import Feed
+from swell.train.data.loader import Feed
+from swell.train.data.sample_schedule import Course
 
 CPU = torch.device("cpu")
 NUM_SAMPLES, BATCH = 40, 10

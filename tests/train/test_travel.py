@@ -11,8 +11,8 @@ import torch
 from fake_agent import FakeAgent
 from torch import nn
 
-from swell.train.replica import Replica
-from swell.train.state import TrainState
+from swell.train.state.replica import Replica
+from swell.train.state.train_state import TrainState
 from swell.wire import messages
 
 TRAVELS = Path(__file__).parent / "scripts" / "travels.py"

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.train.course import cut
-from swell.train.tree import Fold, Node, cover
+from swell.train.collective.tree import Fold, Node, cover
+from swell.train.data.sample_schedule import cut
 
 Term = str  #: who was added to whom, written out: equal terms are equal bits
 

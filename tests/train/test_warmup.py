@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import nn
 
-from swell.train.course import Course
-from swell.train.gradients import FusedGradients
-from swell.train.host import Task
-from swell.train.state import TrainState
-from swell.train.warmup import optimizer_bytes, warm_up
+from swell.train.collective.gradients import FusedGradients
+from swell.train.data.sample_schedule import Course
+from swell.train.runtime.host import Task
+from swell.train.runtime.warmup import optimizer_bytes, warm_up
+from swell.train.state.train_state import TrainState
 
 Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 

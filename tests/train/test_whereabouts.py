@@ -10,8 +10,8 @@ from pathlib import Path
 
 from fake_agent import FakeAgent
 
-from swell.train.stream import Place
-from swell.train.whereabouts import Whereabouts
+from swell.train.data.stream_position import Whereabouts
+from swell.train.data.stream_schedule import Place
 from swell.wire import messages
 
 SLOWLY = Path(__file__).parent / "scripts" / "slowly.py"

@@ -16,15 +16,15 @@ from urllib.parse import quote
 
 import httpx
 
+from swell.api.admission_status import has_verdict
 from swell.api.errors import ApiError, NoPlatform, PlatformSilent
 from swell.api.fields import shown
-from swell.api.judgement import has_verdict
 from swell.api.logs import LogChunk, Whose
 from swell.api.pages import MAX_JOBS, query_words
 from swell.api.silence import silent
 from swell.api.submission import Submission, parse, request_key
 from swell.api.unix_socket import Peer, address_of, peer_of
-from swell.executors.local.standstill import is_stopped
+from swell.executors.local.processes.stopped import is_stopped
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.coding import decoder, encode
 from swell.model.errors import InvalidJob, Unavailable, UnknownJob

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.local.log_pieces import NUM_TRIES, Listing, list_logs, read_range
-from swell.executors.local.logs import LEADERS, TRIAL, WORKER, log_path
+from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER, log_path
+from swell.executors.local.logs.pieces import NUM_TRIES, Listing, list_logs, read_range
 
 #: Most bytes of one file, and of all files, in one answer.
 CHUNK_BYTES = 64 << 10

@@ -17,8 +17,8 @@ from starlette.requests import ClientDisconnect
 
 from swell import __version__
 from swell.api.answers import answer, failure
+from swell.api.authentication import MAX_BODY_BYTES, Gate
 from swell.api.control import Control
-from swell.api.gate import MAX_BODY_BYTES, Gate
 from swell.api.intake import Intake
 from swell.api.logs import Whose, parse_offsets, read_chunks
 from swell.api.openapi import document

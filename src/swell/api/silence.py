@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.executors.local.standstill import is_stopped
+from swell.executors.local.processes.stopped import is_stopped
 
 
 def silent(who: str, pid: int, limit_s: float) -> str:

@@ -16,11 +16,11 @@ import msgspec
 from swell.api.client import connect
 from swell.api.errors import NoPlatform
 from swell.api.job_file import load
-from swell.api.likeness import Likenesses
+from swell.api.similar_jobs import Likenesses
 from swell.assemble import left_behind, new_core, settings_of
 from swell.core.record import JobRecord
 from swell.core.state import Saved
-from swell.executors.local.profile_cache import ProfileCache
+from swell.executors.local.agent.profile_cache import ProfileCache
 from swell.live.clock import HeadClock
 from swell.live.platform import check_job
 from swell.model.cluster import Cluster, Node

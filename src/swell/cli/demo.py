@@ -17,7 +17,7 @@ import swell.demo
 from swell.api.client import Client
 from swell.api.errors import InvalidOption
 from swell.api.intake import is_installed
-from swell.cli.brief import brief_platform
+from swell.cli.temporary_platform import brief_platform
 from swell.demo.board import board, changes
 from swell.demo.report import as_json, table, verdict
 from swell.demo.schedule import CAST, PACED_DEVICES, Prompter, Submission

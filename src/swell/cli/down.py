@@ -108,7 +108,7 @@ def _free(folder: StateFolder) -> Iterator[None]:
 
 
 def _end_strays(folder: StateFolder) -> int:
-    from swell.executors.local.strays import end_strays
+    from swell.executors.local.processes.strays import end_strays
 
     return end_strays(folder.path)
 
@@ -174,7 +174,7 @@ def _hindrances(client: Client, asked_s: float) -> list[str]:
 
 def _agent_hindrance(folder: StateFolder) -> str:
     from swell.executors.local.launch import find_agent
-    from swell.executors.local.standstill import is_stopped
+    from swell.executors.local.processes.stopped import is_stopped
 
     agent = find_agent(folder.path)
     if agent is None or not is_stopped(agent.pid):

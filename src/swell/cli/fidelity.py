@@ -37,7 +37,7 @@ def fidelity(
     than 3 % off on average, or another set of jobs was admitted.
     """
     from swell.cli.repro import show_findings
-    from swell.repro import shelf
+    from swell.repro import findings_store as shelf
     from swell.repro.fidelity_findings import findings_of
 
     names = policy_names(policy)
@@ -57,9 +57,9 @@ def _play(policy: str, out: Path) -> LiveRun:
     """Live, on a platform of its own; the record is kept beside the findings."""
     import msgspec
 
-    from swell.cli.brief import brief_platform
     from swell.cli.output import warn
     from swell.cli.progress import progress_bar
+    from swell.cli.temporary_platform import brief_platform
     from swell.repro.fidelity import DEVICES, WORKLOAD
     from swell.repro.live_run import run
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from swell.api.judgement import is_measured
+from swell.api.admission_status import is_measured
 from swell.cli.clock import Times
 from swell.model.lengths import relative
 

@@ -47,7 +47,7 @@ def kill_daemon(folder: StateFolder, pid: int) -> None:
 def _wake_agent(folder: StateFolder) -> None:
     """One that was stopped by a signal can save its workers once it goes on."""
     from swell.executors.local.launch import find_agent
-    from swell.executors.local.standstill import is_stopped
+    from swell.executors.local.processes.stopped import is_stopped
 
     agent = find_agent(folder.path)
     if agent is not None and is_stopped(agent.pid):

@@ -94,7 +94,7 @@ def elasticflow(
 
 
 def _play(paper: Paper, figures: list[str], context: Context, out: Path, docs: Path | None) -> None:
-    from swell.repro import shelf
+    from swell.repro import findings_store as shelf
 
     experiments = paper.chosen(figures)
     paper.check(experiments, context.data)

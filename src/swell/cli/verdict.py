@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from swell.api.judgement import is_measured
+from swell.api.admission_status import is_measured
 from swell.cli.clock import WallTimes, moment
 from swell.cli.finish import expectation, is_known
 

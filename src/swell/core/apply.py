@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 
-from swell.core.clock_steps import follow
-from swell.core.learn import learn_pause, learn_rate, learn_resize
-from swell.core.record import JobRecord
-from swell.core.setbacks import (
+from swell.core.backoff import (
     MAX_SETBACKS,
     back_off,
     go_on,
@@ -16,6 +13,9 @@ from swell.core.setbacks import (
     is_last_loss,
     leave_alone,
 )
+from swell.core.clock_steps import follow
+from swell.core.feedback import learn_pause, learn_rate, learn_resize
+from swell.core.record import JobRecord
 from swell.core.state import HeadState
 from swell.core.unknown_gangs import UnknownGangEvent
 from swell.model.event import (

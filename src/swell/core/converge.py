@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from swell.core.pending import launch_of
 from swell.core.record import JobRecord
-from swell.core.under_way import launch_of
 from swell.model.command import AnyCommand, ResizeGang, StopGang, SuspendGang
 from swell.model.job import Phase
 from swell.model.plan import JobPlan

@@ -10,15 +10,15 @@ from functools import partial
 from swell.core.apply import apply
 from swell.core.batches import set_batches, with_batches
 from swell.core.converge import Converger
-from swell.core.latest import Latest, TurnChanges, guessed
-from swell.core.learn import expect_resize, is_repair
-from swell.core.news import News
+from swell.core.explanations import Latest, TurnChanges, guessed
+from swell.core.feedback import expect_resize, is_repair
+from swell.core.fencing import is_stale
+from swell.core.pending import pending, trial_run
 from swell.core.planner import Planner
 from swell.core.ports import Belief
 from swell.core.record import JobRecord
-from swell.core.stale import is_stale
+from swell.core.replan import News
 from swell.core.state import HeadState, Words
-from swell.core.under_way import pending, trial_run
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.command import (

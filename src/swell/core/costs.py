@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 from swell.compiled import suited
+from swell.core.hold_time import PRIOR_S, Tenure
 from swell.core.record import JobRecord
-from swell.core.tenure import PRIOR_S, Tenure
 from swell.model.snapshot import FloatArray, IntArray
 
 #: A pause copies the job's state once; loopback and memory do about this much.

@@ -10,9 +10,9 @@ import numpy as np
 
 from swell.core.batches import at_batches, planned_batches
 from swell.core.gain import gain_s
+from swell.core.hysteresis import steady
 from swell.core.ports import Placer, Policy
 from swell.core.reasons import PlanAccount
-from swell.core.steady import steady
 from swell.model.cluster import Cluster
 from swell.model.plan import Allocation, JobPlan, Placement, Plan
 from swell.model.snapshot import BoolArray, IntArray, Snapshot

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from swell.core.steady import GAIN_OVER_COST, Steadied
+from swell.core.hysteresis import GAIN_OVER_COST, Steadied
 from swell.model.plan import Allocation, Placement, Reason
 from swell.model.snapshot import FloatArray, Snapshot
 

@@ -6,9 +6,9 @@ import math
 
 import msgspec
 
+from swell.core.hold_time import Tenure
 from swell.core.phases import check_transition
 from swell.core.resizes import NUM_MEASURED, ResizeLog
-from swell.core.tenure import Tenure
 from swell.model.job import Elasticity, JobSpec, Phase, Profile
 from swell.model.view import JobView
 

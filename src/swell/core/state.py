@@ -10,14 +10,14 @@ import msgspec
 import numpy as np
 
 from swell.core.costs import ChangeCosts
+from swell.core.explanations import Latest
 from swell.core.holdings import Holdings
-from swell.core.latest import Latest
 from swell.core.ports import Belief
 from swell.core.record import JobRecord
-from swell.core.special import Kind, Special
 from swell.core.table import JobTable
 from swell.core.tenants import Tenants
 from swell.core.unknown_gangs import UnknownGang, UnknownGangs
+from swell.core.watchlists import Kind, Special
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.coding import decoder, encode

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from swell.core.core import Core
-from swell.core.latest import PlanOutlook, guessed, with_outlook
+from swell.core.explanations import PlanOutlook, guessed, with_outlook
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.job import Phase

@@ -8,7 +8,7 @@ import numpy as np
 
 from swell.model.plan import Allocation
 from swell.model.snapshot import BEST_EFFORT, IntArray, Snapshot
-from swell.policies.gate import Gate
+from swell.policies.edf_feasibility import Gate
 from swell.policies.levels import Levels
 from swell.policies.order import by_deadline, by_key
 from swell.policies.refusing import with_refusals

@@ -6,7 +6,7 @@ import numpy as np
 
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.policies.gate import Gate
+from swell.policies.edf_feasibility import Gate
 from swell.policies.levels import Levels, all_levels, useful_levels
 from swell.policies.order import by_deadline
 from swell.policies.refusing import with_refusals

@@ -8,9 +8,9 @@ import numpy as np
 
 from swell.model.plan import Allocation
 from swell.model.snapshot import FloatArray, Snapshot
+from swell.policies.elasticflow.promises import all_free, hold_s, tries_of
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.order import by_arrival, by_deadline
-from swell.policies.promises import all_free, hold_s, tries_of
 from swell.policies.unpromised import without_promises
 from swell.solvers.filling import no_plans
 from swell.solvers.marginal import boost, raise_in_order

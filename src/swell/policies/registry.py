@@ -11,9 +11,9 @@ from swell.policies.chronus import Chronus
 from swell.policies.edf import Edf, EdfLargest
 from swell.policies.edf_admission import EdfAdmission, EdfAdmissionLargest
 from swell.policies.edf_elastic import EdfElastic
-from swell.policies.elasticflow import ElasticFlow
-from swell.policies.elasticflow_count import ElasticFlowCount
-from swell.policies.elasticflow_tenant import ElasticFlowTenant
+from swell.policies.elasticflow.elasticflow import ElasticFlow
+from swell.policies.elasticflow.elasticflow_count import ElasticFlowCount
+from swell.policies.elasticflow.elasticflow_tenant import ElasticFlowTenant
 from swell.policies.equal_share import EqualShare
 from swell.policies.fifo import Fifo
 from swell.policies.gandiva import Gandiva

@@ -9,7 +9,7 @@ import numpy as np
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.edf_elastic import EdfElastic
-from swell.policies.elasticflow import ElasticFlow
+from swell.policies.elasticflow.elasticflow import ElasticFlow
 
 
 def without_costs(snapshot: Snapshot) -> Snapshot:

@@ -10,7 +10,7 @@ import numpy as np
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
 from swell.repro.live_run import LiveJob, LiveRun, Part
-from swell.repro.twin import measured_cost, measured_habits, simulate
+from swell.repro.simulated_rerun import measured_cost, measured_habits, simulate
 
 #: Devices that train for real and take their time; few, so that a machine with two cores carries them.
 DEVICES = "paced:1x4@64"

@@ -9,7 +9,7 @@ from swell.model.view import JobView
 from swell.repro.fidelity import BAR_SHARE, NOISE_SHARE, Comparison, compare
 from swell.repro.findings import Cell, Chart, Column, Findings, Panel, Series, Table
 from swell.repro.live_run import LiveRun
-from swell.repro.twin import measured_cost, measured_habits
+from swell.repro.simulated_rerun import measured_cost, measured_habits
 
 
 def findings_of(runs: Sequence[LiveRun]) -> Findings:

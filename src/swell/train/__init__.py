@@ -7,13 +7,13 @@
 Importing it starts no thread and opens no socket.
 """
 
-from swell.train.checkpoint import NoCheckpointError, load_checkpoint
-from swell.train.drift import DriftError
+from swell.train.collective.gradients import LoopError
+from swell.train.data.loader import LoaderError
 from swell.train.elastic import elastic
-from swell.train.feed import LoaderError
-from swell.train.gradients import LoopError
-from swell.train.not_finite import LossNotFinite
-from swell.train.run import Run
+from swell.train.runtime.not_finite import LossNotFinite
+from swell.train.runtime.run import Run
+from swell.train.state.checkpoint import NoCheckpointError, load_checkpoint
+from swell.train.state.drift import DriftError
 
 __all__ = [
     "DriftError",

@@ -11,22 +11,22 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from swell.train.alone import Alone
-from swell.train.checkpoint import Checkpoints
-from swell.train.course import Course, default_shards
-from swell.train.determinism import compute_alike
-from swell.train.feed import Feed, check_loader, is_shuffled, is_stream
-from swell.train.gradients import FusedGradients, Gradients
-from swell.train.host import Host, Task
-from swell.train.link import open_link
-from swell.train.linked import Linked
-from swell.train.profiling import Profiling
-from swell.train.run import Run
-from swell.train.sharded import ShardedGradients
-from swell.train.state import Stateful, TrainState
-from swell.train.stream import UNBOUNDED, AnyCourse, StreamCourse
-from swell.train.stream_feed import StreamFeed
-from swell.train.torchrun import Torchrun
+from swell.train.collective.gradients import FusedGradients, Gradients
+from swell.train.collective.sharded import ShardedGradients
+from swell.train.data.loader import Feed, check_loader, is_shuffled, is_stream
+from swell.train.data.sample_schedule import Course, default_shards
+from swell.train.data.stream_loader import StreamFeed
+from swell.train.data.stream_schedule import UNBOUNDED, AnyCourse, StreamCourse
+from swell.train.runtime.agent_link import open_link
+from swell.train.runtime.determinism import compute_alike
+from swell.train.runtime.host import Host, Task
+from swell.train.runtime.managed_run import Linked
+from swell.train.runtime.run import Run
+from swell.train.runtime.standalone_run import Alone
+from swell.train.runtime.torchrun_run import Torchrun
+from swell.train.runtime.trial_run import Profiling
+from swell.train.state.checkpoint import Checkpoints
+from swell.train.state.train_state import Stateful, TrainState
 from swell.wire import environ
 from swell.wire.messages import OnDrift
 

@@ -12,10 +12,10 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from swell.train.cargo import Pieces
-from swell.train.group import Group
-from swell.train.lending import NO_STATE, Card, Loan, hand_state
-from swell.train.state import TrainState
+from swell.train.collective.group import Group
+from swell.train.state.state_bundle import Pieces
+from swell.train.state.state_transfer import NO_STATE, Card, Loan, hand_state
+from swell.train.state.train_state import TrainState
 
 path, rank, num_workers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 Pieces.SMALL_BYTES, Pieces.PIECE_BYTES = 64, 101  # pieces that cut numbers in two, and lines that fill slowly

@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from swell.train.checkpoint import Checkpoints
-from swell.train.state import TrainState
+from swell.train.state.checkpoint import Checkpoints
+from swell.train.state.train_state import TrainState
 
 
 def be_killed(source: str, target: str) -> None:

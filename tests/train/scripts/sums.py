@@ -9,10 +9,10 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from swell.train.course import cut
-from swell.train.exchange import Exchange
-from swell.train.group import Group
-from swell.train.tree import Fold, Node
+from swell.train.collective.exchange import Exchange
+from swell.train.collective.group import Group
+from swell.train.collective.tree import Fold, Node
+from swell.train.data.sample_schedule import cut
 
 path, rank, num_workers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 

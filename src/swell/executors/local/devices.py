@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import msgspec
 import pynvml
 
+from swell.executors.gang.job_context import DeviceBinding
 from swell.model.cluster import Node
 
 FORMS = "auto, cpu, cpu:N, cuda, cuda:N, cuda:all, paced:DEVICES@RATE, paced:NODESxDEVICES@RATE"
@@ -18,15 +18,6 @@ _PACED = re.compile(r"(?:(?P<nodes>[0-9]+)x)?(?P<devices>[0-9]+)@(?P<rate>[0-9]+
 
 class DeviceError(ValueError):
     """These devices cannot be offered; the text names the thing, the rule and the remedy."""
-
-
-class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a device id stands for on this machine."""
-
-    torch_device: str  #: what a worker on it calls it
-    kind: str  #: as in `Node.kind`
-    pace_per_s: float | None = None  #: paced: samples/s, at most
-    cuda: str | None = None  #: how CUDA_VISIBLE_DEVICES names it
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.local.agent import (
+from swell.executors.gang.gang_settings import Conduct
+from swell.executors.local.agent.process import (
     DEFAULT_CALL,
     DEFAULT_PRELOAD,
     address_path,
@@ -21,10 +22,9 @@ from swell.executors.local.agent import (
     read_address,
     try_lock,
 )
-from swell.executors.local.conduct import Conduct
-from swell.executors.local.logs import read_tail
+from swell.executors.local.logs.files import read_tail
+from swell.executors.local.processes.strays import AGENT_MODULE, end_strays, is_agent
 from swell.executors.local.protocol import Address
-from swell.executors.local.strays import AGENT_MODULE, end_strays, is_agent
 
 #: An agent needs half a second; a machine under load more, and one whose workers are still dying too.
 START_S = 30.0

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.local.agent import DEFAULT_CALL, DEFAULT_PRELOAD
-from swell.executors.local.conduct import Conduct
+from swell.executors.gang.gang_settings import Conduct
+from swell.executors.local.agent.process import DEFAULT_CALL, DEFAULT_PRELOAD
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.launch import (
     AgentError,
@@ -28,6 +28,7 @@ from swell.executors.local.launch import (
     stop_agent,
 )
 from swell.executors.local.ledger import Ledger
+from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.local.protocol import (
     Acknowledge,
     Address,
@@ -41,7 +42,6 @@ from swell.executors.local.protocol import (
     ShutDown,
     Told,
 )
-from swell.executors.local.standstill import is_stopped
 from swell.model.coding import decoder
 from swell.model.command import AnyCommand, SetBatch, WakeAt
 from swell.model.event import AnyEvent, GangFound

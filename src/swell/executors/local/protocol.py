@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swell.executors.local.devices import DeviceBinding
+from swell.executors.gang.job_context import DeviceBinding
 from swell.model.command import LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang
 from swell.model.event import AnyEvent
 from swell.wire.messages import Hello

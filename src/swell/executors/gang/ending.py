@@ -1,0 +1,88 @@
+"""The end of a gang: all its processes are to go, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from swell.executors.gang.job_context import Stage
+from swell.executors.gang.member import Member, Roster, State
+from swell.executors.gang.timeouts import Patience, cut_off, describe_exit, stands_still
+from swell.model.event import Outcome
+from swell.wire import messages
+
+
+@dataclass(slots=True)
+class Ending:
+    """Why all processes are to go, and until when they may by themselves."""
+
+    outcome: Outcome
+    message: str
+    since_s: float
+    kill_at_s: float
+
+    def hurry(self, kill_at_s: float) -> None:
+        self.kill_at_s = min(self.kill_at_s, kill_at_s)
+
+    def note_exit(self, member: Member, status: int, log_tail: str) -> None:
+        """The last lines of a script can fail it."""
+        if self.outcome is Outcome.SUCCEEDED and status and not member.is_killed:
+            self.message = describe_exit(member, status, log_tail)
+            if member.is_at_fault:
+                self.outcome = Outcome.FAILED
+
+    def cut_off(
+        self, roster: Roster, now_s: float, patience: Patience, is_stopped: Callable[[int], bool]
+    ) -> list[Member]:
+        """Whose time is up. What a script that has succeeded still had to do is not done, and told so."""
+        late = [
+            member
+            for member in roster.members.values()
+            if not member.is_killed
+            and (now_s >= self.kill_at_s or stands_still(member, now_s, patience, is_stopped))
+        ]
+        if late and self.outcome is Outcome.SUCCEEDED:
+            told = cut_off(now_s - self.since_s)
+            self.message = f"{self.message}; {told}" if self.message else told
+        return late
+
+
+def failed_in_step(member: Member, group: list[int], said: messages.Failed) -> str:
+    """Who failed, and when; the worker itself knows only why."""
+    if member.number not in group:
+        return said.message
+    rank = f"rank {group.index(member.number)} of {len(group)}"
+    return f"worker {member.number} ({rank}) failed in step {said.steps + 1}:\n{said.message}"
+
+
+def waiting(roster: Roster) -> list[Member]:
+    """Who waits, at the end of the job, for a group to which nobody comes any more.
+
+    Joiners, and members for whom the very last step broke after others had finished it.
+    """
+    states = (State.STARTING, State.READY, State.BROKEN)
+    return [member for member in roster.members.values() if member.state in states]
+
+
+def left_behind(roster: Roster, is_whole: bool) -> list[Member]:
+    """Those, and who was told to join a group that will never form.
+
+    `is_whole`: the latest group did form, for one of its members has finished; all of it will.
+    """
+    formed = roster.group if is_whole else ()
+    forming = [m for m in roster.members.values() if not m.has_state and m.number not in formed]
+    return waiting(roster) + forming
+
+
+def early_end(stage: Stage, steps: int, message: messages.Finished | None) -> str:
+    """What its owner should know of a script that came to its end before its end condition.
+
+    `message` is None if it never said that it was finished; `steps` are then what was last heard.
+    """
+    total, target = stage.total_steps, stage.spec.end.target
+    steps = steps if message is None else message.steps
+    may_have_met_target = message is not None and target is not None
+    if total is None or steps >= total or may_have_met_target:
+        return ""
+    about = "about " if message is None else ""
+    return f"the script ended by itself after {about}{steps} of {total} steps"

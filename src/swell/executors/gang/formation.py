@@ -1,0 +1,74 @@
+"""Who is told to be in which group: the rounds of a gang, which are the wire's generations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from swell.executors.gang.effects import Effect, Send
+from swell.executors.gang.member import Member, Roster, State, best_source
+from swell.wire import messages
+
+
+class Formation:
+    """Says orders to members; they go to `effects`, whose owner hands them on."""
+
+    def __init__(self, roster: Roster, effects: list[Effect]) -> None:
+        self.round = 0
+        self.ordered_s = 0.0  #: when the latest order was given
+        self.is_warned = False  #: that it takes long
+        self._roster = roster
+        self._effects = effects
+
+    def regroup(self, group: Sequence[Member], max_local_batch: int | None, now_s: float) -> None:
+        """Be this group, at the next step boundary; whoever is not in it leaves.
+
+        Where all have the state, none is sent, also after a break: they compare their steps by themselves.
+        """
+        self._note_order(now_s)
+        self.round += 1
+        source = best_source(group)
+        has_news = not all(member.has_state for member in group)
+        chosen = {member.number for member in group}
+        leavers = [m for m in self._roster.in_group() if m.number not in chosen and m.state is not State.LEFT]
+        for rank, member in enumerate([*group, *leavers]):
+            is_leaver = rank >= len(group)
+            member.state = State.LEAVING if is_leaver else State.FORMING
+            order = messages.Regroup(
+                generation=self.round,
+                rank=None if is_leaver else rank,
+                num_workers=len(group),
+                source=source,
+                has_news=has_news,
+                local_rank=0 if is_leaver else rank,
+                local_world_size=len(group),
+                max_local_batch=max_local_batch,
+            )
+            self._effects.append(Send(member.number, order))
+        self._roster.group = [member.number for member in group]
+
+    def suspend(self, now_s: float) -> None:
+        """To the group as it is: save and leave."""
+        self._note_order(now_s)
+        self._send(self._roster.group, messages.Suspend(generation=self.round))
+
+    def pass_on(self, bound: messages.Bound, leader: Member) -> None:
+        """Where rank 0's store listens, to all the others."""
+        if bound.generation == self.round:
+            others = [number for number in self._roster.group if number != leader.number]
+            self._send(others, messages.Address(generation=self.round, address=bound.address))
+
+    def abort(self, generations: Iterable[int | None]) -> None:
+        """To everybody who may be in one of these groups: wait for nobody there any more."""
+        numbers = [m.number for m in self._roster.in_group() if m.state in (State.FORMING, *IN_STEP)]
+        for generation in sorted({number for number in generations if number is not None}):
+            self._send(numbers, messages.Abort(generation=generation))
+
+    def _note_order(self, now_s: float) -> None:
+        self.ordered_s, self.is_warned = now_s, False
+
+    def _send(self, numbers: Iterable[int], message: messages.FromAgent) -> None:
+        self._effects += [Send(number, message) for number in numbers if number in self._roster.members]
+
+
+#: States in which a member takes part in the steps of the group that it is in.
+IN_STEP = (State.TRAINING, State.LEAVING)

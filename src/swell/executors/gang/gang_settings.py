@@ -1,0 +1,37 @@
+"""How an agent treats the workers of its machine: what it is started with, and keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from swell.executors.gang.timeouts import Patience
+from swell.wire.messages import Welcome
+
+_WELCOME = {known.name: known.default for known in msgspec.structs.fields(Welcome)}
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What every worker does from time to time; a part of its `Welcome`."""
+
+    checkpoint_interval_s: float = _WELCOME["checkpoint_interval_s"]
+    keep_checkpoints: int = _WELCOME["keep_checkpoints"]
+    heartbeat_s: float = _WELCOME["heartbeat_s"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogLimits:
+    """How much of what workers print is kept; 0: all."""
+
+    log_bytes: int = 64 << 20  #: of each worker
+    job_log_bytes: int = 1 << 30  #: of all workers of a job
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    patience: Patience = field(default_factory=Patience)
+    habits: Habits = field(default_factory=Habits)
+    trial_s: float = 120.0  #: a trial run of a script, and each calibration, take no longer
+    logs: LogLimits = field(default_factory=LogLimits)

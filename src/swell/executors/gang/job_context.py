@@ -1,0 +1,62 @@
+"""What a job's workers are told when they say hello."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Literal, cast
+
+import msgspec
+
+from swell.executors.gang.gang_settings import Habits
+from swell.model.job import JobSpec
+from swell.wire.messages import OnDrift, Target, Welcome
+
+
+class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True):
+    """What a device id stands for on its machine."""
+
+    torch_device: str  #: what a worker on it calls it
+    kind: str  #: as in `Node.kind`
+    pace_per_s: float | None = None  #: paced: samples/s, at most
+    cuda: str | None = None  #: how CUDA_VISIBLE_DEVICES names it
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One job on this machine: its request, its folder, and what each device id stands for."""
+
+    job_id: str
+    spec: JobSpec
+    total_steps: int | None
+    checkpoint_dir: str
+    bindings: Mapping[str, DeviceBinding]
+    habits: Habits = field(default_factory=Habits)
+
+    def welcome(
+        self,
+        devices: tuple[str, ...],
+        mode: Literal["train", "profile", "calibrate"] = "train",
+        local_batches: tuple[int, ...] = (),
+        max_local_batch: int | None = None,
+    ) -> Welcome:
+        """For a worker on these devices. Paced devices of one worker add up."""
+        bindings = [self.bindings[device] for device in devices]
+        paces = [binding.pace_per_s for binding in bindings if binding.pace_per_s is not None]
+        target = self.spec.end.target
+        return Welcome(
+            job_id=self.job_id,
+            mode=mode,
+            device=bindings[0].torch_device,
+            global_batch=self.spec.global_batch,
+            total_steps=self.total_steps,
+            seed=self.spec.seed,
+            stop_on_nan=self.spec.stop_on_nan,
+            on_drift=cast(OnDrift | None, self.spec.on_drift),
+            checkpoint_dir=self.checkpoint_dir,
+            target=None if target is None else Target(**msgspec.structs.asdict(target)),
+            pace_per_s=sum(paces) if paces else None,
+            local_batches=local_batches,
+            max_local_batch=max_local_batch,
+            **asdict(self.habits),
+        )

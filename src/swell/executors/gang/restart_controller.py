@@ -1,0 +1,281 @@
+"""The choreography of a gang whose script knows nothing of Swell: stop all, start all, as torchrun would.
+
+Its workers get torchrun's environment and no orders. What a script does not save when it gets SIGTERM, or
+before, is lost with a change. Rank 0 tells how many steps its optimizer has made
+(`swell.train.runtime.unmanaged_script`); a script without an optimizer of torch's tells nothing.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+
+from swell.executors.gang.effects import Effect, GangCommand, Kill, Spawn
+from swell.executors.gang.job_context import Stage
+from swell.executors.gang.member import Member, Slot, State, cut_slots, flatten
+from swell.executors.gang.replies import Dialogue
+from swell.executors.gang.tally import Tally
+from swell.executors.gang.timeouts import Patience, describe_exit, is_fault_of_script, stopped
+from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
+from swell.model.event import (
+    GangEnded,
+    GangResized,
+    GangStarted,
+    GangSuspended,
+    Outcome,
+    ScriptDistributed,
+    StepsReported,
+)
+from swell.wire import environ
+from swell.wire.messages import Distributed, FromWorker, Stepped
+
+LOOPBACK = "127.0.0.1"
+#: Topic of a warning.
+SIZE = "size"
+
+
+class Aim(Enum):
+    RUN = auto()
+    RESTART = auto()  #: everyone is to go, then a new gang starts
+    SUSPEND = auto()
+    END = auto()
+
+
+class RestartGang:
+    """See `effects.Choreography`.
+
+    `find_port` names a free port for each start: rank 0 of the script's own process group listens there.
+    `is_stopped` tells whether a process, by its pid, was stopped.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        first_worker: int,
+        find_port: Callable[[], int],
+        is_stopped: Callable[[int], bool],
+        patience: Patience | None = None,
+    ) -> None:
+        self._effects: list[Effect] = []
+        self._dialogue = Dialogue(stage.job_id, self._effects)
+        self._is_stopped = is_stopped
+        self._tally = Tally()
+        self._stage = stage
+        self._patience = patience or Patience()
+        self._find_port = find_port
+        self._next_worker = first_worker
+        self._num_starts = 0
+        self._running = 0  # generation of the processes that run
+        self._members: dict[int, Member] = {}  # in rank order: spawned so
+        self._target: tuple[Slot, ...] = ()
+        self._aim = Aim.RUN
+        self._terminate_at_s = float("inf")
+        self._kill_at_s = float("inf")
+        self._outcome = Outcome.SUCCEEDED
+        self._message = ""
+
+    @property
+    def generation(self) -> int:
+        return self._dialogue.generation
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        return flatten(member.slot for member in self._members.values())
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return tuple(member.pid for member in self._members.values() if member.pid is not None)
+
+    @property
+    def steps(self) -> int:
+        return self._tally.steps
+
+    @property
+    def is_over(self) -> bool:
+        return self._dialogue.is_over
+
+    # ------------------------------------------------------------ what happens
+    def command(self, command: GangCommand, now_s: float) -> Sequence[Effect]:
+        self._dialogue.now_s = now_s
+        is_ending = self._aim is Aim.END
+        if self._dialogue.hear(command, is_ending) and not is_ending:
+            self._obey(command)
+        return self._drain()
+
+    def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]:
+        self._dialogue.now_s = now_s
+        if (member := self._members.get(worker)) is not None:
+            member.pid, member.state = pid, State.TRAINING
+            self._tell_started()
+        return self._drain()
+
+    def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]:
+        self._dialogue.now_s = now_s
+        if worker in self._members and self._aim is not Aim.END:
+            if isinstance(message, Stepped):
+                self._note_steps(message)
+            elif isinstance(message, Distributed):
+                self._note_distributed(message)
+        return self._drain()
+
+    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
+        self._dialogue.now_s = now_s
+        member = self._members.pop(worker, None)
+        if member is not None and self._aim is Aim.RUN and status != 0:
+            is_at_fault = is_fault_of_script(status)
+            self._end_all(
+                Outcome.FAILED if is_at_fault else Outcome.LOST, describe_exit(member, status, log_tail)
+            )
+        if not self._members:
+            self._go_on()
+        return self._drain()
+
+    def tick(self, now_s: float) -> Sequence[Effect]:
+        self._dialogue.now_s = now_s
+        for member in self._members.values():
+            self._watch(member)
+        if now_s >= self._terminate_at_s:
+            self._terminate(self._patience.restart_s)
+        if now_s >= self._kill_at_s:
+            self._kill_at_s = float("inf")
+            self._effects += [Kill(number, signal.SIGKILL) for number in self._members]
+        return self._drain()
+
+    def _watch(self, member: Member) -> None:
+        """A process that was stopped cannot say so; its peers would wait until their group's timeout."""
+        now_s = self._dialogue.now_s
+        if member.pid is None or member.is_killed or not self._is_stopped(member.pid):
+            member.heard_s = now_s
+        elif now_s - (member.heard_s or member.since_s) > self._patience.standstill_s:
+            member.is_killed, member.failure = True, stopped(member)
+            self._effects.append(Kill(member.number, signal.SIGKILL))
+
+    def _note_distributed(self, message: Distributed) -> None:
+        spec = self._stage.spec
+        if message.is_so:
+            self._dialogue.report(ScriptDistributed(job_id=self._stage.job_id, at_s=self._dialogue.now_s))
+            self._dialogue.warn("", SIZE)
+        elif spec.max_workers is None or spec.max_workers > spec.min_workers:
+            self._dialogue.warn(_stays_small(spec.min_workers), SIZE)
+
+    def _note_steps(self, message: Stepped) -> None:
+        pause_s, warning = self._tally.note(message, self._dialogue.now_s)
+        self._dialogue.report(
+            StepsReported(
+                job_id=self._stage.job_id,
+                generation=self._running,
+                at_s=self._dialogue.now_s,
+                steps=self.steps,
+                num_workers=message.num_workers,
+                step_s=message.step_s,
+                pause_s=pause_s,
+            )
+        )
+        if message.is_last and self._terminate_at_s < float("inf"):
+            self._await_exits(self._patience.restart_s)
+        if warning:
+            self._dialogue.warn(warning)
+
+    # ------------------------------------------------------------ what follows
+    def _obey(self, command: GangCommand) -> None:
+        if isinstance(command, StopGang):
+            self._end_all(Outcome.STOPPED, "")
+        elif isinstance(command, SuspendGang):
+            self._aim = Aim.SUSPEND
+            self._stop_at_step()
+        else:
+            self._aim_at(command)
+        if not self._members:
+            self._go_on()
+
+    def _aim_at(self, command: LaunchGang | ResizeGang) -> None:
+        try:
+            target = cut_slots(command.devices, self._stage.spec.devices_per_worker, ())
+        except ValueError as error:
+            self._end_all(Outcome.FAILED, str(error))
+            return
+        if self._aim is Aim.RUN and target == self._target:
+            self._tell_started()
+            return
+        self._target = target
+        self._aim = Aim.RESTART
+        self._stop_at_step()
+
+    def _go_on(self) -> None:
+        """Every process is gone. An exit with 0 after our SIGTERM is a stop: the script may not be done."""
+        self._terminate_at_s = self._kill_at_s = float("inf")
+        if self._aim is Aim.RESTART:
+            self._start()
+        elif self._aim is Aim.SUSPEND:
+            self._dialogue.close(GangSuspended(**self._dialogue.facts(), steps=self.steps))
+        else:
+            facts = self._dialogue.facts()
+            self._dialogue.close(
+                GangEnded(**facts, outcome=self._outcome, steps=self.steps, message=self._message)
+            )
+
+    def _start(self) -> None:
+        self._aim, self._running = Aim.RUN, self.generation
+        self._tally.restart()
+        ballot = f"{self._stage.checkpoint_dir}/leaving-{self._next_worker}"
+        port = self._find_port()
+        for rank, slot in enumerate(self._target):
+            member = Member(self._next_worker, slot, since_s=self._dialogue.now_s)
+            self._next_worker += 1
+            self._members[member.number] = member
+            environment = self._environment(rank, port, ballot)
+            self._effects.append(Spawn(member.number, flatten(self._target), environment))
+        self._num_starts += 1
+
+    def _environment(self, rank: int, port: int, ballot: str) -> dict[str, str]:
+        size = str(len(self._target))
+        return {
+            environ.RANK: str(rank),
+            environ.WORLD_SIZE: size,
+            environ.LOCAL_RANK: str(rank),
+            environ.LOCAL_WORLD_SIZE: size,
+            environ.GROUP_RANK: "0",
+            environ.MASTER_ADDR: LOOPBACK,
+            environ.MASTER_PORT: str(port),
+            environ.RESTART_COUNT: str(self._num_starts),
+            environ.RUN_ID: self._stage.job_id,
+            environ.BALLOT: ballot,
+        }
+
+    def _tell_started(self) -> None:
+        if not self._dialogue.is_answered and all(m.pid is not None for m in self._members.values()):
+            kind = GangResized if self._dialogue.is_asked(ResizeGang) else GangStarted
+            self._dialogue.reply(kind(**self._dialogue.facts(), steps=self.steps, pids=self.pids))
+
+    def _end_all(self, outcome: Outcome, message: str) -> None:
+        self._aim, self._outcome, self._message = Aim.END, outcome, message
+        self._terminate(self._patience.stop_s)
+
+    def _stop_at_step(self) -> None:
+        """So that SIGTERM comes in the same step of all, and not while the script writes its checkpoint."""
+        self._terminate_at_s = self._dialogue.now_s + self._patience.step_end_s
+        self._effects += [Kill(number, environ.STOP_AT_STEP) for number in self._members]
+
+    def _terminate(self, grace_s: float) -> None:
+        self._await_exits(grace_s)
+        self._effects += [Kill(number, signal.SIGTERM) for number in self._members]
+
+    def _await_exits(self, grace_s: float) -> None:
+        """They have SIGTERM. A second one could come while they save."""
+        self._terminate_at_s, self._kill_at_s = float("inf"), self._dialogue.now_s + grace_s
+
+    def _drain(self) -> list[Effect]:
+        effects = list(self._effects)
+        self._effects.clear()
+        return effects
+
+
+def _stays_small(num: int) -> str:
+    workers = "1 worker" if num == 1 else f"{num} workers"
+    return (
+        f"the job stays at {workers}: its script forms no process group and does not read WORLD_SIZE, so "
+        "more would be identical copies that write the same files; call "
+        "torch.distributed.init_process_group before the first step, or submit the job with "
+        f"`workers: {num}`"
+    )

@@ -1,0 +1,138 @@
+"""How long things may take before somebody is called dead, and how a death is told."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from swell.executors.exit_status import NOT_STARTED
+from swell.executors.gang.member import Member, State
+from swell.wire.environ import EXIT_STOPPED
+
+#: A joiner that reads a stream up to where the others are has so many times `ready_s`.
+READING_SHARE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Time limits of a gang, all in seconds."""
+
+    ready_s: float = 60.0  #: from the spawn of a worker to its Ready
+    silence_s: float = 60.0  #: between two signs of life, once connected; a call into C may block them
+    standstill_s: float = 3.0  #: the same where the process was stopped, so that none will come
+    notice_s: float = 60.0  #: for those who wait in a step to notice that one of the group is gone
+    boundary_s: float = 120.0  #: from an order to the end of the step that is under way
+    stuck_s: float = 600.0  #: for one for whom others wait: rank 0 may evaluate for minutes
+    stop_s: float = 3.0  #: from SIGTERM to SIGKILL
+    finish_s: float = 600.0  #: for the last lines of a script: evaluating, writing the final model
+    leave_s: float = 10.0  #: from Left to the exit
+    step_end_s: float = 5.0  #: until SIGTERM where no step of a script ends; the first word is STOP_AT_STEP
+    restart_s: float = 10.0  #: from SIGTERM to SIGKILL where the script writes its own checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A worker has to be killed now."""
+
+    why: str
+    is_fault_of_script: bool
+
+
+def overdue(
+    member: Member, script: str, now_s: float, patience: Patience, is_stopped: Callable[[int], bool]
+) -> Verdict | None:
+    """Whether a worker's time is up."""
+    if stands_still(member, now_s, patience, is_stopped):
+        return Verdict(stopped(member), False)
+    if member.state is State.STARTING and now_s - member.since_s > _ready_s(member, patience):
+        return Verdict(never_called(script, patience.ready_s), True)
+    if is_silent(member, now_s, patience):
+        return Verdict(silent(member, patience), False)
+    if member.left_s is not None and now_s - member.left_s > patience.leave_s:
+        return Verdict(
+            f"worker {member.number} did not exit within {patience.leave_s:g} s and was killed", False
+        )
+    return None
+
+
+def _ready_s(member: Member, patience: Patience) -> float:
+    """Whoever has called it, and reads a stream up to where the others are, is given more time."""
+    is_reading = member.pulse is not None and member.pulse.awaits == "data"
+    return patience.ready_s * (READING_SHARE if is_reading else 1.0)
+
+
+def stands_still(member: Member, now_s: float, patience: Patience, is_stopped: Callable[[int], bool]) -> bool:
+    """Whether it has said nothing for a while, and will not before somebody wakes its process."""
+    since_s = member.since_s if member.heard_s is None else member.heard_s
+    if member.pid is None or now_s - since_s <= patience.standstill_s:
+        return False
+    return is_stopped(member.pid)
+
+
+def is_silent(member: Member, now_s: float, patience: Patience) -> bool:
+    return member.heard_s is not None and now_s - member.heard_s > patience.silence_s
+
+
+def silent(member: Member, patience: Patience) -> str:
+    return f"worker {member.number} gave no sign of life for {patience.silence_s:g} s and was killed"
+
+
+def stopped(member: Member) -> str:
+    return f"worker {member.number} was stopped by a signal, and was killed"
+
+
+def never_called(script: str, limit_s: float) -> str:
+    return (
+        f"script {script} did not call swell.train.elastic within {limit_s:g} s; call it before the "
+        "training loop, after only what is needed to build model, optimizer and data, or submit the job with "
+        "elasticity 'restart'"
+    )
+
+
+def ended_early(script: str, status: int) -> str:
+    return (
+        f"script {script} ended with status {status} before it called swell.train.elastic; call it before "
+        "the training loop, or submit the job with elasticity 'restart'"
+    )
+
+
+def left_loop(script: str, status: int) -> str:
+    return (
+        f"script {script} ended with status {status} in its training loop, before its trial run had measured "
+        "a step; let the job's end condition end the loop"
+    )
+
+
+def unmeasured(script: str) -> str:
+    return (
+        f"script {script} left its loop before a step could be measured in its trial run; let the job's end "
+        "condition end the loop"
+    )
+
+
+def cut_off(passed_s: float) -> str:
+    return f"succeeded, but its last lines were cut off after {passed_s:.0f} s"
+
+
+def is_fault_of_script(status: int) -> bool:
+    """Whether a process that ended so was ended by its script, and not by a signal."""
+    return status >= 0 and status != EXIT_STOPPED
+
+
+def describe_exit(member: Member, status: int, log_tail: str) -> str:
+    """How a worker ended, in the words of its own traceback where there is one."""
+    if member.failure:
+        return member.failure
+    if status == NOT_STARTED:
+        return f"worker {member.number} could not be started, through no fault of the script: {log_tail}"
+    if status < 0:
+        return f"worker {member.number} was killed by {signal_name(-status)}"
+    text = f"worker {member.number} exited with status {status}"
+    return f"{text}; its log ends:\n{log_tail}" if log_tail else text
+
+
+def signal_name(number: int) -> str:
+    """Real-time signals have no names but the first and the last."""
+    known = {known.value: known.name for known in signal.Signals}
+    return known.get(number, f"signal {number}")

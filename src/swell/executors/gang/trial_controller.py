@@ -1,0 +1,371 @@
+"""The choreography of a trial run: what a job's step takes alone, and what its all-reduce would take.
+
+First, once for each kind of device, groups of two, four and eight workers measure all-reduces by size.
+Then one worker runs the script through its own loop with every local batch that a gang size would give it;
+where memory runs out another one does, with passes half as large.
+
+What ends it otherwise is told as the script's fault or not: the head tries again what was lost through no
+fault of the script.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import singledispatchmethod
+
+from swell.executors.gang.allreduce import allreduce_s, sizes_to_measure
+from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
+from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.job_context import Stage
+from swell.executors.gang.member import Member, State
+from swell.executors.gang.memory_limit import half, too_few_shards
+from swell.executors.gang.timeouts import (
+    describe_exit,
+    ended_early,
+    is_fault_of_script,
+    is_silent,
+    left_loop,
+    never_called,
+    silent,
+    stands_still,
+    stopped,
+    unmeasured,
+)
+from swell.model.command import ProfileJob
+from swell.model.event import JobProfiled, Outcome, ProfilingFailed
+from swell.model.job import Profile
+from swell.wire import messages
+
+CALIBRATE_ENTRY = "swell.train.runtime.calibrate:main"
+
+
+@dataclass(slots=True)
+class Part:
+    """One set of processes: a calibration, or (no `size`) the script's own run."""
+
+    size: int | None
+    devices: tuple[str, ...]
+    members: dict[int, Member] = field(default_factory=dict)
+    numbers: list[int] = field(default_factory=list)  #: by rank
+    is_grouped: bool = False
+    is_measured: bool = False
+    is_too_large: bool = False  #: memory ran out: to be done again, with smaller passes
+    failure: str = ""
+    is_fault: bool = False  #: of the script
+
+    def fail(self, why: str, is_fault: bool = False) -> None:
+        """It measures nothing any more; what comes first is the cause of the rest."""
+        if not self.failure:
+            self.failure, self.is_fault = why, is_fault and self.size is None
+
+
+class Trial:
+    """Answers one `ProfileJob`, part by part; each begins when somebody gives it devices (`begin_part`).
+
+    `table` is of the device kind, and shared: it grows by what any trial run of the kind measures.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        command: ProfileJob,
+        first_worker: int,
+        num_devices: int,
+        table: dict[int, dict[int, float]],
+        conduct: Conduct,
+        is_stopped: Callable[[int], bool],
+    ) -> None:
+        """`num_devices`: that there are of the kind; `is_stopped`: whether a process, by its pid, was."""
+        self._conduct = conduct
+        self._is_stopped = is_stopped
+        self.table = table
+        self.profile: Profile | None = None
+        self.is_over = False
+        self._stage = stage
+        self._command = command
+        self._next_worker = first_worker
+        self._sizes = sizes_to_measure(command.sizes, num_devices)
+        self._part: Part | None = None
+        self._effects: list[Effect] = []
+        self._now_s = 0.0
+        self._is_called_off = False
+        self._max_local_batch: int | None = None
+        self._start_s: float | None = None
+        self._measured: messages.Profiled | None = None
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        members = self._part.members.values() if self._part else ()
+        return tuple(device for member in members for device in member.slot)
+
+    # ------------------------------------------------------------ what is left to do
+    @property
+    def is_waiting(self) -> bool:
+        """Nothing of it runs, and there is something left to do."""
+        return self._part is None and not self.is_over
+
+    @property
+    def is_measured(self) -> bool:
+        """The script's own run is done."""
+        return self._measured is not None
+
+    @property
+    def missing(self) -> list[int]:
+        """Sizes of groups whose all-reduce nobody has measured."""
+        return [size for size in self._sizes if size not in self.table]
+
+    @property
+    def calibrates(self) -> int | None:
+        """Size of the group that it measures now."""
+        return self._part.size if self._part else None
+
+    def num_devices(self, size: int | None) -> int:
+        """That the part needs: a calibration of so many workers, or (None) the script's own run."""
+        return size or self._stage.spec.devices_per_worker
+
+    # ------------------------------------------------------------ what happens
+    def begin_part(self, size: int | None, devices: Sequence[str], now_s: float) -> list[Effect]:
+        """A calibration of so many workers, or (None) the script's own run, on these devices."""
+        self._now_s = now_s
+        self._start(size, tuple(devices))
+        return self._drain()
+
+    def settle(self, now_s: float) -> list[Effect]:
+        """Others may have measured what it waited for."""
+        self._now_s = now_s
+        self._finish_if_complete()
+        return self._drain()
+
+    def stop(self, now_s: float) -> list[Effect]:
+        """Nobody wants the answer any more; `is_over` once the processes are gone."""
+        self._now_s = now_s
+        self._is_called_off = True
+        if self._part is None:
+            self.is_over = True
+        else:
+            self._give_up(self._part, "the job was cancelled")
+        return self._drain()
+
+    def forked(self, worker: int, pid: int, now_s: float) -> list[Effect]:
+        self._now_s = now_s
+        if self._part and (member := self._part.members.get(worker)):
+            member.pid, member.since_s = pid, now_s
+        return self._drain()
+
+    def said(self, worker: int, message: messages.FromWorker, now_s: float) -> list[Effect]:
+        self._now_s = now_s
+        if self._part and (member := self._part.members.get(worker)):
+            member.heard_s = now_s
+            self._hear(message, member, self._part)
+        return self._drain()
+
+    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> list[Effect]:
+        self._now_s = now_s
+        part = self._part
+        if part and (member := part.members.pop(worker, None)):
+            if not part.is_measured:
+                self._note_exit(part, member, status, log_tail)
+            if not part.members:
+                self._end_part(part)
+        return self._drain()
+
+    def _note_exit(self, part: Part, member: Member, status: int, log_tail: str) -> None:
+        if status == 0 and part.size is not None:
+            return  # only rank 0 says what was measured
+        is_fault = is_fault_of_script(status)
+        if is_fault and part.size is None:
+            part.fail(self._left(member, status, log_tail), is_fault=True)
+        else:
+            self._give_up(part, describe_exit(member, status, log_tail))
+
+    def _left(self, member: Member, status: int, log_tail: str) -> str:
+        """How a script ended by itself that has not said why."""
+        told = left_loop if member.state is State.READY else ended_early
+        text = told(self._stage.spec.entry, status)
+        return f"{text}; its log ends:\n{log_tail}" if log_tail else text
+
+    def tick(self, now_s: float) -> list[Effect]:
+        self._now_s = now_s
+        if self._part is not None:
+            self._watch(self._part)
+        return self._drain()
+
+    def _watch(self, part: Part) -> None:
+        patience = self._conduct.patience
+        for member in part.members.values():
+            if stands_still(member, self._now_s, patience, self._is_stopped):
+                self._give_up(part, stopped(member))
+            elif is_silent(member, self._now_s, patience):
+                self._give_up(part, silent(member, patience))
+        begun_s = max((member.since_s for member in part.members.values()), default=self._now_s)
+        if self._now_s - begun_s > self._conduct.trial_s:
+            is_started = all(member.pid is not None for member in part.members.values())
+            self._give_up(part, self._too_long(part, is_started), is_fault=is_started)
+
+    # ------------------------------------------------------------ what workers say
+    @singledispatchmethod
+    def _hear(self, message: messages.FromWorker, member: Member, part: Part) -> None:
+        """The rest is a sign of life."""
+
+    @_hear.register
+    def _(self, message: messages.Hello, member: Member, part: Part) -> None:
+        spec = self._stage.spec
+        batches = sorted({-(-spec.global_batch // size) for size in self._command.sizes}, reverse=True)
+        if part.size is None:
+            welcome = self._stage.welcome(member.slot, "profile", tuple(batches), self._max_local_batch)
+        else:
+            welcome = self._stage.welcome(member.slot, "calibrate")
+        self._effects.append(Send(member.number, welcome))
+
+    @_hear.register
+    def _(self, message: messages.Ready, member: Member, part: Part) -> None:
+        member.state = State.READY
+        if part.size is None:
+            self._start_s = self._now_s - member.since_s
+        elif all(m.state is State.READY for m in part.members.values()) and not part.is_grouped:
+            part.is_grouped = True
+            for rank, number in enumerate(part.numbers):
+                order = messages.Regroup(
+                    generation=1,
+                    rank=rank,
+                    num_workers=part.size,
+                    source=None,
+                    has_news=False,
+                    local_rank=rank,
+                    local_world_size=part.size,
+                )
+                self._effects.append(Send(number, order))
+
+    @_hear.register
+    def _(self, message: messages.Bound, member: Member, part: Part) -> None:
+        address = messages.Address(generation=message.generation, address=message.address)
+        self._effects += [Send(number, address) for number in part.numbers if number != member.number]
+
+    @_hear.register
+    def _(self, message: messages.Calibrated, member: Member, part: Part) -> None:
+        if part.size is not None:
+            self.table[part.size] = dict(message.allreduce_s)
+            part.is_measured = True
+
+    @_hear.register
+    def _(self, message: messages.Profiled, member: Member, part: Part) -> None:
+        if not _is_sound(message.compute_s):
+            part.fail(unmeasured(self._stage.spec.entry), is_fault=True)
+            return
+        fewest = min(self._command.sizes)
+        if message.num_shards is not None and message.num_shards < fewest:
+            part.fail(too_few_shards(message.num_shards, fewest), is_fault=True)
+            return
+        self._measured, part.is_measured = message, True
+        if self._start_s is None:
+            self._start_s = self._now_s - member.since_s
+
+    @_hear.register
+    def _(self, message: messages.OutOfMemory, member: Member, part: Part) -> None:
+        bound = half(message.num_samples, self._max_local_batch)
+        if part.size is None and bound != self._max_local_batch:
+            self._max_local_batch, part.is_too_large = bound, True
+        part.fail(message.message, is_fault=True)
+
+    @_hear.register(messages.JoinFailed)
+    @_hear.register(messages.Broken)
+    def _(self, message: messages.JoinFailed | messages.Broken, member: Member, part: Part) -> None:
+        self._give_up(part, message.message)
+
+    @_hear.register
+    def _(self, message: messages.Failed, member: Member, part: Part) -> None:
+        part.fail(message.message, is_fault=True)
+
+    # ------------------------------------------------------------ part by part
+    def _start(self, size: int | None, devices: tuple[str, ...]) -> None:
+        self._part = Part(size, devices)
+        num_workers = size or 1
+        each = len(devices) // num_workers
+        for rank in range(num_workers):
+            slot = devices[rank * each : (rank + 1) * each]
+            member = Member(self._next_worker, slot, since_s=self._now_s)
+            self._next_worker += 1
+            self._part.members[member.number] = member
+            self._part.numbers.append(member.number)
+            self._effects.append(Spawn(member.number, slot, entry=CALIBRATE_ENTRY if size else None))
+
+    def _end_part(self, part: Part) -> None:
+        self._part = None
+        if self._is_called_off:
+            self.is_over = True
+        elif part.is_measured:
+            self._finish_if_complete()
+        elif part.is_too_large:
+            self._start(part.size, part.devices)
+        else:
+            self._fail(part)
+
+    def _finish_if_complete(self) -> None:
+        if self.is_waiting and self.is_measured and not self.missing:
+            self._finish()
+
+    def _finish(self) -> None:
+        assert self._measured is not None  # noqa: S101 - the part is measured
+        measured, command = self._measured, self._command
+        self.profile = Profile(
+            device_kind=command.device_kind,
+            compute_s=dict(measured.compute_s),
+            allreduce_s={size: allreduce_s(self.table, size, measured.grad_bytes) for size in command.sizes},
+            grad_bytes=measured.grad_bytes,
+            state_bytes=measured.state_bytes,
+            samples_per_epoch=measured.samples_per_epoch,
+            start_s=self._start_s or 0.0,
+            max_local_batch=self._max_local_batch,
+            num_shards=measured.num_shards,
+        )
+        self.is_over = True
+        event = JobProfiled(
+            at_s=self._now_s, job_id=command.job_id, profile=self.profile, attempt=command.attempt
+        )
+        self._effects.append(Report(event))
+
+    def _fail(self, part: Part) -> None:
+        message = part.failure or "rank 0 told no result"
+        if part.size is not None:
+            message = f"the all-reduce of {part.size} workers was not measured: {message}"
+        self.is_over = True
+        event = ProfilingFailed(
+            at_s=self._now_s,
+            job_id=self._command.job_id,
+            message=message,
+            outcome=Outcome.FAILED if part.is_fault else Outcome.LOST,
+            attempt=self._command.attempt,
+        )
+        self._effects.append(Report(event))
+
+    def _give_up(self, part: Part, why: str, is_fault: bool = False) -> None:
+        part.fail(why, is_fault)
+        for member in part.members.values():
+            if not member.is_killed:
+                member.is_killed = True
+                self._effects.append(Kill(member.number, signal.SIGKILL))
+
+    def _too_long(self, part: Part, is_started: bool) -> str:
+        limit_s = self._conduct.trial_s
+        if not is_started:
+            return f"no process for a worker was there within {limit_s:g} s; see `zygote.log`"
+        if part.size is not None:
+            return f"it took longer than {limit_s:g} s"
+        if self._start_s is None:
+            return never_called(self._stage.spec.entry, limit_s)
+        return (
+            f"the trial run of {self._stage.spec.entry} took longer than {limit_s:g} s; a step at "
+            "the full global batch must take seconds at most: raise the smallest number of workers, or lower "
+            "the batch"
+        )
+
+    def _drain(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        return effects
+
+
+def _is_sound(compute_s: dict[int, float]) -> bool:
+    """Whether these are step times by batch: they come from a user's process, and the head relies on them."""
+    return bool(compute_s) and min(compute_s) >= 1 and min(compute_s.values()) >= 0

@@ -1,0 +1,127 @@
+"""The process that owns a machine's workers and outlives the daemon.
+
+`python -m swell.executors.local.agent.process --state DIR`. There is one for a state folder: it holds a lock
+that its zygote and all workers inherit, so the next agent begins only when every process of this one is gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import fcntl
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from swell.executors.gang.gang_settings import Conduct
+from swell.executors.local.agent.supervisor import Crew, CrewOptions
+from swell.executors.local.processes.strays import end_strays
+from swell.executors.local.protocol import Address
+from swell.wire.whole_files import write_whole
+
+#: After a crash the kernel needs a moment to end the workers of the agent before.
+LOCK_WAIT_S = 10.0
+DEFAULT_PRELOAD = ("torch", "torch.distributed", "torch._dynamo", "swell.train", "swell.train.runtime.runner")
+DEFAULT_CALL = "swell.train.runtime.runner:run_entry"
+
+log = logging.getLogger("swell.agent")
+
+
+class AgentRunning(RuntimeError):
+    """Another agent, or a process that it started, still holds this state folder."""
+
+
+def hold_lock(state_dir: Path, wait_s: float = LOCK_WAIT_S) -> int:
+    """The descriptor of the lock. Raises AgentRunning."""
+    descriptor = os.open(lock_path(state_dir), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline_s = time.monotonic() + wait_s
+    num_strays = 0
+    while not try_lock(descriptor):
+        if time.monotonic() > deadline_s:
+            os.close(descriptor)
+            raise AgentRunning(
+                f"{state_dir} is in use by another agent or a process that it started; "
+                "end it with `swell down`"
+            )
+        num_strays += end_strays(state_dir)  # a copy of a worker holds the lock as the worker did
+        time.sleep(0.05)  # the kernel has no lock with a time limit
+    num_strays += end_strays(state_dir)
+    if num_strays:
+        log.warning("ended %d processes that jobs of an earlier agent had left behind", num_strays)
+    return descriptor
+
+
+def try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def lock_path(state_dir: Path) -> Path:
+    return state_dir / "agent.lock"
+
+
+def address_path(state_dir: Path) -> Path:
+    return state_dir / "agent.json"
+
+
+def read_address(state_dir: Path) -> Address | None:
+    """Where an agent listens, or listened; None if there never was one, or it ended in order."""
+    try:
+        return msgspec.json.decode(address_path(state_dir).read_bytes(), type=Address)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def write_address(state_dir: Path, address: Address) -> None:
+    """Whole or not at all, and readable by its owner only. Ends the process if the disk has no room."""
+    try:
+        write_whole(address_path(state_dir), msgspec.json.encode(address))
+    except OSError as error:
+        sys.exit(f"cannot write {address_path(state_dir)} ({error.strerror}); make room on its disk")
+
+
+async def serve(options: CrewOptions, lock_fd: int) -> None:
+    """Until the daemon or a signal says to stop, and every process is gone."""
+    crew = Crew(options, lock_fd)
+    port = await crew.listen()
+    address = Address(port=port, pid=os.getpid(), token=crew.token, boot_id=crew.boot_id)
+    write_address(options.state_dir, address)
+    log.info("listens on port %d", port)
+    await crew.stopped.wait()
+    await crew.shut_down()
+    address_path(options.state_dir).unlink(missing_ok=True)
+    log.info("every process is gone")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="swell.executors.local.agent.process", description=__doc__)
+    parser.add_argument("--state", type=Path, required=True, help="state folder")
+    parser.add_argument("--preload", action="append", default=[], help="a module that workers find imported")
+    parser.add_argument("--call", default=DEFAULT_CALL, help="what a worker runs, with entry and arguments")
+    parser.add_argument("--conduct", default="{}", help="JSON: time limits and habits of workers")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    state_dir = arguments.state.resolve()
+    state_dir.mkdir(parents=True, exist_ok=True)
+    options = CrewOptions(
+        state_dir=state_dir,
+        preload=tuple(arguments.preload),
+        call=arguments.call,
+        conduct=msgspec.json.decode(arguments.conduct, type=Conduct),
+    )
+    try:
+        lock_fd = hold_lock(state_dir)
+    except AgentRunning as error:
+        sys.exit(str(error))
+    asyncio.run(serve(options, lock_fd))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""What was measured once is kept: profiles by code and request, all-reduce tables by kind of device."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from swell.executors.local.agent.job_code import read_tree
+from swell.model.command import ProfileJob
+from swell.model.job import JobSpec, Profile
+from swell.wire.whole_files import write_whole
+
+_AllreduceTable = dict[int, dict[int, float]]
+_Kept = TypeVar("_Kept")
+
+log = logging.getLogger("swell.agent")
+
+
+class ProfileCache:
+    """Files in a state folder. One that cannot be read is as good as none: it is measured again."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+        self._folder = state_dir / "profiles"
+
+    def profile(self, command: ProfileJob) -> Profile | None:
+        path = self._profile_path(command)
+        return None if path is None else _read(path, Profile)
+
+    def keep_profile(self, command: ProfileJob, profile: Profile) -> None:
+        if (path := self._profile_path(command)) is not None:
+            _write(path, profile)
+
+    def table(self, kind: str) -> _AllreduceTable:
+        return _read(self._table_path(kind), _AllreduceTable) or {}
+
+    def keep_table(self, kind: str, table: _AllreduceTable) -> None:
+        _write(self._table_path(kind), table)
+
+    def _table_path(self, kind: str) -> Path:
+        return self._folder / f"allreduce-{hashlib.sha256(kind.encode()).hexdigest()[:16]}.json"
+
+    def _profile_path(self, command: ProfileJob) -> Path | None:
+        """None if the code's content cannot be known: then nothing is kept."""
+        spec = command.spec
+        sources = self._sources(spec)
+        if sources is None:
+            return None
+        function = spec.entry.rpartition(":")[2]
+        request = (
+            "" if "/" in function else function,
+            spec.args,
+            spec.env,
+            spec.python,
+            spec.global_batch,
+            spec.devices_per_worker,
+            command.device_kind,
+            command.sizes,
+        )
+        digest = hashlib.sha256(sources + msgspec.json.encode(request)).hexdigest()
+        return self._folder / f"{digest}.json"
+
+    def _sources(self, spec: JobSpec) -> bytes | None:
+        """What decides how fast the job is, wherever it lies."""
+        if spec.code:
+            tree = read_tree(self._state_dir, spec.code)
+            return None if tree is None else tree.sources_digest.encode()
+        source = find_source(spec)
+        return None if source is None else source.read_bytes()
+
+
+def find_source(spec: JobSpec) -> Path | None:
+    """The file behind a script's path, or behind `package.module:function` in the job's folder."""
+    entry = Path(spec.workdir, spec.entry)
+    if entry.is_file():
+        return entry
+    module = Path(spec.workdir, *spec.entry.partition(":")[0].split("."))
+    candidates = (module.with_suffix(".py"), module / "__init__.py")
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _read(path: Path, kind: type[_Kept]) -> _Kept | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def _write(path: Path, value: object) -> None:
+    """A reader sees the old file or the new, never half of one. Without room it will be measured again."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, msgspec.json.encode(value))
+    except OSError as error:
+        log.warning("cannot keep what was measured in %s: %s", path, error)

@@ -1,0 +1,156 @@
+"""One set of worker processes that the agent runs: a job's gang or a trial run."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from swell.executors.gang.effects import Effect, Send, Spawn
+from swell.executors.gang.gang_settings import LogLimits
+from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.local.agent.job_code import FOLDER as CODE_FOLDER
+from swell.executors.local.agent.job_code import written_beside
+from swell.executors.local.lines import LineLink
+from swell.executors.local.logs.files import (
+    TRIAL,
+    WORKER,
+    discard_logs,
+    drop_if_empty,
+    log_path,
+    note_leaders,
+)
+from swell.executors.local.logs.pieces import end_offset
+from swell.executors.local.zygote.forking import Fork
+from swell.model.event import JobWarned
+from swell.model.job import Elasticity, JobSpec
+from swell.wire import environ
+from swell.wire.messages import FromWorker, Regroup
+
+log = logging.getLogger("swell.agent")
+
+
+class Director(Protocol):
+    """What a choreography hears from its processes."""
+
+    @property
+    def devices(self) -> tuple[str, ...]: ...
+    @property
+    def is_over(self) -> bool: ...
+    def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]: ...
+    def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]: ...
+    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]: ...
+    def tick(self, now_s: float) -> Sequence[Effect]: ...
+
+
+@dataclass(slots=True)
+class Run:
+    """Its director, its folder, and the lines to its workers. The token opens this run and no other."""
+
+    key: str
+    job_id: str
+    spec: JobSpec
+    director: Director
+    folder: Path
+    bindings: Mapping[str, DeviceBinding]
+    kind: str = WORKER  #: what its logs are called
+    leader: int | None = None  #: the worker that is rank 0
+    unnoted: list[tuple[int, int]] = field(default_factory=list)  #: leaders that the job's folder lacks
+    token: str = field(default_factory=lambda: secrets.token_hex(16))
+    links: dict[int, LineLink] = field(default_factory=dict)
+    live: set[int] = field(default_factory=set)
+    exits: dict[int, tuple[int, str]] = field(default_factory=dict)  #: known, but the line is not yet drained
+    num_strays: int = 0  #: processes ended that workers had left behind, and not told of yet
+
+    def log_path(self, worker: int) -> Path:
+        return log_path(self.folder, self.kind, worker)
+
+    def note_leader(self, effect: Spawn | Send) -> None:
+        """If this makes a worker rank 0 that was not, keep in the job's folder which, and since when."""
+        if isinstance(effect, Spawn):  # who has no rank yet: the first will have rank 0, if it gets so far
+            rank = effect.environ.get(environ.RANK)
+            is_leader = self.leader is None if rank is None else rank == "0"
+        else:
+            is_leader = isinstance(effect.message, Regroup) and effect.message.rank == 0
+        if self.kind == TRIAL or not is_leader or effect.worker == self.leader:
+            return
+        # Of the first one of a gang, what it says on its way to the group is the job's too.
+        begin = self.log_path(effect.worker) if self.leader is not None else None
+        self.leader = effect.worker
+        self.unnoted.append((effect.worker, 0 if begin is None else end_offset(begin)))
+        if (error := self.try_to_note()) is not None:
+            log.warning("cannot note the leader of %s: %s; `swell logs` lacks its lines", self.key, error)
+
+    def try_to_note(self) -> OSError | None:
+        """Which workers led, as far as it is not yet on disk; called again while the disk is full."""
+        try:
+            if self.unnoted:
+                note_leaders(self.folder, self.unnoted)
+        except OSError as error:
+            return error
+        self.unnoted.clear()
+        return None
+
+    def end_log(self, worker: int) -> None:
+        """The worker is gone: of a trial run's many, keep the logs of those that had something to say."""
+        if self.kind == TRIAL:
+            drop_if_empty(self.log_path(worker))
+
+    def discard_logs(self, limits: LogLimits) -> None:
+        """Before another worker starts to print: those of ended ones are in the way."""
+        if self.kind == WORKER and limits.job_log_bytes:
+            try:
+                discard_logs(self.folder, limits.job_log_bytes, self.live)
+            except OSError as error:
+                log.warning("cannot discard old logs of %s: %s", self.key, error)
+
+    def strays_warning(self) -> JobWarned | None:
+        """What the job's owner should know once the last of its workers is gone."""
+        if self.live or not self.num_strays:
+            return None
+        num, self.num_strays = self.num_strays, 0
+        who = (
+            "1 process that its script had left behind was"
+            if num == 1
+            else f"{num} processes that its script had left behind were"
+        )
+        return JobWarned(at_s=0.0, job_id=self.job_id, message=f"{who} ended")
+
+    def code_warning(self) -> str:
+        """What the job's owner should know of what its workers have written; empty if nothing."""
+        return written_beside(self.folder) if self.kind == WORKER else ""
+
+    def fork(self, spawn: Spawn, call: str, address: str, log_bytes: int = 0) -> Fork:
+        """The request that starts this worker. Users' names and arguments are list items and values only."""
+        variables = self._environ(spawn.worker, address, spawn.devices)
+        return Fork(
+            key=f"{self.key}/{spawn.worker}",
+            environ={**dict(self.spec.env), **variables, **spawn.environ},
+            workdir=self.spec.workdir,
+            log_path=str(self.log_path(spawn.worker)),
+            log_bytes=log_bytes,
+            call=call,
+            entry=self.spec.entry if spawn.entry is None else spawn.entry,
+            args=self.spec.args if spawn.entry is None else (),
+        )
+
+    def _environ(self, worker: int, address: str, devices: tuple[str, ...]) -> dict[str, str]:
+        is_live = self.spec.elasticity is Elasticity.LIVE
+        variables = {
+            environ.JOB_ID: self.job_id,
+            environ.RUN_ID: self.job_id,
+            environ.GROUP_RANK: "0",
+            environ.AGENT if is_live else environ.OBSERVER: address,
+            environ.TOKEN: self.token,
+            environ.WORKER: str(worker),
+            environ.WORKDIR: self.spec.workdir,
+        }
+        if self.spec.code:
+            variables[environ.CODE] = str(self.folder / CODE_FOLDER)
+        gpus = [name for device in devices if (name := self.bindings[device].cuda) is not None]
+        if gpus:
+            variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+        return variables

@@ -1,0 +1,115 @@
+"""Folders for as long as the process lives that they are for: they go when it is gone, whatever ended it.
+
+A trial run writes in one instead of the job's working directory (`mirror`), and another one takes the place
+of its temporary directory. Every worker has one for the sockets of its loader's processes, which leave them
+behind when they are killed. Sockets need short paths (107 bytes), so these folders are in the machine's
+temporary directory, in one that a link in the state folder names; the others are in the state folder.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from swell.executors.local.zygote.forking import Fork
+from swell.wire import environ
+
+PREFIX = "swell-"
+LINK = "temporary"
+
+log = logging.getLogger("swell.agent")
+
+
+class Scratch:
+    """One agent's. A folder that cannot be made is done without: workers then use what they find."""
+
+    def __init__(self, state_dir: Path, boot_id: str, in_background: Callable[[Callable[[], None]], object]):
+        """`in_background`: runs what may take long."""
+        self._root = state_dir / "scratch"
+        self._own = self._root / boot_id
+        self._in_background = in_background
+        self._temporary: Path | None = None
+        self._numbers = itertools.count()
+        self._folders: dict[str, tuple[Path, ...]] = {}  #: by worker
+
+    def begin(self) -> None:
+        """Make the folders of this agent; remove those of killed ones, of which no process is left."""
+        before = [path for path in self._root.glob("*") if path != self._own]
+        self._in_background(lambda: _remove_left(before))
+        try:
+            self._own.mkdir(mode=0o700, parents=True)
+            self._temporary = Path(tempfile.mkdtemp(prefix=PREFIX))
+            (self._own / LINK).symlink_to(self._temporary)
+        except OSError as error:
+            log.warning("cannot make folders for workers' temporary files: %s", error)
+
+    def equip(self, fork: Fork, is_trial: bool) -> Fork:
+        """The same request, with folders for the worker; `is_trial`: it runs a script on trial."""
+        number = str(next(self._numbers))
+        sockets = self._made(self._temporary, number)
+        if not is_trial:
+            self._folders[fork.key] = (sockets,) if sockets else ()
+            return msgspec.structs.replace(fork, sockets=str(sockets or ""))
+        mirror, temporary = self._made(self._own, number), self._made(sockets, "tmp")
+        self._folders[fork.key] = tuple(folder for folder in (sockets, mirror) if folder)
+        variables = {environ.TRIAL: "1", environ.WORKDIR: fork.workdir}
+        if temporary is not None:
+            variables["TMPDIR"] = str(temporary)
+        return msgspec.structs.replace(
+            fork,
+            sockets=str(sockets or ""),
+            mirror=str(mirror or ""),
+            environ=fork.environ | variables,
+        )
+
+    def drop(self, key: str) -> None:
+        """The worker is gone."""
+        folders = self._folders.pop(key, ())
+        if folders:
+            self._in_background(lambda: _remove(folders))
+
+    def end(self) -> None:
+        """Every worker is gone."""
+        _remove_left([self._own])
+
+    def _made(self, parent: Path | None, name: str) -> Path | None:
+        if parent is None:
+            return None
+        try:
+            (parent / name).mkdir(mode=0o700)
+        except OSError as error:
+            log.warning("a worker does without a folder of its own: %s", error)
+            return None
+        return parent / name
+
+
+def _remove(folders: tuple[Path, ...]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)  # what is left goes with the agent
+
+
+def _remove_left(owns: list[Path]) -> None:
+    """What an agent had, here and in the temporary directory."""
+    for own in owns:
+        link = own / LINK
+        if link.is_symlink():
+            temporary = Path(os.readlink(link))
+            if temporary.name.startswith(PREFIX) and _is_own(temporary):
+                _remove((temporary,))
+        _remove((own,))
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether it is a folder of this user, and no link to one."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return False
+    return folder.is_dir() and not folder.is_symlink() and found.st_uid == os.getuid()

@@ -1,0 +1,69 @@
+"""Which devices a part of a trial run gets, and which parts may run at once without falsifying each other.
+
+Two parts measure at once if each has idle devices to itself. Devices that compute on the machine's cores
+(`cpu`, `paced`) share these: of them no more may be in use than there are cores, and a calibration, which
+measures how fast workers talk to each other, runs without another part. On GPUs, which have their own
+processors, only calibrations exclude each other: they share the links between the GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from swell.executors.gang.job_context import DeviceBinding
+
+
+@dataclass(frozen=True, slots=True)
+class RunningPart:
+    """A part of another trial run."""
+
+    devices: tuple[str, ...]
+    is_calibration: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Its devices, and how many processes each has now, of gangs and of trial runs."""
+
+    bindings: Mapping[str, DeviceBinding]
+    in_use: Mapping[str, int]
+    num_cores: int
+
+    def idlest(self, kind: str, num: int) -> tuple[str, ...]:
+        """So many devices of the kind, those with the fewest processes first; some twice if it has fewer."""
+        pool = [device for device, binding in self.bindings.items() if binding.kind == kind]
+        pool.sort(key=lambda device: self.in_use.get(device, 0))
+        return tuple(pool[place % len(pool)] for place in range(num))
+
+    def is_idle(self, devices: Collection[str]) -> bool:
+        """Whether these are different devices, and no process is on any of them."""
+        return len(set(devices)) == len(devices) and not any(self.in_use.get(device) for device in devices)
+
+    def is_on_cores(self, device: str) -> bool:
+        return self.bindings[device].torch_device == "cpu"
+
+    def has_cores(self, num: int) -> bool:
+        """Whether so many more workers on the cores have one each."""
+        used = sum(count for device, count in self.in_use.items() if self.is_on_cores(device))
+        return used + num <= self.num_cores
+
+
+def allot(
+    machine: Machine, kind: str, num: int, is_calibration: bool, others: Sequence[RunningPart]
+) -> tuple[str, ...] | None:
+    """Devices for a part that no part under way would falsify or be falsified by; None: it had better wait.
+
+    A part that is alone always gets devices, be they busy with gangs.
+    """
+    devices = machine.idlest(kind, num)
+    if not others:
+        return devices
+    if not machine.is_idle(devices) or (is_calibration and any(part.is_calibration for part in others)):
+        return None
+    if machine.is_on_cores(devices[0]):
+        on_cores = [part for part in others if any(map(machine.is_on_cores, part.devices))]
+        excludes = is_calibration or any(part.is_calibration for part in on_cores)
+        if (on_cores and excludes) or not machine.has_cores(num):
+            return None
+    return devices

@@ -1,0 +1,238 @@
+"""Trial runs: which come when, and on which devices.
+
+Those that do not measure each other run at once (`trial_devices`), the others in order of arrival. A run that
+hangs, or takes long, holds the next one up for `LONGEST_WAIT_S`: then it shares devices with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from swell.executors.gang.effects import Effect
+from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.job_context import DeviceBinding, Stage
+from swell.executors.gang.trial_controller import Trial
+from swell.executors.local.agent.job_code import place_code
+from swell.executors.local.agent.profile_cache import ProfileCache
+from swell.executors.local.agent.run import Run
+from swell.executors.local.agent.trial_devices import Machine, RunningPart, allot
+from swell.executors.local.logs.files import TRIAL, job_folder, next_number
+from swell.executors.local.processes.stopped import is_stopped
+from swell.model.command import ProfileJob
+from swell.model.event import AnyEvent, JobProfiled, Outcome, ProfilingFailed
+from swell.model.job import Elasticity
+
+#: The first in line for devices to itself waits so long, then it shares some. Most trial runs take less.
+LONGEST_WAIT_S = 10.0
+
+log = logging.getLogger("swell.agent")
+
+
+class Host(Protocol):
+    """Who runs processes for the trials."""
+
+    @property
+    def bindings(self) -> dict[str, DeviceBinding]: ...
+    def now_s(self) -> float: ...
+    def devices_in_use(self) -> Counter[str]: ...
+    def begin_run(self, run: Run, effects: Iterable[Effect]) -> None: ...
+    def do(self, run: Run, effects: Iterable[Effect]) -> None: ...
+    def report(self, event: AnyEvent) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A trial run that may have processes."""
+
+    command: ProfileJob
+    trial: Trial
+    run: Run
+
+
+class Trials:
+    """`ProfileJob`s: those that wait, those under way, and what earlier ones measured."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        host: Host,
+        conduct: Conduct,
+        num_cores: int | None = None,
+        is_stopped: Callable[[int], bool] = is_stopped,
+    ) -> None:
+        """`num_cores`: by default all that this process may use."""
+        self._state_dir = state_dir
+        self._conduct = conduct
+        self._host = host
+        self._num_cores = num_cores or len(os.sched_getaffinity(0))
+        self._is_stopped = is_stopped
+        self._cache = ProfileCache(state_dir)
+        self._tables: dict[str, dict[int, dict[int, float]]] = {}  #: by kind, shared by runs under way
+        self._queue: deque[ProfileJob] = deque()
+        self._begun: dict[str, Begun] = {}  #: in order of arrival
+        self._first: tuple[str, float] | None = None  #: the first in line for devices, and since when
+        self._is_advancing = False
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """Whose trial is under way or waits."""
+        return (*self._begun, *(command.job_id for command in self._queue))
+
+    def add(self, command: ProfileJob) -> None:
+        """Answered by an event, at once if it was measured before. Twice the same is once."""
+        if command.job_id in self.jobs:
+            return
+        if command.spec.elasticity is Elasticity.RESTART:
+            why = "a job with elasticity 'restart' has no steps to measure; give an estimate_s"
+            self._fail(command, why, Outcome.FAILED)
+        elif not self._is_known(command):
+            self._queue.append(command)
+            self.advance()
+
+    def cancel(self, job_id: str) -> None:
+        """Ends this run and leaves the others alone."""
+        self._queue = deque(command for command in self._queue if command.job_id != job_id)
+        if (begun := self._begun.get(job_id)) is not None:
+            self._host.do(begun.run, begun.trial.stop(self._host.now_s()))
+
+    def ended(self, run: Run) -> None:
+        """To be told of the end of every run; most are no trials."""
+        begun = self._begun.get(run.job_id)
+        if begun is None or begun.run is not run:
+            return
+        del self._begun[run.job_id]
+        command, trial = begun.command, begun.trial
+        try:
+            if trial.table:
+                self._cache.keep_table(command.device_kind, trial.table)
+            if trial.profile is not None:
+                self._cache.keep_profile(command, trial.profile)
+        except OSError as error:  # it will be measured again, and that is all
+            log.warning("what the trial run of %s measured was not kept: %s", run.job_id, error)
+        self.advance()
+
+    def advance(self) -> None:
+        """Begin what can begin. To be called when a part has ended, and from time to time."""
+        if self._is_advancing:  # what is done here comes back as the end of a run
+            return
+        self._is_advancing = True
+        try:
+            while line := self._line() or self._admit():
+                begins = [self._begin_part(begun, self._has_waited(begun, line)) for begun in line]
+                if not all(begins):
+                    break
+        finally:
+            self._is_advancing = False
+
+    # ------------------------------------------------------------ in line
+    def _line(self) -> list[Begun]:
+        """Runs of which nothing is under way, the first to come first."""
+        for begun in list(self._begun.values()):
+            self._host.do(begun.run, begun.trial.settle(self._host.now_s()))
+        return [begun for begun in self._begun.values() if begun.trial.is_waiting]
+
+    def _has_waited(self, begun: Begun, line: list[Begun]) -> bool:
+        """Whether it is the first in line, and has been for too long."""
+        if begun is not line[0]:
+            return False
+        job_id, now_s = begun.run.job_id, self._host.now_s()
+        if self._first is None or self._first[0] != job_id:
+            self._first = (job_id, now_s)
+        return now_s - self._first[1] >= LONGEST_WAIT_S
+
+    def _begin_part(self, begun: Begun, shares: bool) -> bool:
+        """Whether there were devices for some part of it."""
+        kind, trial = begun.command.device_kind, begun.trial
+        others = self._others(begun)
+        machine = Machine(self._host.bindings, self._host.devices_in_use(), self._num_cores)
+        for size in self._parts(begun, shares):
+            num = trial.num_devices(size)
+            devices = allot(machine, kind, num, size is not None, others)
+            if devices is None and shares:
+                devices = machine.idlest(kind, num)
+            if devices is not None:
+                self._first = None
+                now_s = self._host.now_s()
+                is_known = not trial.is_measured and self._is_known(begun.command)
+                effects = trial.stop(now_s) if is_known else trial.begin_part(size, devices, now_s)
+                self._host.do(begun.run, effects)
+                return True
+        return False
+
+    def _others(self, begun: Begun) -> list[RunningPart]:
+        trials = [other.trial for other in self._begun.values() if other is not begun]
+        return [RunningPart(t.devices, t.calibrates is not None) for t in trials if t.devices]
+
+    def _parts(self, begun: Begun, shares: bool) -> list[int | None]:
+        """What it lacks, what is to come first first. What another one measures now comes last, if at all."""
+        trial, kind = begun.trial, begun.command.device_kind
+        others = [other for other in self._begun.values() if other.command.device_kind == kind]
+        under_way = {other.trial.calibrates for other in others}
+        free = [size for size in trial.missing if size not in under_way][:1]
+        own = [] if trial.is_measured else [None]
+        return [*free, *own, *(trial.missing[:1] if shares else [])]
+
+    # ------------------------------------------------------------ beginnings
+    def _admit(self) -> list[Begun]:
+        """The next one of the queue, begun, with nothing under way yet; empty if there is none."""
+        while self._queue:
+            command = self._queue.popleft()
+            if self._is_known(command):
+                continue
+            try:
+                begun = self._open(command)
+            except ValueError as error:
+                self._fail(command, f"job {command.job_id!r} cannot be tried out: {error}", Outcome.FAILED)
+            except OSError as error:
+                self._fail(command, f"job {command.job_id!r} cannot be tried out: {error}", Outcome.LOST)
+            else:
+                self._begun[command.job_id] = begun
+                self._host.begin_run(begun.run, ())
+                return [begun]
+        return []
+
+    def _open(self, command: ProfileJob) -> Begun:
+        """Raises ValueError if the job makes it impossible, OSError if the machine does for now."""
+        folder = job_folder(self._state_dir, command.job_id)
+        (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+        place_code(self._state_dir, folder, command.spec)
+        bindings, conduct, kind = self._host.bindings, self._conduct, command.device_kind
+        num_devices = sum(binding.kind == kind for binding in bindings.values())
+        if not num_devices:
+            raise OSError(f"no device of kind {kind!r} is on this machine; see `swell nodes`")
+        stage = Stage(
+            command.job_id, command.spec, None, str(folder / "checkpoints"), bindings, conduct.habits
+        )
+        first = next_number(folder, TRIAL)
+        table = self._table(kind)
+        trial = Trial(stage, command, first, num_devices, table, conduct, self._is_stopped)
+        run = Run(f"trial:{command.job_id}", command.job_id, command.spec, trial, folder, bindings, TRIAL)
+        return Begun(command, trial, run)
+
+    def _table(self, kind: str) -> dict[int, dict[int, float]]:
+        """As it is kept, unless runs under way are filling it."""
+        if not any(begun.command.device_kind == kind for begun in self._begun.values()):
+            self._tables[kind] = self._cache.table(kind)
+        return self._tables[kind]
+
+    def _is_known(self, command: ProfileJob) -> bool:
+        """Whether it was measured before, and is answered with that."""
+        profile = self._cache.profile(command)
+        if profile is None:
+            return False
+        event = JobProfiled(at_s=0.0, job_id=command.job_id, profile=profile, attempt=command.attempt)
+        self._host.report(event)
+        return True
+
+    def _fail(self, command: ProfileJob, message: str, outcome: Outcome) -> None:
+        self._host.report(
+            ProfilingFailed(
+                at_s=0.0, job_id=command.job_id, message=message, outcome=outcome, attempt=command.attempt
+            )
+        )

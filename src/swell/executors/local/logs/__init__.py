@@ -1,0 +1,1 @@
+"""Logs of workers: rotated files whose bytes have positions in one stream."""

@@ -1,0 +1,67 @@
+"""What the agent and its zygote say to each other: JSON lines over a socket pair."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    pass
+
+
+# ---------------------------------------------------------------- agent -> zygote
+class Fork(Note, frozen=True, kw_only=True):
+    """A new worker, named `key`. Answered by `Forked`, or by `Exited` alone if it could not be."""
+
+    key: str
+    environ: dict[str, str]  #: added to the zygote's own
+    workdir: str
+    log_path: str  #: stdout and stderr are appended to it
+    log_bytes: int = 0  #: the newest so many are kept; 0: all
+    call: str  #: `package.module:function`, called with `entry` and `args`
+    entry: str
+    args: tuple[str, ...]
+    sockets: str = ""  #: a folder for what multiprocessing leaves behind; empty: the temporary directory
+    mirror: str = ""  #: an empty folder, for a mirror of `workdir` to run in; empty: runs in `workdir`
+
+
+class Signal(Note, frozen=True, kw_only=True):
+    """To a worker; SIGKILL goes to its whole process group. No effect on one that is gone."""
+
+    key: str
+    signal: int
+
+
+Request = Fork | Signal
+
+
+# ---------------------------------------------------------------- zygote -> agent
+class Warm(Note, frozen=True, kw_only=True):
+    """Everything is imported; forks are quick from now on."""
+
+    pid: int
+    import_s: float
+
+
+class Forked(Note, frozen=True, kw_only=True):
+    key: str
+    pid: int
+
+
+class Exited(Note, frozen=True, kw_only=True):
+    """The process is gone, and so is all that it had started."""
+
+    key: str
+    status: int  #: exit code, or minus the signal, or NOT_STARTED
+    num_ended: int = 0  #: processes that had left its process group and had to be ended
+
+
+class OutputDropped(Note, frozen=True, kw_only=True):
+    """What the worker prints cannot be written: so many bytes were dropped since that began."""
+
+    key: str
+    num_bytes: int
+    why: str  #: empty: it can be written again, or the worker is gone and its log says what it lacks
+
+
+Answer = Warm | Forked | Exited | OutputDropped

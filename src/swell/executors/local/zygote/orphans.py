@@ -1,0 +1,104 @@
+"""What a worker leaves behind when it ends: found and ended by the zygote before the worker's end is told.
+
+A script may start processes that leave its session (`setsid`, a daemon). The zygote adopts them when their
+parent ends; whose they are stands in their mark. Those of a worker that lives are its own affair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from swell.executors.local.processes.listing import ProcessEntry, descendants, kill, list_processes
+from swell.executors.local.processes.mark import read_mark
+from swell.executors.local.zygote.forking import Exited
+
+#: What hears of its parent's end by a closed pipe is given the time to end by itself.
+GRACE_S = 0.5
+#: A process that the kernel does not end in time waits for a device: the worker's end is told without it.
+KILL_WITHIN_S = 3.0
+
+
+@dataclass(slots=True)
+class Departure:
+    """A worker that has ended, while processes of its own are left."""
+
+    key: str
+    pid: int
+    number: int  #: in the mark of its processes
+    status: int
+    kill_at_s: float
+    killed: set[int] = field(default_factory=set)  #: of those that had left its process group
+
+    @property
+    def give_up_at_s(self) -> float:
+        return self.kill_at_s + KILL_WITHIN_S
+
+
+class Orphans:
+    """The children of a zygote that are no workers. Ask `settle` when a child has ended, and in `wait_s`."""
+
+    def __init__(self, own_pid: int, zygote_id: str) -> None:
+        """`zygote_id`: in the mark of its processes."""
+        self._own_pid = own_pid
+        self._zygote_id = zygote_id
+        self._departures: list[Departure] = []
+
+    def leave(self, key: str, pid: int, number: int, status: int, now_s: float) -> None:
+        """This worker has ended."""
+        self._departures.append(Departure(key, pid, number, status, now_s + GRACE_S))
+
+    def settle(self, workers: dict[int, int], now_s: float) -> list[Exited]:
+        """The ends of workers of which nothing is left. `workers`: live ones, pid -> number."""
+        if not self._departures:
+            return []
+        processes = [process for process in list_processes() if not process.is_dead]
+        waited_for: set[str] = set()
+        for orphan in processes:
+            if orphan.parent != self._own_pid or orphan.pid in workers:
+                continue
+            departure = self._departure_of(orphan, set(workers.values()))
+            if departure is not None:
+                waited_for.add(departure.key)
+                if now_s >= departure.kill_at_s:
+                    self._end(departure, orphan, processes)
+        return self._told(waited_for, now_s)
+
+    def wait_s(self, now_s: float) -> float | None:
+        """Until `settle` is due, if no child ends before; None: it is not."""
+        dues_s = [
+            departure.kill_at_s if now_s < departure.kill_at_s else departure.give_up_at_s
+            for departure in self._departures
+        ]
+        return max(0.0, min(dues_s) - now_s) if dues_s else None
+
+    def _departure_of(self, orphan: ProcessEntry, live: set[int]) -> Departure | None:
+        """The worker whose end it is a part of; None while it may be one that lives."""
+        mark = read_mark(orphan.pid)
+        if mark is not None and mark.zygote_id == self._zygote_id:
+            if mark.worker in live:
+                return None
+            of_worker = [departure for departure in self._departures if departure.number == mark.worker]
+            return (of_worker or self._departures)[-1]  # a worker whose end was told: with the next one
+        of_group = [departure for departure in self._departures if departure.pid == orphan.group]
+        if of_group:
+            return of_group[-1]
+        return None if live else self._departures[-1]
+
+    def _end(self, departure: Departure, orphan: ProcessEntry, processes: list[ProcessEntry]) -> None:
+        pids = [orphan.pid, *descendants(orphan.pid, processes)]
+        for pid in pids:
+            kill(pid)
+        if orphan.group != departure.pid:
+            departure.killed.update(pids)
+
+    def _told(self, waited_for: set[str], now_s: float) -> list[Exited]:
+        over = [
+            departure
+            for departure in self._departures
+            if departure.key not in waited_for or now_s >= departure.give_up_at_s
+        ]
+        self._departures = [departure for departure in self._departures if departure not in over]
+        return [
+            Exited(key=departure.key, status=departure.status, num_ended=len(departure.killed))
+            for departure in over
+        ]

@@ -1,0 +1,221 @@
+"""Imports what workers need, once, and forks them.
+
+`python -m swell.executors.local.zygote.process FD PARENT MODULE...`: FD is its socket, PARENT the pid of its
+parent. A forked worker starts in milliseconds and shares the imported pages. That is safe only while this
+process has a single thread, which it makes sure of before it serves its first request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import random
+import selectors
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from swell.executors.exit_status import NOT_STARTED
+from swell.executors.local.logs.writer import LogWriter
+from swell.executors.local.processes.mark import MarkStamp
+from swell.executors.local.processes.parent_death import adopt_orphans, die_with_parent
+from swell.executors.local.zygote.child import become_worker
+from swell.executors.local.zygote.forking import Answer, Exited, Fork, Forked, Request, Warm
+from swell.executors.local.zygote.orphans import Orphans
+from swell.executors.local.zygote.output import Outputs
+
+#: One thread each, or importing numpy and torch starts pools that a fork would break.
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+_decode = msgspec.json.Decoder(Request).decode
+
+
+class ThreadsError(RuntimeError):
+    """An imported module started a thread: forking would copy its locks and not the thread."""
+
+
+class Zygote:
+    """Serves fork requests from one socket, and reports deaths."""
+
+    def __init__(self, channel: socket.socket, stamp: MarkStamp) -> None:
+        self._channel = channel
+        self._stamp = stamp
+        self._received = b""
+        self._pids: dict[str, int] = {}
+        self._num_forks = 0
+        self._numbers: dict[int, int] = {}  #: pid -> number in the mark, of live workers
+        self._orphans = Orphans(os.getpid(), stamp.mark.zygote_id)
+        self._wake_read, self._wake_write = socket.socketpair()
+        self._wake_read.setblocking(False)
+        self._wake_write.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._outputs = Outputs(self._selector, self.say)
+
+    def serve(self) -> None:
+        """Until the agent hangs up. Returns in a worker never: it becomes the user's script."""
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)  # the wakeup below is what counts
+        signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
+        self._selector.register(self._channel, selectors.EVENT_READ)
+        self._selector.register(self._wake_read, selectors.EVENT_READ)
+        while True:
+            found = [key for key, _ in self._selector.select(self._wait_s())]
+            ready = {key.fileobj for key in found}
+            for key in found:
+                if key.data is not None:
+                    self._outputs.read(key.data)
+            self._outputs.try_again()
+            if self._wake_read in ready:
+                self._wake_read.recv(4096)
+                self._reap()
+            for exited in self._orphans.settle(self._numbers, time.monotonic()):
+                self._outputs.end(exited.key)
+                self.say(exited)
+            if self._channel in ready:
+                chunk = self._channel.recv(65536)
+                if not chunk:
+                    return
+                self._received += chunk
+                *lines, self._received = self._received.split(b"\n")
+                for line in lines:
+                    self._obey(_decode(line))
+
+    def _wait_s(self) -> float | None:
+        """Until something is due by itself; None: nothing is."""
+        dues_s = (self._outputs.wait_s, self._orphans.wait_s(time.monotonic()))
+        return min((due_s for due_s in dues_s if due_s is not None), default=None)
+
+    def say(self, answer: Answer) -> None:
+        self._channel.sendall(msgspec.json.encode(answer) + b"\n")
+
+    def _obey(self, request: Request) -> None:
+        if isinstance(request, Fork):
+            self._fork(request)
+        elif (pid := self._pids.get(request.key)) is not None:
+            send_signal(pid, request.signal)
+
+    def _fork(self, request: Fork) -> None:
+        parent_pid = os.getpid()
+        self._num_forks += 1
+        try:
+            output = self._outputs.open(request)
+        except OSError as error:
+            self._refuse(request, error)
+            return
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.close(output)
+            self._outputs.end(request.key)
+            self._refuse(request, error)
+            return
+        if pid == 0:
+            self._outputs.abandon()
+            self._selector.close()
+            self._channel.close()
+            self._wake_read.close()
+            signal.set_wakeup_fd(-1)
+            self._wake_write.close()
+            self._stamp.stamp(self._num_forks)
+            become_worker(request, parent_pid, output)
+        os.close(output)
+        with contextlib.suppress(PermissionError, ProcessLookupError):
+            os.setpgid(pid, pid)  # the worker does so too; whoever comes first
+        self._pids[request.key] = pid
+        self._numbers[pid] = self._num_forks
+        self.say(Forked(key=request.key, pid=pid))
+
+    def _refuse(self, request: Fork, error: OSError) -> None:
+        log = LogWriter(Path(request.log_path))
+        log.append(f"no process could be started: {error}\n".encode())
+        log.close()
+        self.say(Exited(key=request.key, status=NOT_STARTED))
+
+    def _reap(self) -> None:
+        keys = {pid: key for key, pid in self._pids.items()}
+        while (pid := dead_child()) is not None:
+            key = keys.get(pid)
+            if key is not None:
+                # while it is a zombie its number cannot be given to another process
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGKILL)
+            _, status = os.waitpid(pid, 0)
+            if key is not None:
+                del self._pids[key]
+                number, exit_code = self._numbers.pop(pid), os.waitstatus_to_exitcode(status)
+                self._orphans.leave(key, pid, number, exit_code, time.monotonic())
+
+
+def dead_child() -> int | None:
+    """A child that has ended and has not been waited for."""
+    try:
+        gone = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return None if gone is None else gone.si_pid
+
+
+def send_signal(pid: int, number: int) -> None:
+    """SIGKILL for all that the worker started; anything gentler is the worker's own affair to pass on."""
+    with contextlib.suppress(ProcessLookupError):
+        if number == signal.SIGKILL:
+            os.killpg(pid, number)
+        else:
+            os.kill(pid, number)
+
+
+def num_threads() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("Threads:"):
+            return int(line.split()[1])
+    raise RuntimeError("/proc/self/status does not tell the number of threads")
+
+
+def warm_up(modules: Sequence[str]) -> None:
+    """Import, and see that nothing runs beside this thread.
+
+    Raises:
+        ThreadsError: a module started a thread.
+    """
+    for name in modules:
+        importlib.import_module(name)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
+    if num_threads() > 1:
+        raise ThreadsError(
+            f"importing {', '.join(modules)} left {num_threads()} threads, and a process that has "
+            "more than one cannot be forked safely; take the module that starts them out of the preload"
+        )
+    gc.collect()
+    gc.freeze()  # collections in workers leave the shared pages alone
+    random.seed()
+
+
+def keep_descriptors() -> None:
+    """Workers have this process's descriptors, the lock among them; programs that they start do not."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > sys.stderr.fileno():
+            with contextlib.suppress(OSError):  # the one that the folder was read by
+                os.set_inheritable(int(name), False)
+
+
+def main() -> None:
+    descriptor, parent_pid, *modules = sys.argv[1:]
+    die_with_parent(int(parent_pid))
+    adopt_orphans()
+    keep_descriptors()
+    begun_s = time.monotonic()
+    zygote = Zygote(socket.socket(fileno=int(descriptor)), MarkStamp())
+    warm_up(modules)
+    zygote.say(Warm(pid=os.getpid(), import_s=time.monotonic() - begun_s))
+    zygote.serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""What ElasticFlow says about its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from swell.compiled import suited
+from swell.model.plan import Reason, Refusal
+from swell.model.snapshot import FloatArray, IntArray, Snapshot
+from swell.policies import wording
+from swell.policies.elasticflow.promises import Promises, Reserve
+from swell.policies.elasticflow.shares import Queue, Shares
+from swell.policies.levels import Levels
+from swell.policies.outlook import Outlook, look_ahead
+
+CODES = ("waiting", "sharing", "boosted", "promised", "at_risk")
+NONE, LATE = Reserve.NONE, Reserve.LATE
+
+
+@dataclass(frozen=True)
+class ElasticFlowAccount:
+    """Reasons and estimates, worked out for whoever asks; see `model.plan.Account`."""
+
+    snapshot: Snapshot
+    levels: Levels
+    promises: Promises
+    refusals: Mapping[int, Refusal]
+    queue: Queue
+    shares: Shares
+
+    @cached_property
+    def codes(self) -> Sequence[str]:
+        level, number = self.shares.level, np.zeros(len(self.shares.level), dtype=np.int64)
+        suited(_list_codes, len(level))(level, self.shares.floor, self.promises.reserve, number)
+        codes = [CODES[one] for one in number.tolist()]
+        for row in self.refusals:
+            codes[row] = "refused"
+        return codes
+
+    @property
+    def finish_s(self) -> FloatArray:
+        return self.snapshot.now_s + self._outlook.end_s
+
+    def reason(self, row: int) -> Reason:
+        """Agrees with `codes`."""
+        if row in self.refusals:
+            return wording.refused(self.refusals[row])
+        if self.promises.reserve[row] >= 0:
+            return self._of_promise(row)
+        if self.levels.num[row] == 0:
+            return wording.fits_nowhere(self.snapshot.num_devices)
+        if self.shares.level[row] == 0:
+            start_s = float(self._outlook.start_s[row])
+            return wording.waits("promises and jobs that end sooner come first", start_s)
+        has, smallest = self._workers(row, self.shares.level), int(self.levels.workers[row, 0])
+        return wording.shares(has, smallest, self._saved_s(row), float(self._outlook.end_s[row]))
+
+    def _of_promise(self, row: int) -> Reason:
+        has = self._workers(row, self.shares.level)
+        until_s = float(self.snapshot.deadline_s[row] - self.snapshot.now_s)
+        if self.promises.reserve[row] == Reserve.LATE:
+            return wording.at_risk(has, until_s, float(self._outlook.end_s[row]))
+        if has == 0:
+            return wording.promise_can_wait(until_s, float(self._outlook.start_s[row]))
+        if self.promises.reserve[row] == Reserve.NONE:
+            return wording.barely_keeps_promise(has, until_s)
+        return wording.keeps_promise(has, self._workers(row, self.shares.floor), until_s, self._saved_s(row))
+
+    def _workers(self, row: int, level: IntArray) -> int:
+        """At the job's entry of `level` (J,)."""
+        return int(self.levels.workers[row, level[row] - 1]) if level[row] > 0 else 0
+
+    def _saved_s(self, row: int) -> float:
+        """Time that running at its level saves over running at its floor, or at its smallest size."""
+        level, floor = self.shares.level[row], self.shares.floor[row]
+        slow, fast = self.levels.rates[row, max(floor, 1) - 1], self.levels.rates[row, level - 1]
+        return float(self.snapshot.remaining_steps[row] * (1.0 / slow - 1.0 / fast))
+
+    @cached_property
+    def _outlook(self) -> Outlook:
+        """A promise ends by its plan, even if what the job gets now would take it longer."""
+        in_order = self.queue.in_order
+        waiting = in_order[self.shares.level[in_order] == 0].tolist()
+        outlook = look_ahead(self.snapshot, self.levels, self.shares.level, [*waiting, *self.refusals])
+        plans, reserve = self.promises.plans, self.promises.reserve
+        is_late = (reserve == Reserve.LATE) & (self.shares.level > 0)
+        is_planned = (reserve >= 0) & (plans.top > 0) & ~is_late
+        return Outlook(
+            start_s=np.where(is_planned, np.minimum(outlook.start_s, plans.change_s), outlook.start_s),
+            end_s=np.where(is_planned, np.minimum(outlook.end_s, plans.end_s), outlook.end_s),
+        )
+
+
+def _list_codes(level: IntArray, floor: IntArray, reserve: IntArray, number: IntArray) -> None:
+    """Write which of CODES each job has."""
+    for row in range(len(level)):
+        if reserve[row] == LATE:
+            number[row] = 4
+        elif level[row] == 0:
+            number[row] = 0
+        elif reserve[row] >= 0 and (level[row] == floor[row] or reserve[row] == NONE):
+            number[row] = 3
+        else:
+            number[row] = 1 if reserve[row] < 0 and level[row] == 1 else 2

@@ -1,0 +1,1 @@
+"""The process group of a gang, and the sums and copies that go over it."""

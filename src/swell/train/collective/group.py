@@ -1,0 +1,272 @@
+"""The process group of one generation: form it, sum over it, leave it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from types import TracebackType
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
+from torch.distributed import distributed_c10d
+
+from swell.train.runtime.agent_link import Link
+from swell.train.runtime.heartbeat import Pulse
+from swell.train.runtime.meter import Laps
+from swell.train.runtime.peer_sockets import Tether
+from swell.wire import environ, messages
+
+LOOPBACK = "127.0.0.1"
+FORM_TIMEOUT_S = 15.0
+#: A hung peer is the agent's to notice, by its heartbeat; a slow one must not be taken for hung.
+TRAIN_TIMEOUT_S = 1800.0
+CONNECT_TIMEOUT_S = 3.0
+POLL_S = 0.002
+BROKEN_OFF = "the agent broke the group off"
+
+
+class GroupBroken(Exception):
+    """A collective failed: a peer is gone."""
+
+
+class FormFailed(Exception):
+    """The group of a generation did not come together."""
+
+
+class OwnGroupError(RuntimeError):
+    """The script forms a group of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the script called torch.distributed.init_process_group itself; under Swell the group changes "
+            "while the script runs and elastic() forms it: remove the call, or submit the script with "
+            "`elasticity: restart`"
+        )
+
+
+def check_no_group() -> None:
+    """Raises OwnGroupError."""
+    if dist.is_initialized():
+        raise OwnGroupError
+
+
+def comes_of_own_group(frames: TracebackType | None) -> bool:
+    """Whether an error comes out of the script's call of init_process_group."""
+    while frames is not None:
+        code = frames.tb_frame.f_code
+        if code.co_filename == __file__:
+            return False
+        if code.co_name == dist.init_process_group.__name__ and code.co_filename == distributed_c10d.__file__:
+            return True
+        frames = frames.tb_next
+    return False
+
+
+def backend_of(device: torch.device) -> str:
+    return "nccl" if device.type == "cuda" else "gloo"
+
+
+class Group:
+    """Membership of this process in the group of one generation, at most one at a time."""
+
+    def __init__(self, device: torch.device, pulse: Pulse | None = None, laps: Laps | None = None) -> None:
+        """`pulse` is told of waiting, `laps` of what forming a group takes."""
+        self.device = device
+        self.rank = 0
+        self.num_workers = 1
+        self._pulse = pulse or Pulse()
+        self._laps = laps or Laps()
+        self._tether = Tether()
+        self._store: Store | None = None  # rank 0's serves the others: it must live as long as they form
+
+    def form(self, link: Link, regroup: messages.Regroup, rank: int, card: bytes = b"") -> list[bytes]:
+        """Leave the old group, meet the members of the new one, and be in it.
+
+        Returns what each member has brought as its `card`, by rank.
+
+        Raises:
+            FormFailed: somebody did not come, or died while it formed.
+            Superseded: a newer order came first.
+        """
+        self.close()
+        self._laps.note("close")
+        for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+            os.environ.setdefault(name, "lo")  # gradients cross no network that others can reach
+        # To whom a collective takes too long is the agent's affair, and what it breaks off ends no process.
+        os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
+        self._tether.begin(regroup.generation)
+        try:
+            with self._pulse.waiting("peers"):
+                store, address = self._meet(link, regroup, rank, card)
+                cards = _cards(store, range(regroup.num_workers))
+                self._laps.note("meet")
+                self._connect_all(store, rank, regroup.num_workers)
+        except RuntimeError as error:  # includes DistBackendError, DistStoreError
+            raise FormFailed(self._told(error)) from error
+        self._laps.note("connect")
+        self.rank, self.num_workers = rank, regroup.num_workers
+        _name_in_environment(regroup, address)
+        return cards
+
+    def _connect_all(self, store: Store, rank: int, num_workers: int) -> None:
+        with self._tether.connecting():
+            dist.init_process_group(
+                backend_of(self.device),
+                store=store,
+                rank=rank,
+                world_size=num_workers,
+                timeout=timedelta(seconds=FORM_TIMEOUT_S),
+            )
+        world = dist.group.WORLD
+        assert world is not None  # noqa: S101 - it has just been made
+        self._tether.tie(world)
+
+    def abort(self, generation: int) -> None:
+        """From another thread: collectives of this generation's group raise, also one that is under way."""
+        self._tether.cut(generation)
+
+    def sum_all(self, tensor: torch.Tensor) -> None:
+        """Sum over the workers, in place. Raises GroupBroken."""
+        if self.num_workers > 1:
+            self.run(lambda: dist.all_reduce(tensor))
+
+    def gather(self, number: int) -> list[int]:
+        """Every worker's number, by rank. Raises GroupBroken."""
+        numbers = torch.zeros(self.num_workers, dtype=torch.int64, device=self.device)
+        numbers[self.rank] = number
+        self.sum_all(numbers)
+        return [int(each) for each in numbers.tolist()]
+
+    def gather_bytes(self, content: bytes) -> list[bytes]:
+        """What each worker has brought, by rank. Raises GroupBroken."""
+        sizes = self.gather(len(content))
+        room = torch.zeros(self.num_workers, max(sizes), dtype=torch.uint8)
+        room[self.rank, : len(content)] = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        room = room.to(self.device)
+        self.sum_all(room)
+        return [row[:size].numpy().tobytes() for row, size in zip(room.cpu(), sizes, strict=True)]
+
+    def tell_all(self, number: int | None) -> int | None:
+        """Rank 0's number, >= 0, on every worker; all have come here when it returns. Raises GroupBroken."""
+        told = self.gather(0 if number is None or self.rank != 0 else number + 1)[0]
+        return told - 1 if told else None
+
+    def outlast_training(self) -> None:
+        """From here on, wait for a slow peer."""
+        distributed_c10d._set_pg_timeout(timedelta(seconds=TRAIN_TIMEOUT_S))
+
+    def close(self) -> None:
+        """Leave, if in a group, and wait for nobody."""
+        self._tether.release()
+        left: list[object] = [self._store]
+        self._store = None
+        if dist.is_initialized():
+            left.append(dist.group.WORLD)
+            dist.destroy_process_group()
+            # gloo waits 10 ms, several times, for threads of its own to see that a connection is closed
+            threading.Thread(target=left.clear, name="swell-leave").start()
+        # Members find each other under names that count the groups of a process. A group that failed to form
+        # has been counted, but not by those who failed earlier: they would wait under different names.
+        distributed_c10d._world.group_count = 0
+
+    def break_off(self) -> None:
+        """Leave so that peers that wait for this worker in a collective fail at once."""
+        self._tether.part()
+        self.close()
+
+    def _meet(self, link: Link, regroup: messages.Regroup, rank: int, card: bytes) -> tuple[Store, str]:
+        """Wait until all members are at the store, so that forming the group is short and certain.
+
+        Members come at their next step boundary, after an evaluation perhaps: the agent ends the wait.
+        Returns the room of this generation in it, and the address of the store.
+        """
+        if rank == 0:
+            with self._tether.connecting():
+                store, address = _serve()
+            link.send(messages.Bound(generation=regroup.generation, address=address))
+        else:
+            address = link.address(regroup.generation)
+            with self._tether.connecting():
+                store = _connect(address)
+        self._store = store
+        room = PrefixStore(f"generation-{regroup.generation}", store)
+        room.set(_card_key(rank), card)  # type: ignore[arg-type]  # bytes come back as they are
+        room.add("present", 1)
+        while room.add("present", 0) < regroup.num_workers:
+            if self._tether.is_cut:
+                raise FormFailed(BROKEN_OFF)
+            link.pause(POLL_S)
+        return room, address
+
+    def run(self, collective: Callable[[], object]) -> None:
+        """Do something that all members do together. Raises GroupBroken if that fails."""
+        try:
+            with self._pulse.waiting("peers"):
+                collective()
+                if (
+                    self.device.type == "cuda"
+                ):  # NCCL only begins it: what is waited for, or aborted, is its end
+                    torch.cuda.current_stream(self.device).synchronize()
+        except RuntimeError as error:  # includes DistBackendError
+            raise GroupBroken(self._told(error)) from error
+        if self._tether.is_cut:  # an aborted NCCL collective ends without a word, and without a result
+            raise GroupBroken(BROKEN_OFF)
+
+    def _told(self, error: RuntimeError) -> str:
+        return BROKEN_OFF if self._tether.is_cut else str(error)
+
+
+def _serve() -> tuple[TCPStore, str]:
+    """A store that listens on loopback only; by itself it would listen on every interface."""
+    listener = socket.create_server((LOOPBACK, 0))
+    port = listener.getsockname()[1]
+    store = TCPStore(
+        LOOPBACK,
+        port,
+        is_master=True,
+        wait_for_workers=False,
+        timeout=timedelta(seconds=FORM_TIMEOUT_S),
+        master_listen_fd=listener.detach(),
+    )
+    return store, f"{LOOPBACK}:{port}"
+
+
+def _connect(address: str) -> TCPStore:
+    """The store of rank 0. Raises FormFailed at once if that is gone: a TCPStore would try for long."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S).close()
+    except OSError as error:
+        raise FormFailed(f"nobody listens at {address}: {error}") from error
+    store = TCPStore(host, int(port), timeout=timedelta(seconds=CONNECT_TIMEOUT_S))
+    store.set_timeout(timedelta(seconds=FORM_TIMEOUT_S))
+    return store
+
+
+def _card_key(rank: int) -> str:
+    return f"card-{rank}"
+
+
+def _cards(room: Store, ranks: Iterable[int]) -> list[bytes]:
+    cards: list[bytes] = room.multi_get([_card_key(rank) for rank in ranks])
+    return cards
+
+
+def _name_in_environment(regroup: messages.Regroup, address: str) -> None:
+    """What torchrun sets before a script begins is known here only now, and holds until the next change."""
+    host, _, port = address.rpartition(":")
+    os.environ.update(
+        {
+            environ.RANK: str(regroup.rank),
+            environ.WORLD_SIZE: str(regroup.num_workers),
+            environ.LOCAL_RANK: str(regroup.local_rank),
+            environ.LOCAL_WORLD_SIZE: str(regroup.local_world_size),
+            environ.MASTER_ADDR: host,
+            environ.MASTER_PORT: port,
+            environ.RESTART_COUNT: str(regroup.generation - 1),
+        }
+    )

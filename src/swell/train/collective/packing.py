@@ -1,0 +1,158 @@
+"""A model's gradients as one flat buffer: what can be summed in a single piece."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from swell.train.collective.equality import NUM_WORDS
+from swell.train.collective.norms import Statistics
+
+#: What each worker says beside what it has computed: votes, stops, marks.
+NUM_VOTES = 3
+#: These, and what tells whether all workers are the same.
+NUM_SAID = NUM_VOTES + NUM_WORDS
+
+
+class Words(NamedTuple):
+    """What stands behind the gradients in a buffer."""
+
+    loss: torch.Tensor  #: (), weighted
+    has_gradient: bool
+    num_votes: int  #: workers that have an order waiting
+    num_stops: int  #: workers that saw the end condition met
+    sum_of_marks: int = 0  #: see `Share.mark`
+    equality: Sequence[float] = (0.0,) * NUM_WORDS  #: see `equality.is_same`
+
+
+class Flat:
+    """Gradients, statistics and words, one after the other.
+
+    Words: the weighted loss; for each gradient and each statistic the number of passes that had one; and what
+    is `said`: votes, stops and marks, and the words of `equality`.
+    """
+
+    def __init__(self, tensors: list[torch.Tensor], dtype: torch.dtype) -> None:
+        sizes = [*(tensor.numel() for tensor in tensors), 1 + len(tensors) + NUM_SAID]
+        self.numbers = torch.empty(sum(sizes), dtype=dtype, device=tensors[0].device)
+        *parts, self.words = self.numbers.split(sizes)
+        self.parts = [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+        self.loss = self.words[0]
+        _, self.counts, self.said = self.words.split([1, len(tensors), NUM_SAID])
+
+
+class Packing:
+    """Between a model and flat buffers: `write` or `add`, sum, `read`."""
+
+    def __init__(self, model: nn.Module, statistics: Statistics) -> None:
+        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self._statistics = statistics
+        self._tensors: list[torch.Tensor] = [*self._parameters, *statistics.tensors]
+        is_wide = any(parameter.dtype == torch.float64 for parameter in self._parameters)
+        self._dtype = torch.float64 if is_wide else torch.float32
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of a flat buffer."""
+        num_words = 1 + len(self._tensors) + NUM_SAID
+        num_numbers = sum(tensor.numel() for tensor in self._tensors) + num_words
+        return num_numbers * self._dtype.itemsize
+
+    def new(self) -> Flat:
+        """A buffer, not yet written to."""
+        return Flat(self._tensors, self._dtype)
+
+    @torch.no_grad()
+    def write(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
+        """Put the model's gradients there, times `weight`; where there is none, zeros. No votes."""
+        targets, sources, others = self._present(flat)
+        if others:
+            torch._foreach_zero_(others)
+        _copy_scaled(targets, sources, weight)
+        self._count(flat, weight, loss)
+
+    @torch.no_grad()
+    def add(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
+        """Add the model's gradients, times `weight`."""
+        targets, sources, _ = self._present(flat)
+        torch._foreach_add_(targets, sources, alpha=weight)
+        before = flat.words.clone()
+        self._count(flat, weight, loss)
+        flat.words += before
+
+    @torch.no_grad()
+    def read(self, flat: Flat) -> Words:
+        """Put what is there into the model. A gradient that no pass had stays away: its optimizer rests.
+
+        Where it can, a parameter borrows its part of the buffer as its gradient until the next step, which
+        saves a copy. The next `write` reads such a gradient and scales it in place.
+        """
+        _, *words = flat.words.tolist()  # the step's only wait for a GPU
+        counts, said = words[:-NUM_SAID], words[-NUM_SAID:]
+        targets: list[torch.Tensor] = []
+        sources: list[torch.Tensor] = []
+        for tensor, part, count in zip(self._tensors, flat.parts, counts, strict=True):
+            if count == 0:
+                continue
+            if isinstance(tensor, nn.Parameter):
+                if tensor.dtype == part.dtype and tensor.is_contiguous():
+                    tensor.grad = part
+                    continue
+                if tensor.grad is None:
+                    tensor.grad = torch.empty_like(tensor)
+                tensor = tensor.grad
+            targets.append(tensor)
+            sources.append(part)
+        if targets:
+            torch._foreach_copy_(targets, sources)
+        has_gradient = any(counts[: len(self._parameters)])
+        num_votes, num_stops, marks = map(round, said[:NUM_VOTES])
+        return Words(flat.loss.clone(), has_gradient, num_votes, num_stops, marks, said[NUM_VOTES:])
+
+    def has_gradient(self) -> bool:
+        return any(parameter.grad is not None for parameter in self._parameters)
+
+    def drop(self) -> None:
+        """Take the model's gradients away, so that the next pass does not add to them."""
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    def _present(self, flat: Flat) -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]:
+        """Parts of the buffer and the gradients or statistics for them; parts for which there is none."""
+        targets, sources, others = [], [], []
+        for tensor, part in zip(self._tensors, flat.parts, strict=True):
+            source = tensor.grad if isinstance(tensor, nn.Parameter) else tensor
+            if source is None:
+                others.append(part)
+                continue
+            if source.layout != torch.strided:
+                raise TypeError(
+                    "a gradient is sparse; swell.train sums dense gradients only: "
+                    "build the embedding with sparse=False"
+                )
+            targets.append(part)
+            sources.append(source)
+        return targets, sources, others
+
+    def _count(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
+        had_gradient = (parameter.grad is not None for parameter in self._parameters)
+        counts = [float(count) for count in (*had_gradient, *self._statistics.moved())]
+        flat.counts.copy_(torch.tensor(counts, dtype=self._dtype))
+        flat.said.zero_()
+        torch.mul(loss.to(flat.words.device, self._dtype), weight, out=flat.loss)
+
+
+def _copy_scaled(targets: list[torch.Tensor], sources: list[torch.Tensor], weight: float) -> None:
+    """On a CPU in one pass over the memory, on a GPU in few kernels."""
+    if targets and targets[0].device.type != "cpu":
+        torch._foreach_copy_(targets, sources)
+        torch._foreach_mul_(targets, weight)
+        return
+    for target, source in zip(targets, sources, strict=True):
+        if source.dtype == target.dtype:
+            torch.mul(source, weight, out=target)
+        else:  # scaled in the wider type
+            target.copy_(source).mul_(weight)

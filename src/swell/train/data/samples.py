@@ -1,0 +1,108 @@
+"""The script's dataset, with the random numbers of each sample bound to the sample.
+
+A sample may be loaded by any worker of the gang, or by one of its loader's processes: whatever the dataset
+draws for it, a crop or a flip, is set by seed, epoch and sample alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate, get_worker_info
+
+from swell.train.data.random_streams import STREAMS, Purpose, seed_streams
+from swell.train.data.sample_schedule import Pass, mix
+
+_CPU = torch.device("cpu")
+#: A stream is set to this. If the next number is not the one that then comes first, somebody has drawn.
+_CANARY = 20_260_105
+
+
+class Cover(Dataset[Any]):
+    """What a DataLoader is given in place of the script's dataset."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+
+class Samples(Cover):
+    """What a DataLoader asks for the samples of a `Pass`.
+
+    Setting three generators for each sample takes longer than a small dataset takes to find it. So those that
+    the dataset does not draw from are not set. That it does not is checked in each pass, and a pass in which
+    it is found to draw from one more is loaded again.
+    """
+
+    def __init__(self, loader: DataLoader[Any], seed: int) -> None:
+        super().__init__(loader.dataset)
+        self._seed = seed
+        self._drawn: list[int] = []  # streams that the dataset is known to draw from
+        self._is_probed = False
+        self._is_plain = type(loader.dataset) is TensorDataset  # draws nothing
+        self._collates_plainly = loader.collate_fn is default_collate  # nor does this
+
+    def __getitems__(self, part: Pass) -> list[Any]:
+        samples = self._read(part.indices) if self._is_plain else self._read_alike(part)
+        if not self._collates_plainly:
+            seed_streams(_CPU, self._seed, Purpose.COLLATE, part.step, part.first)
+        return samples
+
+    def _read_alike(self, part: Pass) -> list[Any]:
+        if not self._is_probed:  # one sample is soon loaded twice, and of most datasets it tells all
+            self._load(part, part.indices[:1])
+            self._is_probed = True
+        samples = None
+        while samples is None:
+            samples = self._load(part, part.indices)
+        return samples
+
+    def _load(self, part: Pass, indices: list[int]) -> list[Any] | None:
+        """None if the dataset drew from a stream that was not set for each sample."""
+        watched = [number for number in range(len(STREAMS)) if number not in self._drawn]
+        for number in watched:
+            STREAMS[number].seed(_CANARY)
+        samples = self._fetch(part.epoch, indices)
+        found = [number for number in watched if STREAMS[number].draw() != _first_draw(number)]
+        self._drawn += found
+        return None if found else samples
+
+    def _fetch(self, epoch: int, indices: list[int]) -> list[Any]:
+        if not self._drawn:
+            return self._read(indices)
+        samples = []
+        for index in indices:
+            seed = mix(self._seed, Purpose.SAMPLE, epoch, index)
+            for number in self._drawn:
+                STREAMS[number].seed(seed)
+            samples += self._read([index])
+        return samples
+
+    def _read(self, indices: list[int]) -> list[Any]:
+        fetch = getattr(self.dataset, "__getitems__", None)
+        if fetch:
+            return list(fetch(indices))
+        return [self.dataset[index] for index in indices]
+
+
+@cache
+def _first_draw(number: int) -> float:
+    """The number that a stream gives first when it is set to the canary. Leaves it there."""
+    STREAMS[number].seed(_CANARY)
+    return STREAMS[number].draw()
+
+
+class Disguise:
+    """A loader's `worker_init_fn`: the script's own, for which the dataset is the script's own too."""
+
+    def __init__(self, own: Callable[[int], None] | None) -> None:
+        self._own = own
+
+    def __call__(self, number: int) -> None:
+        info = get_worker_info()
+        if info is not None and isinstance(info.dataset, Cover):
+            object.__setattr__(info, "dataset", info.dataset.dataset)  # its own way refuses changes
+        if self._own is not None:
+            self._own(number)

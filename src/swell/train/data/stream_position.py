@@ -1,0 +1,62 @@
+"""Where a gang is in its stream, kept in a small file: who joins it can read up to there before it comes.
+
+It is a hint. What counts is the place that travels with the state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from swell.train.data.stream_schedule import Place
+from swell.wire.whole_files import write_whole
+
+NAME = "stream.json"
+
+
+class _Spot(msgspec.Struct, frozen=True):
+    epoch: int
+    start: int
+    step: int
+
+
+class _Note(msgspec.Struct, frozen=True):
+    pid: int  #: of the worker that wrote this
+    now: _Spot
+    saved: _Spot | None  #: in the newest checkpoint
+
+
+class Whereabouts:
+    """Of the gang whose checkpoints are in this folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / NAME
+        note = self._read()
+        self._saved = None if note is None else note.saved
+
+    def note(self, place: Place, is_saved: bool = False) -> None:
+        """By the leader, from time to time. A disk that is full must not end training for a hint."""
+        now = _Spot(place.epoch, place.start, place.step)
+        if is_saved:
+            self._saved = now
+        with contextlib.suppress(OSError):
+            write_whole(self._path, msgspec.json.encode(_Note(os.getpid(), now, self._saved)))
+
+    def read(self) -> Place | None:
+        """Where a worker that begins now will probably be needed; None if that is the beginning.
+
+        If the leader that wrote the file is gone, the gang goes on from its checkpoint.
+        """
+        if (note := self._read()) is None:
+            return None
+        spot = note.now if Path(f"/proc/{note.pid}").exists() else note.saved
+        return None if spot is None or not spot.start else Place(spot.epoch, spot.start, spot.step)
+
+    def _read(self) -> _Note | None:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=_Note)
+        except (OSError, msgspec.DecodeError):
+            return None

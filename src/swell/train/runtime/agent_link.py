@@ -1,0 +1,178 @@
+"""This worker's line to the agent: one socket, and one thread that listens and says Alive.
+
+Nothing here happens on import: a zygote imports this module and must keep one thread and no socket.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+import msgspec
+
+from swell.train.runtime.heartbeat import Pulse
+from swell.wire import environ, messages
+
+CONNECT_TIMEOUT_S = 10.0
+
+Order = messages.Regroup | messages.Suspend
+
+_from_agent = msgspec.json.Decoder(messages.FromAgent)
+
+
+class LinkError(ConnectionError):
+    """The agent cannot be reached, or does not want this worker."""
+
+
+class Superseded(Exception):
+    """A newer order came while this one was being carried out."""
+
+
+class Link:
+    """Messages to the agent from any thread; its orders wait in `order` until they are taken."""
+
+    def __init__(self, address: str, token: str, worker: int) -> None:
+        """Connect and say Hello.
+
+        Raises:
+            LinkError: nobody listens there, or the line was closed (wrong token).
+        """
+        host, _, port = address.rpartition(":")
+        try:
+            self._socket = socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S)
+        except OSError as error:
+            raise LinkError(
+                f"no agent at {address} ({error}); {environ.AGENT} must name a live one"
+            ) from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sending = threading.Lock()
+        self._received = b""
+        self._news = threading.Condition()
+        self._addresses: dict[int, str] = {}
+        self._said: set[type[messages.Message]] = set()
+        self.order: Order | None = None  #: the newest order not yet taken; read without a lock each step
+        self.abort: Callable[[int], None] = lambda generation: None  #: called by the listening thread
+        self.pulse = Pulse()
+        self.send(messages.Hello(token=token, worker=worker, pid=os.getpid()))
+        self.welcome = self._await_welcome(address)
+        self._socket.settimeout(None)
+        threading.Thread(target=self._listen, name="swell-link", daemon=True).start()
+
+    def send(self, message: messages.Message) -> None:
+        with self._sending:
+            self._said.add(type(message))
+            try:
+                self._socket.sendall(msgspec.json.encode(message) + b"\n")
+            except OSError:
+                exit_now(environ.EXIT_STOPPED)  # the agent is gone, and with it everything
+
+    def has_said(self, kind: type[messages.Message]) -> bool:
+        return kind in self._said
+
+    def take_order(self) -> Order:
+        """The newest order, waiting for one if there is none."""
+        with self.pulse.waiting("agent"), self._news:
+            self._news.wait_for(lambda: self.order is not None)
+            order, self.order = self.order, None
+        assert order is not None  # noqa: S101 - the wait above
+        return order
+
+    def address(self, generation: int) -> str:
+        """Where the store of this generation listens. Raises Superseded if a newer order comes first."""
+        with self._news:
+            self._news.wait_for(lambda: generation in self._addresses or self.order is not None)
+            if self.order is not None:
+                raise Superseded
+            address = self._addresses[generation]
+            self._addresses.clear()
+            return address
+
+    def pause(self, timeout_s: float) -> None:
+        """Wait so long, less if an order comes: then raise Superseded."""
+        with self._news:
+            if self._news.wait_for(lambda: self.order is not None, timeout_s):
+                raise Superseded
+
+    def _await_welcome(self, address: str) -> messages.Welcome:
+        while b"\n" not in self._received:
+            try:
+                chunk = self._socket.recv(65536)
+            except OSError as error:
+                raise LinkError(f"the agent at {address} did not answer: {error}") from error
+            if not chunk:
+                raise LinkError(
+                    f"the agent at {address} closed the line without a welcome; {environ.TOKEN} and "
+                    f"{environ.WORKER} must be those that it gave to this worker"
+                )
+            self._received += chunk
+        line, _, self._received = self._received.partition(b"\n")
+        welcome = _from_agent.decode(line)
+        if not isinstance(welcome, messages.Welcome):
+            raise LinkError(
+                f"the agent at {address} began with {type(welcome).__name__}; it must begin with Welcome"
+            )
+        return welcome
+
+    def _listen(self) -> None:
+        alive_due_s = time.monotonic()
+        while True:
+            for line in self._lines():
+                self._receive(_from_agent.decode(line))
+            now_s = time.monotonic()
+            if now_s >= alive_due_s:
+                self.send(self.pulse.beat())
+                alive_due_s = now_s + self.welcome.heartbeat_s
+            readable, _, _ = select.select([self._socket], [], [], alive_due_s - now_s)
+            if readable:
+                self._read()
+
+    def _lines(self) -> list[bytes]:
+        *lines, self._received = self._received.split(b"\n")
+        return lines
+
+    def _read(self) -> None:
+        try:
+            chunk = self._socket.recv(65536)
+        except OSError:
+            chunk = b""  # a line that broke is a line that was closed
+        if not chunk:
+            exit_now(environ.EXIT_STOPPED)
+        self._received += chunk
+
+    def _receive(self, message: messages.FromAgent) -> None:
+        if isinstance(message, messages.Abort):
+            self.abort(message.generation)
+            return
+        with self._news:
+            if isinstance(message, messages.Address):
+                self._addresses[message.generation] = message.address
+            elif not isinstance(message, messages.Welcome):
+                self.order = message
+            self._news.notify_all()
+
+
+_opened: list[Link] = []  #: at most one: a process is one worker
+
+
+def open_link() -> Link:
+    """The line to the agent named in the environment; the same one on every call."""
+    if not _opened:
+        names = os.environ
+        _opened.append(Link(names[environ.AGENT], names[environ.TOKEN], int(names[environ.WORKER])))
+    return _opened[0]
+
+
+def exit_now(status: int) -> NoReturn:
+    """End this process with its logs written, from any thread, without waiting for any."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass  # the reader of a log is gone, or the script closed it: nobody is left to tell
+    os._exit(status)

@@ -1,0 +1,61 @@
+"""Seconds of an all-reduce by bytes: run as a job's entry, `swell.train.runtime.calibrate:main`."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import torch
+
+from swell.train.collective.group import FormFailed, Group, GroupBroken
+from swell.train.runtime.agent_link import Link, Superseded, exit_now, open_link
+from swell.wire import environ, messages
+
+SIZES_BYTES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 30_000_000)
+NUM_TIMED = 5
+
+
+def main() -> None:
+    """Join a group like any worker, measure, tell (rank 0), and return."""
+    link = open_link()
+    group = Group(torch.device(link.welcome.device), link.pulse)
+    link.abort = group.abort
+    link.send(messages.Ready(grad_bytes=0, state_bytes=0, samples_per_epoch=0))
+    generation = 0
+    while True:
+        try:
+            generation = _join(link, group)
+            seconds = {num_bytes: _allreduce_s(group, num_bytes) for num_bytes in SIZES_BYTES}
+            break
+        except Superseded:
+            continue
+        except FormFailed as failure:
+            link.send(messages.JoinFailed(generation=generation, steps=0, message=str(failure)))
+        except GroupBroken as broken:
+            link.send(messages.Broken(generation=generation, steps=0, message=str(broken)))
+    if group.rank == 0:
+        link.send(messages.Calibrated(allreduce_s=seconds))
+    group.close()
+
+
+def _join(link: Link, group: Group) -> int:
+    order = link.take_order()
+    if isinstance(order, messages.Suspend) or order.rank is None:
+        link.send(messages.Left(generation=order.generation))
+        exit_now(environ.EXIT_STOPPED)
+    group.form(link, order, order.rank)
+    link.send(messages.Joined(generation=order.generation, steps=0))
+    return order.generation
+
+
+def _allreduce_s(group: Group, num_bytes: int) -> float:
+    """Median of a few, after one that is not timed; the same number on all workers, in step."""
+    tensor = torch.zeros(max(1, num_bytes // 4), device=group.device)
+    timed = []
+    for _ in range(1 + NUM_TIMED):
+        begun_s = time.perf_counter()
+        group.sum_all(tensor)
+        if tensor.is_cuda:
+            torch.cuda.synchronize(tensor.device)
+        timed.append(time.perf_counter() - begun_s)
+    return statistics.median(timed[1:])

@@ -1,0 +1,94 @@
+"""What the main thread does: noted by itself, told by the line's thread.
+
+So can those who wait for others be told from those who are waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from swell.train.runtime.code_paths import submitted
+from swell.wire import messages
+from swell.wire.messages import Awaited
+
+#: In the script for so long without a step: tell where.
+PLACE_AFTER_S = 1.0
+#: More than the longest time between two beats that can be set: the whole process had been stopped.
+LONGEST_GAP_S = 120.0
+
+_OURS = str(Path(__file__).parents[1])
+_STANDARD = str(Path(os.__file__).parent)
+
+
+class Pulse:
+    """Written by one thread, read by another; each field is replaced whole."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Called in the thread that runs the script."""
+        self.generation = 0  #: the latest Regroup taken up
+        self._clock = clock
+        self._lost_s = 0.0  #: time in which nothing of this process ran
+        self._beat_s = clock()
+        self._thread = threading.get_ident()
+        self._steps = 0
+        self._doing: tuple[Awaited, float] = ("", clock())
+
+    @contextmanager
+    def waiting(self, awaited: Awaited) -> Iterator[None]:
+        """Nothing of the script runs here."""
+        before, _ = self._doing
+        self._doing = (awaited, self._now_s())
+        try:
+            yield
+        finally:
+            self._doing = (before, self._now_s())
+
+    @property
+    def steps(self) -> int:
+        """Finished since the job began."""
+        return self._steps
+
+    def note_steps(self, steps: int) -> None:
+        """Training has got so far; from here on the script works on the next step."""
+        self._steps = steps
+        self._doing = (self._doing[0], self._now_s())
+
+    def _now_s(self) -> float:
+        return self._clock() - self._lost_s
+
+    def beat(self) -> messages.Alive:
+        gap_s = self._clock() - self._beat_s
+        self._beat_s += gap_s
+        if gap_s > LONGEST_GAP_S:  # whoever was to come to a collective could not
+            self._lost_s += gap_s
+        awaited, since_s = self._doing
+        for_s = max(0.0, self._now_s() - since_s)
+        return messages.Alive(
+            generation=self.generation,
+            steps=self._steps,
+            awaits=awaited,
+            for_s=for_s,
+            place=place_of(self._thread) if not awaited and for_s >= PLACE_AFTER_S else "",
+        )
+
+
+def place_of(thread: int) -> str:
+    """Where a thread is, as `FILE:LINE in FUNCTION`: in the innermost lines that are the user's own."""
+    innermost = frame = sys._current_frames().get(thread)
+    while frame is not None and _is_library(frame.f_code.co_filename):
+        frame = frame.f_back
+    shown = frame or innermost
+    if shown is None:
+        return ""
+    return f"{submitted(shown.f_code.co_filename)}:{shown.f_lineno} in {shown.f_code.co_name}"
+
+
+def _is_library(path: str) -> bool:
+    is_installed = "site-packages" in path or "dist-packages" in path
+    return is_installed or path.startswith((_OURS, _STANDARD, "<"))

@@ -1,0 +1,91 @@
+"""What a training script runs under, and what it needs to know of that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from swell.train.collective.gradients import Gradients, Tally
+from swell.train.data.sample_schedule import Share
+from swell.train.data.stream_schedule import AnyCourse
+from swell.train.runtime.not_finite import LossNotFinite
+from swell.train.state.train_state import TrainState
+from swell.wire.messages import OnDrift
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What there is to train, put together from what the script gave to `elastic`."""
+
+    state: TrainState
+    gradients: Gradients
+    course: AnyCourse
+    total_steps: int  #: `UNBOUNDED` where the run ends with an epoch
+    end_epoch: int | None = None  #: epochs to do, where that is not told in steps
+    on_drift: OnDrift = "heal"  #: where the workers' replicas differ. A Swell job's own takes its place
+
+
+class Host(Protocol):
+    """With whom this process trains, and what others want of it.
+
+    Called in this order: those that shape the task, `enter` once, then for each step
+    `reach_boundary`, `share`, `reduce`, `finish_step`, and at the end `finish`.
+    """
+
+    device: torch.device
+    seed: int  #: of the order of samples, and of random numbers
+    max_local_batch: int | None  #: samples that go through the model together at most; None: no bound
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def num_workers(self) -> int: ...
+
+    @property
+    def edition(self) -> int:
+        """Changes whenever the shares of coming steps do, or `max_local_batch`."""
+
+    def global_batch(self, own: int) -> int:
+        """Samples a step on all workers; `own` is the loader's batch size."""
+
+    def adapt(self, course: AnyCourse) -> AnyCourse:
+        """The course to follow, for the one that the script and the job lay out."""
+
+    def total_steps(self, own: int | None) -> int:
+        """Steps until the end; `own` is what the script's number of epochs comes to."""
+
+    def stops_on_nan(self, own: bool) -> bool:
+        """Whether to end at a loss that is no number; `own` is what the script says."""
+
+    def enter(self, task: Task) -> None:
+        """Return when this worker is in a group and has the state to go on with."""
+
+    def reach_boundary(self) -> None:
+        """No step is under way: the group may change here, and the state with it."""
+
+    def share(self, step: int) -> Share:
+        """What this worker computes in a step."""
+
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally | None:
+        """Average the gradients over all workers; None if that failed and the step must be done again."""
+
+    def finish_step(self, tally: Tally) -> None:
+        """The step's update is applied."""
+
+    def give_up(self, loss: torch.Tensor) -> LossNotFinite:
+        """All workers agree that the run ends before this step's update. Returns when the state is kept."""
+
+    def keep(self, is_end: bool) -> None:
+        """This process is about to end, in the middle of a step: save the state, if it is the one to.
+
+        `is_end`: the script has raised, and all others end with it. Otherwise it is started anew.
+        """
+
+    def report(self, metrics: dict[str, float]) -> bool:
+        """Note what the script measured; True if it meets the end condition."""
+
+    def finish(self) -> None:
+        """The end condition is met."""

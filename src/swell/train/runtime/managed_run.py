@@ -1,0 +1,371 @@
+"""A script under Swell: the gang changes while it trains, as the agent says.
+
+An order (Regroup, Suspend) waits in the link. Each step's all-reduce sums how many workers have one
+waiting; when all have, all carry it out before the next step. The agent sends an order to every member
+of a generation, and the next one when that is done or has failed. Outside of a group, before the first
+and after a broken one, an order is carried out at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+import torch
+
+from swell.train.collective.gradients import StepBallot, Tally
+from swell.train.collective.group import FormFailed, Group, GroupBroken, check_no_group
+from swell.train.data.sample_schedule import Share, tighter
+from swell.train.data.stream_loader import StreamFeed
+from swell.train.data.stream_position import Whereabouts
+from swell.train.data.stream_schedule import AnyCourse, StreamCourse
+from swell.train.runtime.agent_link import Link, Superseded, exit_now
+from swell.train.runtime.host import Task
+from swell.train.runtime.meter import Meter
+from swell.train.runtime.not_finite import LossNotFinite, not_finite
+from swell.train.runtime.warmup import warm_up
+from swell.train.state.checkpoint import Checkpoints, SaveError, room_for_next
+from swell.train.state.codec import EncodeError
+from swell.train.state.drift import Drift, DriftError, DriftWatch, UntoldDrifts
+from swell.train.state.peer_memory import allow_siblings
+from swell.train.state.state_transfer import NO_STATE, Card, Loan, hand_state
+from swell.wire import environ, messages
+from swell.wire.checkpoint_files import steps_in
+from swell.wire.numbers import Number, spelled
+
+log = logging.getLogger("swell.train")
+
+PROGRESS_INTERVAL_S = 0.5
+#: A joiner of a stream that has read for less than this is near enough to where the others are by now.
+NEAR_S = 1.0
+
+
+class Linked:
+    """A worker of an agent."""
+
+    def __init__(self, link: Link, max_local_batch: int | None) -> None:
+        welcome = link.welcome
+        self.device = torch.device(welcome.device)
+        self.seed = welcome.seed
+        self.max_local_batch = tighter(max_local_batch, welcome.max_local_batch)
+        self.edition = 0
+        self._link = link
+        self._welcome = welcome
+        self._meter = Meter(welcome.pace_per_s)
+        self._group = Group(self.device, link.pulse, self._meter.laps)
+        link.abort = self._group.abort
+        self._is_member = False
+        self._generation = -1
+        self._is_agreed = False
+        self._metrics: dict[str, Number] = {}
+        self._reported_s = -math.inf
+        self._whereabouts: Whereabouts | None = None
+        self._untold = UntoldDrifts()
+
+    @property
+    def rank(self) -> int:
+        return self._group.rank
+
+    @property
+    def num_workers(self) -> int:
+        return self._group.num_workers
+
+    def global_batch(self, own: int) -> int:
+        return self._welcome.global_batch
+
+    def adapt(self, course: AnyCourse) -> AnyCourse:
+        return course
+
+    def total_steps(self, own: int | None) -> int:
+        total_steps = self._welcome.total_steps or own
+        if total_steps is None:
+            raise ValueError(
+                "this job has no end: give it steps, epochs or samples, or epochs=... to elastic()"
+            )
+        return total_steps
+
+    def stops_on_nan(self, own: bool) -> bool:
+        return own or self._welcome.stop_on_nan
+
+    def read_ahead(self, feed: StreamFeed) -> None:
+        """Read a stream up to where the others are, while they train."""
+        self._whereabouts = Whereabouts(Path(self._welcome.checkpoint_dir))
+        with self._link.pulse.waiting("data"):
+            while (place := self._whereabouts.read()) is not None:
+                begun_s = time.monotonic()
+                feed.warm_up(place)
+                if time.monotonic() - begun_s < NEAR_S:
+                    break
+
+    def enter(self, task: Task) -> None:
+        check_no_group()
+        self._task = task
+        welcome = self._welcome
+        self._drift_watch = DriftWatch(task, welcome.on_drift or task.on_drift)
+        self._checkpoints = Checkpoints(
+            Path(welcome.checkpoint_dir), welcome.keep_checkpoints, welcome.checkpoint_interval_s
+        )
+        self._checkpoints.tell_damaged = self._tell_damaged
+        allow_siblings()
+        warm_up(task)
+        self._link.send(
+            messages.Ready(
+                grad_bytes=task.gradients.num_bytes,
+                state_bytes=task.state.num_bytes(),
+                samples_per_epoch=task.course.samples_per_epoch,
+            )
+        )
+        self._follow_orders()
+
+    def reach_boundary(self) -> None:
+        if self._is_agreed:
+            self._meter.begin_change()
+        if self._is_agreed or not self._is_member:
+            self._follow_orders()
+        self._meter.begin_step()
+
+    def share(self, step: int) -> Share:
+        return self._task.course.share(step, self.rank, self.num_workers, self.max_local_batch)
+
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally | None:
+        self._meter.begin_reduce(share.num_local)
+        words = self._drift_watch.words(self.num_workers)
+        ballot = StepBallot(self._link.order is not None, stop, words)
+        try:
+            tally = self._task.gradients.reduce(share, loss, ballot, self._group)
+            drift = None if tally.is_same else self._drift_watch.settle(self._group)
+        except GroupBroken as broken:
+            self._break_off(broken)
+            return None
+        if drift is not None:
+            self._note_drift(drift)
+        return tally
+
+    def finish_step(self, tally: Tally) -> None:
+        self._is_agreed = tally.num_votes == self.num_workers
+        self._link.pulse.note_steps(self._task.state.steps)
+        is_first = self._meter.end_step()
+        if is_first:
+            log.debug("%d workers, rank %d: %s", self.num_workers, self.rank, self._meter.laps)
+        if self.rank != 0:
+            return
+        if is_first or time.monotonic() - self._reported_s >= PROGRESS_INTERVAL_S:
+            self._say_progress(self._meter.pause_s if is_first else None)
+        if self._checkpoints.is_due():
+            self._save()
+
+    def give_up(self, loss: torch.Tensor) -> LossNotFinite:
+        """The agent ends all workers as soon as one has failed: rank 0 saves and tells before that."""
+        state, kept_steps = self._task.state, self._save() if self.rank == 0 else None
+        state.losses.add(state.steps + 1, loss)  # now that it is in no checkpoint
+        if self.rank == 0:
+            self._say_progress(None)
+        try:
+            kept_steps = self._group.tell_all(kept_steps)
+        except GroupBroken:  # a peer died just now: the run ends all the same
+            self._group.close()
+        return not_finite(float(loss), state, self._checkpoints.folder, kept_steps)
+
+    def _note_drift(self, drift: Drift) -> None:
+        """Raises DriftError, on all workers, if the run is to end then."""
+        if self._drift_watch.on_drift == "fail":
+            if self.rank == 0 and self._task.state.steps:
+                self._save()
+            try:
+                self._group.tell_all(None)  # the agent ends all as soon as one has failed: rank 0 saves first
+            except GroupBroken:
+                self._group.close()
+            raise DriftError(drift)
+        if self.rank == 0:
+            self._untold.add(drift)
+            if drift.num == 1:
+                self._tell_drift()
+
+    def _tell_drift(self) -> None:
+        if (told := self._untold.take()) is not None:
+            self._link.send(told)
+
+    def keep(self, is_end: bool) -> None:
+        if not self._is_member:
+            return
+        if is_end and self._task.state.steps:  # all have the same state, and the others wait for this one
+            self._save(once=True)
+        elif self.rank == 0 and not is_end:
+            self._save()
+
+    def report(self, metrics: dict[str, float]) -> bool:
+        self._metrics |= {name: spelled(value) for name, value in metrics.items()}
+        target = self._welcome.target
+        if self.rank != 0 or target is None or target.name not in metrics:
+            return False
+        value = metrics[target.name]
+        if not math.isfinite(value):
+            return False
+        return value >= target.value if target.at_least else value <= target.value
+
+    def finish(self) -> None:
+        state = self._task.state
+        self._group.close()
+        self._tell_drift()
+        self._link.send(
+            messages.Finished(
+                steps=state.steps,
+                loss=self._loss(),
+                odd_since=state.losses.odd_since,
+                metrics=self._metrics,
+            )
+        )
+
+    # ------------------------------------------------------------------ orders
+    def _follow_orders(self) -> None:
+        """Carry out orders, waiting for them, until this worker trains."""
+        self._is_agreed = False
+        while not self._carry_out(self._link.take_order()):
+            pass
+
+    def _carry_out(self, order: messages.Regroup | messages.Suspend) -> bool:
+        """True if this worker is in a group and trains on."""
+        if isinstance(order, messages.Suspend):
+            return self._suspend(order)
+        if order.generation <= self._generation:
+            return self._is_member  # an order that came twice
+        if order.rank is None:
+            self._leave(order.generation)
+        return self._join(order, order.rank)
+
+    def _join(self, regroup: messages.Regroup, rank: int) -> bool:
+        state = self._task.state
+        self._is_member = False
+        self._meter.laps.begin()
+        self._link.pulse.generation = regroup.generation
+        if regroup.source is None and rank == 0:
+            self._find_state()  # before the group forms: its patience is short
+        try:
+            loan = self._lend(regroup, rank)
+            cards = self._group.form(self._link, regroup, rank, msgspec.json.encode(loan.card))
+            self._agree_on_state(regroup, [msgspec.json.decode(card, type=Card) for card in cards])
+        except Superseded:
+            return False
+        except (FormFailed, GroupBroken, EncodeError) as failure:  # what cannot be sent may stay where it is
+            self._group.break_off()
+            self._link.send(
+                messages.JoinFailed(generation=regroup.generation, steps=state.steps, message=str(failure))
+            )
+            return False
+        self._group.outlast_training()
+        self._is_member, self._generation = True, regroup.generation
+        self.edition = regroup.generation
+        self.max_local_batch = tighter(self.max_local_batch, regroup.max_local_batch)
+        self._drift_watch.begin()
+        self._meter.begin_generation()
+        self._link.pulse.note_steps(state.steps)
+        self._link.send(messages.Joined(generation=regroup.generation, steps=state.steps))
+        return True
+
+    def _find_state(self) -> None:
+        """Nobody has any: it is that of the newest checkpoint, or else what the script begins with."""
+        state = self._task.state
+        if not self._checkpoints.load_newest(state) and state.is_torn:
+            sys.stderr.write(
+                "this worker has half of a state whose source is gone, and there is no checkpoint\n"
+            )
+            exit_now(environ.EXIT_STOPPED)
+
+    def _lend(self, regroup: messages.Regroup, rank: int) -> Loan:
+        """What this worker brings to the group: its state if others need it, or just how far it has got."""
+        state = self._task.state
+        is_holder = rank == 0 if regroup.source is None else state.is_valid
+        steps = state.steps if is_holder else NO_STATE
+        return Loan(steps, state if is_holder and regroup.has_news else None)
+
+    def _agree_on_state(self, regroup: messages.Regroup, cards: Sequence[Card]) -> None:
+        """Those that have no state, or an older one, take over that of those who are furthest.
+
+        When a group breaks in the very step in which its members agree to change, some have finished that
+        step and some have not.
+        """
+        furthest = max(card.steps for card in cards)
+        holders = [rank for rank, card in enumerate(cards) if card.steps == furthest > NO_STATE]
+        hand_state(self._group, self._task.state, cards, holders or [regroup.source or 0])
+        self._task.state.is_valid = True
+        self._meter.laps.note("state")
+
+    def _break_off(self, broken: GroupBroken) -> None:
+        self._group.break_off()
+        self._is_member = False
+        self._meter.begin_break()
+        self._link.send(
+            messages.Broken(generation=self._generation, steps=self._task.state.steps, message=str(broken))
+        )
+
+    def _suspend(self, suspend: messages.Suspend) -> bool:
+        """Leave if the state is safe. A gang leaves together, or not at all."""
+        if not self._is_member or suspend.generation != self._generation:
+            return self._is_member  # its group is no more: it comes again when there is another
+        try:
+            is_kept = self.rank != 0 or self._save() is not None
+            is_safe = sum(self._group.gather(int(is_kept))) == self.num_workers
+        except GroupBroken as broken:
+            self._break_off(broken)
+            return False
+        if is_safe:
+            self._leave(suspend.generation)
+        return True
+
+    def _leave(self, generation: int) -> NoReturn:
+        self._tell_drift()
+        self._link.send(messages.Left(generation=generation))
+        exit_now(environ.EXIT_STOPPED)
+
+    # ------------------------------------------------------------------ reports
+    def _save(self, once: bool = False) -> int | None:
+        """The steps of the newest checkpoint now; None if none could be written."""
+        steps = self._task.state.steps
+        try:
+            path = (self._checkpoints.save_once if once else self._checkpoints.save)(self._task.state)
+        except SaveError as error:
+            self._link.send(messages.SaveFailed(steps=steps, message=str(error)))
+            return None
+        if path is None:
+            return steps  # another worker has said so
+        num_bytes, has_room = room_for_next(path)
+        self._link.send(
+            messages.Saved(steps=steps_in(path), path=str(path), num_bytes=num_bytes, has_room=has_room)
+        )
+        self._note_place(is_saved=True)
+        return steps_in(path)
+
+    def _tell_damaged(self, message: str, sound_steps: int) -> None:
+        self._link.send(messages.CheckpointDamaged(message=message, sound_steps=sound_steps))
+
+    def _loss(self) -> Number | None:
+        loss = self._task.state.losses.value
+        return None if loss is None else spelled(loss)
+
+    def _note_place(self, is_saved: bool = False) -> None:
+        course = self._task.course
+        if self._whereabouts is not None and isinstance(course, StreamCourse):
+            self._whereabouts.note(course.place, is_saved)
+
+    def _say_progress(self, pause_s: float | None) -> None:
+        self._reported_s = time.monotonic()
+        self._note_place()
+        self._tell_drift()
+        self._link.send(
+            messages.Progress(
+                generation=self._generation,
+                steps=self._task.state.steps,
+                num_workers=self.num_workers,
+                step_s=self._meter.take_mean_step_s(),
+                loss=self._loss(),
+                odd_since=self._task.state.losses.odd_since,
+                metrics=self._metrics,
+                pause_s=pause_s,
+            )
+        )

@@ -1,0 +1,59 @@
+"""A loss that is no number any more: told, or the end of the run where its owner asked for that."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from swell.train.state.checkpoint import Checkpoints, SaveError
+from swell.train.state.train_state import TrainState
+from swell.wire.checkpoint_files import steps_in
+
+REMEDY = (
+    "lower the learning rate, clip gradients (elastic(clip_grad_norm=1.0)) or look for such values in "
+    "the data"
+)
+
+
+class LossNotFinite(ArithmeticError):
+    """The loss of a step is NaN or infinite. Its update was not applied: the state is that before it."""
+
+
+def not_finite(loss: float, state: TrainState, folder: Path | None, kept_steps: int | None) -> LossNotFinite:
+    """The error to raise, the same on every worker.
+
+    Args:
+        folder: of the checkpoints; None if the script keeps none.
+        kept_steps: of the newest one; None if none could be written, or if that is not known.
+    """
+    if folder is None:
+        kept = "no state is saved, for elastic() was given no checkpoint_dir"
+    elif kept_steps is None:
+        kept = f"no state is known to be saved in {folder}"
+    elif kept_steps == state.steps:
+        kept = f"the state after step {kept_steps} is saved in {folder}"
+    else:
+        kept = (
+            f"the parameters were no numbers even before it, and the last good state is that of step "
+            f"{kept_steps} in {folder}"
+        )
+    return LossNotFinite(
+        f"the loss is {loss} in step {state.steps + 1}, whose update was not applied; {kept}. "
+        f"{REMEDY[0].upper()}{REMEDY[1:]}"
+    )
+
+
+def say(loss: float, since: int) -> None:
+    """To somebody whom no agent tells. No warning: scripts silence those, and a second run is not heard."""
+    sys.stderr.write(
+        f"swell: the loss is {loss} since step {since}, and training goes on: {REMEDY}; "
+        "elastic(stop_on_nan=True) ends the run before the update of such a step\n"
+    )
+
+
+def keep(checkpoints: Checkpoints, state: TrainState) -> int | None:
+    """Save the state; the steps of the checkpoint that there is now, None if that could not be written."""
+    try:
+        return steps_in(checkpoints.save(state))
+    except SaveError:
+        return None

@@ -1,0 +1,208 @@
+"""What a forked worker does: run the user's script, and tell the agent how it ended."""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import os
+import runpy
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import NoReturn
+
+from swell.train.collective.group import OwnGroupError, comes_of_own_group
+from swell.train.elastic import started
+from swell.train.runtime import unmanaged_script as foreign
+from swell.train.runtime.agent_link import Link, LinkError, exit_now, open_link
+from swell.train.runtime.code_paths import edited_since, snapshot_folder, snapshotted, submitted, use_snapshot
+from swell.train.runtime.memory import is_out_of_memory, largest_pass, why_hopeless
+from swell.train.runtime.run import Run
+from swell.wire import environ, messages
+
+#: The last part of a traceback, where the error itself stands.
+MAX_MESSAGE_CHARS = 4000
+
+
+class NotElasticError(RuntimeError):
+    """The script ended without having called `swell.train.elastic`."""
+
+
+def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
+    """Run a script (a path) or a function (`package.module:function`), then end this process.
+
+    Under an agent the line to it is opened first, so that a script that dies while it is imported can
+    be told of; without one, as in a job whose elasticity is `restart`, the script just runs, and its steps
+    are counted. One that ends well is given the time that its own threads need.
+    Exit status: 0; 1 if the script raised; 143 if it was told to stop, or if memory ran out and it may come
+    again with smaller passes; its own if it called `sys.exit`.
+    """
+    signal.signal(signal.SIGTERM, _leave)
+    link = _open_link()
+    check = foreign.watch() if environ.OBSERVER in os.environ else None
+    status = 0
+    try:
+        _run(entry, args)
+        if check is not None:
+            check.ended()
+        if link is not None:
+            _close(link, entry)
+    except SystemExit as stop:
+        _ignore_stops()
+        status = _status_of(stop)
+        if link is not None and status not in (0, environ.EXIT_STOPPED):
+            _keep_last()
+            link.send(messages.Failed(message=_told_of(link, entry, stop, status), steps=link.pulse.steps))
+        elif link is not None and status == 0 and link.welcome.mode == "profile":
+            _finish_all()  # as one that leaves its loop: what was measured counts
+    except BaseException as error:  # noqa: BLE001 - it is the user's, it is told, and the process ends
+        _ignore_stops()
+        text = _traceback_of(error)
+        if link is not None and comes_of_own_group(error.__traceback__):
+            text += "".join(traceback.format_exception_only(OwnGroupError()))
+        sys.stderr.write(text)
+        status = 1 if link is None else _tell(link, error, text)
+    if status == 0:
+        status = _await_threads()
+    atexit._run_exitfuncs()
+    exit_now(status)
+
+
+def _tell(link: Link, error: BaseException, text: str) -> int:
+    """Why the script ended, with the traceback `text`; returns the exit status."""
+    share = started[-1].share if started and is_out_of_memory(error) else None
+    advice = None if share is None else why_hopeless(share)
+    if share is not None and advice is None:
+        _keep(started[-1], error)
+        link.send(
+            messages.OutOfMemory(
+                num_samples=largest_pass(share),
+                steps=link.pulse.steps,
+                message=text.rstrip().splitlines()[-1][-MAX_MESSAGE_CHARS:],
+            )
+        )
+        return environ.EXIT_STOPPED
+    _keep_last()
+    text = text[-MAX_MESSAGE_CHARS:]
+    message = text if advice is None else f"{advice}\n{text}"
+    link.send(messages.Failed(message=message, steps=link.pulse.steps))
+    return 1
+
+
+def _keep(run: Run, error: BaseException) -> None:
+    """Another worker may need this one's state, and what the failed step allocated is of no more use."""
+    traceback.clear_frames(error.__traceback__)
+    try:
+        run.keep(is_end=False)
+    except (RuntimeError, MemoryError) as again:
+        if not is_out_of_memory(again):
+            raise
+
+
+def _keep_last() -> None:
+    """The agent ends all workers as soon as it hears that one has failed: before that the state is saved."""
+    if not started:
+        return
+    try:
+        started[-1].keep(is_end=True)
+    except Exception as again:  # noqa: BLE001 - of the script's own state_dict; what it raised first is told
+        sys.stderr.write(f"the state after step {started[-1].steps} was not saved: {again!r}\n")
+
+
+def _await_threads() -> int:
+    """Let the script's threads and thread pools finish, as the interpreter does; 143 if told not to wait."""
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+    except SystemExit as stop:
+        _ignore_stops()
+        return _status_of(stop)
+    return 0
+
+
+def _open_link() -> Link | None:
+    if environ.AGENT not in os.environ:
+        return None
+    try:
+        return open_link()
+    except LinkError as error:
+        sys.stderr.write(f"{error}\n")
+        exit_now(1)
+
+
+def _run(entry: str, args: Sequence[str]) -> None:
+    use_snapshot()
+    module, separator, function = entry.partition(":")
+    if separator and not os.path.exists(entry):
+        sys.argv = [entry, *args]
+        sys.path.insert(0, snapshotted(os.environ.get(environ.WORKDIR) or os.getcwd()))
+        getattr(importlib.import_module(module), function)()
+    else:
+        script = snapshotted(entry)
+        sys.argv = [script, *args]
+        sys.path.insert(0, str(Path(script).resolve().parent))
+        runpy.run_path(script, run_name="__main__")
+
+
+def _close(link: Link, entry: str) -> None:
+    """The script ended by itself."""
+    _finish_all()
+    if not link.has_said(messages.Ready):
+        raise NotElasticError(
+            f"{entry} ended without calling swell.train.elastic, so there is nothing to resize; call it as "
+            "docs/how-to/make-a-script-elastic.md shows, or submit the script with `elasticity: restart`"
+        )
+
+
+def _finish_all() -> None:
+    for run in started:
+        run.finish()
+
+
+def _told_of(link: Link, entry: str, stop: SystemExit, status: int) -> str:
+    """A script that ended itself: how, and whether it had got to its loop."""
+    text = f"script {entry} ended with exit status {status}"
+    if not link.has_said(messages.Ready):
+        text = f"{text} before it called swell.train.elastic"
+    return text if isinstance(stop.code, int) else f"{text}: {stop.code}"
+
+
+def _ignore_stops() -> None:
+    """The process ends anyway, and says why first: where one worker fails, the others are told to stop."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def _leave(signum: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(environ.EXIT_STOPPED)
+
+
+def _status_of(stop: SystemExit) -> int:
+    """As Python itself has it: no code is 0, a text is printed and 1."""
+    if stop.code is None:
+        return 0
+    if isinstance(stop.code, int):
+        return stop.code
+    sys.stderr.write(f"{stop.code}\n")
+    return 1
+
+
+def _traceback_of(error: BaseException) -> str:
+    """The traceback from the user's first line on, without ours above it, in files as they were submitted."""
+    frames = _user_part(error.__traceback__)
+    text = submitted("".join(traceback.format_exception(type(error), error, frames)))
+    names = dict.fromkeys(frame.f_code.co_filename for frame, _ in traceback.walk_tb(frames))
+    edited = [submitted(name) for name in names if edited_since(name)]
+    if edited:
+        text = f"what ran is in {snapshot_folder()}: edited since are {', '.join(edited)}\n{text}"
+    return text
+
+
+def _user_part(frames: TracebackType | None) -> TracebackType | None:
+    ours = (__file__, runpy.__file__, "<frozen runpy>", importlib.__file__, "<frozen importlib._bootstrap>")
+    while frames is not None and frames.tb_next is not None and frames.tb_frame.f_code.co_filename in ours:
+        frames = frames.tb_next
+    return frames

@@ -1,0 +1,103 @@
+"""A script that nobody manages: one process, no group."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import torch
+
+from swell.train.collective.gradients import StepBallot, Tally
+from swell.train.collective.group import Group
+from swell.train.data.sample_schedule import Share
+from swell.train.data.stream_schedule import AnyCourse
+from swell.train.runtime.host import Task
+from swell.train.runtime.not_finite import LossNotFinite, keep, not_finite, say
+from swell.train.state.checkpoint import Checkpoints, SaveError
+
+
+class Alone:
+    """`python train.py`."""
+
+    rank = 0
+    num_workers = 1
+    edition = 0
+
+    def __init__(
+        self,
+        device: torch.device,
+        seed: int,
+        max_local_batch: int | None,
+        checkpoints: Checkpoints | None,
+    ) -> None:
+        self.device = device
+        self.seed = seed
+        self.max_local_batch = max_local_batch
+        self._checkpoints = checkpoints
+        self._group = Group(device)  # of one, never formed
+
+    def global_batch(self, own: int) -> int:
+        return own
+
+    def adapt(self, course: AnyCourse) -> AnyCourse:
+        return course
+
+    def total_steps(self, own: int | None) -> int:
+        return steps_of_script(own)
+
+    def stops_on_nan(self, own: bool) -> bool:
+        return own
+
+    def enter(self, task: Task) -> None:
+        self._task = task
+        task.state.losses.tell_odd = say
+        if self._checkpoints is not None:
+            self._checkpoints.load_newest(task.state)
+
+    def reach_boundary(self) -> None:
+        """Nothing changes here."""
+
+    def share(self, step: int) -> Share:
+        return self._task.course.share(step, 0, 1, self.max_local_batch)
+
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally:
+        return self._task.gradients.reduce(share, loss, StepBallot(stop=stop), self._group)
+
+    def finish_step(self, tally: Tally) -> None:
+        save_if_due(self._checkpoints, self._task)
+
+    def give_up(self, loss: torch.Tensor) -> LossNotFinite:
+        folder, kept_steps = keep_if_asked(self._checkpoints, self._task)
+        return not_finite(float(loss), self._task.state, folder, kept_steps)
+
+    def keep(self, is_end: bool) -> None:
+        """Nobody starts it anew."""
+
+    def report(self, metrics: dict[str, float]) -> bool:
+        return False
+
+    def finish(self) -> None:
+        self._task.state.losses.read()
+
+
+def steps_of_script(own: int | None) -> int:
+    if own is None:
+        raise ValueError(
+            "elastic() needs epochs=..., passes over the data, or steps=..., outside of a Swell job"
+        )
+    return own
+
+
+def keep_if_asked(checkpoints: Checkpoints | None, task: Task) -> tuple[Path | None, int | None]:
+    """The folder and the steps of the newest checkpoint, after an attempt to write one."""
+    return (None, None) if checkpoints is None else (checkpoints.folder, keep(checkpoints, task.state))
+
+
+def save_if_due(checkpoints: Checkpoints | None, task: Task) -> None:
+    """A script that asked for checkpoints is warned when one cannot be written, and trains on."""
+    if checkpoints is None or not checkpoints.is_due():
+        return
+    try:
+        checkpoints.save(task.state)
+    except SaveError as error:
+        warnings.warn(str(error), stacklevel=2)

@@ -1,0 +1,156 @@
+"""A trial run: seconds a step by local batch, through the user's own loop."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+from typing import NoReturn
+
+import torch
+
+from swell.train.collective.gradients import StepBallot, Tally
+from swell.train.collective.group import Group, check_no_group
+from swell.train.data.sample_schedule import Pass, Share, cut, slices, tighter
+from swell.train.data.stream_schedule import AnyCourse, StreamCourse
+from swell.train.runtime.agent_link import Link, exit_now
+from swell.train.runtime.host import Task
+from swell.train.runtime.meter import Meter
+from swell.train.runtime.not_finite import LossNotFinite, not_finite
+from swell.wire import messages
+
+NUM_WARM_UPS = 2
+#: Time spent on each batch size, unless a single step takes longer.
+BUDGET_S = 0.4
+MAX_TIMED = 20
+
+
+class Profiling:
+    """One process that measures `Welcome.local_batches` one after the other, and then exits."""
+
+    rank = 0
+    num_workers = 1
+
+    def __init__(self, link: Link, max_local_batch: int | None) -> None:
+        self.device = torch.device(link.welcome.device)
+        self.seed = link.welcome.seed
+        self.max_local_batch = tighter(max_local_batch, link.welcome.max_local_batch)
+        self._group = Group(self.device)  # of one, never formed
+        self.edition = 0  #: index of the batch size that is being measured
+        self._link = link
+        self._sizes = link.welcome.local_batches
+        self._meter = Meter(link.welcome.pace_per_s)
+        self._timed: list[float] = []  # seconds of each step of this size, warm-ups first
+        self._compute_s: dict[int, float] = {}
+
+    def global_batch(self, own: int) -> int:
+        return self._link.welcome.global_batch
+
+    def adapt(self, course: AnyCourse) -> AnyCourse:
+        """`share` decides how many samples a step has: an epoch is as long as it can be."""
+        self._true_course = course
+        if isinstance(course, StreamCourse):
+            return replace(course, drops_last=True)  # a short batch would be taken for a quick one
+        return replace(course, global_batch=1, num_shards=None)
+
+    def total_steps(self, own: int | None) -> int:
+        return 2**31
+
+    def stops_on_nan(self, own: bool) -> bool:
+        return False  # how fast it is can be measured all the same
+
+    def enter(self, task: Task) -> None:
+        check_no_group()
+        self._task = task
+        self._link.send(
+            messages.Ready(
+                grad_bytes=task.gradients.num_bytes,
+                state_bytes=task.state.num_bytes(),
+                samples_per_epoch=self._true_course.samples_per_epoch,
+            )
+        )
+        if not self._sizes:
+            self._finish_trial()
+
+    def reach_boundary(self) -> None:
+        self._meter.begin_step()
+
+    def share(self, step: int) -> Share:
+        size, course = self._sizes[self.edition], self._true_course
+        num_shards = self._num_shards(size)
+        if isinstance(course, StreamCourse):
+            return course.trial_share(step, size, num_shards, self.max_local_batch)
+        num_samples = course.num_samples
+
+        def part(places: range) -> Pass:
+            indices = [(step * size + place) % num_samples for place in places]
+            return Pass(step, 0, places.start, indices, len(places), size)
+
+        if num_shards == 0:
+            return Share(tuple(map(part, slices(range(size), self.max_local_batch))))
+        parts = tuple(part(cut(size, num_shards, shard)) for shard in range(num_shards))
+        return Share(parts, range(num_shards), num_shards)
+
+    def _num_shards(self, size: int) -> int:
+        """As many as a worker with so many samples holds; 0 if the script asks for none."""
+        course = self._true_course
+        if course.num_shards is None:
+            return 0
+        return max(1, min(size, round(size * course.num_shards / course.global_batch)))
+
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        self._meter.begin_reduce(share.num_local)
+        return self._task.gradients.reduce(share, loss, StepBallot(), self._group)
+
+    def finish_step(self, tally: Tally) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        self._meter.end_step()
+        self._timed.append(self._meter.step_s)
+        if not self._is_measured():
+            return
+        self._note_size()
+        if self.edition + 1 == len(self._sizes):
+            self._finish_trial()
+        self.edition += 1
+
+    def give_up(self, loss: torch.Tensor) -> LossNotFinite:
+        return not_finite(float(loss), self._task.state, None, None)
+
+    def keep(self, is_end: bool) -> None:
+        """There is nothing worth it."""
+
+    def report(self, metrics: dict[str, float]) -> bool:
+        return False
+
+    def finish(self) -> None:
+        """The script left its loop before all was measured: what there is must do."""
+        if self._timed:
+            self._note_size()
+        self._finish_trial()
+
+    def _note_size(self) -> None:
+        num_warm_ups = min(NUM_WARM_UPS, len(self._timed) - 1)
+        self._compute_s[self._sizes[self.edition]] = statistics.median(self._timed[num_warm_ups:])
+        self._timed = []
+
+    def _is_measured(self) -> bool:
+        """Enough steps, or enough time; slow steps need fewer warm-ups, for the first is all the slower."""
+        if len(self._timed) < 2:
+            return False
+        timed = self._timed[NUM_WARM_UPS:] if max(self._timed[1:]) < BUDGET_S else self._timed[1:]
+        return sum(timed) >= BUDGET_S or len(timed) >= MAX_TIMED
+
+    def _finish_trial(self) -> NoReturn:
+        task = self._task
+        self._link.send(
+            messages.Profiled(
+                compute_s=self._compute_s,
+                grad_bytes=task.gradients.num_bytes,
+                state_bytes=task.state.num_bytes(),
+                samples_per_epoch=self._true_course.samples_per_epoch,
+                num_shards=self._true_course.num_shards,
+            )
+        )
+        exit_now(0)

@@ -1,0 +1,185 @@
+"""A script that knows nothing of Swell: its optimizer steps are counted, and it ends between two of them.
+
+torch calls a hook after each step of any optimizer. In it rank 0 tells the agent how far training has got,
+and in it SIGTERM comes when the script is to stop, in the same step on all workers. So none of them ends, or
+begins to save, inside a collective of the others or while a checkpoint is being written.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import msgspec
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from swell.train.runtime.distributed_check import DistributedCheck
+from swell.wire import environ, messages
+
+INTERVAL_S = 0.5
+CONNECT_TIMEOUT_S = 10.0
+#: Workers that compute together are never further apart than one step.
+LARGEST_LEAD_STEPS = 1
+
+_COUNT = struct.Struct("=q")
+
+
+def watch() -> DistributedCheck:
+    """Called once, before the script runs, in a worker whose environment names an observer."""
+    names = os.environ
+    rank, num_workers = int(names[environ.RANK]), int(names[environ.WORLD_SIZE])
+    ballot = Ballot(Path(names[environ.BALLOT]), rank, num_workers)
+    reporter = Reporter(num_workers) if rank == 0 else None
+    check = DistributedCheck(num_workers, reporter.tell_distributed if reporter else lambda is_so: None)
+    watched = Watched(ballot, reporter.tell if reporter else None)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as torchrun leaves it: libraries look whether it is
+    signal.signal(environ.STOP_AT_STEP, watched.asked_to_stop)
+    register_optimizer_step_post_hook(lambda optimizer, args, kwargs: check.stepped())
+    register_optimizer_step_post_hook(watched.stepped)
+    return check
+
+
+class Watched:
+    """The script's steps as its process sees them.
+
+    A script with several optimizers is as far as the one that has made most steps.
+    """
+
+    def __init__(self, ballot: Ballot, report: Callable[[int, int | None, bool], None] | None) -> None:
+        self._ballot = ballot
+        self._report = report
+        self._counts: WeakKeyDictionary[torch.optim.Optimizer, int] = WeakKeyDictionary()
+        self._num_steps = 0  #: since this process began
+        self._earlier: int | None = None  #: steps that its optimizer has made before; None: it does not count
+
+    def stepped(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        """Raises SystemExit if it is time to go and the script does not handle SIGTERM itself."""
+        self._counts[optimizer] = self._counts.get(optimizer, 0) + 1
+        if self._counts[optimizer] > self._num_steps:
+            self._num_steps = self._counts[optimizer]
+            if self._num_steps == 1 and (own_steps := own_count(optimizer)):
+                self._earlier = own_steps - 1
+        is_last = self._ballot.is_due(self._num_steps)
+        if self._report is not None:
+            self._report(self._num_steps, self._earlier, is_last)
+        if is_last:
+            self._ballot.close()
+            _terminate()
+
+    def asked_to_stop(self, signum: int, frame: FrameType | None) -> None:
+        """A script that has made no step yet has nothing to lose: it need not wait for one."""
+        if self._num_steps == 0:
+            _terminate()
+        else:
+            self._ballot.cast(self._num_steps + 1)  # the signal may come in a step that is not counted yet
+
+
+def _terminate() -> None:
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        raise SystemExit(environ.EXIT_STOPPED)  # it ends as one that handles the signal well
+    signal.raise_signal(signal.SIGTERM)
+
+
+def own_count(optimizer: torch.optim.Optimizer) -> int:
+    """Steps that the optimizer says it has made, over all its lives; 0 if it does not count (SGD)."""
+    counts = [state["step"] for state in optimizer.state.values() if "step" in state]
+    return int(max(counts, key=float, default=0))
+
+
+class Ballot:
+    """A file in which each worker of a gang notes how many steps it may have ended when it was asked to stop.
+
+    When all have, they stop after the same step: `LARGEST_LEAD_STEPS` after the largest number, and one
+    more. Whoever writes last is no further behind the others than that lead, so nobody has gone too far when
+    the last number can be read.
+    """
+
+    def __init__(self, path: Path, rank: int, num_workers: int) -> None:
+        self._path = path
+        self._place = rank * _COUNT.size
+        self._num_workers = num_workers
+        self._handle: int | None = None
+        self._is_closed = False
+
+    def cast(self, num_steps: int) -> None:
+        if self._handle is None and not self._is_closed:
+            self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            os.pwrite(self._handle, _COUNT.pack(num_steps), self._place)
+
+    def is_due(self, num_steps: int) -> bool:
+        """Whether this step, counted from 1, is the last one."""
+        if self._handle is None:
+            return False
+        size = self._num_workers * _COUNT.size
+        counts = [
+            count for (count,) in _COUNT.iter_unpack(os.pread(self._handle, size, 0).ljust(size, b"\0"))
+        ]
+        return all(counts) and num_steps > max(counts) + LARGEST_LEAD_STEPS
+
+    def close(self) -> None:
+        """It was due: a second request changes nothing."""
+        if self._handle is not None:
+            os.close(self._handle)
+        self._handle, self._is_closed = None, True
+
+
+class Reporter:
+    """Tells the agent how far the script is, now and then, without a thread and without waiting."""
+
+    def __init__(self, num_workers: int) -> None:
+        self._num_workers = num_workers
+        self._socket: socket.socket | None = None
+        self._is_over = False
+        self._told_s = 0.0
+        self._told_steps = 0
+
+    def tell(self, steps: int, earlier: int | None, is_last: bool) -> None:
+        """`earlier`: steps that the optimizer has made before this process; None: it does not know."""
+        now_s = time.monotonic()
+        is_early = now_s - self._told_s < INTERVAL_S and not is_last
+        if self._is_over or is_early or steps == self._told_steps:
+            return
+        step_s = None if not self._told_steps else (now_s - self._told_s) / (steps - self._told_steps)
+        self._told_s, self._told_steps = now_s, steps
+        own_steps = None if earlier is None else earlier + steps
+        self._send(
+            messages.Stepped(
+                num_workers=self._num_workers,
+                steps=steps,
+                own_steps=own_steps,
+                step_s=step_s,
+                is_last=is_last,
+            )
+        )
+
+    def tell_distributed(self, is_so: bool) -> None:
+        self._send(messages.Distributed(is_so=is_so))
+
+    def _send(self, message: messages.Message) -> None:
+        """The script goes on without an agent that does not listen: this is only for people to see."""
+        try:
+            if self._socket is None:
+                self._socket = _connect()
+            self._socket.sendall(msgspec.json.encode(message) + b"\n")
+        except OSError:
+            self._is_over = True
+
+
+def _connect() -> socket.socket:
+    host, _, port = os.environ[environ.OBSERVER].rpartition(":")
+    line = socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S)
+    hello = messages.Hello(
+        token=os.environ[environ.TOKEN], worker=int(os.environ[environ.WORKER]), pid=os.getpid()
+    )
+    line.sendall(msgspec.json.encode(hello) + b"\n")
+    line.settimeout(INTERVAL_S)
+    return line

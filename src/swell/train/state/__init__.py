@@ -1,0 +1,1 @@
+"""The training state: saved, copied to joiners, and compared between workers."""

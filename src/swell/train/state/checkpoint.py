@@ -1,0 +1,298 @@
+"""The state on disk: complete or not there at all.
+
+A checkpoint's name carries the steps and the SHA-256 of its content, so that one rename makes it whole,
+and a damaged one is known before it is read. Damaged ones are moved away: only sound ones count towards
+those that are kept. The content is a plain tree of state dicts, which `torch.load(path, weights_only=True)`
+reads, at whatever size it was written.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from swell.train.state import codec
+from swell.train.state.codec import EncodeError
+from swell.train.state.soundness import QUARANTINE, Verifier, quarantine
+from swell.train.state.train_state import TrainState
+from swell.wire.checkpoint_files import checkpoints_in, digest_in, is_whole, steps_in
+from swell.wire.whole_files import sync
+
+#: A new gang has nothing to fall back on: the first checkpoint comes as early.
+FIRST_S = 5.0
+#: Between two checkpoints, in times of what one takes: they take a tenth of the training at most.
+REST_PER_SAVE = 10.0
+
+#: The disk is full, the user's share of it is used up, or a file may not grow.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+BEFORE_IT = "the one before it is used"
+
+_DRAFT = re.compile(r"\.draft-(\d+)-.*")  # the pid of who writes it
+
+
+class SaveError(OSError):
+    """No checkpoint was written; the folder is as it was."""
+
+
+class NoCheckpointError(FileNotFoundError):
+    """There is no checkpoint, or none that is whole."""
+
+
+def load_checkpoint(path: str | Path) -> dict[str, Any]:
+    """Read what a job has saved, on any machine and for any purpose.
+
+    Args:
+        path: a checkpoint, or a folder of them, of which the newest whole one is read: `checkpoint_dir`, or
+            `jobs/ID/checkpoints` in a platform's state folder.
+
+    Returns:
+        The state dicts `model` and `optimizer`, `scheduler` and `scaler` (None where there was none), those
+        of the script's own objects by name under `objects`, and `steps`; what is known of the loss under
+        `loss`, and the place in a stream under `stream` (None without). Tensors are in host memory.
+
+    Warns:
+        UserWarning: a newer one is damaged, and the one before it is read.
+
+    Raises:
+        NoCheckpointError: there is none, or none that is whole.
+    """
+    path = Path(path)
+    if path.is_dir():
+        found = checkpoints_in(path)
+    else:
+        digest = digest_in(path)
+        if not path.exists() or digest is None:
+            raise NoCheckpointError(
+                f"{path} is no checkpoint; give a file as step-000000000100.HASH.pt, or a folder of them"
+            )
+        found = [(digest, path)]
+    for number, (digest, candidate) in enumerate(found):
+        if is_whole(candidate, digest):
+            return _read(candidate)
+        if found[number + 1 :]:  # of the last one the error tells
+            warnings.warn(f"checkpoint {candidate} is damaged; {BEFORE_IT}", stacklevel=2)
+    raise NoCheckpointError(f"{path} holds {'none but damaged checkpoints' if found else 'no checkpoint'}")
+
+
+class Checkpoints:
+    """The newest few checkpoints of one job, in one folder."""
+
+    def __init__(
+        self, folder: Path, num_kept: int, interval_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        #: Called after the warning that there are damaged ones: its text, and the steps of the newest sound
+        #: one, 0 if there is none.
+        self.tell_damaged: Callable[[str, int], None] = lambda message, sound_steps: None
+        self._verifier = Verifier()
+        self.folder = folder
+        self.num_kept = num_kept
+        self.interval_s = interval_s
+        self._clock = clock
+        self._due_s: float | None = None
+
+    def is_due(self) -> bool:
+        """To be asked after each step: early after the first one, then every `interval_s` or less often."""
+        now_s = self._clock()
+        if self._due_s is None:
+            self._due_s = now_s + min(self.interval_s, FIRST_S)
+        return now_s >= self._due_s
+
+    def save(self, state: TrainState) -> Path:
+        """Write the state. It is safe on disk, or not there, when this returns.
+
+        A state with a parameter that is no number is not written as long as there is another to go on from:
+        that one is returned. So it cannot push the last good one out.
+
+        Raises:
+            SaveError: the disk is full, the folder cannot be written, or an object cannot be saved.
+        """
+        begun_s = self._clock()
+        try:
+            self._make_folder()
+            self._remove_left_drafts()
+            path = self._kept_instead_of(state) or self._write(state)
+        except (OSError, RuntimeError, EncodeError) as error:  # torch.save says RuntimeError of a full disk
+            reason = _reason(error)
+            raise SaveError(f"no checkpoint at step {state.steps} in {self.folder}: {reason}") from error
+        finally:
+            ended_s = self._clock()
+            self._due_s = ended_s + max(self.interval_s, REST_PER_SAVE * (ended_s - begun_s))
+        try:
+            self._evict(path)
+        except OSError as error:  # the new one is written all the same
+            warnings.warn(f"old checkpoints in {self.folder} cannot be removed: {error}", stacklevel=2)
+        return path
+
+    def save_once(self, state: TrainState) -> Path | None:
+        """As `save`, where other workers may be about to write the same: None if one of them has.
+
+        Raises:
+            SaveError: as `save` does.
+        """
+        try:
+            self._make_folder()
+            with _locked(self.folder):
+                same = [found for found in self._found() if steps_in(found[1]) == state.steps]
+                if any(self._verifier.is_sound(path, digest) for digest, path in same):
+                    return None
+                return self.save(state)
+        except SaveError:
+            raise
+        except OSError as error:
+            raise SaveError(f"no checkpoint at step {state.steps} in {self.folder}: {error}") from error
+
+    def load_newest(self, state: TrainState) -> bool:
+        """Take over the newest sound checkpoint; False if there is none. Damaged ones are moved away.
+
+        Raises:
+            RuntimeError: it is of another script, see `TrainState.restore`.
+        """
+        path = self._newest_sound("training goes on from step {}", "training begins at step 0")
+        if path is None:
+            return False
+        state.restore(_read(path))
+        return True
+
+    def _kept_instead_of(self, state: TrainState) -> Path | None:
+        if state.is_finite():
+            return None
+        return self._newest_sound("that of step {} stays the newest", "a new one is written")
+
+    def _newest_sound(self, instead: str, otherwise: str) -> Path | None:
+        """The newest sound one. What is said of damaged ones names its step, or that there is none."""
+        damaged = []
+        for digest, path in self._found():
+            if self._verifier.is_sound(path, digest):
+                break
+            damaged.append(path)
+        else:
+            path = None
+        if damaged:
+            steps = 0 if path is None else steps_in(path)
+            self._remove_damaged(damaged, otherwise if path is None else instead.format(steps), steps)
+        return path
+
+    def _evict(self, newest: Path) -> None:
+        """Remove sound ones beyond those to keep, and damaged ones. What is as new as `newest` stays."""
+        damaged, num_kept = [], 1
+        for digest, path in self._found():
+            if path == newest:
+                continue
+            if num_kept >= self.num_kept and steps_in(path) <= steps_in(newest):
+                path.unlink(missing_ok=True)
+                self._verifier.forget(path)
+            elif self._verifier.is_sound(path, digest):
+                num_kept += 1
+            else:
+                damaged.append(path)
+        if damaged:
+            steps = steps_in(newest)
+            self._remove_damaged(damaged, f"that of step {steps} is sound", steps)
+
+    def _remove_damaged(self, paths: list[Path], instead: str, sound_steps: int) -> None:
+        """Move them away, and tell it."""
+        steps = [str(steps_in(path)) for path in paths]
+        named = f"s of steps {', '.join(steps)} are" if steps[1:] else f" of step {steps[0]} is"
+        try:
+            for path in paths:
+                quarantine(path)
+            place = f"moved to {self.folder / QUARANTINE}"
+        except OSError as error:  # they are passed over all the same
+            place = f"still in {self.folder} ({error})"
+        message = f"the checkpoint{named} damaged, and {place}; {instead}"
+        warnings.warn(message, stacklevel=4)
+        self.tell_damaged(message, sound_steps)
+
+    def _found(self) -> list[tuple[str, Path]]:
+        return checkpoints_in(self.folder)
+
+    def _make_folder(self) -> None:
+        """A folder that is new must survive a power cut as the files in it do."""
+        if not self.folder.is_dir():
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync(self.folder.parent)
+
+    def _remove_left_drafts(self) -> None:
+        """Those of processes that were killed while they wrote."""
+        for path in self.folder.glob(".draft-*"):
+            match = _DRAFT.fullmatch(path.name)
+            if match is None or not _is_other_process(int(match[1])):
+                path.unlink(missing_ok=True)
+
+    def _write(self, state: TrainState) -> Path:
+        tree = codec.decode(*state.encode())  # the same tree, of plain values only
+        handle, draft = tempfile.mkstemp(prefix=f".draft-{os.getpid()}-", dir=self.folder)
+        try:
+            with os.fdopen(handle, "w+b") as file:
+                torch.save(tree, file)
+                file.flush()
+                os.fsync(file.fileno())
+                file.seek(0)
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            path = self.folder / f"step-{state.steps:012d}.{digest}.pt"
+            os.rename(draft, path)
+        except BaseException:
+            os.unlink(draft)
+            raise
+        self._verifier.note_sound(path)
+        sync(self.folder)
+        return path
+
+
+def _read(path: Path) -> dict[str, Any]:
+    tree: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return tree
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Wait for who has it. The lock goes with its process, and leaves no file."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _reason(error: Exception) -> str:
+    """In words that name a remedy. torch.save hides that the disk is full behind an error of its own."""
+    met = error.__context__ if isinstance(error, RuntimeError) else error
+    if isinstance(met, OSError) and met.errno in NO_ROOM:
+        return f"{met.strerror}; make room there"
+    return str(error)
+
+
+def room_for_next(path: Path) -> tuple[int, bool]:
+    """The size of this checkpoint in bytes, and whether another one fits on the disk."""
+    try:
+        size, disk = path.stat().st_size, os.statvfs(path)
+    except OSError:  # its owner has removed it meanwhile: nothing is known
+        return 0, True
+    return size, size <= disk.f_bavail * disk.f_frsize
+
+
+def _is_other_process(pid: int) -> bool:
+    """Whether a process other than this one has this number: it may be about to rename its draft."""
+    if pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's, and alive
+    return True

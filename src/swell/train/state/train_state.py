@@ -1,0 +1,203 @@
+"""Everything that must be the same on all workers and survive a suspend."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import nn
+
+from swell.train.runtime.loss import LossLog
+from swell.train.state import codec
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """What `scheduler` and the values of `state` must offer."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> Any: ...
+
+
+class TrainState:
+    """Model, optimizer, scheduler, the user's own objects, and how far training has got."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        scheduler: Stateful | None,
+        objects: Mapping[str, Stateful],
+        scaler: torch.amp.GradScaler | None = None,
+        place: Stateful | None = None,
+    ) -> None:
+        """`place`: in a stream."""
+        for name, thing in objects.items():
+            if not isinstance(thing, Stateful):
+                raise TypeError(
+                    f"state[{name!r}] is a {type(thing).__qualname__} without state_dict() and "
+                    "load_state_dict(); add the two methods, or leave it out of elastic(state=...)"
+                )
+        if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            raise TypeError(
+                "ReduceLROnPlateau cannot be elastic()'s scheduler, for it steps on a metric and not once a "
+                "step; give state={'plateau': scheduler} and step it yourself, on all workers with one number"
+            )
+        if scaler is not None and not isinstance(scaler, torch.amp.GradScaler):
+            raise TypeError(
+                f"elastic() was given a {type(scaler).__qualname__} as scaler; give it a torch.amp.GradScaler"
+            )
+        self.model = model
+        self._plain_model: nn.Module = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+        self.optimizer = optimizer
+        self.scheduler = scheduler
+        self.scaler = scaler
+        self.objects = dict(objects)
+        self.place = place
+        self.steps = 0  #: finished optimizer steps since the job began
+        self.is_valid = False  #: it is the job's, and not what this script began with
+        self.is_torn = False  #: part of another worker's state has come, or may have
+        is_on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
+        self.losses = LossLog(is_lazy=not is_on_cpu)  #: of all workers' samples
+
+    def finish_step(self, loss: torch.Tensor, clip_grad_norm: float | None = None) -> None:
+        """Apply the gradients that are there, the same on all workers, and count the step.
+
+        A scaler takes its factor off them first, and leaves the update out where one is inf or NaN: all
+        workers have the same gradients, so all find the same. Such a step counts, for its samples are gone.
+        """
+        if self.scaler is not None:
+            self.scaler.unscale_(self.optimizer)
+        if clip_grad_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip_grad_norm)
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        if self.scheduler is not None:
+            self.scheduler.step()  # type: ignore[attr-defined]  # every scheduler of torch has it
+        self.steps += 1
+        self.losses.add(self.steps, loss)
+
+    def is_finite(self) -> bool:
+        """Whether it is worth going on from: a parameter that is no number never becomes one again."""
+        trained = [p.detach() for p in self.model.parameters() if p.requires_grad]
+        return all(_is_finite(parameter) for parameter in trained)
+
+    def tree(self) -> codec.Tree:
+        """The whole state, by part; tensors are not copied."""
+        return {
+            "steps": self.steps,
+            "loss": self.losses.state(),
+            "model": self._plain_model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            **{name: None if part is None else part.state_dict() for name, part in self._options().items()},
+            "objects": {name: thing.state_dict() for name, thing in self.objects.items()},
+        }
+
+    def encode(self) -> tuple[str, list[torch.Tensor]]:
+        """The whole state as a skeleton and tensors (not copied). Raises `codec.EncodeError`."""
+        return codec.encode(self.tree())
+
+    def rooms(self, skeleton: str) -> dict[int, torch.Tensor]:
+        """The model's own tensors, by their slots in another worker's skeleton: that state may come there.
+
+        From then on, until `load`, the model is neither the one nor the other.
+        """
+        model = self._plain_model
+        if not _is_plain(model):
+            return {}
+        self.is_torn = True
+        held = {tensor.data_ptr() for tensor in (*model.parameters(), *model.buffers())}
+        own = {key: tensor for key, tensor in model.state_dict().items() if _lies_in(tensor, held)}
+        slots: dict[str, object] = codec.slots(skeleton)["model"]
+        return {slot: own[key] for key, slot in slots.items() if isinstance(slot, codec.Slot) and key in own}
+
+    def load(self, skeleton: str, tensors: list[torch.Tensor]) -> None:
+        """Take over another worker's state, in place; see `restore`. What is in its room is there already."""
+        self.restore(codec.decode(skeleton, tensors))
+
+    def restore(self, tree: codec.Tree) -> None:
+        """Take over what `tree` gave, in place.
+
+        Raises:
+            RuntimeError: the state is of another model, or of a script that registered something else.
+        """
+        self._check(tree)
+        if not _is_same_memory(self._plain_model.state_dict(), tree["model"]):
+            self._plain_model.load_state_dict(tree["model"])
+        self.optimizer.load_state_dict(tree["optimizer"])
+        _lay_out_alike(self.optimizer)
+        for name, part in self._options().items():
+            if part is not None:
+                part.load_state_dict(tree[name])
+        for name, thing in self.objects.items():
+            thing.load_state_dict(tree["objects"][name])
+        self.steps = tree["steps"]
+        self.losses.restore(tree["loss"])
+        self.is_valid, self.is_torn = True, False
+
+    def _options(self) -> dict[str, Stateful | None]:
+        """What a script may have given to `elastic`, or not."""
+        return {"scheduler": self.scheduler, "scaler": self.scaler, "stream": self.place}
+
+    def _check(self, tree: codec.Tree) -> None:
+        """Raises RuntimeError where the script that wrote the state gave something else to `elastic`."""
+        held = {name for name in self._options() if tree.get(name) is not None} | set(tree["objects"])
+        wanted = {name for name, part in self._options().items() if part is not None} | set(self.objects)
+        if held != wanted:
+            raise RuntimeError(
+                f"the state holds {_listed(held)} beside model and optimizer, and this script registered "
+                f"{_listed(wanted)}; run the script that wrote the state, or start the job anew"
+            )
+
+    def num_bytes(self) -> int:
+        """Bytes that a broadcast of this state moves."""
+        return sum(tensor.numel() * tensor.element_size() for tensor in self.encode()[1])
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names)) or "nothing"
+
+
+def _is_finite(tensor: torch.Tensor) -> bool:
+    real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    return tensor.numel() == 0 or all(math.isfinite(bound) for bound in torch.aminmax(real))  # NaN is either
+
+
+@torch.no_grad()
+def _lay_out_alike(optimizer: torch.optim.Optimizer) -> None:
+    """Give what is kept for a parameter its memory format, as the optimizer has made it.
+
+    Tensors travel in one piece. A fused optimizer takes for granted that the two are alike: it would update
+    each element with the moments of another.
+    """
+    for parameter, kept in optimizer.state.items():
+        for key, value in kept.items():
+            if not isinstance(value, torch.Tensor) or value.shape != parameter.shape:
+                continue
+            if value.stride() != parameter.stride():
+                kept[key] = torch.empty_like(parameter, dtype=value.dtype, device=value.device).copy_(value)
+
+
+def _is_plain(model: nn.Module) -> bool:
+    """Whether loading a state dict does no more than copy tensors, as far as one can see."""
+    return type(model).load_state_dict is nn.Module.load_state_dict and not any(
+        module._load_state_dict_pre_hooks or module._load_state_dict_post_hooks for module in model.modules()
+    )
+
+
+def _lies_in(value: object, addresses: set[int]) -> bool:
+    return isinstance(value, torch.Tensor) and value.data_ptr() in addresses
+
+
+def _is_same_memory(own: Mapping[str, object], other: Mapping[str, object]) -> bool:
+    """Of two state dicts that hold nothing but tensors."""
+    return own.keys() == other.keys() and all(
+        isinstance(value, torch.Tensor) and _lies_in(own[key], {value.data_ptr()})
+        for key, value in other.items()
+    )
