@@ -15,7 +15,7 @@ from tests.executors.puppets import make_stage
 from swell.core.core import CoreSettings
 from swell.executors.gang.gang_settings import Conduct, Habits
 from swell.executors.gang.timeouts import Patience
-from swell.executors.local.agent.process import process as agent
+from swell.executors.local.agent import process as agent
 from swell.executors.local.agent.supervisor import CrewOptions
 from swell.executors.local.launch import AgentSettings, await_address, start_agent, stop_agent
 from swell.settings import InvalidSetting, Settings, bounds, make_settings, parse_setting, spell

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.executors.contract import launch
 from tests.executors.listening import Listener, eventually
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage
-from tests.executors.test_restart import Processes
-from tests.executors.test_restart import launch as launch_plain
+from tests.executors.test_restart_controller import Processes
+from tests.executors.test_restart_controller import launch as launch_plain
 
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.gang_settings import Conduct

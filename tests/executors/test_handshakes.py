@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from swell.executors.local.agent import handshakes
 from swell.executors.local.agent.handshakes import Handshakes
-from swell.executors.local.agent.process import handshakes
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
 
 PATIENCE_S = 20.0

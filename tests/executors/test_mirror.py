@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swell.executors.local.agent.process import mirror
 from swell.executors.local.agent.scratch import LINK, PREFIX, Scratch
+from swell.executors.local.zygote import mirror
 from swell.executors.local.zygote.forking import Fork
 from swell.executors.local.zygote.mirror import mirrored
 from swell.wire import environ

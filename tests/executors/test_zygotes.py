@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from swell.executors.local.zygote import zygotes
 from swell.executors.local.zygote.client import Callbacks
 from swell.executors.local.zygote.forking import Fork
-from swell.executors.local.zygote.process import zygotes
 from swell.executors.local.zygote.zygotes import IDLE_S, Zygotes
 
 

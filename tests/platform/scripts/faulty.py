@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.train.state.train_state import state_transfer as lending
+from swell.train.state import state_transfer as lending
 
 Path(f"here-{os.getpid()}").touch()
 while Path("gate").exists():

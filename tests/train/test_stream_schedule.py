@@ -19,7 +19,7 @@ from wild import BATCH, NUM_SAMPLES, STEPS_PER_EPOCH, ride, run_alone
 from swell.train import Run, elastic
 from swell.train.data.stream_reader import Reader, Ticket
 from swell.train.data.stream_schedule import StreamCourse, StreamError
-from swell.train.state.train_state import checkpoint
+from swell.train.state import checkpoint
 from swell.wire import messages
 
 APART = Path(__file__).parent / "scripts" / "apart.py"

@@ -16,7 +16,7 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, TensorDataset
 
 from swell import train
-from swell.train.state.train_state import checkpoint
+from swell.train.state import checkpoint
 
 CURVE = Path(__file__).parent / "scripts" / "curve.py"
 
