@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError, stop_agent
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.listing import is_alive
-from swell.executors.local.processes.strays import end_strays
+from swell.executors.local.processes.strays import AGENT_MODULE, end_strays, is_agent
 from swell.model.command import ResizeGang, StopGang
 from swell.model.event import GangEnded, GangStarted, JobWarned, Outcome, ResizeFailed
 from swell.model.job import JobSpec
@@ -158,3 +160,16 @@ def test_what_runs_on_one_kind_of_device_is_not_adopted_by_a_daemon_that_has_ano
     other.close()
     assert all(map(is_alive, pids))
     assert new_executor().start(Listener().put).jobs == {"digits-1"}
+
+
+@pytest.mark.parametrize(
+    ("module", "is_one"),
+    [(AGENT_MODULE, True), ("swell.executors.local.agent", True), ("swell.cli.main", False)],
+)
+def test_an_agent_of_an_earlier_version_is_an_agent(tmp_path: Path, module: str, is_one: bool) -> None:
+    """Its workers are not ended as strays by the commands of a later version."""
+    command = [sys.executable, "-c", "input()", module, "--state", str(tmp_path.resolve())]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        assert is_agent(process.pid, tmp_path) == is_one
+        assert not is_agent(process.pid, tmp_path / "other")
+        process.communicate(b"\n")

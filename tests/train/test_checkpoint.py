@@ -21,9 +21,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from swell.train.state import soundness
 from swell.train.state.checkpoint import Checkpoints, NoCheckpointError, SaveError, load_checkpoint
 from swell.train.state.soundness import MAX_QUARANTINED
-from swell.train.state.train_state import TrainState, soundness
+from swell.train.state.train_state import TrainState
 from swell.wire import messages
 from swell.wire.checkpoint_files import is_whole, steps_in
 

@@ -14,6 +14,8 @@ from swell.executors.local.processes.listing import find_process, is_alive, kill
 from swell.executors.local.processes.mark import ProcessMark, read_mark
 
 AGENT_MODULE = "swell.executors.local.agent.process"
+#: An earlier version's agent lives on while another version is installed; its workers are no strays.
+AGENT_MODULES = {AGENT_MODULE.encode(), b"swell.executors.local.agent"}
 #: A process that the kernel does not end within this time waits for a device.
 GONE_WITHIN_S = 5.0
 POLL_S = 0.01
@@ -28,7 +30,7 @@ def is_agent(pid: int, state_dir: Path) -> bool:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return AGENT_MODULE.encode() in words and os.fsencode(state_dir.resolve()) in words
+    return not AGENT_MODULES.isdisjoint(words) and os.fsencode(state_dir.resolve()) in words
 
 
 def end_strays(state_dir: Path) -> int:
