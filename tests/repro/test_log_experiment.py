@@ -10,7 +10,8 @@ from tests.repro import tiny
 
 from swell.repro.experiment import Context
 from swell.repro.findings import Cell, Findings, Table
-from swell.repro.log_experiment import HOUR_S, LogExperiment, efficiency_per_hour
+from swell.repro.log_experiment import LogExperiment, efficiency_per_hour
+from swell.repro.measures import HOUR_S
 from swell.sim.outcome import Outcome, Usage
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from swell.repro.log_experiment import Bar, Case, Line, LogExperiment
+from swell.repro.log_cases import Bar, Case, Line
+from swell.repro.log_experiment import LogExperiment
 from swell.repro.measures import BEST_EFFORT_SPEED_UP, EFFICIENCY, MAKESPAN, SATISFACTION
 
 TRACE = "tiny/traces/three.csv"

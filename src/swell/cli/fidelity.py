@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.cli.destinations import check_folder, writing
+from swell.cli.findings import show_findings
 from swell.cli.output import note
 from swell.cli.simulate import policy_names
 from swell.model.errors import InvalidInput
@@ -36,7 +37,6 @@ def fidelity(
     Live runs are sensitive to load: let the machine do nothing else. Exit status 1: completion times are more
     than 3 % off on average, or another set of jobs was admitted.
     """
-    from swell.cli.repro import show_findings
     from swell.repro import findings_store as shelf
     from swell.repro.fidelity_findings import findings_of
 

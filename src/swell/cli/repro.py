@@ -9,12 +9,12 @@ import typer
 
 from swell.cli import fidelity
 from swell.cli.destinations import check_folder, writing
-from swell.cli.output import note, print_table, warn
+from swell.cli.findings import show_findings
+from swell.cli.output import note
 from swell.cli.simulate import policy_names
 
 if TYPE_CHECKING:
     from swell.repro.experiment import Context, Paper, Records
-    from swell.repro.findings import Findings
 
 Figures = Annotated[
     list[str] | None, typer.Argument(metavar="FIGURE", help="As the paper numbers them. Default: all.")
@@ -124,19 +124,3 @@ def _records(state: Path | None) -> Records | None:
     from swell.api.client import connect
 
     return connect(state)
-
-
-def show_findings(findings: Findings) -> None:
-    from swell.repro.tables import cells
-
-    print(findings.title)
-    for line in findings.truth:
-        print(f"  {line}")
-    for table in findings.tables:
-        print(f"\n{table.title}")
-        print_table([column.name.upper() for column in table.columns], cells(table), wrapping=None)
-    for text in findings.notes:
-        print(f"\n{text}")
-    print()
-    for text in findings.missed:
-        warn(f"{findings.name} misses what is to be reached: {text}")

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from swell.repro.elasticflow_words import INTRODUCTION, WHY
 from swell.repro.experiment import Paper
-from swell.repro.log_experiment import Bar, Case, Line, LogExperiment
+from swell.repro.log_cases import Bar, Case, Line
+from swell.repro.log_experiment import LogExperiment
 from swell.repro.measures import BEST_EFFORT_SPEED_UP, EFFICIENCY, MAKESPAN, SATISFACTION
 from swell.repro.overheads import Overheads
 

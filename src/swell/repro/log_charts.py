@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from swell.repro.findings import Chart, Panel, Series
-from swell.repro.log_experiment import CHANGED, EVERYONE, Case, LogExperiment, Result, Simulated
+from swell.repro.log_cases import CHANGED, EVERYONE, Case, LogComparison, Result, Simulated
 from swell.repro.measures import Measure
 
 
-def charts_of(experiment: LogExperiment, results: Sequence[Result]) -> Iterable[Chart]:
+def charts_of(experiment: LogComparison, results: Sequence[Result]) -> Iterable[Chart]:
     if experiment.picture == "time":
         yield _over_time(experiment, results)
         return
@@ -20,7 +20,7 @@ def charts_of(experiment: LogExperiment, results: Sequence[Result]) -> Iterable[
         yield tell(experiment, name, measure, results)
 
 
-def _by_policy(experiment: LogExperiment, name: str, measure: Measure, results: Sequence[Result]) -> Chart:
+def _by_policy(experiment: LogComparison, name: str, measure: Measure, results: Sequence[Result]) -> Chart:
     policies = tuple(dict.fromkeys(result.line.policy for result in results))
     sources: dict[str, Callable[[Result], float | None]] = {
         "paper": lambda result: result.line.paper.get(measure.name),
@@ -52,7 +52,7 @@ def _by_policy(experiment: LogExperiment, name: str, measure: Measure, results: 
     )
 
 
-def _by_case(experiment: LogExperiment, name: str, measure: Measure, results: Sequence[Result]) -> Chart:
+def _by_case(experiment: LogComparison, name: str, measure: Measure, results: Sequence[Result]) -> Chart:
     cases = tuple(case.name for case in experiment.cases)
     policies = dict.fromkeys(result.line.policy for result in results)
     sources: dict[str, Callable[[Result], float | None]] = {
@@ -78,7 +78,7 @@ def _by_case(experiment: LogExperiment, name: str, measure: Measure, results: Se
     )
 
 
-def _over_time(experiment: LogExperiment, results: Sequence[Result]) -> Chart:
+def _over_time(experiment: LogComparison, results: Sequence[Result]) -> Chart:
     runs: dict[str, Simulated] = {
         result.line.policy: result.runs[CHANGED] for result in results if CHANGED in result.runs
     }

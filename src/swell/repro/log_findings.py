@@ -10,16 +10,16 @@ from pathlib import Path
 from swell.policies.registry import new_policy
 from swell.repro.experiment import Context
 from swell.repro.findings import Cell, Column, Findings, Table
-from swell.repro.log_charts import charts_of
-from swell.repro.log_experiment import (
+from swell.repro.log_cases import (
     CHANGED,
     EVERYONE,
     Bar,
-    LogExperiment,
+    LogComparison,
     Result,
     conditions,
     head_settings,
 )
+from swell.repro.log_charts import charts_of
 from swell.repro.measures import Measure, with_deadline
 from swell.repro.published import in_time
 from swell.sim.stage import truth_of
@@ -35,7 +35,7 @@ PUBLISHED = "(published)"
 MAX_CASES_BY_SIZE = 3
 
 
-def findings_of(experiment: LogExperiment, results: Sequence[Result], context: Context) -> Findings:
+def findings_of(experiment: LogComparison, results: Sequence[Result], context: Context) -> Findings:
     bars = [
         (bar, *_measured(experiment, bar, results))
         for bar in experiment.bars
@@ -68,7 +68,7 @@ def findings_of(experiment: LogExperiment, results: Sequence[Result], context: C
 # Figures
 
 
-def _table(experiment: LogExperiment, measure: Measure, results: Sequence[Result]) -> Table:
+def _table(experiment: LogComparison, measure: Measure, results: Sequence[Result]) -> Table:
     """Ours beside the published ones; columns in which there is nothing are left out."""
     is_first = measure is experiment.measures[0]
     own, strict = "own" if measure.is_share else "published", "strict"
@@ -107,7 +107,7 @@ def _table(experiment: LogExperiment, measure: Measure, results: Sequence[Result
 # What was to be reached
 
 
-def _measured(experiment: LogExperiment, bar: Bar, results: Iterable[Result]) -> tuple[float, int]:
+def _measured(experiment: LogComparison, bar: Bar, results: Iterable[Result]) -> tuple[float, int]:
     """The mean over the bar's cases, and all broken promises in them."""
     runs = [
         result.runs[CHANGED]
@@ -122,7 +122,7 @@ def _is_kept(bar: Bar, value: float, late: int) -> bool:
     return value >= bar.at_least and late == 0
 
 
-def _bars_table(experiment: LogExperiment, bars: Iterable[tuple[Bar, float, int]]) -> Table:
+def _bars_table(experiment: LogComparison, bars: Iterable[tuple[Bar, float, int]]) -> Table:
     rows = [
         (
             ", ".join(bar.cases),
@@ -145,7 +145,7 @@ def _bars_table(experiment: LogExperiment, bars: Iterable[tuple[Bar, float, int]
 # Job by job
 
 
-def _parting_table(experiment: LogExperiment, results: Iterable[Result]) -> Table | None:
+def _parting_table(experiment: LogComparison, results: Iterable[Result]) -> Table | None:
     """Which jobs make the difference to the published simulator's own runs, under its costs."""
     rows: list[tuple[Cell, ...]] = [
         (result.case.name, result.line.policy, *_parting(result.runs[EVERYONE].in_time, result))
@@ -194,7 +194,7 @@ def _parting(ours: frozenset[str], result: Result) -> tuple[int, ...]:
 # By job size
 
 
-def _sizes_table(experiment: LogExperiment, results: Sequence[Result]) -> Table:
+def _sizes_table(experiment: LogComparison, results: Sequence[Result]) -> Table:
     """Share in time of the jobs of each size: who pays for a high mean."""
     groups: defaultdict[str, defaultdict[str, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
     is_summed = len(experiment.cases) > MAX_CASES_BY_SIZE
@@ -234,7 +234,7 @@ def _sizes(workload: Workload, ids: frozenset[str]) -> Counter[int]:
 # Sentences
 
 
-def _truth(experiment: LogExperiment, results: Sequence[Result], context: Context) -> Iterable[str]:
+def _truth(experiment: LogComparison, results: Sequence[Result], context: Context) -> Iterable[str]:
     by_case = {result.case.name: result for result in results}
     settings = head_settings().changed
     first = results[0]
@@ -286,7 +286,7 @@ def _broken(results: Iterable[Result]) -> Iterable[str]:
                 )
 
 
-def _differences(experiment: LogExperiment, results: Iterable[Result]) -> Iterable[str]:
+def _differences(experiment: LogComparison, results: Iterable[Result]) -> Iterable[str]:
     """A sentence for each policy that is further from the published simulator than rounding explains."""
     measure = experiment.measures[0]
     found: defaultdict[str, list[str]] = defaultdict(list)

@@ -1,0 +1,26 @@
+"""What an evaluation found, as a terminal shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from swell.cli.output import print_table, warn
+
+if TYPE_CHECKING:
+    from swell.repro.findings import Findings
+
+
+def show_findings(findings: Findings) -> None:
+    from swell.repro.tables import cells
+
+    print(findings.title)
+    for line in findings.truth:
+        print(f"  {line}")
+    for table in findings.tables:
+        print(f"\n{table.title}")
+        print_table([column.name.upper() for column in table.columns], cells(table), wrapping=None)
+    for text in findings.notes:
+        print(f"\n{text}")
+    print()
+    for text in findings.missed:
+        warn(f"{findings.name} misses what is to be reached: {text}")
