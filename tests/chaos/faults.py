@@ -11,13 +11,12 @@ import signal
 import socket
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.chaos.jobs import Jobs
-from tests.chaos.scene import DEVICES, PATIENCE_S, Scene
-from tests.platform.program import eventually, is_alive, job_id, kill
+from tests.chaos.scene import DEVICES, PATIENCE_S, Scene, end, send
+from tests.platform.program import eventually, is_alive, job_id
 
 from swell.executors.local.agent.process import read_address
 from swell.store.folder import StateFolder
@@ -37,19 +36,6 @@ def fault(strike: Fault) -> Fault:
 def last(scene: Scene) -> None:
     """The trouble is there for a while."""
     time.sleep(scene.chance.uniform(*SHORT_S))
-
-
-def send(pids: Iterable[int], number: signal.Signals) -> None:
-    """To workers: some may have ended meanwhile, through the fault before."""
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-
-def end(pids: Sequence[int]) -> None:
-    """Returns when they have."""
-    send(pids, signal.SIGKILL)
-    eventually(lambda: not any(map(is_alive, pids)), f"the end of {pids}", PATIENCE_S)
 
 
 # ---------------------------------------------------------------- workers
@@ -123,18 +109,18 @@ def stop_a_trial_worker(scene: Scene) -> None:
 
 @fault
 def kill_the_zygote_in_a_trial(scene: Scene) -> None:
-    strike_trial(scene, lambda pids: kill(scene.zygote()))
+    strike_trial(scene, lambda pids: end([scene.zygote()]))
 
 
 @fault
 def kill_the_agent_in_a_trial(scene: Scene) -> None:
-    strike_trial(scene, lambda pids: kill(scene.agent().pid))
+    strike_trial(scene, lambda pids: end([scene.agent().pid]))
 
 
 # ---------------------------------------------------------------- processes of the platform
 @fault
 def kill_the_zygote(scene: Scene) -> None:
-    kill(scene.zygote())
+    end([scene.zygote()])
 
 
 @fault
@@ -145,7 +131,7 @@ def stop_the_zygote(scene: Scene) -> None:
 
 @fault
 def kill_the_agent(scene: Scene) -> None:
-    kill(scene.agent().pid)
+    end([scene.agent().pid])
 
 
 @fault
@@ -163,7 +149,7 @@ def kill_the_daemon(scene: Scene) -> None:
 def kill_daemon_and_agent(scene: Scene) -> None:
     agent = scene.agent().pid
     scene.kill_daemon()
-    kill(agent)
+    end([agent])
 
 
 @fault
@@ -230,7 +216,7 @@ def fill_the_disk(scene: Scene) -> None:
         last(scene)
         if scene.chance.random() < 0.5:
             for pid in scene.victims()[:1]:
-                kill(pid)
+                end([pid])
             last(scene)
     except (ConnectionError, AssertionError):
         pass  # the daemon may have had to end: its last words are looked for by a test of their own
@@ -262,7 +248,7 @@ def damage_checkpoints(scene: Scene) -> None:
             damage(scene, path)
     for pid in view.live_pids:
         if is_alive(pid):
-            kill(pid)
+            end([pid])
 
 
 @fault
@@ -302,7 +288,7 @@ def edit_the_script_of_a_running_job(scene: Scene) -> None:
     view = scene.chance.choice(scene.await_running())
     script = scene.jobs.every[view.id].folder / "tally.py"
     script.write_text("raise SystemExit('this was never submitted')\n")
-    kill(view.live_pids[-1])
+    end([view.live_pids[-1]])
 
 
 # ---------------------------------------------------------------- people

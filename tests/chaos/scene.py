@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 import psutil
 from tests.chaos.jobs import Jobs
-from tests.platform.program import Program, eventually, is_alive, kill
+from tests.platform.program import Program, eventually, is_alive
 from tests.platform.wall import WallClock
 
 from swell.api.client import connect
@@ -34,6 +34,19 @@ SETTINGS = (
     "trial_s=30",
 )
 DISK_BYTES = 192 << 20
+
+
+def send(pids: Iterable[int], number: signal.Signals) -> None:
+    """To workers: some may have ended meanwhile, through the fault before."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def end(pids: Sequence[int]) -> None:
+    """Returns when they have."""
+    send(pids, signal.SIGKILL)
+    eventually(lambda: not any(map(is_alive, pids)), f"the end of {pids}", PATIENCE_S)
 
 
 @dataclass
@@ -105,7 +118,7 @@ class Scene:
     def kill_daemon(self) -> None:
         daemon = self.swell.daemon_pid
         assert daemon is not None
-        kill(daemon)
+        end([daemon])
 
     @contextmanager
     def stopped(self, pid: int) -> Iterator[None]:

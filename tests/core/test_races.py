@@ -6,11 +6,21 @@ import math
 
 import pytest
 from tests.core.bench import Bench
-from tests.core.fakes import core_of, profile, spec
+from tests.core.fakes import core_of, node, profile, spec
 
 from swell.core.backoff import MAX_SETBACKS
 from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang, WakeAt
-from swell.model.event import DrainRequested, JobProfiled, NodeLost, Opened, Outcome, StepsReported, Woke
+from swell.model.event import (
+    DrainRequested,
+    GangEnded,
+    JobProfiled,
+    NodeJoined,
+    NodeLost,
+    Opened,
+    Outcome,
+    StepsReported,
+    Woke,
+)
 from swell.model.job import Elasticity, EndCondition, JobClass, Phase
 
 
@@ -344,6 +354,28 @@ def test_a_stop_is_no_setback() -> None:
     bench.say(DrainRequested(at_s=bench.now_s))
     bench.gone(first, Outcome.STOPPED)
     assert bench.phase() is Phase.QUEUED
+
+
+def test_a_gang_whose_node_left_has_no_setback_however_often() -> None:
+    """It goes on at once where there is room, and its own failures count as before."""
+    bench = Bench(num_devices=2)
+    generation = bench.run(workers=2)
+    for number in range(3 * MAX_SETBACKS):
+        gone = NodeLost(at_s=bench.now_s, name=f"n{number}")
+        new = NodeJoined(at_s=bench.now_s, node=node(f"n{number + 1}", 2))
+        end = GangEnded(at_s=bench.now_s, job_id="a", generation=generation, outcome=Outcome.LOST, steps=0)
+        commands = bench.say(gone, new, end)
+        [launch] = [command for command in commands if isinstance(command, LaunchGang)]
+        generation = launch.generation
+        bench.started(generation)
+    assert bench.phase() is Phase.RUNNING
+    for _ in range(MAX_SETBACKS):
+        bench.gone(generation)
+        bench.say(Woke(at_s=bench.now_s + 100.0), after_s=101.0)
+        generation += 1
+        if bench.phase() is Phase.STARTING:
+            bench.started(generation)
+    assert bench.phase() is Phase.FAILED
 
 
 @pytest.mark.parametrize("num_steps", [0, 1])

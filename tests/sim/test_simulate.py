@@ -168,13 +168,13 @@ def test_a_job_that_fails_of_its_own_misses_its_deadline_and_breaks_no_promise()
     assert (metrics.deadline_satisfaction, metrics.admitted, metrics.admitted_late) == (0.5, 2, 0)
 
 
-def test_a_promised_job_that_fails_as_its_nodes_are_lost_counts_as_late() -> None:
+def test_a_promised_job_that_is_late_as_its_nodes_are_lost_counts_as_late_and_does_not_fail() -> None:
     nodes = cluster(1, 8, "gpu")
     others: list[tuple[float, Occurrence]] = []
-    for at_s in range(10, 400, 20):  # gone again before anything could be saved
+    for at_s in range(10, 800, 20):  # gone again before anything could be saved
         others += [(float(at_s), NodeFails("n0")), (at_s + 5.0, NodeReturns(nodes[0]))]
     outcome = run([job("a", steps=300, deadline_s=500.0)], others=others)
-    assert outcome.jobs[0].phase is Phase.FAILED and outcome.jobs[0].is_promised
+    assert outcome.jobs[0].phase is Phase.SUCCEEDED and outcome.jobs[0].is_promised
     metrics = metrics_of(outcome)
     assert (metrics.deadline_satisfaction, metrics.admitted, metrics.admitted_late) == (0.0, 1, 1)
 

@@ -333,6 +333,7 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     steps = record.done_steps if record.is_forming else _truth(record, event.steps)
     if event.outcome in (Outcome.SUCCEEDED, Outcome.STOPPED):
         record.resizes.overtake(event.at_s)
+    is_reclaimed = event.outcome is Outcome.LOST and not state.devices.issuperset(record.gang)
     _release(record, event.at_s)
     record.done_steps = steps
     _note_end(record, event)
@@ -345,11 +346,18 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
         state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
     elif event.outcome is Outcome.FAILED:
         state.end(record, Phase.FAILED, "failed", f"ended with an error; {_where(record)}", event.at_s)
+    elif is_reclaimed:  # through no fault of the job: it may go on elsewhere at once, however often
+        record.tenure.take()
+        _requeue(state, record, "its devices left the cluster")
     elif event.outcome is Outcome.LOST and is_last_loss(record):
         text = f"its workers were lost {MAX_SETBACKS} times in a row without a finished step"
         state.end(record, Phase.FAILED, "failed", text)
+    elif event.outcome is Outcome.LOST:
+        back_off(record, state.now_s)
+        record.tenure.take()
+        _requeue(state, record, "lost all its workers")
     else:
-        _requeue(state, record, event)
+        _requeue(state, record, "was stopped")
 
 
 def _note_end(record: JobRecord, event: GangEnded) -> None:
@@ -361,14 +369,9 @@ def _note_end(record: JobRecord, event: GangEnded) -> None:
         record.setback = event.message or record.setback
 
 
-def _requeue(state: HeadState, record: JobRecord, event: GangEnded) -> None:
+def _requeue(state: HeadState, record: JobRecord, cause: str) -> None:
     record.move(Phase.QUEUED)
     record.end_warnings_of_gang()
-    cause = "was stopped"
-    if event.outcome is Outcome.LOST:
-        back_off(record, state.now_s)
-        record.tenure.take()
-        cause = "lost all its workers"
     state.explain(record, "requeued", f"{cause} and waits to go on from its last checkpoint")
 
 
