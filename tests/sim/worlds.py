@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from swell.model.job import EndCondition, JobClass, JobSpec, Profile
 from swell.settings import Settings
 from swell.sim.change_cost import change_cost
 from swell.sim.gangs import Habits
+from swell.sim.injected_faults import InjectedFaults
 from swell.sim.job import SimJob, TrueSpeed
 from swell.sim.occurrence import Occurrence
 from swell.sim.outcome import Outcome
@@ -70,6 +71,8 @@ def run(
     cost: str = "none",
     others: Sequence[tuple[float, Occurrence]] = (),
     habits: Habits | None = None,
+    faults: InjectedFaults | None = None,
+    listen: Callable[[Core], None] = lambda core: None,
 ) -> Outcome:
     """On nodes of 8 devices."""
     scenario = Scenario(
@@ -78,5 +81,6 @@ def run(
         cost=change_cost(cost, 8 * nodes),
         habits=habits or Habits(),
         others=others,
+        faults=faults or InjectedFaults(),
     )
-    return simulate(head(policy), scenario)
+    return simulate(head(policy), scenario, listen=listen)

@@ -57,6 +57,14 @@ def simulate(
     node_mttr: Annotated[
         str, typer.Option(metavar="DURATION", help="And are back after so long, on average.")
     ] = "1h",
+    fault_rates: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT=SHARE,...",
+            help="Shares of trial runs (trial), resizes (resize) and suspends (suspend) that fail, and of "
+            "starts with a warning (warning).",
+        ),
+    ] = "",
     buggy: Annotated[float, typer.Option(metavar="SHARE", help="Of jobs, that die early.")] = 0.0,
     cancelled: Annotated[float, typer.Option(metavar="SHARE", help="Of jobs, that users give up.")] = 0.0,
     seed: fill.FillSeed = 0,
@@ -108,7 +116,9 @@ def simulate(
     rules = msgspec.structs.replace(
         rules, buggy_share=fill.share("buggy", buggy), cancelled_share=fill.share("cancelled", cancelled)
     )
-    conditions = _conditions(cluster, resize_cost, noise, profile_error, node_mtbf, node_mttr, seed)
+    conditions = _conditions(
+        cluster, resize_cost, noise, profile_error, node_mtbf, node_mttr, fault_rates, seed
+    )
     names = policy_names(policy)
     check_files({"--json": None if str(json) == "-" else json, "--jobs": jobs}, [trace])
     workload, scenario = _scenario(trace, format, strict, profiles, rules, conditions, len(names))
@@ -166,8 +176,10 @@ def _conditions(
     profile_error: float,
     node_mtbf: str | None,
     node_mttr: str,
+    fault_rates: str,
     seed: int,
 ) -> Conditions:
+    from swell.sim.injected_faults import parse_fault_rates
     from swell.sim.stage import MAX_NOISE, Conditions
 
     nodes, cross, devices = cluster.partition("x")
@@ -181,6 +193,7 @@ def _conditions(
         profile_error_share=fill.share("profile-error", profile_error, most=MAX_NOISE),
         node_mtbf_s=None if node_mtbf is None else _seconds("node-mtbf", node_mtbf),
         node_mttr_s=_seconds("node-mttr", node_mttr),
+        fault_rates=parse_fault_rates(fault_rates),
         seed=seed,
     )
 

@@ -67,6 +67,8 @@ def _faults(truth: Truth) -> str:
     text = f", profile error {truth.profile_error:g}" if truth.profile_error else ""
     if truth.node_mtbf_s is not None and truth.node_mttr_s is not None:
         text += f", a node fails every {span(truth.node_mtbf_s)} for {span(truth.node_mttr_s)}"
+    rates = ((name, getattr(truth.fault_rates, name)) for name in truth.fault_rates.__struct_fields__)
+    text += "".join(f", {name} faults {rate:g}" for name, rate in rates if rate)
     return text
 
 

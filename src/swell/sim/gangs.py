@@ -14,14 +14,18 @@ from swell.model.event import (
     GangResized,
     GangStarted,
     GangSuspended,
+    JobWarned,
     Outcome,
+    ResizeFailed,
     StepsReported,
+    SuspendFailed,
     WorkersLost,
 )
 from swell.model.job import Elasticity
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import Change, ChangeCost
 from swell.sim.gang import Training, Upcoming
+from swell.sim.injected_faults import MESSAGE, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.occurrence import Changes, Ends, Leaves, Occurrence, Reports, Resumes, Starts, Turns
 from swell.sim.tally import Tally
@@ -59,7 +63,9 @@ class Gangs:
         habits: Habits,
         agenda: Agenda[Occurrence],
         tell: Callable[[AnyEvent], None],
+        faults: InjectedFaults | None = None,
     ) -> None:
+        self._faults = faults or InjectedFaults()
         self.training: dict[str, Training] = {}
         self.tally = Tally()
         self.version = 0  #: changes whenever who trains on what does
@@ -172,7 +178,9 @@ class Gangs:
             training = self.training[occurrence.job_id]
             training.formed_s = now_s
             self._tell(GangStarted(**_facts(training, now_s), steps=math.floor(training.steps), pids=()))
-            self._train(training, change, now_s)
+            self._train(training, change.devices, change.pause_s, now_s)
+            if self._is_struck("warning", training):
+                self._tell(JobWarned(at_s=now_s, job_id=training.job.id, message=MESSAGE, about="simulation"))
 
     def changed(self, occurrence: Changes, now_s: float) -> None:
         training = self.training.get(occurrence.job_id)
@@ -182,10 +190,14 @@ class Gangs:
         change = self._take_change(occurrence.job_id, occurrence.generation)
         if change is not None:
             training = self.training[occurrence.job_id]
+            if training.rate_per_s > 0.0 and self._is_struck("resize", training):
+                training.next_batch = None
+                self._tell(ResizeFailed(**_facts(training, now_s), message=MESSAGE))
+                return
             training.advance(now_s)
             self._tell(GangResized(**_facts(training, now_s), steps=math.floor(training.steps), pids=()))
             training.paused_s = change.pause_s
-            self._train(training, change, now_s)
+            self._train(training, change.devices, change.pause_s, now_s)
             self._agenda.put(training.resumes_s, Resumes(training.job.id, training.mark))
 
     def resumed(self, occurrence: Resumes, now_s: float) -> None:
@@ -206,6 +218,10 @@ class Gangs:
     def left(self, occurrence: Leaves, now_s: float) -> None:
         training = self.training.get(occurrence.job_id)
         if training is None or training.generation != occurrence.generation:
+            return
+        if self._is_struck("suspend", training):
+            self._train(training, training.devices, 0.0, now_s)
+            self._tell(SuspendFailed(**_facts(training, now_s), message=MESSAGE))
             return
         del self.training[occurrence.job_id]
         self.tally.drop(occurrence.job_id)
@@ -241,6 +257,9 @@ class Gangs:
         self.version += 1
         self._report(training, now_s)
         self._expect_end(training, now_s)
+
+    def _is_struck(self, kind: str, training: Training) -> bool:
+        return self._faults.is_struck(kind, training.job.id, training.generation)
 
     def pause_all(self, pause_s: float, now_s: float) -> None:
         for training in self.training.values():
@@ -295,8 +314,8 @@ class Gangs:
         change, training.change = training.change, None
         return change
 
-    def _train(self, training: Training, change: Upcoming, now_s: float) -> None:
-        training.train_on(change.devices, now_s, change.pause_s)
+    def _train(self, training: Training, devices: tuple[str, ...], pause_s: float, now_s: float) -> None:
+        training.train_on(devices, now_s, pause_s)
         self.tally.note(training)
         self.version += 1
         self._expect_end(training, now_s)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from swell.sim.injected_faults import FaultRates
 from swell.sim.metrics import Metrics, Timing
 from swell.sim.outcome import JobOutcome
 
@@ -33,6 +34,7 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     profile_error: float
     node_mtbf_s: float | None
     node_mttr_s: float | None
+    fault_rates: FaultRates
     seed: int
     #: Share of deadlines that nobody could beat who knew all jobs beforehand, if asked for: `sim.bound`.
     offline_bound: float | None

@@ -15,6 +15,7 @@ from swell.model.cluster import Node
 from swell.model.view import JobView
 from swell.sim.change_cost import ChangeCost
 from swell.sim.gangs import Habits
+from swell.sim.injected_faults import InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.ledger import Ledger
 from swell.sim.occurrence import Occurrence
@@ -41,6 +42,7 @@ class Scenario:
     cost: ChangeCost
     habits: Habits = field(default_factory=Habits)
     others: Sequence[tuple[float, Occurrence]] = ()
+    faults: InjectedFaults = field(default_factory=InjectedFaults)
 
 
 def simulate(
@@ -84,7 +86,13 @@ def simulate(
 
     recorder = Recorder(core, note_end, with_offers)
     world = SimulatedWorld(
-        scenario.nodes, ledger.arrivals(), scenario.cost, scenario.habits, scenario.others, end_turn
+        scenario.nodes,
+        ledger.arrivals(),
+        scenario.cost,
+        scenario.habits,
+        scenario.others,
+        end_turn,
+        scenario.faults,
     )
     begun_s = time.process_time()
     loop.run(world, recorder, core)

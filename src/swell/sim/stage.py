@@ -11,6 +11,7 @@ from swell.model.errors import InvalidInput
 from swell.sim.change_cost import change_cost
 from swell.sim.faults import node_failures
 from swell.sim.gangs import Habits
+from swell.sim.injected_faults import NO_FAULTS, FaultRates, InjectedFaults
 from swell.sim.jobs import jobs_of
 from swell.sim.occurrence import Occurrence
 from swell.sim.profiles.profile_set import ProfileSet
@@ -37,6 +38,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     profile_error_share: float = 0.0
     node_mtbf_s: float | None = None
     node_mttr_s: float = 3600.0
+    fault_rates: FaultRates = NO_FAULTS
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -94,6 +96,7 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
         cost=cost,
         habits=Habits() if is_certain else Habits(report_s=REPORT_S),
         others=others,
+        faults=InjectedFaults(conditions.fault_rates, conditions.seed),
     )
 
 
@@ -114,6 +117,7 @@ def truth_of(
         profile_error=conditions.profile_error_share,
         node_mtbf_s=conditions.node_mtbf_s,
         node_mttr_s=None if conditions.node_mtbf_s is None else conditions.node_mttr_s,
+        fault_rates=conditions.fault_rates,
         seed=conditions.seed,
         offline_bound=offline_bound,
         settings=dict(settings),

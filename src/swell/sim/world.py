@@ -25,11 +25,14 @@ from swell.model.event import (
     NodeJoined,
     NodeLost,
     Opened,
+    Outcome,
+    ProfilingFailed,
     Woke,
 )
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import ChangeCost
 from swell.sim.gangs import Gangs, Habits
+from swell.sim.injected_faults import MESSAGE, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.occurrence import (
     Changes,
@@ -65,6 +68,7 @@ class SimulatedWorld:
         jobs: by submission. Each is taken when time has come to it, and kept until somebody says `forget`.
         others: what else happens, failures and repairs: (time, occurrence).
         end_turn: called after each turn, with its time.
+        faults: which trial runs, resizes and suspends fail.
     """
 
     def __init__(
@@ -75,18 +79,20 @@ class SimulatedWorld:
         habits: Habits | None = None,
         others: Iterable[tuple[float, Occurrence]] = (),
         end_turn: Callable[[float], None] = lambda now_s: None,
+        faults: InjectedFaults | None = None,
     ) -> None:
+        self._faults = faults or InjectedFaults()
         self.now_s = 0.0
         self._end_turn = end_turn
         self._cost = cost
         self._habits = habits or Habits()
         self._agenda: Agenda[Occurrence] = Agenda()
         self._told: list[AnyEvent] = []
-        self._gangs = Gangs(cost, self._habits, self._agenda, self._told.append)
+        self._gangs = Gangs(cost, self._habits, self._agenda, self._told.append, self._faults)
         self._jobs: dict[str, SimJob] = {}
         self._coming: Iterator[SimJob] = iter(())
         self._next_job: SimJob | None = None
-        self._trials: set[str] = set()
+        self._trials: dict[str, int] = {}  #: job id -> attempt
         self._devices: frozenset[str] = frozenset(device for node in nodes for device in node.devices)
         self._nodes = {node.name: node for node in nodes}
         self._wake_s = math.inf
@@ -133,7 +139,7 @@ class SimulatedWorld:
     def forget(self, job_id: str) -> None:
         """The job has ended; nothing will ask for it."""
         self._jobs.pop(job_id, None)
-        self._trials.discard(job_id)
+        self._trials.pop(job_id, None)
         self._gangs.forget(job_id)
 
     # ------------------------------------------------------------ the port
@@ -187,7 +193,7 @@ class SimulatedWorld:
 
     @_perform.register
     def _(self, command: ProfileJob) -> None:
-        self._trials.add(command.job_id)
+        self._trials[command.job_id] = command.attempt
         self._agenda.put(self.now_s + self._habits.profiling_s, Profiled(command.job_id))
 
     @_perform.register
@@ -209,7 +215,7 @@ class SimulatedWorld:
 
     @_perform.register
     def _(self, command: StopGang) -> None:
-        self._trials.discard(command.job_id)
+        self._trials.pop(command.job_id, None)
         self._gangs.stop(command, self.now_s)
 
     def _missing(self, devices: tuple[str, ...]) -> frozenset[str]:
@@ -228,10 +234,18 @@ class SimulatedWorld:
 
     @_happen.register
     def _(self, occurrence: Profiled) -> None:
-        if occurrence.job_id in self._trials:
-            self._trials.remove(occurrence.job_id)
-            profile = self._jobs[occurrence.job_id].profile
-            self._told.append(JobProfiled(at_s=self.now_s, job_id=occurrence.job_id, profile=profile))
+        job_id, attempt = occurrence.job_id, self._trials.pop(occurrence.job_id, None)
+        if attempt is None:
+            return
+        if self._faults.is_struck("trial", job_id, attempt):
+            failed = ProfilingFailed(
+                at_s=self.now_s, job_id=job_id, message=MESSAGE, outcome=Outcome.LOST, attempt=attempt
+            )
+            self._told.append(failed)
+        else:
+            profile = self._jobs[job_id].profile
+            answer = JobProfiled(at_s=self.now_s, job_id=job_id, profile=profile, attempt=attempt)
+            self._told.append(answer)
 
     @_happen.register
     def _(self, occurrence: Starts) -> None:

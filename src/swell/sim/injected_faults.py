@@ -1,0 +1,61 @@
+"""Failures of trial runs, resizes and suspends, and warnings, at given rates."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import msgspec
+
+from swell.model.errors import InvalidInput
+
+MESSAGE = "failed as --fault-rates asks"
+
+
+class FaultRates(msgspec.Struct, frozen=True, kw_only=True):
+    """Shares within 0 and 1. Raises InvalidInput."""
+
+    trial: float = 0.0  #: of trial runs, that are lost through no fault of the script
+    resize: float = 0.0  #: of resizes of gangs that train, that leave them at their former size
+    suspend: float = 0.0  #: of suspends, that cannot write their checkpoint
+    warning: float = 0.0  #: of starts, that are followed by a warning to the job's owner
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            rate = getattr(self, name)
+            if not 0.0 <= rate <= 1.0:  # false for NaN too
+                raise InvalidInput(f"--fault-rates: {name} is {rate}; it must be within 0 and 1")
+
+
+NO_FAULTS = FaultRates()
+
+
+def parse_fault_rates(text: str) -> FaultRates:
+    """`resize=0.1,trial=0.05`. Raises InvalidInput."""
+    rates: dict[str, float] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, _, value = part.partition("=")
+        if name not in FaultRates.__struct_fields__:
+            known = ", ".join(FaultRates.__struct_fields__)
+            raise InvalidInput(f"--fault-rates: {name!r} is not known; write NAME=SHARE with {known}")
+        try:
+            rates[name] = float(value)
+        except ValueError:
+            raise InvalidInput(f"--fault-rates: {part!r} has no number; write {name}=0.1") from None
+    return FaultRates(**rates)
+
+
+@dataclass(frozen=True, slots=True)
+class InjectedFaults:
+    """Which of the things that could fail do. Each is drawn by itself, whatever came before it."""
+
+    rates: FaultRates = NO_FAULTS
+    seed: int = 0
+
+    def is_struck(self, kind: str, job_id: str, number: int) -> bool:
+        """Args:
+        kind: a field of `FaultRates`.
+        number: generation of the change, or attempt of the trial run.
+        """
+        rate: float = getattr(self.rates, kind)
+        return rate > 0.0 and random.Random(f"{self.seed} {kind} {job_id} {number}").random() < rate
