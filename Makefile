@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-soak test-chaos check bench bench-decisions bench-sim bench-service bench-resize bench-throughput \
+.PHONY: demo test test-soak test-chaos check bench bench-decisions bench-sim bench-service bench-live bench-resize bench-throughput \
 	repro clean
 
 demo: $(STAMP)
@@ -33,7 +33,11 @@ bench: $(STAMP)
 bench-decisions: $(STAMP)
 	$(BIN)/python -m benchmarks.decisions
 
-# Ten minutes and more: 10,000 submissions; OPTIONS="--submissions 2000" takes two.
+# Whole turns of a platform that is up, at 64 to 5,000 open jobs: five minutes; OPTIONS="--seconds 10" takes one.
+bench-live: $(STAMP)
+	$(BIN)/python -m benchmarks.live_turns --json out/bench-live.json $(OPTIONS)
+
+# Five minutes: twice 10,000 submissions; OPTIONS="--submissions 2000" takes two.
 bench-service: $(STAMP)
 	$(BIN)/python -m benchmarks.service --json out/bench-service.json $(OPTIONS)
 

@@ -1,0 +1,234 @@
+"""`make bench-live`: what one turn costs on a platform that is up, all of it.
+
+From the events to the next wait: journal with its flush to disk, decision, commands, board and folds. The
+platform is real but for its machine, which obeys at once. It starts on the journal of many open jobs; then
+running jobs report, and new ones are submitted. Loops become machine code on the way, as after `swell up`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.conditions import conditions, describe, write_json
+from benchmarks.crowded_state import write_crowded_state
+from benchmarks.service import percentile
+from swell.api.loop_compiler import LoopCompiler
+from swell.assemble import new_core
+from swell.executors.local.devices import parse_devices
+from swell.live.platform import Platform, Site
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangResized,
+    GangStarted,
+    GangSuspended,
+    JobProfiled,
+    Outcome,
+    StepsReported,
+)
+from swell.model.job import EndCondition, JobSpec, Profile
+from swell.model.running import RunningWork
+from swell.store.folder import StateFolder
+from swell.store.journal import SqlJournal
+
+SIZES = (64, 100, 1000, 5000)
+DEVICES = "paced:8x8@200"
+POLICY = "elasticflow"
+#: Between two events: reports, and now and then a submission.
+EVERY_S = 0.05
+REPORTS_A_SUBMISSION = 5
+PROFILE = Profile(
+    device_kind="paced@200",
+    compute_s={1: 0.005, 2: 0.01, 4: 0.02, 8: 0.04, 16: 0.08},
+    allreduce_s={1: 0.0, 2: 0.001, 4: 0.001, 8: 0.002},
+    grad_bytes=20,
+    state_bytes=20,
+    samples_per_epoch=256,
+    start_s=0.1,
+)
+
+
+class ObedientMachine:
+    """Implements `live.platform.Executor`: everything succeeds at once."""
+
+    def __init__(self) -> None:
+        self._gangs: dict[str, tuple[int, int]] = {}  #: job id -> generation, workers
+        self._deliver: Callable[[AnyEvent], None] = lambda event: None
+
+    def start(self, deliver: Callable[[AnyEvent], None]) -> RunningWork:
+        self._deliver = deliver
+        return RunningWork()
+
+    def acknowledge(self) -> None:
+        pass
+
+    def shut_down(self) -> None:
+        pass
+
+    def perform(self, command: AnyCommand) -> None:
+        answer = self._answer(command, time.clock_gettime(time.CLOCK_BOOTTIME))
+        if answer is not None:
+            self._deliver(answer)
+
+    def _answer(self, command: AnyCommand, at_s: float) -> AnyEvent | None:
+        if isinstance(command, ProfileJob):
+            return JobProfiled(at_s=at_s, job_id=command.job_id, profile=PROFILE, attempt=command.attempt)
+        if not isinstance(command, LaunchGang | ResizeGang | SuspendGang | StopGang):
+            return None
+        job_id, generation = command.job_id, command.generation
+        if isinstance(command, LaunchGang | ResizeGang):
+            self._gangs[job_id] = generation, len(command.devices)
+            kind = GangStarted if isinstance(command, LaunchGang) else GangResized
+            return kind(at_s=at_s, job_id=job_id, generation=generation, steps=0, pids=())
+        self._gangs.pop(job_id, None)
+        if isinstance(command, SuspendGang):
+            return GangSuspended(at_s=at_s, job_id=job_id, generation=generation, steps=0)
+        return GangEnded(at_s=at_s, job_id=job_id, generation=generation, outcome=Outcome.STOPPED, steps=0)
+
+    def report(self, number: int) -> None:
+        """One gang after the other tells that it has made steps."""
+        gangs = list(self._gangs.items())
+        if gangs:
+            job_id, (generation, workers) = gangs[number % len(gangs)]
+            at_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+            self._deliver(
+                StepsReported(
+                    at_s=at_s,
+                    job_id=job_id,
+                    generation=generation,
+                    steps=number + 1,
+                    num_workers=workers,
+                    step_s=0.1,
+                )
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Milliseconds."""
+
+    num_jobs: int
+    num_turns: int
+    median_ms: float
+    p99_ms: float
+    longest_ms: float
+    first_ms: float  #: of the first turn after the start, which decides about all jobs
+
+
+@contextmanager
+def timed_platform(
+    state: Path, script: Path, num_jobs: int
+) -> Iterator[tuple[Platform, ObedientMachine, list[float]]]:
+    """A platform at work on the journal of so many open jobs, and the lengths of its turns in seconds."""
+    write_crowded_state(state, script, DEVICES, 0, num_jobs)
+    folder, machine, loops = StateFolder(state), ObedientMachine(), LoopCompiler(POLICY)
+    journal = SqlJournal(folder.journal)
+    nodes = [local.node for local in parse_devices(DEVICES)]
+    site = Site(jobs_dir=folder.jobs, policy=POLICY, nodes=nodes)
+    platform = Platform(site, new_core(POLICY), journal, machine, on_crowd=loops.go_on)
+    platform.recover(journal.history())
+    turns_s = _time_turns(platform)
+    platform.start()
+    thread = threading.Thread(target=platform.run)
+    thread.start()
+    try:
+        yield platform, machine, turns_s
+    finally:
+        platform.stop()
+        thread.join()
+        loops.stop()
+        journal.close()
+
+
+def _time_turns(platform: Platform) -> list[float]:
+    """Filled with what passes between two looks at the inbox, from the first that finds events on."""
+    turns_s: list[float] = []
+    inbox, begun_s = platform._inbox, [0.0]
+    take = inbox.take
+
+    def timed(until_s: float | None) -> list[AnyEvent]:
+        if begun_s[0]:
+            turns_s.append(time.perf_counter() - begun_s[0])
+        events = take(until_s)
+        begun_s[0] = time.perf_counter() if events else 0.0
+        return events
+
+    inbox.take = timed  # type: ignore[method-assign]
+    return turns_s
+
+
+def measure(folder: Path, num_jobs: int, seconds: float) -> Turns:
+    script = folder / "tiny.py"
+    script.write_text("")
+    spec = JobSpec(
+        name="new", entry=str(script), workdir=str(folder), global_batch=16, end=EndCondition(steps=10**6)
+    )
+    with timed_platform(folder / f"state-{num_jobs}", script, num_jobs) as (platform, machine, turns_s):
+        pause, until_s = threading.Event(), time.perf_counter() + seconds
+        for number in itertools.count():
+            if time.perf_counter() >= until_s:
+                break
+            if number % REPORTS_A_SUBMISSION:
+                machine.report(number)
+            else:
+                platform.submit(spec)
+            pause.wait(EVERY_S)
+    turns_ms = [1000.0 * turn_s for turn_s in turns_s]
+    later_ms = turns_ms[1:]
+    return Turns(
+        num_jobs=num_jobs,
+        num_turns=len(turns_ms),
+        median_ms=statistics.median(later_ms),
+        p99_ms=percentile(later_ms, 0.99),
+        longest_ms=max(later_ms),
+        first_ms=turns_ms[0],
+    )
+
+
+def show(rows: list[Turns]) -> None:
+    table = Table("open jobs", "turns", "median ms", "p99 ms", "longest ms", "first ms", box=SIMPLE_HEAD)
+    for row in rows:
+        table.add_row(
+            f"{row.num_jobs}",
+            f"{row.num_turns}",
+            f"{row.median_ms:.1f}",
+            f"{row.p99_ms:.1f}",
+            f"{row.longest_ms:.0f}",
+            f"{row.first_ms:.0f}",
+        )
+    Console(width=110).print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.live_turns", description=__doc__)
+    parser.add_argument("--jobs", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    under = conditions()
+    print(describe(under))
+    with tempfile.TemporaryDirectory(prefix="swell-bench-") as name:
+        rows = [measure(Path(name), num_jobs, options.seconds) for num_jobs in options.jobs]
+    show(rows)
+    if options.json:
+        content = {"conditions": under, "turns": [asdict(row) for row in rows]}
+        write_json(options.json, json.loads(json.dumps(content)))
+
+
+if __name__ == "__main__":
+    main()
