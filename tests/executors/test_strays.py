@@ -168,8 +168,10 @@ def test_what_runs_on_one_kind_of_device_is_not_adopted_by_a_daemon_that_has_ano
 )
 def test_an_agent_of_an_earlier_version_is_an_agent(tmp_path: Path, module: str, is_one: bool) -> None:
     """Its workers are not ended as strays by the commands of a later version."""
-    command = [sys.executable, "-c", "input()", module, "--state", str(tmp_path.resolve())]
-    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+    code = "print(flush=True); input()"
+    command = [sys.executable, "-c", code, module, "--state", str(tmp_path.resolve())]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline()  # the kernel knows its words by now
         assert is_agent(process.pid, tmp_path) == is_one
         assert not is_agent(process.pid, tmp_path / "other")
         process.communicate(b"\n")
