@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import multiprocessing
 import statistics
 import tempfile
 import threading
@@ -131,11 +132,8 @@ class Turns:
 
 
 @contextmanager
-def timed_platform(
-    state: Path, script: Path, num_jobs: int
-) -> Iterator[tuple[Platform, ObedientMachine, list[float]]]:
-    """A platform at work on the journal of so many open jobs, and the lengths of its turns in seconds."""
-    write_crowded_state(state, script, DEVICES, 0, num_jobs)
+def timed_platform(state: Path) -> Iterator[tuple[Platform, ObedientMachine, list[float]]]:
+    """A platform at work on a journal that is there, and the lengths of its turns in seconds."""
     folder, machine, loops = StateFolder(state), ObedientMachine(), LoopCompiler(POLICY)
     journal = SqlJournal(folder.journal)
     nodes = [local.node for local in parse_devices(DEVICES)]
@@ -178,7 +176,7 @@ def measure(folder: Path, num_jobs: int, seconds: float) -> Turns:
     spec = JobSpec(
         name="new", entry=str(script), workdir=str(folder), global_batch=16, end=EndCondition(steps=10**6)
     )
-    with timed_platform(folder / f"state-{num_jobs}", script, num_jobs) as (platform, machine, turns_s):
+    with timed_platform(folder / f"state-{num_jobs}") as (platform, machine, turns_s):
         pause, until_s = threading.Event(), time.perf_counter() + seconds
         for number in itertools.count():
             if time.perf_counter() >= until_s:
@@ -198,6 +196,14 @@ def measure(folder: Path, num_jobs: int, seconds: float) -> Turns:
         longest_ms=max(later_ms),
         first_ms=turns_ms[0],
     )
+
+
+def _measure_apart(folder: Path, num_jobs: int, seconds: float) -> Turns:
+    """In a process of its own, as a platform is: it has no machine code, and did not write the past."""
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        state, script = folder / f"state-{num_jobs}", folder / "tiny.py"
+        pool.apply(write_crowded_state, (state, script, DEVICES, 0, num_jobs))
+        return pool.apply(measure, (folder, num_jobs, seconds))
 
 
 def show(rows: list[Turns]) -> None:
@@ -223,7 +229,7 @@ def main() -> None:
     under = conditions()
     print(describe(under))
     with tempfile.TemporaryDirectory(prefix="swell-bench-") as name:
-        rows = [measure(Path(name), num_jobs, options.seconds) for num_jobs in options.jobs]
+        rows = [_measure_apart(Path(name), num_jobs, options.seconds) for num_jobs in options.jobs]
     show(rows)
     if options.json:
         content = {"conditions": under, "turns": [asdict(row) for row in rows]}
