@@ -10,8 +10,9 @@ import pytest
 from tests.executors.listening import eventually
 from tests.executors.zygotes import Zygote
 
-from swell.executors.local.processes.listing import is_alive
+from swell.executors.local.processes.listing import ProcessEntry, is_alive
 from swell.executors.local.processes.mark import ProcessMark, parse_mark, read_mark
+from swell.executors.local.zygote import orphans
 from swell.executors.local.zygote.forking import Exited, Signal, Warm
 from swell.wire.environ import MARK
 
@@ -83,3 +84,21 @@ def test_a_mark_is_read_as_it_was_written() -> None:
     assert parse_mark(mark.text()) == mark
     assert parse_mark("nonsense") is None and parse_mark("1:b:x:/s") is None
     assert read_mark(os.getpid()) is None or MARK in os.environ
+
+
+def test_a_process_whose_mark_is_gone_before_it_is_still_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel takes a process's memory, and with it the mark, before the process is dead."""
+    left = [ProcessEntry(pid=pid, state="R", parent=10, group=pid) for pid in (50, 51)]
+    marks = {50: ProcessMark(1, "zygote", 1, "/state"), 51: ProcessMark(1, "zygote", 2, "/state")}
+    monkeypatch.setattr(orphans, "list_processes", lambda: iter(left))
+    monkeypatch.setattr(orphans, "read_mark", marks.get)
+    monkeypatch.setattr(orphans, "kill", lambda pid: None)
+    found = orphans.Orphans(10, "zygote")
+    found.leave("a", 20, 1, 0, now_s=0.0)
+    found.leave("b", 21, 2, 0, now_s=0.0)
+    told = found.settle({}, now_s=1.0)
+    marks.clear()
+    told += found.settle({}, now_s=1.1)
+    left.clear()
+    told += found.settle({}, now_s=1.2)
+    assert sorted((exited.key, exited.num_ended) for exited in told) == [("a", 1), ("b", 1)]

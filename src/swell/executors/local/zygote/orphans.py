@@ -73,6 +73,9 @@ class Orphans:
 
     def _departure_of(self, orphan: ProcessEntry, live: set[int]) -> Departure | None:
         """The worker whose end it is a part of; None while it may be one that lives."""
+        for departure in self._departures:
+            if orphan.pid in departure.killed:  # on its way out its mark can no longer be read
+                return departure
         mark = read_mark(orphan.pid)
         if mark is not None and mark.zygote_id == self._zygote_id:
             if mark.worker in live:
