@@ -86,8 +86,9 @@ def _cancelled(numbers: range) -> Iterator[AnyEvent]:
         yield CancelRequested(at_s=BEGIN_S + EVERY_S * number + 0.5, job_id=_id(number))
 
 
-def _profiled(numbers: range, kind: str) -> Iterator[AnyEvent]:
-    profile = Profile(
+def profile_of(kind: str) -> Profile:
+    """Of the script, on devices of this kind."""
+    return Profile(
         device_kind=kind,
         compute_s={1: 0.005, 2: 0.01, 4: 0.02, 8: 0.04, 16: 0.08},
         allreduce_s={1: 0.0, 2: 0.001, 4: 0.001, 8: 0.002},
@@ -96,5 +97,9 @@ def _profiled(numbers: range, kind: str) -> Iterator[AnyEvent]:
         samples_per_epoch=256,
         start_s=0.1,
     )
+
+
+def _profiled(numbers: range, kind: str) -> Iterator[AnyEvent]:
+    profile = profile_of(kind)
     for number in numbers:
         yield JobProfiled(at_s=BEGIN_S + EVERY_S * number + 0.5, job_id=_id(number), profile=profile)

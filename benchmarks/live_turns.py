@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.conditions import conditions, describe, write_json
-from benchmarks.crowded_state import write_crowded_state
+from benchmarks.crowded_state import profile_of, write_crowded_state
 from benchmarks.service import percentile
 from swell.api.loop_compiler import LoopCompiler
 from swell.assemble import new_core
@@ -42,7 +42,7 @@ from swell.model.event import (
     Outcome,
     StepsReported,
 )
-from swell.model.job import EndCondition, JobSpec, Profile
+from swell.model.job import EndCondition, JobSpec
 from swell.model.running import RunningWork
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
@@ -53,15 +53,6 @@ POLICY = "elasticflow"
 #: Between two events: reports, and now and then a submission.
 EVERY_S = 0.05
 REPORTS_A_SUBMISSION = 5
-PROFILE = Profile(
-    device_kind="paced@200",
-    compute_s={1: 0.005, 2: 0.01, 4: 0.02, 8: 0.04, 16: 0.08},
-    allreduce_s={1: 0.0, 2: 0.001, 4: 0.001, 8: 0.002},
-    grad_bytes=20,
-    state_bytes=20,
-    samples_per_epoch=256,
-    start_s=0.1,
-)
 
 
 class ObedientMachine:
@@ -88,7 +79,12 @@ class ObedientMachine:
 
     def _answer(self, command: AnyCommand, at_s: float) -> AnyEvent | None:
         if isinstance(command, ProfileJob):
-            return JobProfiled(at_s=at_s, job_id=command.job_id, profile=PROFILE, attempt=command.attempt)
+            return JobProfiled(
+                at_s=at_s,
+                job_id=command.job_id,
+                profile=profile_of(command.device_kind),
+                attempt=command.attempt,
+            )
         if not isinstance(command, LaunchGang | ResizeGang | SuspendGang | StopGang):
             return None
         job_id, generation = command.job_id, command.generation

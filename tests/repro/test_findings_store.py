@@ -8,7 +8,7 @@ import pytest
 from tests.repro import tiny
 
 from swell.model.errors import InvalidInput
-from swell.repro import findings_store as shelf
+from swell.repro import findings_store
 from swell.repro.elasticflow import PAPER
 from swell.repro.experiment import Context, Paper
 from swell.repro.findings import Chart, Panel, Series
@@ -27,10 +27,10 @@ def paper() -> Paper:
 def test_what_is_written_is_read_again_and_the_same_bytes_come_twice(paper: Paper, tmp_path: Path) -> None:
     context = Context(data=tiny.write(tmp_path))
     found = [experiment.run(context) for experiment in paper.experiments]
-    files = [file for findings in found for file in shelf.write(findings, tmp_path / "a")]
+    files = [file for findings in found for file in findings_store.write(findings, tmp_path / "a")]
     for findings in found:
-        shelf.write(findings, tmp_path / "b")
-    assert shelf.read(paper, tmp_path / "a") == found
+        findings_store.write(findings, tmp_path / "b")
+    assert findings_store.read(paper, tmp_path / "a") == found
     for file in files:
         assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()
     assert {"1a.json", "1a.csv", "1a.png", "1a-sizes.csv", "1a-bars.csv", "2.png"} <= {
@@ -39,7 +39,7 @@ def test_what_is_written_is_read_again_and_the_same_bytes_come_twice(paper: Pape
 
 
 def test_a_csv_has_all_digits_and_the_truth(paper: Paper, tmp_path: Path) -> None:
-    shelf.write(paper.experiments[0].run(Context(data=tiny.write(tmp_path))), tmp_path)
+    findings_store.write(paper.experiments[0].run(Context(data=tiny.write(tmp_path))), tmp_path)
     row = next(csv.DictReader((tmp_path / "1a.csv").read_text().splitlines()))
     assert float(row["changed"]) == 2 / 3
     assert row["truth"].startswith("resize cost changed, and everyone")
@@ -48,7 +48,7 @@ def test_a_csv_has_all_digits_and_the_truth(paper: Paper, tmp_path: Path) -> Non
 def test_the_page_has_each_table_picture_and_note(paper: Paper, tmp_path: Path) -> None:
     context = Context(data=tiny.write(tmp_path))
     found = [experiment.run(context) for experiment in paper.experiments]
-    files = shelf.write_page(paper, found, tmp_path / "docs")
+    files = findings_store.write_page(paper, found, tmp_path / "docs")
     text = (tmp_path / "docs/results/tiny.md").read_text()
     assert text.startswith("# A tiny paper\n")
     assert text.count("## Figure 1(a): three jobs") == 2
@@ -61,7 +61,7 @@ def test_the_page_has_each_table_picture_and_note(paper: Paper, tmp_path: Path) 
 def test_findings_of_another_version_are_named(paper: Paper, tmp_path: Path) -> None:
     (tmp_path / "1a.json").write_text('{"name": "1a"}')
     with pytest.raises(InvalidInput, match=r"1a\.json cannot be read .*; run 1a again"):
-        shelf.read(paper, tmp_path)
+        findings_store.read(paper, tmp_path)
 
 
 def test_all_panels_show_all_of_their_values(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from swell.model.job import EndCondition, JobClass, JobSpec, Profile
 from swell.settings import Settings
 from swell.sim.change_cost import change_cost
 from swell.sim.gangs import Habits
-from swell.sim.injected_faults import InjectedFaults
+from swell.sim.injected_faults import NOTHING_FAILS, InjectedFaults
 from swell.sim.job import SimJob, TrueSpeed
 from swell.sim.occurrence import Occurrence
 from swell.sim.outcome import Outcome
@@ -71,7 +71,7 @@ def run(
     cost: str = "none",
     others: Sequence[tuple[float, Occurrence]] = (),
     habits: Habits | None = None,
-    faults: InjectedFaults | None = None,
+    faults: InjectedFaults = NOTHING_FAILS,
     listen: Callable[[Core], None] = lambda core: None,
 ) -> Outcome:
     """On nodes of 8 devices."""
@@ -81,6 +81,6 @@ def run(
         cost=change_cost(cost, 8 * nodes),
         habits=habits or Habits(),
         others=others,
-        faults=faults or InjectedFaults(),
+        faults=faults,
     )
     return simulate(head(policy), scenario, listen=listen)

@@ -37,7 +37,7 @@ def fidelity(
     Live runs are sensitive to load: let the machine do nothing else. Exit status 1: completion times are more
     than 3 % off on average, or another set of jobs was admitted.
     """
-    from swell.repro import findings_store as shelf
+    from swell.repro import findings_store
     from swell.repro.fidelity_findings import findings_of
 
     names = policy_names(policy)
@@ -46,7 +46,7 @@ def fidelity(
     findings = findings_of(runs)
     show_findings(findings)
     with writing("--out", out):
-        files = shelf.write(findings, out)
+        files = findings_store.write(findings, out)
     for file in files:
         note(f"wrote {file}")
     if findings.missed:

@@ -53,10 +53,10 @@ def logs(
         printer = Printer(is_named=whose is not None and worker is None)
         _print_all(client, view.id, reader, printer, follow)
         printer.finish()
-        if whose is not None and not printer.last_lines:
-            warn(_nothing(client, view.id, worker))
         if whose is None:
             _print_failure(client.job(view.id), printer)
+        elif not printer.last_lines:
+            warn(_nothing(client, view.id, worker))
 
 
 def _whose(every: bool, worker: int | None, trial: bool) -> Whose | None:

@@ -94,7 +94,7 @@ def elasticflow(
 
 
 def _play(paper: Paper, figures: list[str], context: Context, out: Path, docs: Path | None) -> None:
-    from swell.repro import findings_store as shelf
+    from swell.repro import findings_store
 
     experiments = paper.chosen(figures)
     paper.check(experiments, context.data)
@@ -106,12 +106,12 @@ def _play(paper: Paper, figures: list[str], context: Context, out: Path, docs: P
         is_all_reached &= not findings.missed
         show_findings(findings)
         with writing("--out", out):
-            files = shelf.write(findings, out)
+            files = findings_store.write(findings, out)
         for file in files:
             note(f"wrote {file}")
     if docs is not None:
         with writing("--docs", docs):
-            files = shelf.write_page(paper, shelf.read(paper, out), docs)
+            files = findings_store.write_page(paper, findings_store.read(paper, out), docs)
         for file in files:
             note(f"wrote {file}")
     if not is_all_reached:

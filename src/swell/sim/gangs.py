@@ -63,9 +63,8 @@ class Gangs:
         habits: Habits,
         agenda: Agenda[Occurrence],
         tell: Callable[[AnyEvent], None],
-        faults: InjectedFaults | None = None,
+        faults: InjectedFaults,
     ) -> None:
-        self._faults = faults or InjectedFaults()
         self.training: dict[str, Training] = {}
         self.tally = Tally()
         self.version = 0  #: changes whenever who trains on what does
@@ -74,6 +73,7 @@ class Gangs:
         self._habits = habits
         self._agenda = agenda
         self._tell = tell
+        self._faults = faults
         self._left: dict[str, Training] = {}  #: job id -> its latest gang, if that is no more
 
     # ------------------------------------------------------------ from elsewhere

@@ -59,3 +59,6 @@ class InjectedFaults:
         """
         rate: float = getattr(self.rates, kind)
         return rate > 0.0 and random.Random(f"{self.seed} {kind} {job_id} {number}").random() < rate
+
+
+NOTHING_FAILS = InjectedFaults()

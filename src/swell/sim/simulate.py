@@ -15,7 +15,7 @@ from swell.model.cluster import Node
 from swell.model.view import JobView
 from swell.sim.change_cost import ChangeCost
 from swell.sim.gangs import Habits
-from swell.sim.injected_faults import InjectedFaults
+from swell.sim.injected_faults import NOTHING_FAILS, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.ledger import Ledger
 from swell.sim.occurrence import Occurrence
@@ -42,7 +42,7 @@ class Scenario:
     cost: ChangeCost
     habits: Habits = field(default_factory=Habits)
     others: Sequence[tuple[float, Occurrence]] = ()
-    faults: InjectedFaults = field(default_factory=InjectedFaults)
+    faults: InjectedFaults = NOTHING_FAILS
 
 
 def simulate(

@@ -32,7 +32,7 @@ from swell.model.event import (
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import ChangeCost
 from swell.sim.gangs import Gangs, Habits
-from swell.sim.injected_faults import MESSAGE, InjectedFaults
+from swell.sim.injected_faults import MESSAGE, NOTHING_FAILS, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.occurrence import (
     Changes,
@@ -79,9 +79,9 @@ class SimulatedWorld:
         habits: Habits | None = None,
         others: Iterable[tuple[float, Occurrence]] = (),
         end_turn: Callable[[float], None] = lambda now_s: None,
-        faults: InjectedFaults | None = None,
+        faults: InjectedFaults = NOTHING_FAILS,
     ) -> None:
-        self._faults = faults or InjectedFaults()
+        self._faults = faults
         self.now_s = 0.0
         self._end_turn = end_turn
         self._cost = cost

@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.train.state import state_transfer as lending
+from swell.train.state import state_transfer
 
 Path(f"here-{os.getpid()}").touch()
 while Path("gate").exists():
@@ -41,7 +41,7 @@ def read_late(*spans: object) -> None:
     read(*spans)
 
 
-read, lending.read = lending.read, read_late
+read, state_transfer.read = state_transfer.read, read_late
 torch.manual_seed(0)
 x = torch.randn(512, 8)
 y = (x @ torch.arange(8.0) > 0).long()

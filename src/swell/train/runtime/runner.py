@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from swell.train.collective.group import OwnGroupError, comes_of_own_group
 from swell.train.elastic import started
-from swell.train.runtime import unmanaged_script as foreign
+from swell.train.runtime import unmanaged_script
 from swell.train.runtime.agent_link import Link, LinkError, exit_now, open_link
 from swell.train.runtime.code_paths import edited_since, snapshot_folder, snapshotted, submitted, use_snapshot
 from swell.train.runtime.memory import is_out_of_memory, largest_pass, why_hopeless
@@ -43,7 +43,7 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
     """
     signal.signal(signal.SIGTERM, _leave)
     link = _open_link()
-    check = foreign.watch() if environ.OBSERVER in os.environ else None
+    check = unmanaged_script.watch() if environ.OBSERVER in os.environ else None
     status = 0
     try:
         _run(entry, args)
