@@ -11,13 +11,16 @@ from hypothesis import strategies as st
 from tests.sim.profiles.test_pollux import PLACEMENTS, RUNS, SCALABILITY
 from tests.sim.worlds import head
 
-from swell.model.command import AnyCommand, SetBatch
-from swell.model.event import AnyEvent
+from swell.model.command import AnyCommand, LaunchGang, ResizeGang, SetBatch
+from swell.model.event import AnyEvent, ResizeFailed
 from swell.model.job import Phase
+from swell.sim.agenda import Agenda
 from swell.sim.change_cost import change_cost
+from swell.sim.gangs import Gangs, Habits
+from swell.sim.injected_faults import FaultRates, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.jobs import jobs_of
-from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
+from swell.sim.occurrence import Changes, NodeFails, NodeReturns, Occurrence, Starts
 from swell.sim.outcome import Outcome
 from swell.sim.profiles.load import load
 from swell.sim.profiles.profile_set import ProfileSet
@@ -172,3 +175,20 @@ def test_trial_runs_that_are_off_are_off_at_every_batch(profiles: ProfileSet) ->
     assert off.profile.batches.step_s != true.profile.batches.step_s
     (job,) = run([off], "pollux").jobs
     assert job.phase is Phase.SUCCEEDED
+
+
+def test_a_batch_told_during_a_resize_that_fails_is_had_at_the_former_size(profiles: ProfileSet) -> None:
+    """The head believes that a gang keeps the batch that it was told, whatever becomes of its size."""
+    (job,), told = some(profiles), list[AnyEvent]()
+    faults = InjectedFaults(FaultRates(resize=1.0))
+    gangs = Gangs(change_cost("10", 8), Habits(), Agenda(), told.append, faults)
+    launch = LaunchGang(job_id=job.id, generation=1, devices=("n0.0",), spec=job.spec, total_steps=None)
+    gangs.launch(job, launch, frozenset(), 0.0)
+    gangs.started(Starts(job.id, 1), 0.0)
+    gangs.resize(ResizeGang(job_id=job.id, generation=2, devices=("n0.0", "n0.1")), frozenset(), 20.0)
+    gangs.set_batch(SetBatch(job_id=job.id, generation=2, global_batch=64), 20.0)
+    gangs.changed(Changes(job.id, 2), 30.0)
+    assert isinstance(told[-1], ResizeFailed)
+    training = gangs.training[job.id]
+    assert (training.devices, training.global_batch, training.next_batch) == (("n0.0",), 64, None)
+    assert training.rate_per_s == training.true_rate_per_s

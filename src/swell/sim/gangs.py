@@ -191,7 +191,9 @@ class Gangs:
         if change is not None:
             training = self.training[occurrence.job_id]
             if training.rate_per_s > 0.0 and self._is_struck("resize", training):
-                training.next_batch = None
+                batch, training.next_batch = training.next_batch, None
+                if batch is not None:
+                    self._set_batch(training, batch, now_s)
                 self._tell(ResizeFailed(**_facts(training, now_s), message=MESSAGE))
                 return
             training.advance(now_s)
