@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang, WakeAt
 from swell.model.event import (
@@ -28,7 +29,6 @@ from swell.model.event import (
     Woke,
 )
 from swell.model.job import EndCondition, JobClass, JobSpec, Profile
-from swell.model.snapshot import FloatArray, IntArray
 
 NODE_DEVICES = 8
 RACK_DEVICES = 16 * NODE_DEVICES

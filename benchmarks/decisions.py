@@ -23,7 +23,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.crowd import Crowd, Mix, TableBelief, nodes
+from benchmarks.crowd import Crowd, Member, Mix, TableBelief, nodes
 from swell.core.core import Core, CoreSettings
 from swell.core.planner import Planner
 from swell.model.event import AnyEvent, GangEnded, JobProfiled, JobSubmitted, NodeJoined, Opened, Woke
@@ -32,7 +32,8 @@ from swell.model.plan import Allocation, Placement
 from swell.model.snapshot import Snapshot
 from swell.placement.buddy import BuddyPlacer
 from swell.policies.fifo import Fifo
-from swell.policies.registry import Decides, new_policy
+from swell.policies.policy import Policy
+from swell.policies.registry import new_policy
 
 CASES = "100/256 300/1024 1000/2783 5000/10000"  #: active jobs/devices
 #: Turns before the first that counts: machine code is fetched, and what the first plan changed is done.
@@ -46,13 +47,12 @@ class AsDrawn(Fifo):
     name = "as_drawn"
     makes_promises = True
 
-    def __init__(self, crowd: Crowd) -> None:
-        self._members = crowd.members
+    members: dict[str, Member]
 
     def decide(self, snapshot: Snapshot) -> Allocation:
-        drawn = np.array([self._members[job_id].workers for job_id in snapshot.job_ids])
-        is_drawn = snapshot.sizes[None, :] == drawn[:, None]
-        return super().decide(replace(snapshot, rate_per_s=np.where(is_drawn, snapshot.rate_per_s, 0.0)))
+        drawn = np.array([self.members[job_id].workers for job_id in snapshot.job_ids], dtype=np.int64)
+        options = snapshot.options.only(snapshot.options.workers == drawn[snapshot.options.rows])
+        return Fifo.decide(self, replace(snapshot, options=options))
 
 
 @dataclass
@@ -73,10 +73,10 @@ class Stopwatch:
 
 
 class TimedPolicy:
-    makes_promises = True
-
-    def __init__(self, policy: Decides, watch: Stopwatch) -> None:
-        self.name = policy.name
+    def __init__(self, policy: Policy, watch: Stopwatch) -> None:
+        self.name, self.makes_promises = policy.name, policy.makes_promises
+        self.domain, self.weighs_changes = policy.domain, policy.weighs_changes
+        self.period_s = policy.period_s
         self.decide: Callable[[Snapshot], Allocation] = watch.timed(policy.decide)
 
 
@@ -115,7 +115,7 @@ class Trial:
         planner = Planner(
             TimedPolicy(new_policy(policy), self._policy_watch),
             TimedPlacer(BuddyPlacer(), self._placer_watch),
-            {"as_drawn": AsDrawn(self._crowd)},
+            {"as_drawn": AsDrawn(members=self._crowd.members)},
         )
         self._policy = policy
         self._core = Core(planner, TableBelief(self._crowd.members), CoreSettings())

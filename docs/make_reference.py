@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -17,6 +18,7 @@ from swell.api.openapi import document
 from swell.api.submission import Submission
 from swell.cli.main import app
 from swell.cli.stage import demo_app
+from swell.policies.registry import POLICIES, parameters_of
 from swell.settings import HEARTBEATS_IN_SILENCE, Settings, bounds, spell
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -106,17 +108,37 @@ def settings_page() -> str:
         f"# Settings\n\n{NOTICE}\n",
         "Given as `swell up --set NAME=VALUE`, as often as needed, and remembered until they are set anew; "
         "`--set ''` forgets them all. What ends in `_s` is in seconds.\n",
-        "The first seven count from that `swell up` on. The others are the agent's, which keeps those it was "
+        "The first six count from that `swell up` on. The others are the agent's, which keeps those it was "
         "started with: if it already runs, because the daemon was killed, `swell down` first. "
         f"`silence_s` must be at least {HEARTBEATS_IN_SILENCE} times `heartbeat_s`.\n",
         "| setting | meaning | default | least | most |",
         "|---|---|---|---|---|",
     ]
     for field in msgspec.structs.fields(Settings):
+        if field.name == "parameters":
+            continue
         meta = bounds(field.name)
         numbers = " | ".join(spell(number) for number in (field.default, meta.ge, meta.le))
         lines.append(f"| `{field.name}` | {meta.description} | {numbers} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_parameters()]) + "\n"
+
+
+def _parameters() -> list[str]:
+    """Those of policies, with what every policy has in one line."""
+    lines = [
+        "\n## Parameters of policies\n",
+        "Set in the same way, as `--set tiresias.promote_knob=4`; they count from that `swell up` on, and in "
+        "`swell simulate`. Every policy has `period_s`: it decides at least so often, whatever happens "
+        "(default: no period of its own).\n",
+        "| parameter | meaning | default |",
+        "|---|---|---|",
+    ]
+    for name, policy in POLICIES.items():
+        defaults = {field.name: field.default for field in msgspec.structs.fields(policy)}
+        for parameter, meta in parameters_of(name).items():
+            if parameter != "period_s" or math.isfinite(defaults[parameter]):
+                lines.append(f"| `{name}.{parameter}` | {meta.description} | {spell(defaults[parameter])} |")
+    return lines
 
 
 def openapi_document() -> str:

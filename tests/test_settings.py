@@ -20,7 +20,7 @@ from swell.executors.local.agent.supervisor import CrewOptions
 from swell.executors.local.launch import AgentSettings, await_address, start_agent, stop_agent
 from swell.settings import InvalidSetting, Settings, bounds, make_settings, parse_setting, spell
 
-KNOWN = msgspec.structs.fields(Settings)
+KNOWN = [field for field in msgspec.structs.fields(Settings) if field.name != "parameters"]
 
 
 def test_by_default_nothing_is_changed() -> None:
@@ -57,6 +57,29 @@ def test_what_is_spelled_is_read_and_what_is_out_of_bounds_is_not(field: Any, da
     for beyond in (meta.ge - 1, meta.le + 1):
         with pytest.raises(InvalidSetting, match=f"between {spell(meta.ge)} and {spell(meta.le)}"):
             parse_setting(f"{field.name}={spell(beyond)}")
+
+
+def test_a_parameter_of_a_policy_is_a_setting_too() -> None:
+    settings = make_settings(dict([parse_setting("tiresias.promote_knob=4"), parse_setting("ready_s=30")]))
+    assert settings.changed == {"ready_s": 30.0, "tiresias.promote_knob": 4.0}
+    assert make_settings(settings.changed) == settings
+    assert settings.parameters_of("tiresias") == {"promote_knob": 4.0} and not settings.parameters_of("fifo")
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("tiresias.promote_knob=-1", r"tiresias\.promote_knob=-1 is not a number of at least 0"),
+        ("tiresias.promote_knob=inf", "is not a number of at least 0"),
+        ("themis.fairness_knob=2", "is not between 0 and 1"),
+        ("tiresias.knob=3", "policy tiresias has no parameter 'knob'; it has period_s, promote_knob"),
+        ("lifo.knob=3", "there is no policy 'lifo'; choose one of"),
+        ("tiresias.promote_knob=x", "'x' is not a number"),
+    ],
+)
+def test_a_parameter_that_cannot_be_is_refused_by_name(said: str, error: str) -> None:
+    with pytest.raises(InvalidSetting, match=error):
+        parse_setting(said)
 
 
 def test_a_worker_may_miss_a_sign_of_life() -> None:

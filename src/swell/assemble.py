@@ -25,7 +25,7 @@ from swell.live.recovery import Entry, Replay, ReplayError, compare, load, repla
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.view import JobView
 from swell.placement.buddy import BuddyPlacer
-from swell.policies.registry import POLICIES, new_policy
+from swell.policies.registry import POLICIES, UnknownPolicy, new_policy
 from swell.settings import InvalidSetting, Settings, make_settings
 from swell.store.errors import DamagedState, StateError, StateLocked, StateUnwritable, remedy
 from swell.store.folder import StateFolder
@@ -53,9 +53,11 @@ class PlatformOptions:
 
 def new_core(policy: str = "elasticflow", settings: Settings | None = None) -> Core:
     """A head that knows nothing yet. Raises UnknownPolicy."""
-    policies = {name: new_policy(name) for name in POLICIES}
-    planner = Planner(new_policy(policy), BuddyPlacer(), policies)
-    return Core(planner, FittedBelief(), (settings or Settings()).core)
+    settings = settings or Settings()
+    policies = {name: new_policy(name, settings.parameters_of(name)) for name in POLICIES}
+    if policy not in policies:
+        raise UnknownPolicy(policy)
+    return Core(Planner(policies[policy], BuddyPlacer(), policies), FittedBelief(), settings.core)
 
 
 @contextmanager
@@ -159,7 +161,8 @@ def settings_of(state_dir: Path) -> Settings:
 def _fold_under_last_settings(folder: StateFolder, journal: SqlJournal, settings: Settings) -> None:
     """Handled again under other settings, a journal leads elsewhere: what came of it is kept instead."""
     last = _last_settings(folder)
-    if last.core != settings.core and journal.last_seq != 0:
+    is_other_head = (last.core, last.parameters) != (settings.core, settings.parameters)
+    if is_other_head and journal.last_seq != 0:
         _fold(journal, last)
 
 

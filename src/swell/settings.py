@@ -61,10 +61,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = _CORE.yield_s
 
-    any_size: Annotated[
-        int, Meta(ge=0, le=1, description="1: gangs of any number of workers; 0: of powers of two only.")
-    ] = _CORE.any_size
-
     # ---- the platform: counts from the next `swell up` on
     keep_days: Annotated[
         float, Meta(ge=0, le=36500, description="Jobs that ended so many days ago are pruned; 0: none are.")
@@ -146,6 +142,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, Meta(ge=1, le=10**7, description="The snapshot of a job's code holds at most so many files.")
     ] = _CODE.code_num_files
 
+    # ---- policies: count from the next `swell up` on
+    parameters: dict[str, float] = {}  #: `tiresias.promote_knob` -> value, where it is not the default
+
     def __post_init__(self) -> None:
         if self.silence_s < HEARTBEATS_IN_SILENCE * self.heartbeat_s:
             raise InvalidSetting(
@@ -178,24 +177,36 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def _of(self, kind: Any) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(kind)}
 
+    def parameters_of(self, policy: str) -> dict[str, float]:
+        """By name."""
+        prefix = f"{policy}."
+        return {
+            name.removeprefix(prefix): value
+            for name, value in self.parameters.items()
+            if name.startswith(prefix)
+        }
+
     @property
     def changed(self) -> dict[str, Number]:
         """Those that are not as by default."""
-        return {
+        changed: dict[str, Number] = {
             known.name: value
             for known in msgspec.structs.fields(self)
-            if (value := getattr(self, known.name)) != known.default
+            if known.name != "parameters" and (value := getattr(self, known.name)) != known.default
         }
+        return changed | self.parameters
 
 
 def parse_setting(text: str) -> tuple[str, Number]:
-    """`ready_s=300`. Raises InvalidSetting."""
+    """`ready_s=300`, or a parameter of a policy: `tiresias.promote_knob=4`. Raises InvalidSetting."""
     name, sign, value = text.partition("=")
     if not sign:
         raise InvalidSetting(f"{text!r} is not NAME=VALUE; write it as ready_s=300")
     name = name.strip()
-    _check_name(name)
-    is_whole = get_type_hints(Settings)[name] is int
+    is_whole = False
+    if not _is_parameter(name):
+        _check_name(name)
+        is_whole = get_type_hints(Settings)[name] is int
     try:
         number: Number = int(value) if is_whole else float(value)
     except ValueError as error:
@@ -208,9 +219,16 @@ def parse_setting(text: str) -> tuple[str, Number]:
 def make_settings(values: Mapping[str, Number]) -> Settings:
     """By default as far as not given. Raises InvalidSetting."""
     for name, value in values.items():
-        _check_name(name)
+        if not _is_parameter(name):
+            _check_name(name)
         _check_bounds(name, value)
-    return Settings(**values)  # type: ignore[arg-type]
+    parameters = {name: float(value) for name, value in values.items() if _is_parameter(name)}
+    others = {name: value for name, value in values.items() if name not in parameters}
+    return Settings(parameters=parameters, **others)  # type: ignore[arg-type]
+
+
+def _is_parameter(name: str) -> bool:
+    return "." in name
 
 
 def bounds(name: str) -> Meta:
@@ -225,15 +243,30 @@ def spell(value: Number) -> str:
 
 
 def _check_name(name: str) -> None:
-    if name not in Settings.__struct_fields__:
+    known = [field for field in Settings.__struct_fields__ if field != "parameters"]
+    if name not in known:
         raise InvalidSetting(
-            f"no setting has the name {name!r}; there are {', '.join(Settings.__struct_fields__)}"
+            f"no setting has the name {name!r}; there are {', '.join(known)}, "
+            "and parameters of policies, as tiresias.promote_knob"
         )
 
 
 def _check_bounds(name: str, value: Number) -> None:
+    if _is_parameter(name):
+        _check_parameter(name, value)
+        return
     meta = bounds(name)
     least, most = meta.ge or 0, meta.le or math.inf
     if not least <= value <= most:  # which no NaN is
         text = spell(value) if math.isfinite(value) else str(value)
         raise InvalidSetting(f"{name}={text} is not between {spell(least)} and {spell(most)}")
+
+
+def _check_parameter(name: str, value: Number) -> None:
+    from swell.policies.registry import InvalidParameter, UnknownPolicy, check_parameter  # numpy and all
+
+    policy, _, parameter = name.partition(".")
+    try:
+        check_parameter(policy, parameter, value)
+    except (UnknownPolicy, InvalidParameter) as error:
+        raise InvalidSetting(str(error)) from error

@@ -32,8 +32,8 @@ from swell.model.view import JobView
 class Bench:
     """Eight devices `n0.0` to `n0.7`, and a policy that gives what `wanted` says, at once."""
 
-    def __init__(self, num_devices: int = 8) -> None:
-        self.policy = Fixed()
+    def __init__(self, num_devices: int = 8, policy: Fixed | None = None) -> None:
+        self.policy = policy or Fixed()
         self.core: Core = core_of(self.policy)
         self.now_s = 100.0
         self.told_steps = 0  #: by a job of which nobody is shown any

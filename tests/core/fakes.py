@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.core.core import Core, CoreSettings
 from swell.core.planner import Planner
-from swell.core.ports import Belief, Placer, Policy
+from swell.core.ports import Belief, Decides, Placer
 from swell.model.cluster import Cluster, Node
 from swell.model.job import EndCondition, JobClass, JobSpec, Profile
+from swell.model.options import NO_OPTION
 from swell.model.plan import Allocation, Placement, Reason, Refusal, Told
-from swell.model.snapshot import STRICT, FloatArray, IntArray, Snapshot
+from swell.model.snapshot import STRICT, Snapshot
+from swell.policies.policy import Policy
 
 #: What one worker does, and how it scales: the belief of `PowerBelief`.
 STEPS_PER_S = 10.0
@@ -48,7 +51,7 @@ class PowerBelief:
         self._factors = dict(state)
 
 
-class InTurns:
+class InTurns(Policy):
     """Strict jobs whose deadline can be met alone are promised it; sizes double in turns while they fit."""
 
     name = "in_turns"
@@ -59,9 +62,9 @@ class InTurns:
         rows = [row for row in _by_arrival(snapshot) if row not in refusals]
         workers = np.zeros(snapshot.num_jobs, dtype=np.int64)
         free = snapshot.num_devices
-        for size in snapshot.sizes:
+        for size in np.unique(snapshot.options.workers):
             for row in rows:
-                if snapshot.rate_per_s[row, np.searchsorted(snapshot.sizes, size)] <= 0.0:
+                if size not in _sizes(snapshot, row):
                     continue
                 more = int(size - workers[row]) * int(snapshot.devices_per_worker[row])
                 if more <= free:
@@ -71,13 +74,13 @@ class InTurns:
 
     @staticmethod
     def _refusals(snapshot: Snapshot) -> dict[int, Refusal]:
-        best_rate = snapshot.rate_per_s.max(axis=1, initial=1e-9)
+        best_rate = _best_rate(snapshot)
         finish_s = snapshot.now_s + snapshot.remaining_steps / best_rate
         is_hopeless = snapshot.is_undecided & (finish_s > snapshot.deadline_s)
         return {int(row): Refusal(earliest_deadline_s=None, text="no") for row in np.flatnonzero(is_hopeless)}
 
 
-class Restless:
+class Restless(Policy):
     """Wants other sizes each second, each chosen by arithmetic on the snapshot alone: gangs never rest."""
 
     name = "restless"
@@ -87,7 +90,7 @@ class Restless:
         workers = np.zeros(snapshot.num_jobs, dtype=np.int64)
         free = snapshot.num_devices
         for turn, row in enumerate(_by_arrival(snapshot)):
-            may_have = snapshot.sizes[snapshot.rate_per_s[row] > 0.0]
+            may_have = _sizes(snapshot, row)
             fitting = [0, *(int(s) for s in may_have if s * snapshot.devices_per_worker[row] <= free)]
             workers[row] = fitting[(int(snapshot.now_s) * 7 + turn * 3) % len(fitting)]
             free -= int(workers[row] * snapshot.devices_per_worker[row])
@@ -95,14 +98,14 @@ class Restless:
         return allocation_of(snapshot, workers, floor=floor, wake_s=snapshot.now_s + 1.0)
 
 
-@dataclass
-class Fixed:
+class Fixed(Policy):
     """Gives each job what `wanted` says, as long as devices last; all of it as floor if `is_floor`."""
 
-    wanted: dict[str, int] = field(default_factory=dict)
+    name = "fixed"
+    makes_promises = True
+
+    wanted: dict[str, int] = msgspec.field(default_factory=dict)
     is_floor: bool = True
-    name: str = "fixed"
-    makes_promises: bool = True
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         workers = np.array([self.wanted.get(job_id, 0) for job_id in snapshot.job_ids], dtype=np.int64)
@@ -117,15 +120,32 @@ def allocation_of(
     wake_s: float = math.inf,
 ) -> Allocation:
     """An allocation of these sizes with plain reasons and estimates."""
-    rate = np.maximum(snapshot.rate_per_s.max(axis=1, initial=1e-9), 1e-9)
     reasons = [Reason("given" if size else "waiting", f"is given {size}") for size in workers]
     return Allocation(
-        workers=workers,
+        options=snapshot.options,
+        option=exact_option(snapshot, workers),
         floor=np.zeros_like(workers) if floor is None else floor,
         refusals=refusals or {},
         wake_s=wake_s,
-        account=Told(snapshot.now_s + snapshot.remaining_steps / rate, reasons),
+        account=Told(snapshot.now_s + snapshot.remaining_steps / _best_rate(snapshot), reasons),
     )
+
+
+def exact_option(snapshot: Snapshot, workers: IntArray) -> IntArray:
+    """The option of each job of just these sizes; those of none are to wait."""
+    option = snapshot.options.at(workers)
+    return np.where(snapshot.options.workers_of(option) == workers, option, NO_OPTION)
+
+
+def _sizes(snapshot: Snapshot, row: int) -> list[int]:
+    options = snapshot.options
+    return options.workers[options.starts[row] : options.starts[row + 1]].tolist()
+
+
+def _best_rate(snapshot: Snapshot) -> FloatArray:
+    best = np.full(snapshot.num_jobs, 1e-9)
+    np.maximum.at(best, snapshot.options.rows, snapshot.options.rate_per_s)
+    return best
 
 
 def _by_arrival(snapshot: Snapshot) -> list[int]:
@@ -239,7 +259,7 @@ def profile(samples_per_epoch: int = 640) -> Profile:
 
 
 def core_of(
-    policy: Policy | None = None,
+    policy: Decides | None = None,
     placer: Placer | None = None,
     belief: Callable[[], Belief] = PowerBelief,
     settings: CoreSettings | None = None,

@@ -21,7 +21,7 @@ from swell.model.view import JobView
 class DeadlineWatch(InTurns):
     """Keeps what it saw last."""
 
-    deadlines_s: dict[str, float]
+    deadlines_s: dict[str, float] = {}
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         self.deadlines_s = dict(zip(snapshot.job_ids, snapshot.deadline_s.tolist(), strict=True))

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import pytest
 from tests.core.bench import Bench
-from tests.core.fakes import spec, strict
+from tests.core.fakes import Fixed, spec, strict
 
 from swell.model.command import ProfileJob
 from swell.model.event import GangEnded, Outcome, Woke
 from swell.model.job import Elasticity, Phase
 
 
+class Unpromising(Fixed):
+    name = "unpromising"
+    makes_promises = False
+
+
 def test_a_policy_that_makes_no_promises_makes_none() -> None:
-    bench = Bench()
-    bench.policy.makes_promises = False
+    bench = Bench(policy=Unpromising())
     bench.submit("a", strict(deadline_s=bench.now_s + 1.0))
     bench.profiled("a")
     [view] = bench.core.views()

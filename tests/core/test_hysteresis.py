@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.fakes import allocation_of
+from tests.policies.snapshots import options_of
 
+from swell.arrays import BoolArray
 from swell.core.gain import gain_s
 from swell.core.hysteresis import GAIN_OVER_COST, Steadied, steady
 from swell.model.plan import Allocation
-from swell.model.snapshot import BEST_EFFORT, BoolArray, Snapshot
+from swell.model.snapshot import BEST_EFFORT, Snapshot
 
 MIN_HOLD_S = 5.0
-SIZES = np.array([1, 2, 4, 8], dtype=np.int64)
+SIZES = (1, 2, 4, 8)
 
 
 def snapshot_of(
@@ -35,14 +37,13 @@ def snapshot_of(
     return Snapshot(
         now_s=now_s,
         num_devices=num_devices,
-        sizes=SIZES,
+        options=options_of([[(size, size, 0, size**0.8) for size in SIZES if size <= num_devices]] * num),
         job_ids=tuple(f"j{row}" for row in range(num)),
         job_class=np.full(num, BEST_EFFORT, dtype=np.int64),
         submitted_s=np.arange(num, dtype=float),
         deadline_s=np.full(num, math.inf),
         remaining_steps=np.full(num, remaining),
         done_steps=zeros,
-        rate_per_s=np.tile(SIZES**0.8, (num, 1)),
         devices_per_worker=np.ones(num, dtype=np.int64),
         requested_workers=np.ones(num, dtype=np.int64),
         tenant=np.zeros(num, dtype=np.int64),

@@ -204,7 +204,7 @@ def test_a_node_is_lost_before_its_gang() -> None:
     bench = Bench()
     first = bench.run(workers=2)
     bench.say(NodeLost(at_s=bench.now_s, name="n0"))
-    assert bench.phase() is Phase.RUNNING and bench.num_held() == 2
+    assert bench.phase() is Phase.STOPPING and bench.num_held() == 2  # no size is left for it
     bench.gone(first)
     assert bench.phase() is Phase.QUEUED
 

@@ -12,14 +12,17 @@ from tests.core.fakes import profile, spec
 
 from swell.core.costs import STATE_BYTES_PER_S, ChangeCosts
 from swell.core.hold_time import Tenure
+from swell.core.option_table import JobOptions, OptionTable
+from swell.core.policy_state import PolicyState
 from swell.core.record import JobRecord
 from swell.core.resizes import ResizeLog
-from swell.core.state import gang_sizes, job_sizes
+from swell.core.state import job_sizes
 from swell.core.table import LEAST_REMAINING_STEPS, JobTable
 from swell.model.job import JobClass, Phase, Profile
+from swell.model.options import Options, Sizes
 from swell.model.snapshot import CLASS_CODES, Snapshot
 
-SIZES = gang_sizes(8)
+SIZES = Sizes.POWERS_OF_TWO.up_to(8)
 NOW_S = 50.0
 
 
@@ -57,16 +60,16 @@ STEPS = st.lists(st.one_of(records(), st.sampled_from([f"j{number}" for number i
 
 @given(STEPS, st.floats(0.0, 5.0), st.floats(0.0, 5.0))
 def test_a_table_agrees_with_a_dict(steps: list[JobRecord | str], pause_s: float, start_s: float) -> None:
-    table, twin = JobTable(SIZES), dict[str, JobRecord]()
+    table, twin = JobTable(), dict[str, JobRecord]()
     costs = ChangeCosts(pause_s=pause_s, start_s=start_s, most_start_s=2 * start_s)
     for step in steps:
         if isinstance(step, str):
             table.remove(step)
             twin.pop(step, None)
         else:
-            table.write(step, _rates(step))
+            table.write(step, _options(step))
             twin[step.id] = step
-    snapshot = table.snapshot(NOW_S, 8, costs, 0.05, 5.0, 3)
+    snapshot = table.snapshot(NOW_S, 8, costs, 0.05, 5.0, 3, PolicyState())
     assert sorted(snapshot.job_ids) == sorted(twin) and len(table) == len(twin)
     for row, job_id in enumerate(snapshot.job_ids):
         assert table.row(job_id) == row
@@ -74,8 +77,10 @@ def test_a_table_agrees_with_a_dict(steps: list[JobRecord | str], pause_s: float
         assert_row(snapshot, row, twin[job_id], costs)
 
 
-def _rates(record: JobRecord) -> np.ndarray:
-    return SIZES * (1.0 + len(record.held))
+def _options(record: JobRecord) -> JobOptions:
+    """The more it holds the fewer it has, and the faster they are."""
+    sizes = SIZES[len(record.held) :]
+    return JobOptions(sizes, 64 * sizes, sizes * (1.0 + len(record.held)))
 
 
 def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCosts) -> None:
@@ -94,7 +99,10 @@ def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCos
     assert bool(snapshot.is_promised[row]) == record.is_promised
     is_undecided = record.spec.job_class is JobClass.STRICT and not record.is_decided
     assert bool(snapshot.is_undecided[row]) == is_undecided
-    assert (snapshot.rate_per_s[row] == _rates(record)).all()
+    run = slice(snapshot.options.starts[row], snapshot.options.starts[row + 1])
+    assert (snapshot.options.workers[run] == _options(record).workers).all()
+    assert (snapshot.options.global_batch[run] == _options(record).global_batch).all()
+    assert (snapshot.options.rate_per_s[run] == _options(record).rate_per_s).all()
     assert snapshot.resize_cost_s[row] == pytest.approx(_pause_s(record, costs))
     assert snapshot.most_resize_cost_s[row] == pytest.approx(_most_pause_s(record, costs))
     assert snapshot.start_cost_s[row] == pytest.approx(_start_s(record, costs))
@@ -133,18 +141,53 @@ def _most_pause_s(record: JobRecord, costs: ChangeCosts) -> float:
 
 
 def test_nobody_can_write_into_a_snapshot() -> None:
-    table = JobTable(SIZES)
-    table.write(JobRecord(id="a", spec=spec(), submitted_s=0.0, total_steps=5.0), SIZES.astype(float))
-    snapshot = table.snapshot(NOW_S, 8, ChangeCosts(), 0.05, 5.0, 1)
+    table, record = JobTable(), JobRecord(id="a", spec=spec(), submitted_s=0.0, total_steps=5.0)
+    table.write(record, _options(record))
+    snapshot = table.snapshot(NOW_S, 8, ChangeCosts(), 0.05, 5.0, 1, PolicyState())
     arrays = [getattr(snapshot, name) for name in Snapshot.__dataclass_fields__]
+    arrays += [getattr(snapshot.options, name) for name in Options.__dataclass_fields__]
     for array in arrays:
         if isinstance(array, np.ndarray):
             assert not array.flags.writeable
 
 
+RUNS = st.lists(st.integers(1, 12), unique=True, max_size=12).map(sorted)
+
+
+@given(
+    writes=st.lists(st.tuples(st.integers(0, 5), RUNS), max_size=40),
+    num_devices=st.integers(0, 12),
+    per_worker=st.integers(1, 2),
+)
+def test_options_are_those_that_were_written_last_and_fit(
+    writes: list[tuple[int, list[int]]], num_devices: int, per_worker: int
+) -> None:
+    table, twin = OptionTable(), dict[int, list[int]]()
+    for row, run in writes:
+        sizes = np.array(run, dtype=np.int64)
+        table.write(row, JobOptions(sizes, 10 * sizes, 0.5 * sizes))
+        twin[row] = run
+    count = max(twin, default=-1) + 1
+    options = table.options(np.full(count, per_worker), num_devices)
+    expected = [
+        [size for size in twin.get(row, []) if size * per_worker <= num_devices] for row in range(count)
+    ]
+    flat = np.array([size for run in expected for size in run], dtype=np.int64)
+    assert options.num.tolist() == [len(run) for run in expected]
+    assert (
+        options.workers.tolist() == flat.tolist() and options.devices.tolist() == (flat * per_worker).tolist()
+    )
+    assert options.global_batch.tolist() == (10 * flat).tolist()
+    assert options.rate_per_s.tolist() == (0.5 * flat).tolist()
+    assert options.largest.tolist() == [max(run, default=1) for run in expected]
+    for row, run in twin.items():
+        assert [table.rate_per_s(row, size) for size in run] == [0.5 * size for size in run]
+        assert table.rate_per_s(row, 13) == 0.0
+
+
 @given(st.integers(0, 100))
 def test_gangs_have_powers_of_two_up_to_the_cluster(num_devices: int) -> None:
-    sizes = gang_sizes(num_devices).tolist()
+    sizes = Sizes.POWERS_OF_TWO.up_to(num_devices).tolist()
     assert sizes == [2**power for power in range(len(sizes))]
     assert sizes[-1] <= max(1, num_devices) < 2 * sizes[-1]
 

@@ -63,8 +63,7 @@ def test_numbers_are_used_again(num: int) -> None:
 class Watching(InTurns):
     """Remembers what it was shown last."""
 
-    def __init__(self) -> None:
-        self.shown: list[Snapshot] = []
+    shown: list[Snapshot] = []
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         self.shown = [snapshot]

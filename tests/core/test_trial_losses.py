@@ -11,7 +11,7 @@ from tests.core.head import Head
 from tests.core.world import FakeWorld, Faults
 
 from swell.core.backoff import MAX_SETBACKS
-from swell.core.ports import Policy
+from swell.core.ports import Decides
 from swell.model.coding import decoder
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, WakeAt
 from swell.model.event import (
@@ -82,7 +82,7 @@ def test_a_trial_that_failed_before_there_were_outcomes_was_the_scripts_fault() 
 class Script:
     """A head that hears one event after the other."""
 
-    def __init__(self, policy: Policy | None = None) -> None:
+    def __init__(self, policy: Decides | None = None) -> None:
         self.core = core_of(policy)
         self.hear(NodeJoined(at_s=0.0, node=node()))
         self.hear(JobSubmitted(at_s=0.0, job_id="a", spec=spec(100)))

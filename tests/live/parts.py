@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.core.core import Core, CoreSettings
 from swell.core.planner import Planner
 from swell.live.platform import Platform, Site
@@ -26,9 +27,11 @@ from swell.model.event import (
     StepsReported,
 )
 from swell.model.job import EndCondition, JobSpec, Profile
+from swell.model.options import NO_OPTION
 from swell.model.plan import Allocation, Placement, Reason, Told
 from swell.model.running import RunningWork
-from swell.model.snapshot import FloatArray, IntArray, Snapshot
+from swell.model.snapshot import Snapshot
+from swell.policies.policy import Policy
 from swell.store.journal import SqlJournal
 
 NODE = Node(name="node0", kind="cpu", devices=("node0/0", "node0/1"))
@@ -53,7 +56,7 @@ def spec(name: str = "a", **changes: Any) -> JobSpec:
     return JobSpec(name=name, **(known | changes))
 
 
-class OneDeviceEach:
+class OneDeviceEach(Policy):
     """A policy: one worker for each job, in order of arrival."""
 
     name = "one"
@@ -61,16 +64,17 @@ class OneDeviceEach:
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         order = sorted(range(snapshot.num_jobs), key=lambda row: (snapshot.submitted_s[row], row))
-        workers = np.zeros(snapshot.num_jobs, dtype=np.int64)
-        workers[order[: snapshot.num_devices]] = 1
+        option = np.full(snapshot.num_jobs, NO_OPTION)
+        option[order[: snapshot.num_devices]] = snapshot.options.starts[order[: snapshot.num_devices]]
         return Allocation(
-            workers=workers,
-            floor=np.zeros_like(workers),
+            options=snapshot.options,
+            option=option,
+            floor=np.zeros_like(option),
             refusals={},
             wake_s=math.inf,
             account=Told(
                 finish_s=np.full(snapshot.num_jobs, snapshot.now_s + 1.0),
-                reasons=[Reason("one", "has one device") for _ in workers],
+                reasons=[Reason("one", "has one device") for _ in option],
             ),
         )
 

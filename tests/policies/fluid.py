@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from tests.policies.snapshots import Job, snapshot
 
+from swell.core.policy_state import PolicyState
 from swell.model.snapshot import STRICT
-from swell.policies.registry import Decides
+from swell.policies.policy import Policy
 
 #: More turns than any honest run of a few jobs takes; a policy that needs them is going in circles.
 MOST_TURNS = 400
@@ -25,13 +26,14 @@ class Run:
 
 
 def follow(
-    policy: Decides, jobs: Sequence[Job], num_devices: int, *, margin_share: float, min_hold_s: float
+    policy: Policy, jobs: Sequence[Job], num_devices: int, *, margin_share: float, min_hold_s: float
 ) -> Run:
     """Run all jobs to their ends; `submitted` is when a job arrives, `deadline` counts from the start."""
     run, clock = Run(), 0.0
     coming = sorted(jobs, key=lambda job: job.submitted)
     active: dict[str, Job] = {}
     ready_at: dict[str, float] = {}  #: end of the pause that a change costs
+    state = PolicyState()
     for _ in range(MOST_TURNS):
         while coming and coming[0].submitted <= clock:
             job = coming.pop(0)
@@ -45,9 +47,10 @@ def follow(
             )
             for job in active.values()
         ]
-        answer = policy.decide(
-            snapshot(seen, num_devices, now_s=clock, margin_share=margin_share, min_hold_s=min_hold_s)
-        )
+        state.begin(policy.name, clock)
+        view = snapshot(seen, num_devices, now_s=clock, margin_share=margin_share, min_hold_s=min_hold_s)
+        answer = policy.decide(replace(view, is_due=state.is_due, memory=state.memory))
+        state.end(answer.memory, policy.period_s)
         for row, job in enumerate(list(active.values())):
             if row in answer.refusals:
                 run.refused.add(job.id)
@@ -67,7 +70,8 @@ def follow(
             if job.held
         }
         arrival = coming[0].submitted if coming else math.inf
-        then = min(min(ends.values(), default=math.inf), answer.wake_s, arrival)
+        period_s = state.due_s if len(view.options.workers) else math.inf
+        then = min(min(ends.values(), default=math.inf), answer.wake_s, period_s, arrival)
         if math.isinf(then):
             return run
         for job_id, job in list(active.items()):

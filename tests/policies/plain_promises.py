@@ -10,8 +10,9 @@ from enum import IntEnum
 import numpy as np
 from tests.solvers.plain_profile import Fill, FreeProfile
 
+from swell.arrays import FloatArray, IntArray
 from swell.model.plan import Refusal
-from swell.model.snapshot import FloatArray, IntArray, Snapshot
+from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
 from swell.policies.order import by_arrival, by_deadline
 

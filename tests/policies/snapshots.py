@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from hypothesis import strategies as st
 
-from swell.model.snapshot import BEST_EFFORT, SOFT, STRICT, Batches, Snapshot
+from swell.model.options import Options
+from swell.model.snapshot import BEST_EFFORT, SOFT, STRICT, Snapshot
 
 NOW_S = 1_000.0
 
@@ -69,26 +70,25 @@ def snapshot(
     margin_share: float = 0.0,
     min_hold_s: float = 0.0,
     num_tenants: int | None = None,
+    opens_batches: bool = False,
 ) -> Snapshot:
-    """`num_tenants` None: those that have jobs."""
+    """`num_tenants` None: those that have jobs. `opens_batches`: for a policy whose domain does."""
 
     def column(values: list[object], kind: type) -> np.ndarray:
         array = np.array(values, dtype=kind)
         array.setflags(write=False)
         return array
 
-    rates = np.array([[job.rates.get(size, 0.0) for size in sizes] for job in jobs], dtype=float)
     return Snapshot(
         now_s=now_s,
         num_devices=num_devices,
-        sizes=column(list(sizes), np.int64),
+        options=options_of([_ways(job, sizes, num_devices, opens_batches) for job in jobs]),
         job_ids=tuple(job.id for job in jobs),
         job_class=column([job.job_class for job in jobs], np.int64),
         submitted_s=column([now_s + job.submitted for job in jobs], float),
         deadline_s=column([now_s + job.deadline for job in jobs], float),
         remaining_steps=column([job.steps for job in jobs], float),
         done_steps=column([job.done for job in jobs], float),
-        rate_per_s=rates.reshape(len(jobs), len(sizes)),
         devices_per_worker=column([job.devices_per_worker for job in jobs], np.int64),
         requested_workers=column([job.requested for job in jobs], np.int64),
         tenant=column([job.tenant for job in jobs], np.int64),
@@ -108,19 +108,35 @@ def snapshot(
         is_undecided=column([job.is_undecided for job in jobs], bool),
         margin_share=margin_share,
         min_hold_s=min_hold_s,
-        batches=_batches(jobs, sizes) if any(job.open for job in jobs) else None,
     )
 
 
-def _batches(jobs: Sequence[Job], sizes: Sequence[int]) -> Batches:
-    """Of jobs that leave theirs open; the others have their own."""
-    own = [{size: (0, rate) for size, rate in job.rates.items()} for job in jobs]
-    best = [
-        [(job.open or mine).get(size, (0, 0.0)) for size in sizes]
-        for job, mine in zip(jobs, own, strict=True)
+#: Workers, devices, global batch (0: the job's own), steps/s.
+Way = tuple[int, int, int, float]
+
+
+def options_of(ways: Sequence[Sequence[Way]]) -> Options:
+    """One run of options a job."""
+    flat = [way for run in ways for way in run]
+    columns = [np.array([way[place] for way in flat], dtype=np.int64) for place in range(3)]
+    rates = np.array([way[3] for way in flat], dtype=float)
+    starts = np.cumsum([0, *map(len, ways)])
+    for column in (*columns, rates, starts):
+        column.setflags(write=False)
+    workers, devices, global_batch = columns
+    return Options(
+        starts=starts, workers=workers, devices=devices, global_batch=global_batch, rate_per_s=rates
+    )
+
+
+def _ways(job: Job, sizes: Sequence[int], num_devices: int, opens_batches: bool) -> list[Way]:
+    """Those that fit."""
+    pairs = (opens_batches and job.open) or {size: (0, rate) for size, rate in job.rates.items()}
+    return [
+        (size, size * job.devices_per_worker, *pairs[size])
+        for size in sorted(sizes)
+        if size in pairs and pairs[size][1] > 0.0 and size * job.devices_per_worker <= num_devices
     ]
-    pairs = np.array(best, dtype=float).reshape(len(jobs), len(sizes), 2)
-    return Batches(rate_per_s=pairs[:, :, 1], global_batch=pairs[:, :, 0].astype(np.int64))
 
 
 def _most(most_s: float | None, mean_s: float) -> float:
@@ -177,6 +193,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         draw(st.integers(0, 12)),
         margin_share=draw(st.sampled_from([0.0, 0.05, 0.3])),
         min_hold_s=draw(st.sampled_from([0.0, 2.0])),
+        opens_batches=draw(st.booleans()),
     )
 
 
@@ -186,9 +203,11 @@ def permuted(view: Snapshot, order: Sequence[int]) -> Snapshot:
     arrays = {
         name: getattr(view, name)[rows]
         for name in Snapshot.__dataclass_fields__
-        if isinstance(getattr(view, name), np.ndarray) and name != "sizes"
+        if isinstance(getattr(view, name), np.ndarray)
     }
-    batches = view.batches and Batches(
-        rate_per_s=view.batches.rate_per_s[rows], global_batch=view.batches.global_batch[rows]
-    )
-    return replace(view, job_ids=tuple(view.job_ids[row] for row in rows), batches=batches, **arrays)
+    options = view.options
+    columns = (options.workers, options.devices, options.global_batch, options.rate_per_s)
+    runs = [slice(options.starts[row], options.starts[row + 1]) for row in rows]
+    ways = [list(zip(*(column[run].tolist() for column in columns), strict=True)) for run in runs]
+    job_ids = tuple(view.job_ids[row] for row in rows)
+    return replace(view, job_ids=job_ids, options=options_of(ways), **arrays)

@@ -330,7 +330,8 @@ def test_a_floor_is_only_for_promises_and_sizes_are_powers_of_two(view: Snapshot
     answer = ElasticFlow().decide(view)
     assert not answer.floor[~(view.is_promised | view.is_undecided)].any()
     assert (answer.workers & (answer.workers - 1) == 0).all()
-    best = np.array([view.sizes[np.argmax(rates)] for rates in view.rate_per_s], dtype=np.int64)
+    levels = useful_levels(view)
+    best = levels.workers_at(levels.num)
     assert (answer.workers <= best).all()
 
 

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.policies.fluid import follow
+from tests.policies.guide import from_the_guide
 from tests.policies.snapshots import Job, permuted, snapshots, some_jobs
 
+from swell.model.options import NO_OPTION
 from swell.model.snapshot import STRICT, Snapshot
-from swell.policies.registry import POLICIES, Decides, UnknownPolicy, new_policy
-
-GUIDE = Path(__file__).parents[2] / "docs/how-to/add-a-policy.md"
-
-
-def from_the_guide() -> Decides:
-    """The example policy of the documentation."""
-    (source,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
-    module: dict[str, Any] = {}
-    exec(compile(source, str(GUIDE), "exec"), module)  # noqa: S102 - our own documentation
-    example: Decides = module["ShortestFirst"]()
-    return example
-
+from swell.policies.policy import Policy
+from swell.policies.registry import POLICIES, UnknownPolicy, new_policy
 
 every_policy = pytest.mark.parametrize(
-    "policy", [*(make() for make in POLICIES.values()), from_the_guide()], ids=lambda policy: policy.name
+    "policy", [*(make() for make in POLICIES.values()), *from_the_guide()], ids=lambda policy: policy.name
 )
 
 
@@ -46,17 +34,16 @@ def same(first: object, second: object) -> bool:
 
 @every_policy
 @given(view=snapshots())
-def test_an_allocation_is_legal(policy: Decides, view: Snapshot) -> None:
+def test_an_allocation_is_legal(policy: Policy, view: Snapshot) -> None:
     answer = policy.decide(view)
     assert (answer.workers * view.devices_per_worker).sum() <= view.num_devices
     assert (answer.floor <= answer.workers).all() and (answer.floor >= 0).all()
     assert np.isfinite(answer.finish_s).all() and (answer.finish_s >= view.now_s).all()
     assert answer.wake_s >= view.now_s + view.min_hold_s
     assert len(answer.reasons) == view.num_jobs
-    assert answer.global_batch is None or answer.global_batch.shape == view.rate_per_s.shape
-    sizes = view.sizes.tolist()
-    for row, workers in enumerate(answer.workers.tolist()):
-        assert workers == 0 or view.rate_per_s[row, sizes.index(workers)] > 0
+    options = view.options
+    for row, option in enumerate(answer.option.tolist()):
+        assert option == NO_OPTION or options.starts[row] <= option < options.starts[row + 1]
         assert answer.reasons[row].code and len(answer.reasons[row].text) > 10
     for row, refusal in answer.refusals.items():
         assert view.is_undecided[row] and answer.workers[row] == 0
@@ -65,7 +52,7 @@ def test_an_allocation_is_legal(policy: Decides, view: Snapshot) -> None:
 
 @every_policy
 @given(view=snapshots(), data=st.data())
-def test_the_order_of_rows_does_not_matter(policy: Decides, view: Snapshot, data: st.DataObject) -> None:
+def test_the_order_of_rows_does_not_matter(policy: Policy, view: Snapshot, data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(view.num_jobs)))
     first, second = policy.decide(view), policy.decide(permuted(view, order))
     assert same(first, policy.decide(view))
@@ -80,7 +67,7 @@ def test_the_order_of_rows_does_not_matter(policy: Decides, view: Snapshot, data
 
 @every_policy
 @given(view=snapshots())
-def test_what_was_decided_is_decided_again(policy: Decides, view: Snapshot) -> None:
+def test_what_was_decided_is_decided_again(policy: Policy, view: Snapshot) -> None:
     """Holding what the policy gave, at the same instant, nobody is changed."""
     first = policy.decide(view)
     rows = [row for row in range(view.num_jobs) if row not in first.refusals]
@@ -104,7 +91,7 @@ def test_what_was_decided_is_decided_again(policy: Decides, view: Snapshot) -> N
 @every_policy
 @given(jobs=some_jobs(5), num_devices=st.sampled_from([1, 3, 4, 8]), hold_s=st.sampled_from([0.0, 1.0]))
 def test_every_job_that_can_run_ends(
-    policy: Decides, jobs: list[Job], num_devices: int, hold_s: float
+    policy: Policy, jobs: list[Job], num_devices: int, hold_s: float
 ) -> None:
     fresh = [replace(job, held=0, promised=False, submitted=-job.submitted) for job in jobs]
     run = follow(policy, fresh, num_devices, margin_share=0.05, min_hold_s=hold_s)

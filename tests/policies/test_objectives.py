@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.policies.snapshots import CURVES, Job, promised, snapshot, snapshots, some_jobs, strict
 
@@ -37,6 +37,7 @@ def test_a_counter_offer_would_be_promised(objective: Objective, view: Snapshot)
 
 
 @pytest.mark.parametrize("objective", [ManyJobs(), ManyJobs(1.0), FairShares()], ids=str)
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(view=snapshots())
 def test_nobody_is_promised_what_could_not_be_kept(objective: Objective, view: Snapshot) -> None:
     assume(view.is_undecided.sum() == 1)
@@ -46,6 +47,7 @@ def test_nobody_is_promised_what_could_not_be_kept(objective: Objective, view: S
 
 
 @pytest.mark.parametrize("objective", [ManyJobs(), FairShares()], ids=str)
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(view=snapshots())
 def test_promises_stay_as_they_were_whoever_is_refused(objective: Objective, view: Snapshot) -> None:
     assume(view.is_undecided.sum() == 1)

@@ -62,15 +62,10 @@ def test_a_batch_that_may_grow_makes_a_job_scale() -> None:
     fixed = best_effort("a", FLAT, 100)
     adaptive = replace(fixed, id="b", open={size: (64 * size, 0.9 * size) for size in FLAT})
     assert workers([fixed, replace(fixed, id="b")], 9) in ([4, 4], [8, 1], [1, 8])
-    view = snapshot([fixed, adaptive], 9)
+    view = snapshot([fixed, adaptive], 9, opens_batches=True)
     answer = Pollux().decide(view)
     assert answer.workers.tolist() == [1, 8]
-    assert answer.global_batch is not None
-    assert answer.global_batch[1].tolist() == [64, 128, 256, 512] and not answer.global_batch[0].any()
-
-
-def test_batches_are_left_alone_where_nobody_leaves_his_open() -> None:
-    assert Pollux().decide(snapshot([best_effort("a", LINEAR, 10)], 8)).global_batch is None
+    assert view.options.batch_of(answer.option).tolist() == [0, 512]
 
 
 def test_nobody_gets_more_than_twice_the_most_it_has_had() -> None:

@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.policies.guide import from_the_guide
 from tests.sim.worlds import head, job
 
 from swell.core.core import Core
@@ -15,6 +16,7 @@ from swell.model.cluster import Node
 from swell.model.event import DrainRequested
 from swell.model.job import Phase
 from swell.model.view import JobView
+from swell.policies import registry
 from swell.sim.job import SimJob
 from swell.sim.simulate import cluster
 from swell.sim.standing import Standing, read
@@ -24,6 +26,8 @@ from swell.sim.world import SimulatedWorld
 #: What a head takes changes to cost before it has measured any.
 COST = as_learnt(ChangeCosts())
 POLICIES = ("elasticflow", "edf", "fifo", "srtf", "equal_share")
+#: With a memory and a period: the second example of the documentation.
+PERIODIC = "periodic_shares"
 
 
 class Half:
@@ -92,6 +96,31 @@ def test_what_is_foretold_is_what_becomes_of_the_jobs(half: Half) -> None:
         truth = half.ended[name]
         assert (fate.phase, fate.kept, fate.is_promised) == (truth.phase, truth.kept, truth.is_promised)
         assert fate.finish_s == pytest.approx(truth.finished_s, abs=1.5)
+
+
+@pytest.fixture
+def _periodic_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    example = next(policy for policy in from_the_guide() if policy.name == PERIODIC)
+    monkeypatch.setitem(registry.POLICIES, PERIODIC, type(example))
+
+
+@pytest.mark.usefixtures("_periodic_shares")
+@pytest.mark.parametrize("cut_s", [61.25, 130.25, 299.25, 300.25, 455.25])
+def test_a_policy_with_a_memory_goes_on_as_it_would_have(cut_s: float) -> None:
+    jobs = [job(f"job{number}", 15.0 * number, steps=300 + 200 * number) for number in range(4)]
+    half = Half(jobs, cut_s, PERIODIC)
+    assert half.standing.saved.policy_state.memory["workers"]
+    told = half.if_()
+    assert told.keys() == half.ended.keys() - half.ended_before
+    for name, fate in told.items():
+        assert fate.finish_s == pytest.approx(half.ended[name].finished_s, abs=1.5)
+
+
+@pytest.mark.usefixtures("_periodic_shares")
+def test_asked_for_another_policy_it_begins_without_memory() -> None:
+    half = Half([job("a", steps=400), job("b", steps=400)], 130.25)
+    told = half.if_(policy=PERIODIC)
+    assert all(fate.phase is Phase.SUCCEEDED for fate in told.values())
 
 
 def test_asking_leaves_no_trace() -> None:

@@ -12,7 +12,7 @@ from typing import Self
 
 import numpy as np
 
-from swell.solvers.arrays import FloatArray, IntArray
+from swell.arrays import FloatArray, IntArray
 
 #: Work smaller than this share of the whole counts as done: sums of segments are not exact.
 TOLERANCE_SHARE = 1e-9

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from swell.core.apply import apply
-from swell.core.batches import set_batches, with_batches
+from swell.core.batches import set_batches
 from swell.core.converge import Converger
 from swell.core.explanations import Latest, TurnChanges, guessed
 from swell.core.feedback import expect_resize, is_repair
@@ -44,7 +44,6 @@ class CoreSettings:
     min_hold_s: float = 5.0  #: a gang keeps its size at least so long, promises apart
     report_plan_s: float = 2.0  #: progress reports alone lead to a new plan at most so often
     yield_s: float = 60.0  #: a gang that does not give up devices which a promise lacks is stopped after that
-    any_size: int = 0  #: 1: gangs of any number of workers; 0: of powers of two
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class Core:
     def __init__(self, planner: Planner, belief: Belief, settings: CoreSettings) -> None:
         self._planner = planner
         self._settings = settings
-        self._state = HeadState(belief, bool(settings.any_size))
+        self._state = HeadState(belief, planner.policy.domain)
 
     # ------------------------------------------------------------ the turn
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
@@ -76,6 +75,7 @@ class Core:
         for event in batch:
             self._hear(event, news)
         is_news = news.is_any
+        state.set_domain(self._current_planner.policy.domain)
         state.write_rows()
         commands = self._end_trials()
         commands += state.unknown.commands(state.now_s, self._settings.yield_s)
@@ -117,7 +117,8 @@ class Core:
         self._decide(plan)
         commands = self._change(plan.changes, plan.is_short)
         state.write_rows()
-        return commands + self._wake(min(plan.wake_s, self._next_late_s(plan)))
+        period_s = state.policy_state.due_s if plan.has_options else math.inf
+        return commands + self._wake(min(plan.wake_s, period_s, self._next_late_s(plan)))
 
     def _go_on(self) -> list[AnyCommand]:
         """What the last plan wants is wanted still: others may have left what somebody waits for."""
@@ -209,7 +210,9 @@ class Core:
 
     def _plan(self) -> Plan:
         state, settings = self._state, self._settings
+        planner = self._current_planner
         state.tenants.forget(state.now_s)
+        state.policy_state.begin(planner.policy.name, state.now_s)
         snapshot = state.table.snapshot(
             state.now_s,
             state.num_devices,
@@ -217,15 +220,21 @@ class Core:
             state.belief.margin_share,
             settings.min_hold_s,
             len(state.tenants),
+            state.policy_state,
         )
-        snapshot = with_batches(snapshot, state.special("open batch"), state.belief)
         is_pinned = state.table.pinned()
         for record in self._held_back():
             if record.id in state.table:
                 is_pinned[state.table.row(record.id)] = True
         state.planned_s = state.now_s
-        planner = self._planner.named(state.policy) if state.policy else self._planner
-        return planner.plan(snapshot, is_pinned, state.cluster, state.holdings.targets)
+        plan = planner.plan(snapshot, is_pinned, state.cluster, state.holdings.targets)
+        state.policy_state.end(plan.memory, planner.policy.period_s)
+        return plan
+
+    @property
+    def _current_planner(self) -> Planner:
+        policy = self._state.policy
+        return self._planner.named(policy) if policy else self._planner
 
     def _held_back(self) -> list[JobRecord]:
         """Jobs that are to stay as they are for a while, after something has failed."""
@@ -410,7 +419,10 @@ class Core:
         return self._state.save()
 
     def load(self, data: bytes) -> None:
-        self._state.load(data)
+        state = self._state
+        state.load(data)
+        state.set_domain(self._current_planner.policy.domain)
+        state.write_rows()
 
     def under_way(self) -> list[AnyCommand]:
         """Commands whose answer is still out: said again after a restart, they are idempotent."""

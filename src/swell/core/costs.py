@@ -7,10 +7,10 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.compiled import suited
 from swell.core.hold_time import PRIOR_S, Tenure
 from swell.core.record import JobRecord
-from swell.model.snapshot import FloatArray, IntArray
 
 #: A pause copies the job's state once; loopback and memory do about this much.
 STATE_BYTES_PER_S = 1e9

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.compiled import suited
-from swell.model.snapshot import FloatArray, IntArray, Snapshot
+from swell.model.snapshot import Snapshot
 
 #: A rate of 0 would have to be divided by.
 LEAST_RATE_PER_S = 1e-12

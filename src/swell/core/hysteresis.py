@@ -17,10 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import suited
 from swell.core.gain import gain_s
 from swell.model.plan import Allocation
-from swell.model.snapshot import BoolArray, FloatArray, IntArray, Snapshot
+from swell.model.snapshot import Snapshot
 
 #: A growth must save at least so many times what it costs: when it is taken back, that costs once more.
 GAIN_OVER_COST = 2.0
@@ -72,6 +73,28 @@ def steady(snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> 
     is_waiting = is_fresh & (fit.final != want)
     wake_s = float(np.min(snapshot.changed_s[is_waiting] + snapshot.min_hold_s, initial=math.inf))
     return Steadied(workers=fit.final, gain_s=saved_s, wake_s=wake_s)
+
+
+def as_wished(snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> Steadied:
+    """The changes of a policy that has weighed them itself: all that can be made now.
+
+    Jobs that cannot change now keep what they hold; where that is more than the policy gave them, others
+    wait: starts first, then growths, the latest submitted first. Floors are the last to give way.
+
+    Args:
+        is_pinned: (J,) jobs that cannot change now.
+    """
+    held, want, floor = snapshot.held_workers, allocation.workers, allocation.floor
+    final = np.where(is_pinned, held, want)
+    fit = _Fit(snapshot, final)
+    wished, is_start, is_growth = final.copy(), ~is_pinned & (held == 0), ~is_pinned & (want > held)
+    none = np.zeros_like(want)
+    fit.lower(is_start & (floor == 0), none)
+    fit.lower(is_growth, np.maximum(held, floor))
+    fit.lower(is_start, none)
+    fit.lower(is_growth, held)
+    fit.restore(~is_pinned, wished)
+    return Steadied(workers=fit.final, gain_s=gain_s(snapshot, want), wake_s=math.inf)
 
 
 class _Fit:

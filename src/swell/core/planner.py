@@ -8,14 +8,15 @@ from functools import partial
 
 import numpy as np
 
-from swell.core.batches import at_batches, planned_batches
+from swell.arrays import BoolArray, IntArray
+from swell.core.batches import planned_batches
 from swell.core.gain import gain_s
-from swell.core.hysteresis import steady
-from swell.core.ports import Placer, Policy
+from swell.core.hysteresis import as_wished, steady
+from swell.core.ports import Decides, Placer
 from swell.core.reasons import PlanAccount
 from swell.model.cluster import Cluster
 from swell.model.plan import Allocation, JobPlan, Placement, Plan
-from swell.model.snapshot import BoolArray, IntArray, Snapshot
+from swell.model.snapshot import Snapshot
 
 Held = Mapping[str, tuple[str, ...]]
 
@@ -24,9 +25,9 @@ Held = Mapping[str, tuple[str, ...]]
 class Planner:
     """Args: `others` are the policies, by name, that the platform may be switched to."""
 
-    policy: Policy
+    policy: Decides
     placer: Placer
-    others: Mapping[str, Policy] = field(default_factory=dict)
+    others: Mapping[str, Decides] = field(default_factory=dict)
 
     def named(self, policy: str) -> Planner:
         """This planner with the policy of that name. Raises KeyError."""
@@ -46,8 +47,8 @@ class Planner:
             held: job id -> devices of its gang, or of the gang under way; only jobs that have any.
         """
         allocation = self.policy.decide(snapshot)
-        snapshot = at_batches(snapshot, allocation)
-        steadied = steady(snapshot, allocation, is_pinned)
+        settle = as_wished if self.policy.weighs_changes else steady
+        steadied = settle(snapshot, allocation, is_pinned)
         pinned = frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_pinned).tolist())
         placement = self._place(snapshot, allocation, steadied.workers, cluster, held, pinned)
         account = PlanAccount(snapshot, allocation, steadied, placement)
@@ -63,7 +64,9 @@ class Planner:
             makes_promises=self.policy.makes_promises,
             is_short=bool((allocation.floor > snapshot.held_workers).any()),
             is_sated=allocation.is_sated and is_as_wished,
-            batches=planned_batches(snapshot, allocation, steadied.workers),
+            has_options=len(snapshot.options.workers) > 0,
+            memory=allocation.memory,
+            batches=planned_batches(snapshot, steadied.workers),
             revisit=frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_postponed).tolist()),
         )
 

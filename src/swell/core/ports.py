@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from swell.arrays import FloatArray, IntArray
 from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent
 from swell.model.job import JobSpec, Profile
+from swell.model.options import Domain
 from swell.model.plan import Allocation, Placement
-from swell.model.snapshot import FloatArray, IntArray, Snapshot
+from swell.model.snapshot import Snapshot
 
 
 class World(Protocol):
@@ -33,11 +35,27 @@ class Journal(Protocol):
         """Every batch since the last fold, oldest first."""
 
 
-class Policy(Protocol):
-    """Who gets how much."""
+class Decides(Protocol):
+    """Who gets how much: a policy, as the head needs it. See `policies.policy.Policy`."""
 
-    name: str
-    makes_promises: bool  #: whether an undecided job that is not refused has been promised its deadline
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def makes_promises(self) -> bool:
+        """Whether an undecided job that is not refused has been promised its deadline."""
+
+    @property
+    def domain(self) -> Domain:
+        """What it chooses from."""
+
+    @property
+    def weighs_changes(self) -> bool:
+        """Its answer counts what changes cost: each one is made, if it can be."""
+
+    @property
+    def period_s(self) -> float:
+        """It is asked at least so often; inf: whenever something happens, and at its `wake_s`."""
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         """Same snapshot, same answer; the order of rows does not matter."""

@@ -8,9 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
+from swell.arrays import FloatArray
 from swell.core.hysteresis import GAIN_OVER_COST, Steadied
 from swell.model.plan import Allocation, Placement, Reason
-from swell.model.snapshot import FloatArray, Snapshot
+from swell.model.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

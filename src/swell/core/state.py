@@ -9,9 +9,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from swell.arrays import IntArray
 from swell.core.costs import ChangeCosts
 from swell.core.explanations import Latest
 from swell.core.holdings import Holdings
+from swell.core.option_table import JobOptions
+from swell.core.policy_state import PolicyState
 from swell.core.ports import Belief
 from swell.core.record import JobRecord
 from swell.core.table import JobTable
@@ -23,8 +26,8 @@ from swell.model.cluster import Cluster
 from swell.model.coding import decoder, encode
 from swell.model.event import Event
 from swell.model.job import Elasticity, JobSpec, Phase, Profile
+from swell.model.options import Domain, Sizes
 from swell.model.plan import JobPlan, Reason, Refusal, SizedBatch
-from swell.model.snapshot import IntArray
 
 
 class Owed(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +70,7 @@ class Saved(msgspec.Struct, kw_only=True):
     wake_s: float | None
     is_draining: bool
     policy: str
+    policy_state: PolicyState = msgspec.field(default_factory=PolicyState)
     owed: dict[str, Owed] = {}
     batches: dict[str, SizedBatch] = {}
     revisit: list[str] = []
@@ -86,8 +90,9 @@ _decode: Callable[[bytes], Saved] = decoder(Saved).decode
 class HeadState:
     """Records, the columns made of them, and what was learnt. Only `apply` and `Core` change it."""
 
-    def __init__(self, belief: Belief, any_size: bool = False) -> None:
-        self._any_size = any_size
+    def __init__(self, belief: Belief, domain: Domain) -> None:
+        self._domain = domain  #: of the policy that decides
+        self._most_devices = 1  #: rows are written for a cluster of so many
         self.now_s = 0.0
         self.calendar = Calendar()
         self.cluster = Cluster()
@@ -102,6 +107,7 @@ class HeadState:
         self.wake_s: float | None = None
         self.is_draining = False
         self.policy = ""  #: empty: the one the core was made with
+        self.policy_state = PolicyState()
         self.owed: dict[str, JobPlan] = {}  #: what jobs are to have as soon as others have left it
         self.batches: Mapping[str, SizedBatch] = {}  #: of the latest plan
         self.revisit: frozenset[str] = frozenset()  #: jobs that are to change, and could not yet
@@ -110,7 +116,7 @@ class HeadState:
         self.holdings = Holdings()
         self.unknown = UnknownGangs()
         self.devices: frozenset[str] = frozenset()
-        self.table = JobTable(gang_sizes(0, any_size))
+        self.table = JobTable()
         self.stories: list[tuple[str, float, str, Words]] = []  #: job, when, code and text, of this turn
         self.ended: list[JobRecord] = []  #: of this turn; the head forgets them
         self.refusals: dict[str, Callable[[], Refusal]] = {}  #: of this turn, worked out for whoever asks
@@ -170,6 +176,7 @@ class HeadState:
         if record.batch is not None:
             return self.belief.rate_at_batch(record.id, num_workers, record.batch)
         is_written = record.id not in self._relearnt
+        is_written = is_written and record.spec.max_batch is None  # else it may be that of another batch
         known_per_s = self.table.rate_per_s(record.id, num_workers) if is_written else 0.0
         return known_per_s or float(self.belief.rates_per_s(record.id, np.array([num_workers]))[0])
 
@@ -190,11 +197,12 @@ class HeadState:
     def learn_noise(self, record: JobRecord, noise_scale: float) -> None:
         """See `Belief.learn_noise`."""
         self.belief.learn_noise(record.id, noise_scale)
+        self._relearnt.add(record.id)
 
     # ------------------------------------------------------------ what `Core` uses
     def sizes_of(self, record: JobRecord) -> IntArray:
         """Worker counts that the job may have on this cluster; empty if there is none."""
-        sizes = job_sizes(record.spec, self.num_devices, self._any_size)
+        sizes = job_sizes(record.spec, self.num_devices, self._domain.sizes)
         return sizes if record.may_grow else sizes[:1]
 
     def special(self, kind: Kind) -> list[JobRecord]:
@@ -240,22 +248,44 @@ class HeadState:
             self.table.remove(record.id)
 
     def set_cluster(self, cluster: Cluster) -> None:
+        """These nodes are there now. Rows need no change as long as they allow for so many devices."""
         self.cluster, self.devices = cluster, frozenset(cluster.devices())
-        self._dirty.update(self.records)
-        self._relearnt.update(self.records)
-        sizes = gang_sizes(cluster.num_devices, self._any_size)
-        if not np.array_equal(sizes, self.table.sizes):
-            self.table = JobTable(sizes)
+        if self.num_devices > self._most_devices:
+            self._most_devices = 1 << (self.num_devices - 1).bit_length()
+            self._learn_options_anew()
+
+    def set_domain(self, domain: Domain) -> None:
+        """The policy that decides from now on chooses from these."""
+        if domain != self._domain:
+            self._domain = domain
+            self._learn_options_anew()
+
+    def _learn_options_anew(self) -> None:
+        self._dirty.update(self.table.ids)
+        self._relearnt.update(self.table.ids)
 
     def _write_row(self, record: JobRecord) -> None:
         if record.id in self.table and record.id not in self._relearnt:
             self.table.write(record)
             return
-        sizes, own = self.table.sizes, self.sizes_of(record)
-        rates = self.belief.rates_per_s(record.id, sizes)
-        may_have = (sizes >= own[0]) & (sizes <= own[-1]) if own.size else False  # no gaps
-        self.table.write(record, np.where(may_have, rates, 0.0))
+        self.table.write(record, self._options_of(record))
         self._relearnt.discard(record.id)
+
+    def _options_of(self, record: JobRecord) -> JobOptions:
+        spec, most_devices, kind = record.spec, self._most_devices, self._domain.sizes
+        best = None
+        if self._domain.opens_batches and spec.max_batch is not None:
+            sizes = job_sizes(spec, most_devices, kind, spec.max_batch)
+            best = self.belief.best_batches(record.id, sizes)
+        if best is None:
+            sizes = job_sizes(spec, most_devices, kind)
+            sizes = sizes if record.may_grow else sizes[:1]
+            best = self.belief.rates_per_s(record.id, sizes), np.zeros_like(sizes)
+        rates, batches = best
+        is_option = rates > 0.0
+        if self._domain.ends_at_peak:
+            is_option &= rates > np.maximum.accumulate(np.concatenate([[0.0], rates[:-1]]))
+        return JobOptions(sizes[is_option], batches[is_option], rates[is_option])
 
     def save(self) -> bytes:
         self.latest.write(self.records)
@@ -271,6 +301,7 @@ class HeadState:
             wake_s=self.wake_s,
             is_draining=self.is_draining,
             policy=self.policy,
+            policy_state=self.policy_state,
             owed={job_id: Owed.of(plan) for job_id, plan in self.owed.items()},
             batches=dict(self.batches),
             revisit=sorted(self.revisit),
@@ -288,6 +319,7 @@ class HeadState:
         self.planned_s, self.wake_s = saved.planned_s, saved.wake_s
         self.calendar = saved.calendar
         self.is_draining, self.policy = saved.is_draining, saved.policy
+        self.policy_state = saved.policy_state
         self.owed = {job_id: owed.plan() for job_id, owed in saved.owed.items()}
         self.batches = saved.batches
         self.revisit, self.is_sated = frozenset(saved.revisit), saved.is_sated
@@ -295,8 +327,8 @@ class HeadState:
         self.belief.restore(saved.belief)
         self.records = {record.id: record for record in saved.records}
         self.tenants = saved.tenants or _tenants_of(saved.records)
-        self.cluster, self.devices = saved.cluster, frozenset(saved.cluster.devices())
-        self.table = JobTable(gang_sizes(saved.cluster.num_devices, self._any_size))
+        self.table = JobTable()
+        self.set_cluster(saved.cluster)
         self.holdings, self._special = Holdings(), Special()
         self.unknown = UnknownGangs(saved.unknown_gangs)
         self.refused_nodes = saved.refused_nodes
@@ -315,30 +347,25 @@ def _tenants_of(records: list[JobRecord]) -> Tenants:
     return tenants
 
 
-def job_sizes(spec: JobSpec, num_devices: int, any_size: bool = False) -> IntArray:
-    """Worker counts that a job may have on so many devices, ascending; empty if there is none. Read-only."""
+def job_sizes(
+    spec: JobSpec, num_devices: int, kind: Sizes = Sizes.POWERS_OF_TWO, most_batch: int | None = None
+) -> IntArray:
+    """Worker counts that a job may have on so many devices, ascending; empty if there is none. Read-only.
+
+    Args:
+        most_batch: samples of a step at most; None: those of the job's own batch.
+    """
     most = num_devices // spec.devices_per_worker
     if spec.max_workers is not None:
         most = min(most, spec.max_workers)
     if spec.elasticity is Elasticity.LIVE:
-        most = min(most, spec.global_batch)  # a worker without samples would be of no use
-    return _sizes_within(spec.min_workers, most, any_size)
+        most = min(most, most_batch or spec.global_batch)  # a worker without samples would be of no use
+    return _sizes_within(spec.min_workers, most, kind)
 
 
 @lru_cache(maxsize=1024)
-def _sizes_within(least: int, most: int, any_size: bool) -> IntArray:
-    sizes = gang_sizes(most, any_size)
+def _sizes_within(least: int, most: int, kind: Sizes) -> IntArray:
+    sizes = kind.up_to(most)
     within = sizes[(sizes >= least) & (sizes <= most)]
     within.flags.writeable = False
     return within
-
-
-def gang_sizes(num_devices: int, any_size: bool = False) -> IntArray:
-    """Powers of two up to the cluster's size: only these fill buddy blocks (ElasticFlow, section 4.3).
-
-    Args:
-        any_size: every number instead.
-    """
-    if any_size:
-        return np.arange(1, max(num_devices, 1) + 1, dtype=np.int64)
-    return 2 ** np.arange(max(1, num_devices.bit_length()), dtype=np.int64)

@@ -8,11 +8,14 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import suited
 from swell.core.costs import ChangeCosts
+from swell.core.option_table import JobOptions, OptionTable
+from swell.core.policy_state import PolicyState
 from swell.core.record import JobRecord
 from swell.model.job import Elasticity, JobClass
-from swell.model.snapshot import CLASS_CODES, BoolArray, FloatArray, IntArray, Snapshot
+from swell.model.snapshot import CLASS_CODES, Snapshot
 
 #: A job's last stretch is never believed to be shorter: reports, not beliefs, end jobs.
 LEAST_REMAINING_STEPS = 1.0
@@ -46,18 +49,15 @@ Column = TypeVar("Column", bound=npt.NDArray[Any])
 class JobTable:
     """Rows 0..J-1 are the jobs a policy may decide about, in no particular order."""
 
-    def __init__(self, sizes: IntArray) -> None:
-        self.sizes = _read_only(sizes.copy())
+    def __init__(self) -> None:
         self.ids: list[str] = []
         self.codes: list[str] = []  #: of the jobs' reasons
         self._row: dict[str, int] = {}
-        self._column = {size: column for column, size in enumerate(sizes.tolist())}
+        self._options = OptionTable()
         self._fixed_floats: FloatArray = np.zeros((len(FIXED_FLOATS), 0))
         self._fixed_ints: IntArray = np.zeros((len(FIXED_INTS), 0), dtype=np.int64)
         self._floats: FloatArray = np.zeros((len(FLOATS), 0))
         self._ints: IntArray = np.zeros((len(INTS), 0), dtype=np.int64)
-        self._rates: FloatArray = np.zeros((0, len(sizes)))
-        self._most_workers: IntArray = np.zeros(0, dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -70,25 +70,24 @@ class JobTable:
 
     def rate_per_s(self, job_id: str, num_workers: int) -> float:
         """As it was written; 0 if the job is not here or may not have that size."""
-        row, column = self._row.get(job_id), self._column.get(num_workers)
-        return 0.0 if row is None or column is None else float(self._rates[row, column])
+        row = self._row.get(job_id)
+        return 0.0 if row is None else self._options.rate_per_s(row, num_workers)
 
-    def write(self, record: JobRecord, rates_per_s: FloatArray | None = None) -> None:
+    def write(self, record: JobRecord, options: JobOptions | None = None) -> None:
         """Put what a policy may see of this job into its row; a new job gets one.
 
         Args:
-            rates_per_s: (K,); None: they are as before, and so is all that is fixed.
+            options: in which it may run; None: they are as before, and so is all that is fixed.
         """
         row = self._row.get(record.id)
         if row is None:
             row = self._row[record.id] = len(self.ids)
             self.ids.append(record.id)
             self.codes.append(record.reason_code)
-            if row >= len(self._rates):
+            if row >= self._ints.shape[1]:
                 self._grow(max(16, 2 * row))
-        if rates_per_s is not None:
-            self._rates[row] = rates_per_s
-            self._most_workers[row] = self.sizes[rates_per_s > 0].max(initial=1)
+        if options is not None:
+            self._options.write(row, options)
             self._fixed_floats[:, row] = _fixed_floats(record)
             self._fixed_ints[:, row] = _fixed_ints(record)
         self.codes[row] = record.reason_code
@@ -104,7 +103,7 @@ class JobTable:
         if last_id == job_id:
             return
         self.ids[row], self.codes[row], self._row[last_id] = last_id, last_code, row
-        self._rates[row], self._most_workers[row] = self._rates[last], self._most_workers[last]
+        self._options.move(last, row)
         for columns in (self._fixed_floats, self._fixed_ints, self._floats, self._ints):
             columns[:, row] = columns[:, last]
 
@@ -116,9 +115,12 @@ class JobTable:
         margin_share: float,
         min_hold_s: float,
         num_tenants: int,
+        policy: PolicyState,
     ) -> Snapshot:
         """A copy: what was seen stays as it was, however the rows change."""
         count = len(self.ids)
+        devices_per_worker = self._fixed_ints[FIXED_INTS.index("devices_per_worker"), :count]
+        options = self._options.options(devices_per_worker, num_devices)
         floats = _copy(FIXED_FLOATS, self._fixed_floats, count) | _copy(FLOATS, self._floats, count)
         ints = _copy(FIXED_INTS, self._fixed_ints, count) | _copy(INTS, self._ints, count)
         expected = costs.expected(
@@ -128,7 +130,7 @@ class JobTable:
             floats["own_start_s"],
             floats["state_bytes"],
             ints["is_restart"],
-            self._most_workers[:count],
+            options.largest,
         )
         remaining, done, attained = np.empty((3, count))
         suited(_advance, count)(
@@ -146,14 +148,13 @@ class JobTable:
         return Snapshot(
             now_s=now_s,
             num_devices=num_devices,
-            sizes=self.sizes,
+            options=options,
             job_ids=tuple(self.ids),
             job_class=ints["job_class"],
             submitted_s=floats["submitted_s"],
             deadline_s=floats["deadline_s"],
             remaining_steps=_read_only(remaining),
             done_steps=_read_only(done),
-            rate_per_s=_read_only(self._rates[:count].copy()),
             devices_per_worker=ints["devices_per_worker"],
             requested_workers=ints["requested_workers"],
             tenant=ints["tenant"],
@@ -173,6 +174,8 @@ class JobTable:
             is_undecided=_read_only(ints["is_undecided"] != 0),
             margin_share=margin_share,
             min_hold_s=min_hold_s,
+            is_due=policy.is_due,
+            memory=policy.memory,
         )
 
     def pinned(self) -> BoolArray:
@@ -181,14 +184,12 @@ class JobTable:
         return is_pinned
 
     def _grow(self, capacity: int) -> None:
-        more = capacity - len(self._rates)
+        more = capacity - self._ints.shape[1]
         wider = ((0, 0), (0, more))
         self._fixed_floats = np.pad(self._fixed_floats, wider)
         self._fixed_ints = np.pad(self._fixed_ints, wider)
         self._floats = np.pad(self._floats, wider)
         self._ints = np.pad(self._ints, wider)
-        self._rates = np.pad(self._rates, ((0, more), (0, 0)))
-        self._most_workers = np.pad(self._most_workers, (0, more))
 
 
 def _advance(
@@ -274,12 +275,6 @@ def _least_steps(record: JobRecord) -> float:
     if record.spec.elasticity is Elasticity.LIVE:
         return LEAST_REMAINING_STEPS
     return LEAST_REMAINING_SHARE * (record.total_steps or 0.0)
-
-
-def allowed(sizes: IntArray, min_workers: int, max_workers: int | None) -> npt.NDArray[np.bool_]:
-    """(K,) which of the cluster's sizes a job may have."""
-    at_least: npt.NDArray[np.bool_] = sizes >= min_workers
-    return at_least if max_workers is None else at_least & (sizes <= max_workers)
 
 
 def _copy(names: tuple[str, ...], columns: Column, count: int) -> dict[str, Column]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
-from swell.model.snapshot import FloatArray, IntArray
+from swell.arrays import FloatArray, IntArray
+from swell.model.options import Options
+from swell.model.snapshot import Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +60,24 @@ class Told:
         return self.reasons[row]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Allocation:
     """A policy's answer: rows are those of the snapshot."""
 
-    workers: IntArray  #: (J,) 0 or one of the snapshot's sizes
-    floor: IntArray  #: (J,) the part of `workers` that a promise needs now; <= workers
+    options: Options  #: those of the snapshot
+    option: IntArray  #: (J,) how each job is to run, one of its own options; NO_OPTION: it waits
+    floor: IntArray  #: (J,) the part of its workers that a promise needs now; <= workers
     #: Row of an undecided job -> why not, perhaps worked out when it is asked for; the others are promised.
     refusals: Mapping[int, Refusal]
     wake_s: float  #: ask again then, if nothing happens before; inf: no need
     account: Account  #: reasons and estimates
     is_sated: bool = False  #: no job could make use of more devices than it gets
-    #: (J, K) samples of a step at each size, for the head may hold a job at another one than `workers`; 0:
-    #: the job's own. None: every job's own.
-    global_batch: IntArray | None = None
+    memory: Memory = field(default_factory=dict)  #: given back with the next snapshot, after a restart too
+
+    @cached_property
+    def workers(self) -> IntArray:
+        """(J,) 0: it waits."""
+        return self.options.workers_of(self.option)
 
     @property
     def finish_s(self) -> FloatArray:
@@ -125,4 +132,6 @@ class Plan:
     is_short: bool  #: a promise needs more workers now than its job has
     revisit: frozenset[str]  #: jobs whose gang could not change now, and would have
     is_sated: bool  #: no job could make use of more devices than it gets
+    has_options: bool  #: some job could run: there is something to decide
+    memory: Memory = field(default_factory=dict)  #: of the policy, for its next decision
     batches: Mapping[str, SizedBatch] = field(default_factory=dict)  #: by job id; absent: the job's own

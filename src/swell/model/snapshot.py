@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from swell.compiled import suited
+from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.model.job import JobClass
+from swell.model.options import Options
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
+#: What a policy keeps from one decision to the next: names to plain values, as JSON can hold them.
+Memory = Mapping[str, Any]
 
 #: Job classes in columns are small integers, in the order in which they are served.
 STRICT, SOFT, BEST_EFFORT = 0, 1, 2
@@ -22,20 +22,8 @@ CLASS_CODES = {JobClass.STRICT: STRICT, JobClass.SOFT: SOFT, JobClass.BEST_EFFOR
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batches:
-    """The best batch at each size, of jobs that leave their batch open.
-
-    Rates are in steps of the job's own batch, or as much of what others get training as far: throughput
-    times statistical efficiency, which Pollux calls goodput.
-    """
-
-    rate_per_s: FloatArray  #: (J, K) at that batch; as in the snapshot where the batch is not open
-    global_batch: IntArray  #: (J, K) samples; 0: the job's own, or a size that it may not have
-
-
-@dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """Everything a policy may know at `now_s`: J jobs that have not ended, K sizes a gang may have.
+    """Everything a policy may know at `now_s` of J jobs that have not ended.
 
     Arrays are read-only. Rates are *belief*: what the head thinks, never what is true. Rows are in
     no particular order; a policy breaks ties by `submitted_s`, then by `job_ids`.
@@ -43,14 +31,13 @@ class Snapshot:
 
     now_s: float
     num_devices: int  #: that are there and healthy
-    sizes: IntArray  #: (K,) worker counts, ascending, the first is > 0
+    options: Options  #: the ways in which each job may run, of the policy's own domain, that fit
     job_ids: tuple[str, ...]  #: (J,)
     job_class: IntArray  #: (J,) STRICT, SOFT or BEST_EFFORT
     submitted_s: FloatArray  #: (J,)
     deadline_s: FloatArray  #: (J,) inf where there is none
     remaining_steps: FloatArray  #: (J,) believed, at now_s, > 0
     done_steps: FloatArray  #: (J,) believed, at now_s
-    rate_per_s: FloatArray  #: (J, K) steps/s at each size; 0 where the job may not have that size
     devices_per_worker: IntArray  #: (J,)
     requested_workers: IntArray  #: (J,) what a policy of fixed sizes gives a job
     held_workers: IntArray  #: (J,) 0 for a queued job; the size under way for one that is changing
@@ -72,7 +59,8 @@ class Snapshot:
     is_undecided: BoolArray  #: (J,) strict jobs that wait for their admission
     margin_share: float  #: by how much rates have proved too high, as a share: 0.05 is 5 %
     min_hold_s: float  #: a gang that changed keeps its size at least so long, promises apart
-    batches: Batches | None = None  #: None: every job has its own batch, and `rate_per_s` says all there is
+    is_due: bool = True  #: another period of the policy has begun since it last decided
+    memory: Memory = field(default_factory=dict)  #: what its last allocation gave; empty at first
 
     @property
     def num_jobs(self) -> int:
@@ -89,10 +77,8 @@ class Snapshot:
         return self.rates_at(self.held_workers)
 
     def rates_at(self, workers: IntArray) -> FloatArray:
-        """(J,) steps/s at these worker counts; a count between two sizes counts as the smaller one."""
-        rates = np.zeros(self.num_jobs)
-        suited(_look_up, self.num_jobs)(self.sizes, self.rate_per_s, workers, rates)
-        return rates
+        """(J,) steps/s at these worker counts; a count between two options counts as the smaller one."""
+        return self.options.rates_of(self.options.at(workers))
 
     @cached_property
     def arrival_order(self) -> IntArray:
@@ -125,12 +111,3 @@ class Snapshot:
         columns = [key[rows] for key in (self.arrival_rank, *reversed(keys))]
         ordered: IntArray = rows[np.lexsort(columns)]
         return ordered
-
-
-def _look_up(sizes: IntArray, rate_per_s: FloatArray, workers: IntArray, rates: FloatArray) -> None:
-    """Write the rate of the largest size that is no larger than `workers`, where there is one."""
-    for row in range(len(workers)):
-        for column in range(len(sizes) - 1, -1, -1):
-            if sizes[column] <= workers[row]:
-                rates[row] = rate_per_s[row, column]
-                break

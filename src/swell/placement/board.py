@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from swell.model.snapshot import IntArray
+from swell.arrays import IntArray
 from swell.placement.tree import Tree
 
 NOBODY = -1

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from swell.arrays import IntArray
 from swell.compiled import suited
 from swell.model.cluster import Cluster
 from swell.model.plan import Placement
-from swell.model.snapshot import IntArray
 from swell.placement.board import NOBODY
 from swell.placement.choice import best_block, cheapest_block
 from swell.placement.reality import Held, Reality

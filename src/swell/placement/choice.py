@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from swell.arrays import BoolArray, IntArray
 from swell.compiled import part
-from swell.model.snapshot import BoolArray, IntArray
 
 
 def best_block(

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from swell.arrays import BoolArray, IntArray
 from swell.model.cluster import Cluster
-from swell.model.snapshot import BoolArray, IntArray
 from swell.placement.board import Board
 from swell.placement.tree import tree_of
 

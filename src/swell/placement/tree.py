@@ -20,9 +20,9 @@ from functools import cache, cached_property
 
 import numpy as np
 
+from swell.arrays import BoolArray, IntArray
 from swell.compiled import suited
 from swell.model.cluster import Cluster, Node
-from swell.model.snapshot import BoolArray, IntArray
 
 NONE: IntArray = np.zeros(0, dtype=np.int64)
 

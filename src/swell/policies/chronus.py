@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
+from swell.arrays import IntArray
 from swell.model.plan import Allocation
-from swell.model.snapshot import BEST_EFFORT, IntArray, Snapshot
+from swell.model.snapshot import BEST_EFFORT, Snapshot
 from swell.policies.edf_feasibility import Gate
 from swell.policies.levels import Levels
 from swell.policies.order import by_deadline, by_key
+from swell.policies.policy import Policy
 from swell.policies.refusing import with_refusals
 from swell.policies.requested import requested_levels
 from swell.policies.rounds import Claim, claims, next_round_s
@@ -21,7 +25,7 @@ from swell.solvers.marginal import raise_in_order
 LEASE_S = 240.0
 
 
-class Chronus:
+class Chronus(Policy):
     """Jobs with deadlines are admitted if they can be met at the sizes asked for; the rest fills the gaps.
 
     Who has devices keeps them to the end of the lease. Then admitted jobs come first, by deadline, next soft
@@ -39,11 +43,13 @@ class Chronus:
     name = "chronus"
     makes_promises = True
 
+    lease_s: Annotated[float, Meta(ge=1, description="A job keeps what it was given for so long.")] = LEASE_S
+
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = requested_levels(snapshot)
-        gate = Gate(snapshot, levels, _wait_s(snapshot, levels))
+        gate = Gate(snapshot, levels, _wait_s(snapshot, levels, self.lease_s))
         gate.admit()
-        order = _in_order(snapshot, levels, gate)
+        order = _in_order(snapshot, levels, gate, self.lease_s)
         level = np.zeros(snapshot.num_jobs, dtype=np.int64)
         raise_in_order(level, levels.devices, levels.num, order, 1, snapshot.num_devices)
         answer = without_promises(
@@ -57,17 +63,17 @@ class Chronus:
         floor = np.zeros_like(answer.workers)
         floor[gate.kept] = answer.workers[gate.kept]
         answer = with_refusals(answer, gate.refusals, floor)
-        return replace(answer, wake_s=next_round_s(snapshot, levels, LEASE_S))
+        return replace(answer, wake_s=next_round_s(snapshot, levels, self.lease_s))
 
 
-def _wait_s(snapshot: Snapshot, levels: Levels) -> float:
+def _wait_s(snapshot: Snapshot, levels: Levels, lease_s: float) -> float:
     """For how long a job may wait for the end of a lease: not at all if there are idle devices for all."""
     num_held = int((snapshot.held_workers * snapshot.devices_per_worker).sum())
     num_wanted = int(levels.devices[snapshot.held_workers == 0].sum())
-    return 0.0 if num_held + num_wanted <= snapshot.num_devices else LEASE_S
+    return 0.0 if num_held + num_wanted <= snapshot.num_devices else lease_s
 
 
-def _in_order(snapshot: Snapshot, levels: Levels, gate: Gate) -> IntArray:
+def _in_order(snapshot: Snapshot, levels: Levels, gate: Gate, lease_s: float) -> IntArray:
     """Rows that are served; those with a lease that runs first, then SLO jobs, then best effort."""
     is_other = np.ones(snapshot.num_jobs, dtype=bool)
     is_other[gate.kept] = is_other[list(gate.refusals)] = False
@@ -76,5 +82,5 @@ def _in_order(snapshot: Snapshot, levels: Levels, gate: Gate) -> IntArray:
     left_s = snapshot.remaining_steps / np.where(levels.num > 0, levels.rates[:, 0], 1.0)
     best_effort = by_key(snapshot, np.flatnonzero(is_other & is_best_effort), left_s)
     served = np.concatenate([gate.kept, soft, best_effort])
-    keeps = claims(snapshot, LEASE_S)[served] == Claim.KEEPS
+    keeps = claims(snapshot, lease_s)[served] == Claim.KEEPS
     return np.concatenate([served[keeps], served[~keeps]])

@@ -8,11 +8,12 @@ from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels, all_levels, useful_levels
 from swell.policies.order import by_deadline
+from swell.policies.policy import Policy
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import raise_in_order
 
 
-class Edf:
+class Edf(Policy):
     """The earliest deadline gets as many devices as speed it up, then the next one from what is left.
 
     A later job runs beside earlier ones if something is left for it, at the most that fits. Jobs without
@@ -26,13 +27,12 @@ class Edf:
     """
 
     name = "edf"
-    makes_promises = False
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = self._levels(snapshot)
         level = np.zeros(snapshot.num_jobs, dtype=np.int64)
         order = by_deadline(snapshot, range(snapshot.num_jobs))
-        raise_in_order(level, levels.devices, levels.num, order, len(snapshot.sizes), snapshot.num_devices)
+        raise_in_order(level, levels.devices, levels.num, order, levels.highest, snapshot.num_devices)
         return without_promises(
             snapshot,
             levels,

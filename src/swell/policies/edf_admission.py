@@ -9,13 +9,14 @@ from swell.model.snapshot import Snapshot
 from swell.policies.edf_feasibility import Gate
 from swell.policies.levels import Levels, all_levels, useful_levels
 from swell.policies.order import by_deadline
+from swell.policies.policy import Policy
 from swell.policies.refusing import with_refusals
 from swell.policies.unaware import without_costs
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import raise_in_order
 
 
-class EdfAdmission:
+class EdfAdmission(Policy):
     """A job is admitted only if it and all that were admitted before it would end in time under EDF.
 
     Those admitted are served as `edf` serves them, then jobs with soft deadlines, then best-effort ones.
@@ -37,7 +38,7 @@ class EdfAdmission:
         is_other[gate.kept] = is_other[list(gate.refusals)] = False
         order = np.concatenate([gate.kept, by_deadline(snapshot, np.flatnonzero(is_other))])
         level = np.zeros(snapshot.num_jobs, dtype=np.int64)
-        raise_in_order(level, levels.devices, levels.num, order, len(snapshot.sizes), snapshot.num_devices)
+        raise_in_order(level, levels.devices, levels.num, order, levels.highest, snapshot.num_devices)
         answer = without_promises(
             snapshot,
             levels,

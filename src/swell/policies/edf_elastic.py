@@ -6,18 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 
+from swell.arrays import FloatArray
 from swell.model.plan import Allocation
-from swell.model.snapshot import FloatArray, Snapshot
+from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.promises import all_free, hold_s, tries_of
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.order import by_arrival, by_deadline
+from swell.policies.policy import Policy
 from swell.policies.unpromised import without_promises
 from swell.solvers.filling import no_plans
 from swell.solvers.marginal import boost, raise_in_order
 from swell.solvers.profile import Plans
 
 
-class EdfElastic:
+class EdfElastic(Policy):
     """By deadline each job gets the least share that meets it; what is left goes where it helps most.
 
     Nobody is refused. A job that cannot be on time any more takes, in its turn, as much as is useful: so
@@ -29,10 +31,9 @@ class EdfElastic:
     """
 
     name = "edf_elastic"
-    makes_promises = False
 
     def decide(self, snapshot: Snapshot) -> Allocation:
-        levels = useful_levels(snapshot, (snapshot.sizes & (snapshot.sizes - 1)) == 0)
+        levels = useful_levels(snapshot)
         order = by_deadline(snapshot, range(snapshot.num_jobs))
         rows = order[np.isfinite(snapshot.deadline_s[order])]
         plans = no_plans(snapshot.num_jobs)

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.model.plan import Refusal
-from swell.model.snapshot import FloatArray, IntArray, Snapshot
+from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
 from swell.policies.order import by_arrival, by_deadline
 from swell.solvers.turns import ends_in_order

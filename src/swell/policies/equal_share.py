@@ -8,11 +8,12 @@ from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import useful_levels
 from swell.policies.order import by_arrival
+from swell.policies.policy import Policy
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import raise_in_order
 
 
-class EqualShare:
+class EqualShare(Policy):
     """Devices divided equally between the jobs that can use any, rounded down to useful sizes.
 
     Leftovers go size by size, by arrival: first jobs whose share was too small for their smallest size get
@@ -24,7 +25,6 @@ class EqualShare:
     """
 
     name = "equal_share"
-    makes_promises = False
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = useful_levels(snapshot)

@@ -8,11 +8,12 @@ from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import useful_levels
 from swell.policies.order import by_arrival
+from swell.policies.policy import Policy
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import serve_in_order
 
 
-class Fifo:
+class Fifo(Policy):
     """In order of arrival each job gets the largest useful size that fits on what is left.
 
     Nobody overtakes: as soon as a job does not even get its smallest size, all later ones wait too. A job
@@ -21,7 +22,6 @@ class Fifo:
     """
 
     name = "fifo"
-    makes_promises = False
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = useful_levels(snapshot)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.order import by_arrival
+from swell.policies.policy import Policy
 from swell.policies.requested import requested_levels
 from swell.policies.rounds import claims, longest_first, next_round_s
 from swell.policies.unpromised import without_promises
@@ -18,7 +21,7 @@ from swell.solvers.marginal import raise_in_order
 SLICE_S = 60.0
 
 
-class Gandiva:
+class Gandiva(Policy):
     """Time slicing: jobs at the sizes they asked for, round robin in slices of a minute.
 
     A gang keeps its devices for its slice. Then those go first who have waited longest, and it goes on if
@@ -36,12 +39,13 @@ class Gandiva:
     """
 
     name = "gandiva"
-    makes_promises = False
+
+    slice_s: Annotated[float, Meta(ge=1, description="A job keeps what it was given for so long.")] = SLICE_S
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = requested_levels(snapshot)
         rows = by_arrival(snapshot, range(snapshot.num_jobs))
-        order = longest_first(snapshot, rows, claims(snapshot, SLICE_S))  # round robin
+        order = longest_first(snapshot, rows, claims(snapshot, self.slice_s))  # round robin
         level = np.zeros(snapshot.num_jobs, dtype=np.int64)
         raise_in_order(level, levels.devices, levels.num, order, 1, snapshot.num_devices)
         answer = without_promises(
@@ -52,4 +56,4 @@ class Gandiva:
             lambda row: "the size it asked for, for its slice of time",
             "others have their slice of time",
         )
-        return replace(answer, wake_s=next_round_s(snapshot, levels, SLICE_S))
+        return replace(answer, wake_s=next_round_s(snapshot, levels, self.slice_s))

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import suited
-from swell.model.snapshot import BoolArray, FloatArray, IntArray, Snapshot
+from swell.model.options import NO_OPTION
+from swell.model.snapshot import Snapshot
 
 #: A rate that is not faster by this share is no faster: beliefs are not exact.
 NO_FASTER_SHARE = 1e-9
@@ -17,11 +19,27 @@ NO_FASTER_SHARE = 1e-9
 class Levels:
     """Level 0 is nothing; levels 1 to `num[row]` are a job's sizes, each faster than the ones below it."""
 
-    workers: IntArray  #: (J, K) in ascending order; the first `num` of a row count
-    devices: IntArray  #: (J, K)
-    rates: FloatArray  #: (J, K) steps/s, strictly ascending
+    option: IntArray  #: (J, L) of the snapshot's, by ascending size; the first `num` of a row count
+    workers: IntArray  #: (J, L)
+    devices: IntArray  #: (J, L)
+    rates: FloatArray  #: (J, L) steps/s, strictly ascending
     num: IntArray  #: (J,)
     held: IntArray  #: (J,) the highest level that is no larger than what the job holds
+
+    @property
+    def highest(self) -> int:
+        """L, which is no less than any job's number of levels."""
+        return int(self.workers.shape[1])
+
+    def options_at(self, level: IntArray) -> IntArray:
+        """(J,) the option of each job's level; NO_OPTION at level 0."""
+        return np.where(level > 0, self.option.ravel()[self._at(level)], NO_OPTION)
+
+    def up_to(self, workers: IntArray) -> IntArray:
+        """(J,) the highest level of each job with no more than so many workers."""
+        is_level = np.arange(self.highest)[None, :] < self.num[:, None]
+        level: IntArray = (is_level & (self.workers <= workers[:, None])).sum(axis=1)
+        return level
 
     def workers_at(self, level: IntArray) -> IntArray:
         """(J,) workers at each job's level."""
@@ -47,82 +65,77 @@ class Levels:
 
 
 def useful_levels(snapshot: Snapshot, is_allowed: BoolArray | None = None) -> Levels:
-    """Sizes that fit on the devices there are, and that no smaller size equals or beats in speed.
+    """Options that no smaller one equals or beats in speed.
 
     So a curve is cut at its peak (ElasticFlow, section 4.1: more workers than that slow a job down).
 
     Args:
-        is_allowed: (K,) sizes that the policy gives; all of the snapshot's if None.
+        is_allowed: (O,) options that the policy gives; all of the snapshot's if None.
     """
-    sizes = snapshot.sizes if is_allowed is None else np.where(is_allowed, snapshot.sizes, 0)
-    shape = snapshot.rate_per_s.shape
-    levels = Levels(
-        workers=np.zeros(shape, dtype=np.int64),
-        devices=np.zeros(shape, dtype=np.int64),
-        rates=np.zeros(shape),
-        num=np.zeros(shape[0], dtype=np.int64),
-        held=np.zeros(shape[0], dtype=np.int64),
-    )
-    suited(_list_levels, shape[0])(
-        sizes,
-        snapshot.rate_per_s,
-        snapshot.devices_per_worker,
+    options = snapshot.options
+    if is_allowed is None:
+        is_allowed = np.ones(len(options.workers), dtype=bool)
+    levels = _no_levels(snapshot.num_jobs, options.longest)
+    suited(_list_levels, snapshot.num_jobs)(
+        options.starts,
+        options.workers,
+        options.devices,
+        options.rate_per_s,
+        is_allowed,
         snapshot.held_workers,
-        snapshot.num_devices,
-        levels.workers,
-        levels.devices,
-        levels.rates,
-        levels.num,
-        levels.held,
+        (levels.option, levels.workers, levels.devices, levels.rates, levels.num, levels.held),
     )
     return levels
 
 
 def all_levels(snapshot: Snapshot) -> Levels:
-    """Every size that a job may have and that fits, slower ones too: rates need not ascend."""
-    devices = snapshot.sizes[None, :] * snapshot.devices_per_worker[:, None]
-    is_level = (snapshot.rate_per_s > 0) & (devices <= snapshot.num_devices)
-    packed = np.argsort(~is_level, axis=1, kind="stable")  # levels first, in ascending order
-    num: IntArray = np.sum(is_level, axis=1)
-    return Levels(
-        workers=snapshot.sizes[packed],
-        devices=np.take_along_axis(devices, packed, axis=1),
-        rates=np.take_along_axis(snapshot.rate_per_s, packed, axis=1),
-        num=num,
-        held=np.sum(is_level & (snapshot.sizes[None, :] <= snapshot.held_workers[:, None]), axis=1),
-    )
+    """Every option, slower ones too: rates need not ascend."""
+    options = snapshot.options
+    levels = _no_levels(snapshot.num_jobs, options.longest)
+    rows, at = options.rows, np.arange(len(options.workers))
+    places = rows, at - options.starts[rows]
+    levels.option[places], levels.workers[places] = at, options.workers
+    levels.devices[places], levels.rates[places] = options.devices, options.rate_per_s
+    levels.num[:] = options.num
+    is_within = (options.workers <= snapshot.held_workers[rows]).astype(np.int64)
+    levels.held[:] = np.bincount(rows, weights=is_within, minlength=snapshot.num_jobs)
+    return levels
+
+
+def _no_levels(num_jobs: int, highest: int) -> Levels:
+    """Columns to be written."""
+    option, workers, devices = np.zeros((3, num_jobs, highest), dtype=np.int64)
+    num, held = np.zeros((2, num_jobs), dtype=np.int64)
+    return Levels(option, workers, devices, np.zeros((num_jobs, highest)), num, held)
 
 
 def _list_levels(
+    starts: IntArray,
     sizes: IntArray,
+    size_devices: IntArray,
     rate_per_s: FloatArray,
-    devices_per_worker: IntArray,
+    is_allowed: BoolArray,
     held_workers: IntArray,
-    num_devices: int,
-    workers: IntArray,
-    devices: IntArray,
-    rates: FloatArray,
-    num: IntArray,
-    held: IntArray,
+    columns: tuple[IntArray, IntArray, IntArray, FloatArray, IntArray, IntArray],
 ) -> None:
-    """Write the columns of `Levels`; a size of 0 is not allowed."""
-    for row in range(len(rate_per_s)):
+    """Write the columns of `Levels`."""
+    option, workers, devices, rates, num, held = columns
+    for row in range(len(num)):
         best_below = 0.0
-        for column in range(len(sizes)):
-            size, rate = sizes[column], rate_per_s[row, column]
-            if size * devices_per_worker[row] > num_devices:
-                break
-            if size == 0 or rate <= best_below:
+        for at in range(starts[row], starts[row + 1]):
+            rate = rate_per_s[at]
+            if rate <= best_below or not is_allowed[at]:
                 continue
             is_useful = rate > best_below * (1.0 + NO_FASTER_SHARE)
             best_below = rate
             if not is_useful:
                 continue
-            workers[row, num[row]] = size
-            devices[row, num[row]] = size * devices_per_worker[row]
+            option[row, num[row]] = at
+            workers[row, num[row]] = sizes[at]
+            devices[row, num[row]] = size_devices[at]
             rates[row, num[row]] = rate
             num[row] += 1
-            if size <= held_workers[row]:
+            if sizes[at] <= held_workers[row]:
                 held[row] = num[row]
 
 

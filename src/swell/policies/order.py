@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from swell.model.snapshot import FloatArray, IntArray, Snapshot
+from swell.arrays import FloatArray, IntArray
+from swell.model.snapshot import Snapshot
 
 
 def by_arrival(snapshot: Snapshot, rows: Sequence[int] | IntArray) -> IntArray:

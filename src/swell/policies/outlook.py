@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swell.model.snapshot import FloatArray, IntArray, Snapshot
+from swell.arrays import FloatArray, IntArray
+from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
 from swell.solvers.queueing import NEVER_S, list_schedule
 

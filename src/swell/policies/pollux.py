@@ -7,10 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from swell.arrays import BoolArray, FloatArray
+from swell.model.options import NO_OPTION, Domain, Sizes
 from swell.model.plan import Allocation
-from swell.model.snapshot import BoolArray, FloatArray, IntArray, Snapshot
+from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.order import by_arrival
+from swell.policies.policy import Policy
 from swell.policies.unpromised import without_promises
 from swell.solvers.knapsack import least_cost
 
@@ -26,12 +29,12 @@ INTERVAL_S = 60.0
 SAME_COST = 1e-9
 
 
-class Pollux:
+class Pollux(Policy):
     """The sizes at which the generalised mean of the jobs' speedups is highest, each at its best batch.
 
     A job's goodput at a size is its throughput times its statistical efficiency, at the batch where that is
-    most (`Snapshot.batches`); where a job's batch is its own, throughput is all. Its speedup is over what an
-    equal share of the cluster would give it. A running job's speedup at any other size is discounted by
+    most (`Domain.opens_batches`); where a job's batch is its own, throughput is all. Its speedup is over what
+    an equal share of the cluster would give it. A running job's speedup at any other size is discounted by
     what changing takes, the more so the younger it is and the more often it has changed.
 
     References: Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
@@ -47,12 +50,11 @@ class Pollux:
     """
 
     name = "pollux"
-    makes_promises = False
+    domain = Domain(sizes=Sizes.EVERY, opens_batches=True)
 
     def decide(self, snapshot: Snapshot) -> Allocation:
-        view = _at_best_batches(snapshot)
-        fair = _fair_goodput(view)
-        levels = useful_levels(_explored(view))
+        fair = _fair_goodput(snapshot)
+        levels = useful_levels(snapshot, _is_explored(snapshot))
         speedup = levels.rates / np.where(fair > 0.0, fair, 1.0)[:, None]
         order = by_arrival(snapshot, range(snapshot.num_jobs))
         level = np.zeros(snapshot.num_jobs, dtype=np.int64)
@@ -63,7 +65,7 @@ class Pollux:
             snapshot.num_devices,
         )
         answer = without_promises(
-            view,
+            snapshot,
             levels,
             level,
             order,
@@ -72,35 +74,29 @@ class Pollux:
             ),
             "others get farther with what there is",
         )
-        batches = None if snapshot.batches is None else snapshot.batches.global_batch
-        return replace(answer, wake_s=_wake_s(snapshot, levels), global_batch=batches)
+        return replace(answer, wake_s=_wake_s(snapshot, levels))
 
 
-def _at_best_batches(snapshot: Snapshot) -> Snapshot:
-    """Rates are goodputs (section 3): at each size those of the best batch (section 4.1)."""
-    return snapshot if snapshot.batches is None else replace(snapshot, rate_per_s=snapshot.batches.rate_per_s)
+def _is_explored(snapshot: Snapshot) -> BoolArray:
+    """(O,) without what is more than twice the most a job has had; everybody may have its smallest size."""
+    options = snapshot.options
+    is_first = np.zeros(len(options.workers), dtype=bool)
+    is_first[options.starts[:-1][options.num > 0]] = True
+    is_explored: BoolArray = options.workers <= EXPLORATION * snapshot.most_workers[options.rows]
+    return is_explored | is_first
 
 
-def _explored(view: Snapshot) -> Snapshot:
-    """Without the sizes that are more than twice the most a job has had; everybody may have its smallest."""
-    smallest = view.sizes[np.argmax(view.rate_per_s > 0.0, axis=1)]
-    most = np.maximum(EXPLORATION * view.most_workers, smallest)
-    is_explored = view.sizes[None, :] <= most[:, None]
-    return replace(view, rate_per_s=np.where(is_explored, view.rate_per_s, 0.0))
-
-
-def _fair_goodput(view: Snapshot) -> FloatArray:
+def _fair_goodput(snapshot: Snapshot) -> FloatArray:
     """(J,) goodput on an equal share of the cluster (section 4.2, speedup).
 
     At the smallest size where that is more than the share; 0 for a job that can run nowhere.
     """
-    is_size: BoolArray = view.rate_per_s > 0.0
-    num_jobs = max(int(is_size.any(axis=1).sum()), 1)
-    share = math.ceil(view.num_devices / num_jobs)
-    is_within = is_size & (view.sizes[None, :] * view.devices_per_worker[:, None] <= share)
-    last = len(view.sizes) - 1 - np.argmax(is_within[:, ::-1], axis=1)
-    column: IntArray = np.where(is_within.any(axis=1), last, np.argmax(is_size, axis=1))
-    return view.rate_per_s[np.arange(view.num_jobs), column]
+    options = snapshot.options
+    num_jobs = max(int((options.num > 0).sum()), 1)
+    share = math.ceil(snapshot.num_devices / num_jobs)
+    within = options.at(share // snapshot.devices_per_worker)
+    smallest = np.where(options.num > 0, options.starts[:-1], NO_OPTION)
+    return options.rates_of(np.where(within == NO_OPTION, smallest, within))
 
 
 def _costs(snapshot: Snapshot, levels: Levels, speedup: FloatArray) -> FloatArray:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from swell.arrays import FloatArray, IntArray
 from swell.model.plan import Account, Allocation, Reason, Refusal
-from swell.model.snapshot import FloatArray, IntArray
 from swell.policies import wording
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+import inspect
+import math
+from collections.abc import Mapping
+from typing import cast, get_type_hints
 
-from swell.model.plan import Allocation
-from swell.model.snapshot import Snapshot
+from msgspec import Meta
+
 from swell.policies.chronus import Chronus
 from swell.policies.edf import Edf, EdfLargest
 from swell.policies.edf_admission import EdfAdmission, EdfAdmissionLargest
@@ -17,22 +19,15 @@ from swell.policies.elasticflow.elasticflow_tenant import ElasticFlowTenant
 from swell.policies.equal_share import EqualShare
 from swell.policies.fifo import Fifo
 from swell.policies.gandiva import Gandiva
+from swell.policies.policy import Policy
 from swell.policies.pollux import Pollux
 from swell.policies.srtf import Srtf
 from swell.policies.themis import Themis
 from swell.policies.tiresias import Tiresias, TiresiasPollux
 from swell.policies.unaware import EdfElasticUnaware, ElasticFlowUnaware
 
-
-class Decides(Protocol):
-    name: str
-    makes_promises: bool
-
-    def decide(self, snapshot: Snapshot) -> Allocation: ...
-
-
-#: Name -> class; an instance is made without arguments.
-POLICIES: dict[str, Callable[[], Decides]] = {
+#: By name.
+POLICIES: dict[str, type[Policy]] = {
     policy.name: policy
     for policy in (
         ElasticFlow,
@@ -65,8 +60,49 @@ class UnknownPolicy(LookupError):
         return f"there is no policy {self.args[0]!r}; choose one of {', '.join(sorted(POLICIES))}"
 
 
-def new_policy(name: str) -> Decides:
-    """A fresh policy. Raises UnknownPolicy."""
+class InvalidParameter(ValueError):
+    """A policy has no parameter of this name, or it may not have this value; the text names the remedy."""
+
+
+def new_policy(name: str, parameters: Mapping[str, float] | None = None) -> Policy:
+    """The policy of that name, by default as far as no parameters are given.
+
+    Raises:
+        UnknownPolicy: there is none.
+        InvalidParameter: it does not have one of the parameters, or not with that value.
+    """
     if name not in POLICIES:
         raise UnknownPolicy(name)
-    return POLICIES[name]()
+    for parameter, value in (parameters or {}).items():
+        check_parameter(name, parameter, value)
+    return POLICIES[name](**(parameters or {}))
+
+
+def check_parameter(name: str, parameter: str, value: float) -> None:
+    """Raises UnknownPolicy, InvalidParameter."""
+    if name not in POLICIES:
+        raise UnknownPolicy(name)
+    known = parameters_of(name)
+    if parameter not in known:
+        raise InvalidParameter(
+            f"policy {name} has no parameter {parameter!r}; it has {', '.join(sorted(known))}"
+        )
+    least, most = known[parameter].ge or 0.0, known[parameter].le or math.inf
+    if not (least <= value <= most and math.isfinite(value)):
+        bounds = f"a number of at least {least:g}" if math.isinf(most) else f"between {least:g} and {most:g}"
+        raise InvalidParameter(f"{name}.{parameter}={value:g} is not {bounds}")
+
+
+def parameters_of(name: str) -> dict[str, Meta]:
+    """What each parameter of a policy means, and between which numbers it is."""
+    return {field: _meta(POLICIES[name], field) for field in POLICIES[name].__struct_fields__}
+
+
+def _meta(policy: type[Policy], field: str) -> Meta:
+    """Of the class that says it last; one that only changes the default need not repeat it."""
+    for declaring in policy.__mro__:
+        if field in inspect.get_annotations(declaring):
+            hint = get_type_hints(declaring, include_extras=True)[field]
+            for meta in getattr(hint, "__metadata__", ()):
+                return cast(Meta, meta)
+    raise TypeError(f"parameter {field} of {policy.__name__} has no meaning: annotate it with msgspec.Meta")

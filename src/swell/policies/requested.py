@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.compiled import suited
-from swell.model.snapshot import FloatArray, IntArray, Snapshot
+from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
 
 
@@ -13,44 +14,40 @@ def requested_levels(snapshot: Snapshot) -> Levels:
     """Levels of which each job has one at most, as (J, 1) columns.
 
     It is the largest size the job may have that is not above what was requested; if there is none, the
-    smallest it may have. Sizes that do not fit on the devices that are there do not count. A size is
-    given as asked for, even where a smaller one would be faster.
+    smallest it may have. A size is given as asked for, even where a smaller one would be faster.
     """
-    num_jobs = snapshot.num_jobs
-    workers, devices = np.zeros((2, num_jobs, 1), dtype=np.int64)
+    options, num_jobs = snapshot.options, snapshot.num_jobs
+    option, workers, devices = np.zeros((3, num_jobs, 1), dtype=np.int64)
     num, held = np.zeros((2, num_jobs), dtype=np.int64)
-    levels = Levels(workers=workers, devices=devices, rates=np.zeros((num_jobs, 1)), num=num, held=held)
+    levels = Levels(option, workers, devices, np.zeros((num_jobs, 1)), num, held)
     suited(_list_requested, num_jobs)(
-        snapshot.sizes,
-        snapshot.rate_per_s,
-        snapshot.devices_per_worker,
+        options.starts,
+        options.workers,
+        options.devices,
+        options.rate_per_s,
         snapshot.requested_workers,
         snapshot.held_workers,
-        snapshot.num_devices,
-        (levels.workers, levels.devices, levels.rates, levels.num, levels.held),
+        (levels.option, levels.workers, levels.devices, levels.rates, levels.num, levels.held),
     )
     return levels
 
 
 def _list_requested(
+    starts: IntArray,
     sizes: IntArray,
+    size_devices: IntArray,
     rate_per_s: FloatArray,
-    devices_per_worker: IntArray,
     requested_workers: IntArray,
     held_workers: IntArray,
-    num_devices: int,
-    columns: tuple[IntArray, IntArray, FloatArray, IntArray, IntArray],
+    columns: tuple[IntArray, IntArray, IntArray, FloatArray, IntArray, IntArray],
 ) -> None:
     """Write the columns of `Levels`."""
-    workers, devices, rates, num, held = columns
-    for row in range(len(rate_per_s)):
-        for column in range(len(sizes)):
-            size, rate = sizes[column], rate_per_s[row, column]
-            if size * devices_per_worker[row] > num_devices:
+    option, workers, devices, rates, num, held = columns
+    for row in range(len(num)):
+        for at in range(starts[row], starts[row + 1]):
+            if num[row] == 1 and sizes[at] > requested_workers[row]:
                 break
-            if rate <= 0.0 or (num[row] == 1 and size > requested_workers[row]):
-                continue
-            workers[row, 0], rates[row, 0], num[row] = size, rate, 1
-            devices[row, 0] = size * devices_per_worker[row]
+            option[row, 0], workers[row, 0], devices[row, 0] = at, sizes[at], size_devices[at]
+            rates[row, 0], num[row] = rate_per_s[at], 1
         if num[row] == 1 and held_workers[row] >= workers[row, 0]:
             held[row] = 1

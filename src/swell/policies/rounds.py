@@ -7,7 +7,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from swell.model.snapshot import IntArray, Snapshot
+from swell.arrays import IntArray
+from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
 
 #: Nobody is woken sooner than this: rounding may leave a round just before its end.

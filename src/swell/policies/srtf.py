@@ -7,12 +7,13 @@ import numpy as np
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.order import by_key
+from swell.policies.policy import Policy
 from swell.policies.requested import requested_levels
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import raise_in_order
 
 
-class Srtf:
+class Srtf(Policy):
     """Jobs at the sizes they asked for, preemptive, the one with the least time left first.
 
     One that does not fit on what is left is passed over, and shorter jobs that come later go before it.
@@ -22,7 +23,6 @@ class Srtf:
     """
 
     name = "srtf"
-    makes_promises = False
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = requested_levels(snapshot)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
+from swell.arrays import FloatArray, IntArray
 from swell.model.plan import Allocation
-from swell.model.snapshot import FloatArray, IntArray, Snapshot
+from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
 from swell.policies.order import by_key
+from swell.policies.policy import Policy
 from swell.policies.requested import requested_levels
 from swell.policies.rounds import Claim, claims, next_round_s
 from swell.policies.unpromised import without_promises
@@ -22,7 +26,7 @@ LEASE_S = 1200.0
 FAIRNESS_KNOB = 0.8
 
 
-class Themis:
+class Themis(Policy):
     """Finish-time fairness: devices whose leases are over are auctioned among the jobs treated worst.
 
     rho is when a job would end, beginning now with what it asked for, over when it would have ended alone
@@ -40,12 +44,17 @@ class Themis:
     """
 
     name = "themis"
-    makes_promises = False
+
+    lease_s: Annotated[float, Meta(ge=1, description="Devices are won for so long.")] = LEASE_S
+    fairness_knob: Annotated[
+        float,
+        Meta(ge=0, le=1, description="Devices are first offered to the worst off, all but this share."),
+    ] = FAIRNESS_KNOB
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = requested_levels(snapshot)
         rho = finish_time_fairness(snapshot, levels)
-        order = _in_order(snapshot, levels, rho)
+        order = self._in_order(snapshot, levels, rho)
         level = np.zeros(snapshot.num_jobs, dtype=np.int64)
         raise_in_order(level, levels.devices, levels.num, order, 1, snapshot.num_devices)
         answer = without_promises(
@@ -56,7 +65,18 @@ class Themis:
             lambda row: f"it would end {rho[row]:.1f} times as late as on an equal share of its own",
             "jobs that are treated worse, or hold a lease, come first",
         )
-        return replace(answer, wake_s=next_round_s(snapshot, levels, LEASE_S))
+        return replace(answer, wake_s=next_round_s(snapshot, levels, self.lease_s))
+
+    def _in_order(self, snapshot: Snapshot, levels: Levels, rho: FloatArray) -> IntArray:
+        """Leases that run, winners of the auction by gain, the others by rho; who came late, last."""
+        claim = claims(snapshot, self.lease_s)
+        worst_first = by_key(snapshot, range(snapshot.num_jobs), -rho)
+        bidders = worst_first[np.isin(claim[worst_first], (Claim.ASKS, Claim.GOES_ON))]
+        num_offered = math.ceil((1.0 - self.fairness_knob) * len(bidders))  # section 3.3: the worst 1 - f
+        offered = by_key(snapshot, bidders[:num_offered], -_gain_per_device(snapshot, levels, self.lease_s))
+        first = worst_first[claim[worst_first] == Claim.KEEPS]
+        last = worst_first[claim[worst_first] == Claim.COMES_LATE]
+        return np.concatenate([first, offered, bidders[num_offered:], last])
 
 
 def finish_time_fairness(snapshot: Snapshot, levels: Levels) -> FloatArray:
@@ -72,24 +92,12 @@ def finish_time_fairness(snapshot: Snapshot, levels: Levels) -> FloatArray:
     return rho
 
 
-def _in_order(snapshot: Snapshot, levels: Levels, rho: FloatArray) -> IntArray:
-    """Leases that run, winners of the auction by gain, the others by rho; who came late, last."""
-    claim = claims(snapshot, LEASE_S)
-    worst_first = by_key(snapshot, range(snapshot.num_jobs), -rho)
-    bidders = worst_first[np.isin(claim[worst_first], (Claim.ASKS, Claim.GOES_ON))]
-    num_offered = math.ceil((1.0 - FAIRNESS_KNOB) * len(bidders))  # section 3.3: the worst 1 - f
-    offered = by_key(snapshot, bidders[:num_offered], -_gain_per_device(snapshot, levels))
-    first = worst_first[claim[worst_first] == Claim.KEEPS]
-    last = worst_first[claim[worst_first] == Claim.COMES_LATE]
-    return np.concatenate([first, offered, bidders[num_offered:], last])
-
-
-def _gain_per_device(snapshot: Snapshot, levels: Levels) -> FloatArray:
+def _gain_per_device(snapshot: Snapshot, levels: Levels, lease_s: float) -> FloatArray:
     """(J,) by how much winning now raises the logarithm of a bid over winning one lease later, per device.
 
     The product of bids is largest where their sum of logarithms is (section 3.3: Nash welfare).
     """
     rates = np.where(levels.num > 0, levels.rates[:, 0], 1.0)
     ends_s = snapshot.now_s - snapshot.submitted_s + snapshot.remaining_steps / rates
-    gain: FloatArray = np.log1p(LEASE_S / ends_s) / np.maximum(levels.devices[:, 0], 1)
+    gain: FloatArray = np.log1p(lease_s / ends_s) / np.maximum(levels.devices[:, 0], 1)
     return gain

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated, ClassVar
 
 import numpy as np
+from msgspec import Meta
 
+from swell.arrays import BoolArray, FloatArray, IntArray
+from swell.model.options import Domain, Sizes
 from swell.model.plan import Allocation
-from swell.model.snapshot import BoolArray, FloatArray, IntArray, Snapshot
+from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
 from swell.policies.order import by_arrival
+from swell.policies.policy import Policy
 from swell.policies.requested import requested_levels
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import raise_in_order
@@ -22,7 +27,7 @@ PROMOTE_KNOB = 8.0
 LEAST_WAIT_S = 0.1
 
 
-class Tiresias:
+class Tiresias(Policy):
     """Discretised two-dimensional least attained service.
 
     Service is devices x time. A job begins in the first queue and sinks to the next one at each threshold.
@@ -42,9 +47,13 @@ class Tiresias:
     """
 
     name = "tiresias"
-    makes_promises = False
-    thresholds_device_s: tuple[float, ...] = THRESHOLDS_DEVICE_S
-    promote_knob: float = PROMOTE_KNOB
+    #: Device-seconds at which a job leaves the first queue, and the second.
+    thresholds_device_s: ClassVar[tuple[float, ...]] = THRESHOLDS_DEVICE_S
+
+    promote_knob: Annotated[
+        float,
+        Meta(ge=0, description="A job that waited so many times as long as it ran comes first again."),
+    ] = PROMOTE_KNOB
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = requested_levels(snapshot)
@@ -110,8 +119,10 @@ class TiresiasPollux(Tiresias):
     """
 
     name = "tiresias_pollux"
+    domain = Domain(sizes=Sizes.EVERY)
     thresholds_device_s = (16 * 3600.0,)
-    promote_knob = 1e12  #: never
+
+    promote_knob: float = 1e12  #: never
 
     def _in_order(self, snapshot: Snapshot, queue: IntArray) -> IntArray:
         return snapshot.in_order(range(snapshot.num_jobs), queue)

@@ -9,8 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.model.plan import Allocation, Reason
-from swell.model.snapshot import FloatArray, IntArray, Snapshot
+from swell.model.snapshot import Snapshot
 from swell.policies import wording
 from swell.policies.levels import Levels
 from swell.policies.outlook import Outlook, look_ahead
@@ -30,7 +31,8 @@ def without_promises(
     floors, and deadlines play no part.
     """
     return Allocation(
-        workers=levels.workers_at(level),
+        options=snapshot.options,
+        option=levels.options_at(level),
         floor=np.zeros_like(level),
         refusals={},
         wake_s=math.inf,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from swell.model.snapshot import FloatArray
+from swell.arrays import FloatArray
 from swell.repro.measures import Measure, with_deadline
 from swell.repro.published import Run
 from swell.settings import Settings, make_settings

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from swell.arrays import FloatArray
 from swell.assemble import new_core
 from swell.model.errors import InvalidInput
 from swell.model.job import Phase
-from swell.model.snapshot import FloatArray
 from swell.repro.experiment import Context
 from swell.repro.findings import Findings
 from swell.repro.log_cases import (

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from swell.model.snapshot import FloatArray
+from swell.arrays import FloatArray
 from swell.sim.job import SimJob
 from swell.sim.several import Several
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.model.job import JobSpec, Profile
-from swell.model.snapshot import FloatArray, IntArray
 from swell.sim.profiles.batch_truth import BatchTruth
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from swell.arrays import FloatArray
 from swell.model.job import JobClass, Phase
-from swell.model.snapshot import FloatArray
 from swell.model.view import JobView
 from swell.sim.job import SimJob
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from swell.arrays import IntArray
 from swell.compiled import suited
-from swell.solvers.arrays import IntArray
 from swell.solvers.profile import WIDTH, Plans, Profile, Takers, fill_in_order
 
 #: No grade is too bad.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from swell.solvers.arrays import FloatArray, IntArray
+from swell.arrays import FloatArray, IntArray
 
 
 def least_cost(devices: IntArray, cost: FloatArray, num_levels: IntArray, num_devices: int) -> IntArray:

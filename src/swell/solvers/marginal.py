@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.compiled import part, suited
-from swell.solvers.arrays import FloatArray, IntArray
 
 #: Returns closer than this are a tie, which `rank` and `held` break: rounding must not move devices.
 SAME_RETURN = 1e-9

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import part
-from swell.solvers.arrays import BoolArray, FloatArray, IntArray
 
 #: Work smaller than this share of the whole counts as done: sums of segments are not exact.
 TOLERANCE_SHARE = 1e-9

@@ -6,8 +6,8 @@ import heapq
 
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.compiled import suited
-from swell.solvers.arrays import FloatArray, IntArray
 
 #: Stands for an end that nobody can name: no size fits. Finite, and beyond any plan (a century).
 NEVER_S = 100 * 365.25 * 86400.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.compiled import suited
-from swell.solvers.arrays import FloatArray, IntArray
 
 
 def ends_in_order(

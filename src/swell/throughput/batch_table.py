@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.model.job import BatchProfile
-from swell.model.snapshot import FloatArray, IntArray
 
 
 def worth(global_batch: FloatArray, own_batch: int, noise_scale: float) -> FloatArray:

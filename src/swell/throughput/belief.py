@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.model.job import BatchProfile, JobSpec, Profile
-from swell.model.snapshot import FloatArray, IntArray
 from swell.throughput.batch_table import BatchTable
 from swell.throughput.curve import SHORTEST_STEP_S, Curve
 

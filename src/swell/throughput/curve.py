@@ -7,8 +7,8 @@ import math
 import msgspec
 import numpy as np
 
+from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.model.job import JobSpec, Profile
-from swell.model.snapshot import BoolArray, FloatArray, IntArray
 
 #: No step is believed to be faster than this: a rate stays finite whatever a profile says.
 SHORTEST_STEP_S = 1e-6

@@ -169,7 +169,7 @@ def test_average_completion_is_the_published_one(policy: str, published_s: float
     profiles = load(str(DATA / "profiles"))
     workload = fill(read(DATA / "workloads" / "workload-6.csv"), profiles, Rules(deadlines="none"))
     conditions = Conditions(nodes=16, devices_per_node=4, resize_cost="30")
-    settings = Settings(min_hold_s=60.0, report_plan_s=60.0, any_size=1)
+    settings = Settings(min_hold_s=60.0, report_plan_s=60.0)
     outcome = simulate(new_core(policy, settings), set_up(workload, profiles, conditions))
     assert metrics_of(outcome).completed == 160
     assert metrics_of(outcome).avg_jct_s == pytest.approx(published_s, rel=0.05)

@@ -8,9 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.compiled import suited
 from swell.model.plan import Reason, Refusal
-from swell.model.snapshot import FloatArray, IntArray, Snapshot
+from swell.model.snapshot import Snapshot
 from swell.policies import wording
 from swell.policies.elasticflow.promises import Promises, Reserve
 from swell.policies.elasticflow.shares import Queue, Shares

@@ -9,8 +9,9 @@ from functools import cache, partial
 
 import numpy as np
 
+from swell.arrays import IntArray
 from swell.model.plan import Refusal
-from swell.model.snapshot import IntArray, Snapshot
+from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.objective import Objective, objection_to
 from swell.policies.elasticflow.promises import (
     MOST_RESIZES,

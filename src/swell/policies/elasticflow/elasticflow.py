@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.compiled import suited
 from swell.model.plan import Allocation, Refusal
-from swell.model.snapshot import BEST_EFFORT, BoolArray, FloatArray, IntArray, Snapshot
+from swell.model.snapshot import BEST_EFFORT, Snapshot
 from swell.policies.elasticflow.account import ElasticFlowAccount
 from swell.policies.elasticflow.admission import admit
 from swell.policies.elasticflow.objective import Objective
@@ -16,6 +18,7 @@ from swell.policies.elasticflow.promises import Promises, Reserve, hold_s, need_
 from swell.policies.elasticflow.shares import Queue, Shares
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.order import by_deadline, by_key
+from swell.policies.policy import Policy
 from swell.solvers.filling import no_plans
 from swell.solvers.marginal import boost, raise_in_order
 from swell.solvers.profile import Takers
@@ -23,7 +26,7 @@ from swell.solvers.profile import Takers
 NONE: IntArray = np.zeros(0, dtype=np.int64)
 
 
-class ElasticFlow:
+class ElasticFlow(Policy):
     """Admission by minimum satisfactory share, then devices by marginal return.
 
     1. Each undecided job is promised its deadline or refused with the earliest one that could be
@@ -58,27 +61,22 @@ class ElasticFlow:
 
     name = "elasticflow"
     makes_promises = True
-    objective: Objective | None = None
+    objective: ClassVar[Objective | None] = None
 
     def decide(self, snapshot: Snapshot) -> Allocation:
-        levels = useful_levels(snapshot, is_power_of_two(snapshot.sizes))
+        levels = useful_levels(snapshot)
         promises, refusals = admit(snapshot, levels, self.objective)
         queue = _queue(snapshot, levels, promises, refusals)
         shares = _share(snapshot, levels, promises, queue, refusals)
         return Allocation(
-            workers=levels.workers_at(shares.level),
+            options=snapshot.options,
+            option=levels.options_at(shares.level),
             floor=levels.workers_at(shares.floor),
             refusals=refusals,
             wake_s=_wake_s(snapshot, levels, promises, queue, shares),
             is_sated=not refusals and bool((shares.level == levels.num).all()),
             account=ElasticFlowAccount(snapshot, levels, promises, refusals, queue, shares),
         )
-
-
-def is_power_of_two(sizes: IntArray) -> BoolArray:
-    """(K,)"""
-    is_power: BoolArray = (sizes & (sizes - 1)) == 0
-    return is_power
 
 
 def _queue(snapshot: Snapshot, levels: Levels, promises: Promises, refusals: Mapping[int, Refusal]) -> Queue:

@@ -7,7 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from swell.model.snapshot import FloatArray, Snapshot
+from swell.arrays import FloatArray
+from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.promises import Promises, need_of
 from swell.policies.levels import Levels
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.compiled import part, suited
-from swell.model.snapshot import FloatArray, IntArray, Snapshot
+from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
 from swell.solvers.filling import FreeProfile, no_plans
 from swell.solvers.profile import Plans, Takers

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swell.model.snapshot import IntArray
+from swell.arrays import IntArray
 from swell.solvers.profile import Plans
 
 

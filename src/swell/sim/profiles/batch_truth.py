@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from swell.arrays import FloatArray
 from swell.model.job import BatchProfile
-from swell.model.snapshot import FloatArray
 from swell.sim.profiles.statistics import Statistics
 from swell.sim.profiles.step_times import StepTimes
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from swell.model.snapshot import FloatArray
+from swell.arrays import FloatArray
 from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.profiles.errors import ProfileError, UnknownProfile

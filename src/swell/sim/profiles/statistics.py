@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from swell.model.snapshot import FloatArray
+from swell.arrays import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swell.model.snapshot import FloatArray
+from swell.arrays import FloatArray
 
 #: A local batch that is above a bound by rounding alone is within it.
 ROUNDING = 1e-8

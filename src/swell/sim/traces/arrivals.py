@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
-from swell.model.snapshot import FloatArray
+from swell.arrays import FloatArray
 from swell.sim.traces.errors import TraceError
 
 DAY_S = 86400.0

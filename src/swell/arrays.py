@@ -1,4 +1,6 @@
-"""Types of the arrays that solvers take and give."""
+"""Columns of numbers."""
+
+from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt

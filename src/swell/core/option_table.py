@@ -1,0 +1,120 @@
+"""How jobs may run, as rows of different lengths: an event touches one, a snapshot packs them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from swell.arrays import FloatArray, IntArray
+from swell.compiled import suited
+from swell.model.options import Options
+
+#: Places for new rows, at least.
+LEAST_ROOM = 1024
+
+
+class JobOptions(NamedTuple):
+    """How one job may run, by ascending size, on a cluster that is large enough."""
+
+    workers: IntArray  #: (n,)
+    global_batch: IntArray  #: (n,) samples of a step; 0: the job's own batch
+    rate_per_s: FloatArray  #: (n,) > 0
+
+
+class OptionTable:
+    """Each row has a stretch of flat columns. A new one is put behind the last; now and then all move up."""
+
+    def __init__(self) -> None:
+        self._at: IntArray = np.zeros(0, dtype=np.int64)  #: (rows,) where the stretch of each begins
+        self._num: IntArray = np.zeros(0, dtype=np.int64)  #: (rows,) how long it is
+        self._ints: IntArray = np.zeros((2, 0), dtype=np.int64)  #: workers, global batch
+        self._rates: FloatArray = np.zeros(0)
+        self._end = 0  #: of what is in use, and of what was given up
+
+    def write(self, row: int, options: JobOptions) -> None:
+        """The row's options from now on."""
+        num = len(options.workers)
+        if row >= len(self._at):
+            more = max(16, 2 * row) - len(self._at)
+            self._at, self._num = np.pad(self._at, (0, more)), np.pad(self._num, (0, more))
+        if num > self._num[row]:
+            self._num[row] = 0
+            if self._end + num > len(self._rates):
+                self._make_room(num)
+            self._at[row], self._end = self._end, self._end + num
+        place = slice(self._at[row], self._at[row] + num)
+        self._ints[0, place], self._ints[1, place] = options.workers, options.global_batch
+        self._rates[place], self._num[row] = options.rate_per_s, num
+
+    def move(self, row: int, to: int) -> None:
+        """The last row takes another one's place."""
+        self._at[to], self._num[to] = self._at[row], self._num[row]
+        self._num[row] = 0
+
+    def rate_per_s(self, row: int, num_workers: int) -> float:
+        """At this size; 0 if the job may not have it."""
+        start, stop = self._at[row], self._at[row] + self._num[row]
+        found = start + np.searchsorted(self._ints[0, start:stop], num_workers)
+        is_there = found < stop and self._ints[0, found] == num_workers
+        return float(self._rates[found]) if is_there else 0.0
+
+    def options(self, devices_per_worker: IntArray, num_devices: int) -> Options:
+        """Those of the first rows that fit on so many devices; (J,) devices of a worker of each row."""
+        count = len(devices_per_worker)
+        most = int(self._num[:count].sum())
+        starts = np.zeros(count + 1, dtype=np.int64)
+        ints, rates = np.empty((3, most), dtype=np.int64), np.empty(most)
+        suited(_pack, count)(
+            self._at,
+            self._num,
+            self._ints,
+            self._rates,
+            devices_per_worker,
+            num_devices,
+            (starts, ints, rates),
+        )
+        total = starts[-1]
+        for column in (starts, ints, rates):
+            column.setflags(write=False)
+        workers, devices, global_batch = ints[:, :total]
+        return Options(
+            starts=starts,
+            workers=workers,
+            devices=devices,
+            global_batch=global_batch,
+            rate_per_s=rates[:total],
+        )
+
+    def _make_room(self, num: int) -> None:
+        """For so many more, with what was given up left out."""
+        stretches = [np.arange(at, at + num) for at, num in zip(self._at, self._num, strict=True)]
+        kept = np.concatenate([*stretches, np.zeros(0, dtype=np.int64)])
+        self._at = np.cumsum(self._num) - self._num
+        self._end = len(kept)
+        more = max(LEAST_ROOM, len(kept) + num)
+        self._ints = np.pad(self._ints[:, kept], ((0, 0), (0, more)))
+        self._rates = np.pad(self._rates[kept], (0, more))
+
+
+def _pack(
+    at: IntArray,
+    num: IntArray,
+    ints: IntArray,
+    rates: FloatArray,
+    devices_per_worker: IntArray,
+    num_devices: int,
+    columns: tuple[IntArray, IntArray, FloatArray],
+) -> None:
+    """Write the columns of `Options`, without gaps."""
+    starts, packed, packed_rates = columns
+    end = 0
+    for row in range(len(devices_per_worker)):
+        for place in range(at[row], at[row] + num[row]):
+            devices = ints[0, place] * devices_per_worker[row]
+            if devices > num_devices:
+                break
+            packed[0, end], packed[1, end], packed[2, end] = ints[0, place], devices, ints[1, place]
+            packed_rates[end] = rates[place]
+            end += 1
+        starts[row + 1] = end

@@ -1,0 +1,131 @@
+"""The ways in which jobs could run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from swell.arrays import BoolArray, FloatArray, IntArray
+from swell.compiled import suited
+
+#: In place of an option: nothing at all.
+NO_OPTION = -1
+
+
+class Sizes(Enum):
+    """Which numbers of workers there are."""
+
+    POWERS_OF_TWO = "powers of two"  #: only these fill buddy blocks (ElasticFlow, section 4.3)
+    EVERY = "every number"
+
+    def up_to(self, most: int) -> IntArray:
+        """Ascending, at least one of them; read-only."""
+        return _powers_of_two(max(most, 1)) if self is Sizes.POWERS_OF_TWO else _every(max(most, 1))
+
+
+@lru_cache(maxsize=64)
+def _powers_of_two(most: int) -> IntArray:
+    return _frozen(2 ** np.arange(most.bit_length(), dtype=np.int64))
+
+
+@lru_cache(maxsize=64)
+def _every(most: int) -> IntArray:
+    return _frozen(np.arange(1, most + 1, dtype=np.int64))
+
+
+def _frozen(array: IntArray) -> IntArray:
+    array.setflags(write=False)
+    return array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Domain:
+    """What a policy may choose from. The snapshot offers it nothing else."""
+
+    sizes: Sizes = Sizes.POWERS_OF_TWO
+    ends_at_peak: bool = False  #: without sizes that a smaller one equals or beats in speed
+    opens_batches: bool = False  #: jobs that leave their batch open are offered the best one of each size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Ways to run each of J jobs: a run of rows of flat columns for each, by ascending size.
+
+    A job that fits nowhere has none, and no job has two of one size. Arrays are read-only.
+    """
+
+    starts: IntArray  #: (J + 1,) a job's options are those from starts[row] to starts[row + 1]
+    workers: IntArray  #: (O,)
+    devices: IntArray  #: (O,)
+    global_batch: IntArray  #: (O,) samples of a step; 0: the job's own batch
+    rate_per_s: FloatArray  #: (O,) believed, in steps of the job's own batch, > 0
+
+    @cached_property
+    def num(self) -> IntArray:
+        """(J,) options of each job."""
+        return np.diff(self.starts)
+
+    @cached_property
+    def rows(self) -> IntArray:
+        """(O,) the job of each option."""
+        return np.repeat(np.arange(len(self.starts) - 1), self.num)
+
+    @property
+    def largest(self) -> IntArray:
+        """(J,) the most workers that each job may have; 1 if none."""
+        largest = np.ones(len(self.num), dtype=np.int64)
+        has_any = self.num > 0
+        largest[has_any] = self.workers[self.starts[1:][has_any] - 1]
+        return largest
+
+    @property
+    def longest(self) -> int:
+        """Options of the job that has most, or 1: the width of a table of them."""
+        return int(self.num.max(initial=1))
+
+    def at(self, workers: IntArray) -> IntArray:
+        """(J,) the option of each job with the most workers that are no more than these, or NO_OPTION."""
+        chosen = np.full(len(workers), NO_OPTION, dtype=np.int64)
+        suited(_find, len(workers))(self.starts, self.workers, workers, chosen)
+        return chosen
+
+    def workers_of(self, option: IntArray) -> IntArray:
+        """(J,) of these options, one for each job; 0 for NO_OPTION."""
+        if not len(self.workers):
+            return np.zeros_like(option)
+        return self.workers[option] * (option >= 0)
+
+    def batch_of(self, option: IntArray) -> IntArray:
+        """(J,) of these options, one for each job; 0 for NO_OPTION and for the job's own batch."""
+        if not len(self.workers):
+            return np.zeros_like(option)
+        return self.global_batch[option] * (option >= 0)
+
+    def rates_of(self, option: IntArray) -> FloatArray:
+        """(J,) of these options, one for each job; 0 for NO_OPTION."""
+        if not len(self.workers):
+            return np.zeros(len(option))
+        return self.rate_per_s[option] * (option >= 0)
+
+    def only(self, is_kept: BoolArray) -> Options:
+        """Without the others, by (O,) option: for a policy that narrows its choice."""
+        starts = np.concatenate([[0], np.cumsum(is_kept)])[self.starts]
+        return Options(
+            starts=starts,
+            workers=self.workers[is_kept],
+            devices=self.devices[is_kept],
+            global_batch=self.global_batch[is_kept],
+            rate_per_s=self.rate_per_s[is_kept],
+        )
+
+
+def _find(starts: IntArray, sizes: IntArray, workers: IntArray, chosen: IntArray) -> None:
+    """Write the last option of each run that is no larger than `workers`."""
+    for row in range(len(workers)):
+        for option in range(starts[row + 1] - 1, starts[row] - 1, -1):
+            if sizes[option] <= workers[row]:
+                chosen[row] = option
+                break

@@ -1,0 +1,41 @@
+"""What a policy declares of itself."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from swell.model.options import Domain
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+
+#: Decisions that are closer than this would be all that the head does.
+LEAST_PERIOD_S = 1.0
+
+
+class Policy(msgspec.Struct, kw_only=True):
+    """A policy is a value: its fields are its parameters, its class variables what it declares.
+
+    `decide` is pure: what it is to know next time goes through `Allocation.memory`.
+    A parameter is a number with its bounds and its meaning, and is set by `--set NAME.PARAMETER=VALUE`.
+    """
+
+    name: ClassVar[str]
+    #: An undecided job that it does not refuse has been promised its deadline.
+    makes_promises: ClassVar[bool] = False
+    #: What it chooses from.
+    domain: ClassVar[Domain] = Domain()
+    #: Its decisions count what changes cost. The head then makes each one that can be made now; it asks
+    #: of the others' whether it pays (`core.hysteresis`).
+    weighs_changes: ClassVar[bool] = False
+
+    period_s: Annotated[
+        float,
+        msgspec.Meta(ge=LEAST_PERIOD_S, description="It decides at least so often, whatever happens."),
+    ] = math.inf
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        """Same snapshot, same answer; the order of rows does not matter."""
+        raise NotImplementedError

@@ -1,0 +1,129 @@
+"""A policy with a memory, a period and a parameter: what it decides is the same whatever befalls the head."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.fakes import PowerBelief, core_of, node, profile, spec
+from tests.core.head import Head
+from tests.core.world import ALL_FAULTS, FakeWorld, Faults
+from tests.policies.guide import from_the_guide, sources
+
+from swell.core.core import Core, CoreSettings
+from swell.core.planner import Planner
+from swell.core.policy_state import PolicyState
+from swell.model.command import WakeAt
+from swell.model.event import JobProfiled, JobSubmitted, NodeJoined, Opened, Woke
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+from swell.placement.buddy import BuddyPlacer
+from swell.policies.fifo import Fifo
+from swell.policies.policy import Policy
+from swell.sim.standing import read
+
+#: What JSON can hold, and what it changes: pairs become lists, and keys words.
+MEMORIES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e9, 1e9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+class Diary(Policy):
+    """Gives as `Fifo` does, and writes down what it has seen: each decision depends on all before it."""
+
+    name = "diary"
+    period_s: float = 3.0
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        seen = [*snapshot.memory.get("seen", []), [snapshot.now_s, snapshot.num_jobs, snapshot.is_due]]
+        answer = Fifo.decide(self, snapshot)
+        wake_s = snapshot.now_s + 0.5 + len(seen) % 3 if len(snapshot.options.workers) else math.inf
+        return replace(answer, memory={"seen": seen[-20:]}, wake_s=wake_s)
+
+
+def remembering(policy: str) -> Core:
+    """A core that may be switched between policies with a memory of their own."""
+    policies = {one.name: one for one in (Diary(), *from_the_guide())}
+    planner = Planner(policies[policy], BuddyPlacer(), policies)
+    return Core(planner, PowerBelief(), CoreSettings(min_hold_s=2.0, report_plan_s=1.0))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(0, 2**20),
+    st.sampled_from(["diary", "periodic_shares"]),
+    st.lists(st.sampled_from(["turn", "fold", "die", "turn and die", "switch"]), max_size=40),
+)
+def test_kills_folds_and_replays_lead_to_the_same_commands(seed: int, policy: str, fates: list[str]) -> None:
+    """`Head` holds every life to a twin that never dies, command by command and state by state."""
+    world = FakeWorld(seed, ALL_FAULTS)
+    head = Head(lambda: remembering(policy), world)
+    world.join(node("n0", 4))
+    for number in range(5):
+        head.submit(f"job{number}", spec(40 + 30 * number))
+    for fate in fates:
+        match fate:
+            case "turn":
+                head.turn()
+            case "fold":
+                head.fold()
+            case "die":
+                head.die()
+            case "turn and die":
+                head.turn_and_die()
+            case "switch":
+                other = "diary" if policy == "periodic_shares" else "periodic_shares"
+                world.send(Opened(at_s=world.now_s, policy=other))
+    world.faults = Faults()
+    world.join(node("n0", 4))
+    head.run()
+    assert len(head.ended) == 5 and not world.gangs
+
+
+def told(core: Core) -> PolicyState:
+    return read(core.save()).policy_state
+
+
+def test_periods_begin_at_whole_multiples_and_end_with_the_last_job() -> None:
+    core = core_of(Diary())
+    core.handle([NodeJoined(at_s=100.0, node=node("n0", 4))])
+    core.handle([JobSubmitted(at_s=100.5, job_id="a", spec=spec(100))])
+    commands = core.handle([JobProfiled(at_s=101.0, job_id="a", profile=profile())])
+    state = told(core)
+    assert state.due_s == 102.0 and state.memory["seen"][-1][2] is False  # the first was at 100
+    assert [command.at_s for command in commands if isinstance(command, WakeAt)] == [pytest.approx(102.0)]
+    core.handle([Woke(at_s=102.0)])
+    assert told(core).memory["seen"][-1] == [102.0, 1, True] and told(core).due_s == 105.0
+
+
+def test_another_policy_begins_without_memory() -> None:
+    core = remembering("diary")
+    core.handle([NodeJoined(at_s=1.0, node=node("n0", 4))])
+    assert told(core).memory["seen"]
+    core.handle([Opened(at_s=2.0, policy="shortest_first")])
+    assert told(core) == PolicyState(name="shortest_first", due_s=math.inf, now_s=2.0)
+
+
+@given(MEMORIES)
+def test_a_memory_is_the_same_before_and_after_a_restart(memory: object) -> None:
+    state = PolicyState()
+    state.begin("one", 1.0)
+    state.end({"it": memory}, math.inf)
+    assert msgspec.json.decode(msgspec.json.encode(state.memory)) == state.memory
+
+
+def test_a_memory_that_could_not_be_kept_is_an_error_at_once() -> None:
+    with pytest.raises(TypeError, match="int64"):
+        PolicyState().end({"workers": np.int64(3)}, math.inf)
+
+
+def test_the_example_of_the_documentation_has_forty_lines_of_code_at_most() -> None:
+    code = [line for line in sources()[1].splitlines() if line.strip()]
+    assert len(code) <= 40
