@@ -15,7 +15,7 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.cluster import Node
-from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang, WakeAt
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang, WakeAt
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -234,7 +234,7 @@ class Crowd:
     def _expect(self, answer: AnyEvent, workers: int) -> None:
         heapq.heappush(self._answers, (answer.at_s, next(self._numbers), answer, workers))
 
-    def _answer(self, command: LaunchGang | ResizeGang | SuspendGang | StopGang) -> tuple[AnyEvent, int]:
+    def _answer(self, command: LaunchGang | Reconfigure | SuspendGang | StopGang) -> tuple[AnyEvent, int]:
         """What will be said, and with how many workers the job trains from then on."""
         after_s = START_S if isinstance(command, LaunchGang) else PAUSE_S
         facts: dict[str, Any] = {
@@ -244,9 +244,9 @@ class Crowd:
             "steps": 0,
         }
         if isinstance(command, LaunchGang):
-            return GangStarted(**facts, pids=()), len(command.devices)
-        if isinstance(command, ResizeGang):
-            return GangResized(**facts, pids=()), len(command.devices)
+            return GangStarted(**facts, pids=()), len(command.target.devices)
+        if isinstance(command, Reconfigure):
+            return GangResized(**facts, pids=()), len(command.target.devices)
         if isinstance(command, SuspendGang):
             return GangSuspended(**facts), 0
         return GangEnded(**facts, outcome=Outcome.STOPPED), 0

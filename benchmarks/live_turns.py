@@ -31,7 +31,7 @@ from swell.api.loop_compiler import LoopCompiler
 from swell.assemble import new_core
 from swell.executors.local.devices import parse_devices
 from swell.live.platform import Platform, Site
-from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -85,11 +85,11 @@ class ObedientMachine:
                 profile=profile_of(command.device_kind),
                 attempt=command.attempt,
             )
-        if not isinstance(command, LaunchGang | ResizeGang | SuspendGang | StopGang):
+        if not isinstance(command, LaunchGang | Reconfigure | SuspendGang | StopGang):
             return None
         job_id, generation = command.job_id, command.generation
-        if isinstance(command, LaunchGang | ResizeGang):
-            self._gangs[job_id] = generation, len(command.devices)
+        if isinstance(command, LaunchGang | Reconfigure):
+            self._gangs[job_id] = generation, len(command.target.devices)
             kind = GangStarted if isinstance(command, LaunchGang) else GangResized
             return kind(at_s=at_s, job_id=job_id, generation=generation, steps=0, pids=())
         self._gangs.pop(job_id, None)

@@ -11,7 +11,7 @@ from tests.live.parts import NODE, PROFILE, spec
 from swell.assemble import _fold_under_last_settings, new_core, replay_journal, unended_jobs
 from swell.core.core import Core
 from swell.live.recovery import digest
-from swell.model.command import AnyCommand, LaunchGang, ResizeGang
+from swell.model.command import AnyCommand, LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,
     DrainRequested,
@@ -85,7 +85,7 @@ def restless(tmp_path: Path) -> tuple[StateFolder, Core]:
     two_jobs(core, journal, max_workers=2)
     ended = GangEnded(at_s=3.5, job_id="b", generation=1, outcome=Outcome.SUCCEEDED, steps=100, message="")
     commands = take(core, journal, [ended])
-    assert [type(command) for command in commands].count(ResizeGang) == 1, "after half a second"
+    assert [type(command) for command in commands].count(Reconfigure) == 1, "after half a second"
     journal.close()
     return folder, core
 

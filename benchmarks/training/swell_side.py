@@ -12,9 +12,10 @@ from benchmarks.training.train import CHECKPOINT_INTERVAL_S, ENDLESS, GLOBAL_BAT
 from swell.executors.gang.gang_settings import Conduct, Habits
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
-from swell.model.command import LaunchGang, ResizeGang
+from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed, WorkersLost
 from swell.model.job import EndCondition, JobSpec
+from swell.model.target import Target
 
 MAX_WORKERS = 8
 JOB = "bench"
@@ -54,7 +55,11 @@ class SwellSide:
             self._generation, self._devices = 1, _devices(num_workers)
             self._executor.perform(
                 LaunchGang(
-                    job_id=JOB, generation=1, devices=self._devices, spec=self._spec, total_steps=ENDLESS
+                    job_id=JOB,
+                    generation=1,
+                    target=Target(devices=self._devices),
+                    spec=self._spec,
+                    total_steps=ENDLESS,
                 )
             )
 
@@ -92,7 +97,9 @@ class SwellSide:
     def _resize(self, devices: tuple[str, ...]) -> None:
         self._generation += 1
         self._devices = devices
-        self._executor.perform(ResizeGang(job_id=JOB, generation=self._generation, devices=devices))
+        self._executor.perform(
+            Reconfigure(job_id=JOB, generation=self._generation, target=Target(devices=devices))
+        )
 
 
 def _devices(num: int) -> tuple[str, ...]:

@@ -34,6 +34,8 @@ from swell.store.lock import StateLock, find_holder
 from swell.store.sqlite import log_of
 from swell.throughput.belief import FittedBelief
 
+#: Decides unless another one is asked for.
+DEFAULT_POLICY = "elasticflow"
 #: A daemon that was killed may need a moment until the kernel has let go of its lock.
 LOCK_WAIT_S = 2.0
 
@@ -46,12 +48,12 @@ class PlatformOptions:
 
     state_dir: Path
     devices: str = "auto"
-    policy: str = "elasticflow"
+    policy: str = DEFAULT_POLICY
     preload: tuple[str, ...] = ()  #: modules that workers find imported, beside torch
     settings: Settings = field(default_factory=Settings)
 
 
-def new_core(policy: str = "elasticflow", settings: Settings | None = None) -> Core:
+def new_core(policy: str = DEFAULT_POLICY, settings: Settings | None = None) -> Core:
     """A head that knows nothing yet. Raises UnknownPolicy."""
     settings = settings or Settings()
     policies = {name: new_policy(name, settings.parameters_of(name)) for name in POLICIES}

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from tests.core.fakes import node, profile, spec, strict
 
-from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang, WakeAt
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang, WakeAt
 from swell.model.event import (
     AnyEvent,
     CancelRequested,
@@ -105,7 +105,7 @@ def answer_to(command: AnyCommand, at_s: float, outcome: Outcome) -> AnyEvent | 
             return JobProfiled(at_s=at_s, job_id=job_id, profile=profile(), attempt=attempt)
         case LaunchGang(job_id=job_id, generation=generation):
             return GangStarted(at_s=at_s, job_id=job_id, generation=generation, steps=0, pids=(1,))
-        case ResizeGang(job_id=job_id, generation=generation):
+        case Reconfigure(job_id=job_id, generation=generation):
             return GangResized(at_s=at_s, job_id=job_id, generation=generation, steps=0, pids=(1,))
         case SuspendGang(job_id=job_id, generation=generation):
             return GangSuspended(at_s=at_s, job_id=job_id, generation=generation, steps=0)

@@ -12,9 +12,10 @@ from tests.core.fakes import spec
 from swell.core.converge import Converger
 from swell.core.holdings import Holdings
 from swell.core.record import JobRecord
-from swell.model.command import AnyCommand, LaunchGang, ResizeGang, SuspendGang
+from swell.model.command import AnyCommand, LaunchGang, Reconfigure, SuspendGang
 from swell.model.job import Phase
 from swell.model.plan import JobPlan, Reason
+from swell.model.target import NOTHING, Target
 
 DEVICES = tuple(f"d{number}" for number in range(8))
 
@@ -42,7 +43,7 @@ def why() -> Reason:
 
 
 def converge(records: Sequence[JobRecord], **devices: tuple[str, ...]) -> list[AnyCommand]:
-    plans = {job: JobPlan(devices=want, why=why) for job, want in devices.items()}
+    plans = {job: JobPlan(target=Target(devices=want), why=why) for job, want in devices.items()}
     holdings = Holdings()
     holdings.update(records)
     by_id = {record.id: record for record in records}
@@ -74,17 +75,17 @@ def test_a_ring_of_three_is_broken_too() -> None:
 def test_nobody_steps_aside_while_somebody_moves() -> None:
     a, b, c = running("a", "d0", "d1"), running("b", "d2", "d3"), running("c", "d4")
     commands = converge([a, b, c], a=("d2", "d3"), b=("d0", "d1"), c=("d4", "d5"))
-    assert commands == [ResizeGang(job_id="c", generation=2, devices=("d4", "d5"))]
+    assert commands == [Reconfigure(job_id="c", generation=2, target=Target(devices=("d4", "d5")))]
 
 
 def test_a_gang_waits_for_devices_that_another_still_holds() -> None:
     a, b = running("a", "d0", "d1", "d2"), waiting("b")
     [shrink] = converge([a, b], a=("d0",), b=("d1", "d2"))
-    assert shrink == ResizeGang(job_id="a", generation=2, devices=("d0",))
+    assert shrink == Reconfigure(job_id="a", generation=2, target=Target(devices=("d0",)))
     assert converge([a, b], a=("d0",), b=("d1", "d2")) == []
-    a.settle(a.target)
+    a.settle(a.goal)
     [launch] = converge([a, b], a=("d0",), b=("d1", "d2"))
-    assert isinstance(launch, LaunchGang) and launch.devices == ("d1", "d2")
+    assert isinstance(launch, LaunchGang) and launch.target.devices == ("d1", "d2")
 
 
 def test_a_device_that_is_not_there_is_given_to_nobody() -> None:
@@ -126,11 +127,11 @@ def test_any_plan_is_reached_from_anywhere(
 def obey(record: JobRecord) -> None:
     """The machines have done what was under way."""
     if record.phase is Phase.STOPPING:
-        record.settle(())
+        record.settle(NOTHING)
         record.is_saving = False
         record.move(Phase.QUEUED)
     elif record.is_changing:
-        record.settle(record.target)
+        record.settle(record.goal)
         record.formed = record.generation
         if record.phase is Phase.STARTING:
             record.move(Phase.RUNNING)

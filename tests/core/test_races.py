@@ -9,7 +9,7 @@ from tests.core.bench import Bench
 from tests.core.fakes import core_of, node, profile, spec
 
 from swell.core.backoff import MAX_SETBACKS
-from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang, WakeAt
+from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang, WakeAt
 from swell.model.event import (
     DrainRequested,
     GangEnded,
@@ -22,6 +22,7 @@ from swell.model.event import (
     Woke,
 )
 from swell.model.job import Elasticity, EndCondition, JobClass, Phase
+from swell.model.target import Target
 
 
 # ---------------------------------------------------------------- cancel meets everything else
@@ -30,7 +31,7 @@ def test_a_resize_finishes_while_its_job_is_cancelled() -> None:
     first = bench.run(workers=2)
     bench.want(a=4)
     [resize] = bench.reported(first, 3)
-    assert isinstance(resize, ResizeGang)
+    assert isinstance(resize, Reconfigure)
     [stop] = bench.cancel("a")
     assert stop == StopGang(job_id="a", generation=resize.generation)
     assert bench.resized(resize.generation) == []
@@ -111,11 +112,11 @@ def test_workers_are_lost_during_a_resize() -> None:
     bench.want(a=4)
     [resize] = bench.reported(first, 3)
     [heal] = bench.lost(resize.generation, lost)
-    assert heal == ResizeGang(job_id="a", generation=resize.generation + 1, devices=(kept,))
+    assert heal == Reconfigure(job_id="a", generation=resize.generation + 1, target=Target(devices=(kept,)))
     bench.resized(resize.generation)  # was on its way when the worker died
     assert bench.job().devices == (kept,) and bench.job().resizes == 0
     [growth] = bench.resized(heal.generation)
-    assert isinstance(growth, ResizeGang) and len(growth.devices) == 4
+    assert isinstance(growth, Reconfigure) and len(growth.target.devices) == 4
     assert bench.phase() is Phase.RUNNING
 
 
@@ -136,7 +137,7 @@ def test_a_loss_while_the_platform_drains_still_ends_in_a_checkpoint() -> None:
     [resize] = bench.reported(first, 3)
     bench.say(DrainRequested(at_s=bench.now_s))
     [heal] = bench.lost(resize.generation, bench.job().devices[0])
-    assert isinstance(heal, ResizeGang)
+    assert isinstance(heal, Reconfigure)
     [suspend] = bench.resized(heal.generation)
     assert isinstance(suspend, SuspendGang)
     bench.suspended(suspend.generation)
@@ -163,8 +164,8 @@ def test_a_launch_cannot_lose_some_of_its_workers() -> None:
     bench.submit("a")
     [launch] = bench.profiled("a")
     assert isinstance(launch, LaunchGang)
-    bench.lost(launch.generation, launch.devices[0])
-    assert bench.job().devices == launch.devices
+    bench.lost(launch.generation, launch.target.devices[0])
+    assert bench.job().devices == launch.target.devices
 
 
 def test_when_nobody_survives_the_rest_is_stopped() -> None:
@@ -197,7 +198,7 @@ def test_a_failed_resize_frees_the_joiners_devices_and_is_not_tried_at_once() ->
     assert bench.resize_failed(resize.generation) == []
     assert bench.num_held() == 2 and bench.phase() is Phase.RUNNING
     [again] = bench.say(Woke(at_s=bench.now_s))
-    assert isinstance(again, ResizeGang) and again.generation > resize.generation
+    assert isinstance(again, Reconfigure) and again.generation > resize.generation
 
 
 def test_a_node_is_lost_before_its_gang() -> None:
@@ -292,7 +293,7 @@ def test_a_resize_that_cannot_be_is_tried_less_and_less_often() -> None:
     pauses_s, causes = [], []
     for number in range(4):
         [resize] = bench.say(Woke(at_s=bench.now_s))
-        assert isinstance(resize, ResizeGang)
+        assert isinstance(resize, Reconfigure)
         if number == 3:
             bench.resized(resize.generation)
             generation = resize.generation
@@ -496,7 +497,7 @@ def test_losses_in_a_row_are_all_heard_while_repairs_are_asked_for() -> None:
     [repair] = bench.lost(first, one)
     [again] = bench.lost(repair.generation, two)
     [last] = bench.lost(repair.generation, three)
-    assert isinstance(last, ResizeGang) and last.devices == (four,)
+    assert isinstance(last, Reconfigure) and last.target.devices == (four,)
     assert last.generation > again.generation > repair.generation
     before = bench.core.num_stale
     assert bench.lost(repair.generation, three) == []
@@ -509,7 +510,7 @@ def test_a_trial_run_that_is_told_again_leads_to_no_new_plan() -> None:
     first = bench.run(workers=2)
     bench.want(a=4)
     assert bench.profiled("a") == []
-    assert isinstance(bench.reported(first, 3)[0], ResizeGang)
+    assert isinstance(bench.reported(first, 3)[0], Reconfigure)
 
 
 def test_a_look_at_the_state_leaves_no_trace_in_it() -> None:

@@ -13,7 +13,7 @@ from tests.core.head import Head
 from tests.core.world import PAUSE_S, FakeWorld
 
 from swell.core.resizes import NUM_KEPT
-from swell.model.command import LaunchGang, ResizeGang
+from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import GangResized, Outcome, StepsReported, Woke
 from swell.model.job import Elasticity, Phase
 from swell.model.resize import Resize, Verdict
@@ -44,7 +44,7 @@ def resize_to(bench: Bench, workers: int) -> int:
     if is_shrink:
         bench.submit(rival)
     [resize] = bench.profiled(rival) if is_shrink else bench.say(Woke(at_s=bench.now_s))
-    assert isinstance(resize, ResizeGang)
+    assert isinstance(resize, Reconfigure)
     commands = bench.resized(resize.generation, steps=bench.job().steps)
     for launch in commands:
         assert isinstance(launch, LaunchGang)
@@ -105,7 +105,7 @@ def test_a_shrink_that_reports_before_those_who_left_are_gone_is_charged_for_its
     bench.want(a=2, rival=2)
     bench.submit("rival")
     [resize] = bench.profiled("rival")
-    assert isinstance(resize, ResizeGang)
+    assert isinstance(resize, Reconfigure)
     training(bench, 2, generation, 20, num=1, pause_s=0.3)  # under its old number still
     bench.resized(resize.generation, steps=bench.job().steps)
     assert last(bench).cost_s == 0.3
@@ -117,7 +117,7 @@ def test_a_loss_is_no_resize_that_anybody_chose() -> None:
     generation = bench.run(workers=4, job=spec(10**6))
     training(bench, 4, generation, 40)
     [heal] = bench.lost(generation, bench.job().devices[0])
-    assert isinstance(heal, ResizeGang)
+    assert isinstance(heal, Reconfigure)
     bench.resized(heal.generation, steps=bench.job().steps)
     training(bench, 3, heal.generation, 30, num=1, pause_s=30.0)
     repair = next(entry for entry in bench.job().resize_history if entry.after == 3)
@@ -133,7 +133,7 @@ def test_a_resize_that_failed_is_told_and_costs_nothing() -> None:
     bench.want(a=4)
     [resize] = bench.say(Woke(at_s=bench.now_s))
     assert last(bench).verdict is Verdict.UNDER_WAY
-    assert isinstance(resize, ResizeGang)
+    assert isinstance(resize, Reconfigure)
     bench.resize_failed(resize.generation)
     assert (last(bench).verdict, last(bench).cost_s, bench.job().resizes) == (Verdict.FAILED, None, 0)
     [story] = [told for _, told in bench.core.stories() if told.code == "resize_failed"]
@@ -154,7 +154,7 @@ def test_a_job_that_ends_first_overtakes_its_resize(outcome: Outcome, verdict: V
     bench.run(workers=2, job=spec(10**6))
     bench.want(a=4)
     [resize] = bench.say(Woke(at_s=bench.now_s))
-    assert isinstance(resize, ResizeGang)
+    assert isinstance(resize, Reconfigure)
     bench.gone(resize.generation, outcome)
     [entry] = bench.job().resize_history
     assert (entry.verdict, entry.cost_s, entry.wait_s) == (verdict, None, None)
@@ -165,7 +165,7 @@ def test_a_restart_costs_the_time_in_which_nobody_trains() -> None:
     bench.run(workers=2, job=spec(None, elasticity=Elasticity.RESTART, estimate_s=500.0))
     bench.want(a=4)
     [resize] = bench.say(Woke(at_s=bench.now_s))
-    assert isinstance(resize, ResizeGang)
+    assert isinstance(resize, Reconfigure)
     bench.now_s = last(bench).at_s + 7.0
     bench.resized(resize.generation)
     entry = last(bench)
@@ -326,7 +326,7 @@ def test_a_state_from_before_there_was_a_log_goes_on() -> None:
     """It was saved while two resizes were under way, by the code that had no log of them."""
     core = core_of()
     core.load((STATES / "before-resize-log.json").read_bytes())
-    resizes = [command for command in core.under_way() if isinstance(command, ResizeGang)]
+    resizes = [command for command in core.under_way() if isinstance(command, Reconfigure)]
     assert {command.job_id for command in resizes} == {"a", "b"}
     before = {view.id: view.resizes for view in core.views()}
     at_s = core.now_s
@@ -350,7 +350,7 @@ def test_what_a_gang_too_small_to_be_known_saves_by_growing_is_not_made_up() -> 
     training(bench, 2, generation, 20)
     [heal] = bench.lost(generation, bench.job().devices[0])
     commands = bench.resized(heal.generation, steps=20) or bench.say(Woke(at_s=bench.now_s))
-    [grow] = [command for command in commands if isinstance(command, ResizeGang)]
+    [grow] = [command for command in commands if isinstance(command, Reconfigure)]
     bench.resized(grow.generation, steps=20)
     assert (last(bench).before, last(bench).after) == (1, 2)
     assert last(bench).expected_gain_s is None

@@ -13,7 +13,7 @@ from tests.core.world import FakeWorld, Faults
 from swell.core.backoff import MAX_SETBACKS
 from swell.core.ports import Decides
 from swell.model.coding import decoder
-from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, WakeAt
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, WakeAt
 from swell.model.event import (
     AnyEvent,
     CancelRequested,
@@ -186,7 +186,7 @@ def test_a_change_that_failed_is_forgotten_when_it_is_not_wanted_any_more() -> N
     script = Script(policy)
     script.start(1.0)
     policy.wanted["a"] = 4
-    (resize,) = (c for c in script.hear(Opened(at_s=5.0)) if isinstance(c, ResizeGang))
+    (resize,) = (c for c in script.hear(Opened(at_s=5.0)) if isinstance(c, Reconfigure))
     facts = {"job_id": "a", "generation": resize.generation}
     script.hear(ResizeFailed(at_s=6.0, **facts, message="a joiner died"))
     facts = {"job_id": "a", "generation": 1, "num_workers": 2}

@@ -36,7 +36,7 @@ def test_a_running_gang_does_not_grow_onto_it_nor_step_aside_for_it() -> None:
     bench.want(a=8)
     assert bench.reported(first, 3) == []
     [resize] = bench.gone(3, job_id="lost")  # it ended before it heard the command
-    assert len(resize.devices) == 8
+    assert len(resize.target.devices) == 8
 
 
 def test_a_job_whose_gang_is_ahead_of_the_journal_goes_on_after_it() -> None:

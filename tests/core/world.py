@@ -23,7 +23,7 @@ from swell.model.command import (
     AnyCommand,
     LaunchGang,
     ProfileJob,
-    ResizeGang,
+    Reconfigure,
     StopGang,
     SuspendGang,
     WakeAt,
@@ -47,6 +47,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import JobSpec
+from swell.model.target import Target
 
 REPORT_EVERY_S = 0.5
 #: What a stop, which cannot fail, takes at most.
@@ -171,7 +172,7 @@ class FakeWorld:
                 self._profile(command)
             case LaunchGang():
                 self._launch(command)
-            case ResizeGang() | SuspendGang() | StopGang():
+            case Reconfigure() | SuspendGang() | StopGang():
                 self._change(command)
             case WakeAt():
                 self._wake = self._at(max(command.at_s, self.now_s), self._wake_up)
@@ -207,7 +208,9 @@ class FakeWorld:
 
     def harbour(self, job_id: str, generation: int, devices: tuple[str, ...], job: JobSpec) -> None:
         """A gang of another journal trains here, and is found."""
-        asked = LaunchGang(job_id=job_id, generation=generation, devices=devices, spec=job, total_steps=1000)
+        asked = LaunchGang(
+            job_id=job_id, generation=generation, target=Target(devices=devices), spec=job, total_steps=1000
+        )
         gang = Gang(job_id, job, 1000.0, asked, 0.0, members=devices, formed=generation)
         self.gangs[job_id], self._launched[job_id] = gang, generation
         self._settle(gang)
@@ -245,10 +248,10 @@ class FakeWorld:
         self._launched[job_id] = command.generation
         steps = self.saved_steps.get(job_id, 0.0)
         total = 100.0 if command.total_steps is None else command.total_steps
-        gang = Gang(job_id, command.spec, total, command, steps, joiners=command.devices)
+        gang = Gang(job_id, command.spec, total, command, steps, joiners=command.target.devices)
         self.gangs[job_id] = gang
         self._settle(gang)
-        if not self._are_there(command.devices) or self._goes_wrong(self.faults.launch_lost):
+        if not self._are_there(command.target.devices) or self._goes_wrong(self.faults.launch_lost):
             self._then(gang, command, lambda: self._end(gang, Outcome.LOST))
         else:
             self._then(gang, command, lambda: self._started(gang))
@@ -260,7 +263,7 @@ class FakeWorld:
         self._say(GangStarted(**self._facts(gang), steps=int(gang.steps), pids=pids))
         self._train(gang)
 
-    def _change(self, command: ResizeGang | SuspendGang | StopGang) -> None:
+    def _change(self, command: Reconfigure | SuspendGang | StopGang) -> None:
         gang = self.gangs.get(command.job_id)
         if gang is None:
             self._answer_for_the_dead(command)
@@ -277,7 +280,7 @@ class FakeWorld:
         else:
             self._resize(gang, command)
 
-    def _answer_for_the_dead(self, command: ResizeGang | SuspendGang | StopGang) -> None:
+    def _answer_for_the_dead(self, command: Reconfigure | SuspendGang | StopGang) -> None:
         """Whoever asks after a gang that is gone hears that it is."""
         assert command.generation >= self._launched.get(command.job_id, 0)
         self._say(
@@ -290,20 +293,20 @@ class FakeWorld:
             )
         )
 
-    def _resize(self, gang: Gang, command: ResizeGang) -> None:
+    def _resize(self, gang: Gang, command: Reconfigure) -> None:
         gang.asked = command
-        gang.joiners = tuple(device for device in command.devices if device not in gang.members)
+        gang.joiners = tuple(device for device in command.target.devices if device not in gang.members)
         self._settle(gang)
-        if not self._are_there(command.devices) or self._goes_wrong(self.faults.resize_failed):
+        if not self._are_there(command.target.devices) or self._goes_wrong(self.faults.resize_failed):
             self._then(gang, command, lambda: self._resize_failed(gang))
         elif self._goes_wrong(self.faults.worker_lost_in_resize):
             self._then(gang, command, lambda: self._lose(gang, gang.newest))
         else:
             self._then(gang, command, lambda: self._resized(gang, command))
 
-    def _resized(self, gang: Gang, command: ResizeGang) -> None:
+    def _resized(self, gang: Gang, command: Reconfigure) -> None:
         self._progress(gang)
-        gang.members, gang.joiners = command.devices, ()
+        gang.members, gang.joiners = command.target.devices, ()
         self._settle(gang)
         gang.formed, gang.pause_s = command.generation, PAUSE_S
         self._say(GangResized(**self._facts(gang), steps=int(gang.steps), pids=self._pids(gang)))

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 from tests.executors.listening import Listener, eventually
 
-from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
+from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     GangEnded,
     GangResized,
@@ -25,6 +25,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import JobSpec
+from swell.model.target import Target
 
 MakeJob = Callable[..., JobSpec]
 JOB = "digits-1"
@@ -34,11 +35,13 @@ def launch(make_job: MakeJob, devices: tuple[str, ...], generation: int = 1, **a
     steps = args.get("steps")
     total = steps if isinstance(steps, int) else None
     spec = make_job(**args)
-    return LaunchGang(job_id=JOB, generation=generation, devices=devices, spec=spec, total_steps=total)
+    return LaunchGang(
+        job_id=JOB, generation=generation, target=Target(devices=devices), spec=spec, total_steps=total
+    )
 
 
-def resize(generation: int, devices: tuple[str, ...]) -> ResizeGang:
-    return ResizeGang(job_id=JOB, generation=generation, devices=devices)
+def resize(generation: int, devices: tuple[str, ...]) -> Reconfigure:
+    return Reconfigure(job_id=JOB, generation=generation, target=Target(devices=devices))
 
 
 class ExecutorContract:

@@ -14,7 +14,7 @@ from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.job_context import DeviceBinding, Stage
 from swell.executors.gang.member import State
-from swell.model.command import LaunchGang, ResizeGang
+from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -25,6 +25,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import EndCondition, JobSpec
+from swell.model.target import Target
 from swell.wire import messages as m
 
 JOB = "job-1"
@@ -55,6 +56,11 @@ def is_stopped(pid: int) -> bool:
 
 def devices(*numbers: int) -> tuple[str, ...]:
     return tuple(f"node0/{number}" for number in numbers)
+
+
+def target(*numbers: int) -> Target:
+    """Of these devices."""
+    return Target(devices=devices(*numbers))
 
 
 @dataclass
@@ -110,8 +116,8 @@ class PuppetWorld:
 
     # ------------------------------------------------------------ what a test does
     def command(self, command: object) -> None:
-        if isinstance(command, LaunchGang | ResizeGang):
-            self.targets[command.generation] = command.devices
+        if isinstance(command, LaunchGang | Reconfigure):
+            self.targets[command.generation] = command.target.devices
         self._apply(self.gang.command(command, self.now_s))  # type: ignore[arg-type]
 
     def tick(self, passed_s: float = 0.2) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.contract import launch
 from tests.executors.listening import Listener, eventually
-from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage
+from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
 from tests.executors.test_restart_controller import Processes
 from tests.executors.test_restart_controller import launch as launch_plain
 
@@ -60,7 +60,7 @@ def running(fake: FakeTime) -> PuppetWorld:
     world = PuppetWorld(Gang(make_stage(), 0, is_stopped))
     world.now_s = fake.clock.now_s()
     world.command(
-        LaunchGang(job_id=JOB, generation=1, devices=devices(0, 1), spec=make_spec(), total_steps=1000)
+        LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=make_spec(), total_steps=1000)
     )
     world.settle()
     world.events.clear()

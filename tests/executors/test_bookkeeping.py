@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.executors.puppets import devices, is_stopped, make_spec, make_stage
+from tests.executors.puppets import is_stopped, make_spec, make_stage, target
 
 from swell.executors.gang.allreduce import allreduce_s, sizes_to_measure
 from swell.executors.gang.effects import Send, Spawn
@@ -22,7 +22,7 @@ from swell.executors.local.lines import LineLink
 from swell.executors.local.link import _decode
 from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER, next_number
 from swell.executors.local.protocol import Inventory, LiveGang, Perform, Told
-from swell.model.command import LaunchGang, ProfileJob, ResizeGang
+from swell.model.command import LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, StepsReported
 from swell.wire.messages import Regroup
 
@@ -205,7 +205,11 @@ def test_every_event_is_told_in_order_until_it_is_acknowledged(moves: list[str])
 # ---------------------------------------------------------------- the daemon's ledger
 def launch(job: str, generation: int = 1) -> LaunchGang:
     return LaunchGang(
-        job_id=job, generation=generation, devices=devices(0), spec=make_spec(), total_steps=None
+        job_id=job,
+        generation=generation,
+        target=target(0),
+        spec=make_spec(),
+        total_steps=None,
     )
 
 
@@ -232,7 +236,7 @@ def test_after_a_crash_gangs_are_lost_launches_and_trials_said_again() -> None:
     ledger.order(launch("a"))
     ledger.note_performed(2)
     assert ledger.is_news(Told(number=1, event=steps("a", 7)))
-    ledger.order(ResizeGang(job_id="a", generation=2, devices=devices(0)))
+    ledger.order(Reconfigure(job_id="a", generation=2, target=target(0)))
     new = ledger.order(launch("b"))
     lost, again = ledger.reconcile(inventory("other"))
     (event,) = lost

@@ -8,14 +8,14 @@ from collections import deque
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage
+from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
 
 from swell.executors.gang.effects import Kill, Report, Send
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.member import cut_slots
 from swell.executors.gang.memory_limit import half
 from swell.executors.gang.timeouts import Patience
-from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
+from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     Event,
     GangEnded,
@@ -30,6 +30,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import DriftAction, EndCondition, MetricTarget
+from swell.model.target import Target
 from swell.wire import messages as m
 
 
@@ -38,7 +39,11 @@ def world(num_workers: int, total_steps: int = 1000, **changes: object) -> Puppe
     spec = make_spec(**changes)
     made.command(
         LaunchGang(
-            job_id=JOB, generation=1, devices=devices(*range(num_workers)), spec=spec, total_steps=1000
+            job_id=JOB,
+            generation=1,
+            target=target(*range(num_workers)),
+            spec=spec,
+            total_steps=1000,
         )
     )
     return made
@@ -51,8 +56,8 @@ def running(num_workers: int, **changes: object) -> PuppetWorld:
     return made
 
 
-def resize(generation: int, *numbers: int) -> ResizeGang:
-    return ResizeGang(job_id=JOB, generation=generation, devices=devices(*numbers))
+def resize(generation: int, *numbers: int) -> Reconfigure:
+    return Reconfigure(job_id=JOB, generation=generation, target=target(*numbers))
 
 
 def last(made: PuppetWorld) -> Event:
@@ -331,7 +336,7 @@ def test_a_worker_whose_process_was_stopped_is_killed_within_seconds() -> None:
     stopped: set[int] = set()
     made = PuppetWorld(Gang(make_stage(), 0, stopped.__contains__), 1000)
     spec = make_spec()
-    made.command(LaunchGang(job_id=JOB, generation=1, devices=devices(0, 1), spec=spec, total_steps=1000))
+    made.command(LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=spec, total_steps=1000))
     made.settle()
     stopped.update(made.gang.pids)
     made.now_s += 2.9
@@ -346,7 +351,7 @@ def test_last_lines_of_a_process_that_was_stopped_are_cut_off() -> None:
     stopped: set[int] = set()
     made = PuppetWorld(Gang(make_stage(), 0, stopped.__contains__), 1000)
     spec = make_spec()
-    made.command(LaunchGang(job_id=JOB, generation=1, devices=devices(0), spec=spec, total_steps=1000))
+    made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=spec, total_steps=1000))
     made.settle()
     made.gang.said(0, m.Finished(steps=1000), made.now_s)
     stopped.update(made.gang.pids)
@@ -575,7 +580,9 @@ def test_a_command_said_again_while_the_gang_ends_is_answered_by_the_end() -> No
     made.kill(0, status=0)
     made.hear(0)
     made.events.clear()
-    made.command(LaunchGang(job_id=JOB, generation=1, devices=(), spec=make_spec(), total_steps=1000))
+    made.command(
+        LaunchGang(job_id=JOB, generation=1, target=Target(devices=()), spec=make_spec(), total_steps=1000)
+    )
     assert made.events == []
     made.kill(1, status=0)
     made.hear(1)
@@ -615,7 +622,7 @@ def test_last_lines_have_minutes_and_if_they_are_cut_off_that_is_told() -> None:
 def test_the_patience_with_last_lines_can_be_set_and_what_was_told_before_stays() -> None:
     gang = Gang(make_stage(), 0, is_stopped, patience=Patience(finish_s=2.0))
     made = PuppetWorld(gang, 1000)
-    made.command(LaunchGang(job_id=JOB, generation=1, devices=devices(0), spec=make_spec(), total_steps=1000))
+    made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=make_spec(), total_steps=1000))
     made.settle()
     made.gang.said(0, m.Finished(steps=5), made.now_s)
     made.now_s += 2.0

@@ -8,11 +8,11 @@ from random import Random
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage
+from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
 
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.timeouts import Patience
-from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
+from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     GangEnded,
     GangEvent,
@@ -24,6 +24,7 @@ from swell.model.event import (
     SuspendFailed,
     WorkersLost,
 )
+from swell.model.target import Target
 
 TOTAL_STEPS = 60
 PATIENCE = Patience(boundary_s=4.0, stuck_s=8.0)
@@ -70,7 +71,9 @@ class Story:
         if wanted and not self.is_stopping:
             self.generation += 1
             self.target = (*self.target, *wanted)
-            self.world.command(ResizeGang(job_id=JOB, generation=self.generation, devices=wanted))
+            self.world.command(
+                Reconfigure(job_id=JOB, generation=self.generation, target=Target(devices=wanted))
+            )
 
     def suspend(self) -> None:
         self.generation += 1
@@ -86,7 +89,11 @@ def begin(num_workers: int) -> Story:
     world = PuppetWorld(Gang(make_stage(TOTAL_STEPS), 0, is_stopped, patience=PATIENCE), TOTAL_STEPS)
     story = Story(world, target=devices(*range(num_workers)))
     launch = LaunchGang(
-        job_id=JOB, generation=1, devices=story.target, spec=make_spec(), total_steps=TOTAL_STEPS
+        job_id=JOB,
+        generation=1,
+        target=Target(devices=story.target),
+        spec=make_spec(),
+        total_steps=TOTAL_STEPS,
     )
     world.command(launch)
     return story
@@ -110,7 +117,7 @@ def moves(story: Story, number: int) -> Callable[[], None]:
     if kind == 7:
         return lambda: world.tick(0.2)
     if kind == 8:
-        stale = ResizeGang(job_id=JOB, generation=rest % (story.generation + 1), devices=devices(7))
+        stale = Reconfigure(job_id=JOB, generation=rest % (story.generation + 1), target=target(7))
         return lambda: world.command(stale) if stale.generation < story.generation else None
     if someone is None:
         return story.head

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.executors.listening import Listener, eventually
-from tests.executors.puppets import devices, make_spec
+from tests.executors.puppets import devices, make_spec, target
 
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
-from swell.model.command import LaunchGang, ProfileJob, ResizeGang
+from swell.model.command import LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import (
     GangEnded,
     GangResized,
@@ -49,7 +49,7 @@ class Platform:
             LaunchGang(
                 job_id=job,
                 generation=generation,
-                devices=devices(*range(size)),
+                target=target(*range(size)),
                 spec=spec,
                 total_steps=spec.end.steps,
                 max_local_batch=bound,
@@ -57,7 +57,7 @@ class Platform:
         )
 
     def resize(self, job: str, generation: int, *numbers: int) -> None:
-        self.executor.perform(ResizeGang(job_id=job, generation=generation, devices=devices(*numbers)))
+        self.executor.perform(Reconfigure(job_id=job, generation=generation, target=target(*numbers)))
 
     def warnings(self) -> list[str]:
         return [event.message for event in self.listener.events if isinstance(event, JobWarned)]

@@ -12,12 +12,12 @@ import psutil
 import pytest
 from tests.executors.contract import is_alive
 from tests.executors.listening import Listener, eventually
-from tests.executors.puppets import devices, make_spec
+from tests.executors.puppets import devices, make_spec, target
 
 from swell.executors.local.agent.process import read_address
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
-from swell.model.command import LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang
+from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     GangEnded,
     GangEvent,
@@ -65,7 +65,7 @@ def test_a_job_lives_through_everything(
             LaunchGang(
                 job_id=job,
                 generation=generation,
-                devices=devices(*numbers),
+                target=target(*numbers),
                 spec=spec,
                 total_steps=total_steps,
             )
@@ -73,15 +73,15 @@ def test_a_job_lives_through_everything(
 
     launch(1, 0, 1, total_steps=100_000)
     first = listener.wait(GangStarted, 1)
-    executor.perform(ResizeGang(job_id=job, generation=2, devices=devices(0, 1, 2, 3)))
+    executor.perform(Reconfigure(job_id=job, generation=2, target=target(0, 1, 2, 3)))
     grown = listener.wait(GangResized, 2)
     assert grown.pids[:2] == first.pids
     os.kill(grown.pids[0], signal.SIGKILL)
     lost = listener.wait(WorkersLost)
     assert lost.devices == devices(0)
-    executor.perform(ResizeGang(job_id=job, generation=3, devices=devices(1, 2, 3)))
+    executor.perform(Reconfigure(job_id=job, generation=3, target=target(1, 2, 3)))
     assert listener.wait(GangResized, 3).pids == grown.pids[1:]
-    executor.perform(ResizeGang(job_id=job, generation=4, devices=devices(1)))
+    executor.perform(Reconfigure(job_id=job, generation=4, target=target(1)))
     shrunk = listener.wait(GangResized, 4)
     assert shrunk.pids == grown.pids[1:2]
     assert shrunk.steps >= grown.steps
@@ -123,7 +123,11 @@ def test_commands_that_overtake_each_other_end_where_the_last_one_wants(
     def launch(generation: int) -> GangStarted:
         executor.perform(
             LaunchGang(
-                job_id=job, generation=generation, devices=devices(0, 1), spec=spec, total_steps=100_000
+                job_id=job,
+                generation=generation,
+                target=target(0, 1),
+                spec=spec,
+                total_steps=100_000,
             )
         )
         return wait(GangStarted, generation)
@@ -140,12 +144,12 @@ def test_commands_that_overtake_each_other_end_where_the_last_one_wants(
         ]
 
     first = launch(1)
-    executor.perform(ResizeGang(job_id=job, generation=2, devices=devices(0, 1, 2, 3)))
-    executor.perform(ResizeGang(job_id=job, generation=3, devices=devices(1, 4)))
+    executor.perform(Reconfigure(job_id=job, generation=2, target=target(0, 1, 2, 3)))
+    executor.perform(Reconfigure(job_id=job, generation=3, target=target(1, 4)))
     moved = wait(GangResized, 3)
     assert moved.pids[0] == first.pids[1]
     assert not said(GangResized, 2)
-    executor.perform(ResizeGang(job_id=job, generation=4, devices=devices(1, 4, 5, 6)))
+    executor.perform(Reconfigure(job_id=job, generation=4, target=target(1, 4, 5, 6)))
     executor.perform(SuspendGang(job_id=job, generation=5))
     suspended = wait(GangSuspended, 5)
     assert suspended.steps >= moved.steps

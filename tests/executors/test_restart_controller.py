@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.contract import JOB, is_alive
 from tests.executors.listening import Listener
-from tests.executors.puppets import devices, make_spec, make_stage
+from tests.executors.puppets import make_spec, make_stage, target
 
 from swell.executors.gang.effects import Kill, Report, Spawn
 from swell.executors.gang.restart_controller import RestartGang
 from swell.executors.local.link import LocalExecutor
-from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
+from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -35,7 +35,7 @@ SPEC = make_spec(elasticity=Elasticity.RESTART, end=EndCondition())
 
 
 def launch(*numbers: int) -> LaunchGang:
-    return LaunchGang(job_id=JOB, generation=1, devices=devices(*numbers), spec=SPEC, total_steps=None)
+    return LaunchGang(job_id=JOB, generation=1, target=target(*numbers), spec=SPEC, total_steps=None)
 
 
 class Processes:
@@ -49,7 +49,7 @@ class Processes:
         self.events: list[AnyEvent] = []
         self.now_s = 0.0
 
-    def command(self, command: LaunchGang | ResizeGang | SuspendGang | StopGang) -> None:
+    def command(self, command: LaunchGang | Reconfigure | SuspendGang | StopGang) -> None:
         self.do(self.gang.command(command, self.now_s))
 
     def do(self, effects: object) -> None:
@@ -98,7 +98,7 @@ def test_workers_get_what_torchrun_would_give_them() -> None:
 def test_a_resize_stops_all_and_starts_all_even_if_they_exit_with_0() -> None:
     processes = Processes()
     processes.command(launch(0, 1))
-    processes.command(ResizeGang(job_id=JOB, generation=2, devices=devices(0, 1, 2)))
+    processes.command(Reconfigure(job_id=JOB, generation=2, target=target(0, 1, 2)))
     assert processes.signals == [(0, STOP_AT_STEP), (1, STOP_AT_STEP)]
     processes.end(0, 143)
     processes.end(1, 0)
@@ -131,7 +131,7 @@ def test_a_worker_that_makes_no_step_gets_sigterm_and_one_that_ignores_that_is_k
 def test_who_has_sigterm_already_gets_no_second_one_while_it_saves() -> None:
     processes = Processes()
     processes.command(launch(0))
-    processes.command(ResizeGang(job_id=JOB, generation=2, devices=devices(0, 1)))
+    processes.command(Reconfigure(job_id=JOB, generation=2, target=target(0, 1)))
     processes.now_s = 3.0
     processes.say(0, Stepped(num_workers=1, steps=7, own_steps=7, is_last=True))
     processes.tick(12.9)
@@ -170,7 +170,7 @@ def test_steps_are_reported_under_the_generation_that_made_them() -> None:
     processes = Processes()
     processes.command(launch(0))
     processes.say(0, Stepped(num_workers=1, steps=1, own_steps=1))
-    processes.command(ResizeGang(job_id=JOB, generation=2, devices=devices(0, 1)))
+    processes.command(Reconfigure(job_id=JOB, generation=2, target=target(0, 1)))
     processes.say(0, Stepped(num_workers=1, steps=30, own_steps=30, step_s=0.1, is_last=True))
     processes.end(0, 143)
     processes.now_s = 2.0
@@ -187,7 +187,7 @@ def test_a_script_that_begins_anew_is_told_of() -> None:
     processes = Processes()
     processes.command(launch(0))
     processes.say(0, Stepped(num_workers=1, steps=30, own_steps=30, step_s=0.1))
-    processes.command(ResizeGang(job_id=JOB, generation=2, devices=devices(0, 1)))
+    processes.command(Reconfigure(job_id=JOB, generation=2, target=target(0, 1)))
     processes.end(0, 143)
     processes.say(1, Stepped(num_workers=2, steps=1, own_steps=1))
     (warning,) = [event for event in processes.events if isinstance(event, JobWarned)]
@@ -234,9 +234,9 @@ def test_real_processes_keep_their_own_checkpoint(
     spec = make_spec(
         workdir=str(tmp_path), args=("steps=60",), elasticity=Elasticity.RESTART, end=EndCondition()
     )
-    executor.perform(LaunchGang(job_id=JOB, generation=1, devices=devices(0, 1), spec=spec, total_steps=None))
+    executor.perform(LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=spec, total_steps=None))
     pids = listener.wait(GangStarted, 1).pids
-    executor.perform(ResizeGang(job_id=JOB, generation=2, devices=devices(0)))
+    executor.perform(Reconfigure(job_id=JOB, generation=2, target=target(0)))
     resized = listener.wait(GangResized, 2)
     assert not any(is_alive(pid) for pid in pids)
     assert len(resized.pids) == 1

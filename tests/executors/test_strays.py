@@ -14,17 +14,19 @@ import pytest
 from tests.executors.agents import zygote_of
 from tests.executors.contract import eventually, launch
 from tests.executors.listening import Listener
-from tests.executors.puppets import devices
+from tests.executors.puppets import devices, target
 
+from swell.executors.local import link
 from swell.executors.local.agent.process import read_address
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError, stop_agent
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.listing import is_alive
 from swell.executors.local.processes.strays import AGENT_MODULE, end_strays, is_agent
-from swell.model.command import ResizeGang, StopGang
+from swell.model.command import Reconfigure, StopGang
 from swell.model.event import GangEnded, GangStarted, JobWarned, Outcome, ResizeFailed
 from swell.model.job import JobSpec
+from swell.model.target import Target
 
 
 def daemons_of(folder: Path, pids: tuple[int, ...]) -> list[int]:
@@ -105,10 +107,13 @@ def test_no_device_is_given_to_two_gangs(
     ended = listener.wait(GangEnded, 1)
     assert (ended.job_id, ended.outcome) == ("other", Outcome.LOST), "it is tried again"
     assert "device 'node0/1' is still held by workers of job 'digits-1'" in ended.message
-    executor.perform(msgspec.structs.replace(other, generation=2, devices=devices(2)))
+    executor.perform(msgspec.structs.replace(other, generation=2, target=target(2)))
     listener.wait(GangStarted, 2)
-    executor.perform(ResizeGang(job_id="other", generation=3, devices=devices(0, 2)))
+    executor.perform(Reconfigure(job_id="other", generation=3, target=target(0, 2)))
     assert "still held by workers of job 'digits-1'" in listener.wait(ResizeFailed, 3).message
+    wider = Target(devices=devices(2), global_batch=512)
+    executor.perform(Reconfigure(job_id="other", generation=4, target=wider))
+    assert "train with the batch of the job, and with no other" in listener.wait(ResizeFailed, 4).message
 
 
 def ended_in_generation_7(
@@ -175,3 +180,14 @@ def test_an_agent_of_an_earlier_version_is_an_agent(tmp_path: Path, module: str,
         assert is_agent(process.pid, tmp_path) == is_one
         assert not is_agent(process.pid, tmp_path / "other")
         process.communicate(b"\n")
+
+
+def test_an_agent_of_another_version_is_not_misunderstood(
+    executor: LocalExecutor, new_executor: Callable[[], LocalExecutor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor.start(lambda event: None)
+    executor.close()
+    monkeypatch.setattr(link, "PROTOCOL", link.PROTOCOL + 1)
+    remedy = r"is of another version of Swell: it speaks protocol 2, this one 3; `swell down --force` ends it"
+    with pytest.raises(AgentError, match=remedy):
+        new_executor().start(lambda event: None)

@@ -21,6 +21,7 @@ from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, ProfileJob
 from swell.model.event import GangEnded, JobProfiled, Outcome, ProfilingFailed
 from swell.model.job import Elasticity
+from swell.model.target import Target
 from swell.wire.messages import Profiled
 
 MakeProfile = Callable[..., ProfileJob]
@@ -82,7 +83,9 @@ def test_a_job_begins_with_worker_0_whatever_was_tried_before(
     listener.wait(JobProfiled)
     devices = tuple(f"node0/{number}" for number in range(2))
     executor.perform(
-        LaunchGang(job_id="digits-1", generation=1, devices=devices, spec=profile.spec, total_steps=20)
+        LaunchGang(
+            job_id="digits-1", generation=1, target=Target(devices=devices), spec=profile.spec, total_steps=20
+        )
     )
     listener.wait(GangEnded, 1)
     assert logs(tmp_path, "digits-1/worker-*.log") == ["worker-0.log", "worker-1.log"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 
 import pytest
-from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage
+from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
 
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.timeouts import Patience
-from swell.model.command import LaunchGang, ResizeGang, SuspendGang
+from swell.model.command import LaunchGang, Reconfigure, SuspendGang
 from swell.model.event import (
     GangEnded,
     GangResized,
@@ -28,7 +28,11 @@ PATIENCE = Patience(stuck_s=STUCK_S, boundary_s=BOUNDARY_S, silence_s=1e9)
 def running(num_workers: int) -> PuppetWorld:
     made = PuppetWorld(Gang(make_stage(), 0, is_stopped, patience=PATIENCE))
     launch = LaunchGang(
-        job_id=JOB, generation=1, devices=devices(*range(num_workers)), spec=make_spec(), total_steps=1000
+        job_id=JOB,
+        generation=1,
+        target=target(*range(num_workers)),
+        spec=make_spec(),
+        total_steps=1000,
     )
     made.command(launch)
     made.settle()
@@ -36,8 +40,8 @@ def running(num_workers: int) -> PuppetWorld:
     return made
 
 
-def resize(generation: int, *numbers: int) -> ResizeGang:
-    return ResizeGang(job_id=JOB, generation=generation, devices=devices(*numbers))
+def resize(generation: int, *numbers: int) -> Reconfigure:
+    return Reconfigure(job_id=JOB, generation=generation, target=target(*numbers))
 
 
 def wait(made: PuppetWorld, passed_s: float) -> None:
@@ -242,7 +246,7 @@ def test_a_suspend_parts_with_the_one_that_hangs_and_saves_what_the_others_have(
 def test_a_joiner_that_was_stopped_on_its_way_is_no_fault_of_the_script(is_connected: bool) -> None:
     stopped: set[int] = set()
     made = PuppetWorld(Gang(make_stage(), 0, stopped.__contains__))
-    made.command(LaunchGang(job_id=JOB, generation=1, devices=devices(0), spec=make_spec(), total_steps=1000))
+    made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=make_spec(), total_steps=1000))
     made.settle()
     made.command(resize(2, 0, 1))
     if is_connected:
@@ -262,7 +266,7 @@ def test_a_joiner_that_was_stopped_on_its_way_is_no_fault_of_the_script(is_conne
 def test_a_launch_whose_worker_is_stopped_is_lost_and_not_failed() -> None:
     stopped = {1000}
     made = PuppetWorld(Gang(make_stage(), 0, stopped.__contains__))
-    made.command(LaunchGang(job_id=JOB, generation=1, devices=devices(0), spec=make_spec(), total_steps=1000))
+    made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=make_spec(), total_steps=1000))
     made.now_s += 3.1
     made._apply(made.gang.tick(made.now_s))
     made.hear(0)
@@ -275,7 +279,7 @@ def test_a_gang_of_stopped_workers_is_lost_and_goes_on_from_its_checkpoint() -> 
     stopped: set[int] = set()
     made = PuppetWorld(Gang(make_stage(), 0, stopped.__contains__))
     spec = make_spec()
-    made.command(LaunchGang(job_id=JOB, generation=1, devices=devices(0, 1), spec=spec, total_steps=1000))
+    made.command(LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=spec, total_steps=1000))
     made.settle()
     made._apply(made.gang.said(0, m.Saved(steps=2, path="/checkpoints/x"), made.now_s))
     stopped.update(made.gang.pids)

@@ -19,7 +19,7 @@ from swell.live.clock import HeadClock, SystemClocks
 from swell.live.inbox import LOOK_EVERY_S, Inbox
 from swell.live.platform import Platform, Site
 from swell.live.recovery import Replay, compare, replay
-from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -137,13 +137,15 @@ class TimedExecutor:
                 self.say(JobProfiled(at_s=0.0, job_id=job_id, profile=PROFILE))
             case LaunchGang():
                 self.launched_s.append(now_s)
-                gang = TimedGang(command.generation, command.devices, self.saved.get(command.job_id, 0.0))
+                gang = TimedGang(
+                    command.generation, command.target.devices, self.saved.get(command.job_id, 0.0)
+                )
                 self.gangs[command.job_id] = gang
                 self.at(now_s + START_S, lambda: self._form(command.job_id, gang, GangStarted))
-            case ResizeGang():
+            case Reconfigure():
                 gang = self.gangs[command.job_id]
                 self._progress(gang)
-                gang.generation, gang.devices = command.generation, command.devices
+                gang.generation, gang.devices = command.generation, command.target.devices
                 self.at(now_s + START_S, lambda: self._form(command.job_id, gang, GangResized))
             case SuspendGang(job_id=job_id) | StopGang(job_id=job_id):
                 gang = self.gangs.pop(job_id)

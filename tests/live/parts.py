@@ -14,7 +14,7 @@ from swell.core.core import Core, CoreSettings
 from swell.core.planner import Planner
 from swell.live.platform import Platform, Site
 from swell.model.cluster import Cluster, Node
-from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -161,12 +161,12 @@ class Hands:
             case ProfileJob(job_id=job_id):
                 return [JobProfiled(at_s=0.0, job_id=job_id, profile=PROFILE)]
             case LaunchGang(job_id=job_id, generation=generation):
-                self.gangs[job_id], self.devices[job_id] = generation, command.devices
+                self.gangs[job_id], self.devices[job_id] = generation, command.target.devices
                 return [
                     GangStarted(at_s=0.0, job_id=job_id, generation=generation, steps=0, pids=(generation,))
                 ]
-            case ResizeGang(job_id=job_id, generation=generation):
-                self.gangs[job_id], self.devices[job_id] = generation, command.devices
+            case Reconfigure(job_id=job_id, generation=generation):
+                self.gangs[job_id], self.devices[job_id] = generation, command.target.devices
                 return [GangResized(at_s=0.0, job_id=job_id, generation=generation, steps=1, pids=())]
             case SuspendGang(job_id=job_id, generation=generation):
                 del self.gangs[job_id]

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from tests.sim.profiles.test_pollux import PLACEMENTS, RUNS, SCALABILITY
 from tests.sim.worlds import head
 
-from swell.model.command import AnyCommand, LaunchGang, ResizeGang, SetBatch
+from swell.model.command import AnyCommand, LaunchGang, Reconfigure
 from swell.model.event import AnyEvent, ResizeFailed
 from swell.model.job import Phase
+from swell.model.target import Target
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import change_cost
 from swell.sim.gangs import Gangs, Habits
@@ -75,10 +76,8 @@ def run(
 
     def listening(batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         commands = handle(batch)
-        batches = [each.global_batch for each in commands if isinstance(each, SetBatch)]
-        heard.extend((core.now_s, batch) for batch in batches)
-        lines = [story.text for _, story in core.stories() if story.code == "batch"]
-        assert lines == [f"is to have {batch} samples in a step" for batch in batches]
+        gangs = [each for each in commands if isinstance(each, LaunchGang | Reconfigure)]
+        heard.extend((core.now_s, gang.target.global_batch or 32) for gang in gangs)
         if is_folded:
             core.load(core.save())
         return commands
@@ -177,18 +176,19 @@ def test_trial_runs_that_are_off_are_off_at_every_batch(profiles: ProfileSet) ->
     assert job.phase is Phase.SUCCEEDED
 
 
-def test_a_batch_told_during_a_resize_that_fails_is_had_at_the_former_size(profiles: ProfileSet) -> None:
-    """The head believes that a gang keeps the batch that it was told, whatever becomes of its size."""
+def test_a_gang_whose_change_fails_trains_on_as_it_was(profiles: ProfileSet) -> None:
+    """So the head believes: neither size nor batch are others."""
     (job,), told = some(profiles), list[AnyEvent]()
-    faults = InjectedFaults(FaultRates(resize=1.0))
-    gangs = Gangs(change_cost("10", 8), Habits(), Agenda(), told.append, faults)
-    launch = LaunchGang(job_id=job.id, generation=1, devices=("n0.0",), spec=job.spec, total_steps=None)
+    gangs = Gangs(
+        change_cost("10", 8), Habits(), Agenda(), told.append, InjectedFaults(FaultRates(resize=1.0))
+    )
+    one, two = Target(devices=("n0.0",)), Target(devices=("n0.0", "n0.1"), global_batch=64)
+    launch = LaunchGang(job_id=job.id, generation=1, target=one, spec=job.spec, total_steps=None)
     gangs.launch(job, launch, frozenset(), 0.0)
     gangs.started(Starts(job.id, 1), 0.0)
-    gangs.resize(ResizeGang(job_id=job.id, generation=2, devices=("n0.0", "n0.1")), frozenset(), 20.0)
-    gangs.set_batch(SetBatch(job_id=job.id, generation=2, global_batch=64), 20.0)
-    gangs.changed(Changes(job.id, 2), 30.0)
-    assert isinstance(told[-1], ResizeFailed)
-    training = gangs.training[job.id]
-    assert (training.devices, training.global_batch, training.next_batch) == (("n0.0",), 64, None)
-    assert training.rate_per_s == training.true_rate_per_s
+    for generation, target in ((2, two), (3, Target(devices=one.devices, global_batch=64))):
+        gangs.reconfigure(Reconfigure(job_id=job.id, generation=generation, target=target), frozenset(), 20.0)
+        gangs.changed(Changes(job.id, generation), 30.0)
+        assert isinstance(told[-1], ResizeFailed) and told[-1].generation == generation
+        training = gangs.training[job.id]
+        assert training.target == one and training.rate_per_s == training.true_rate_per_s

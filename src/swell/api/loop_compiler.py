@@ -16,7 +16,7 @@ from swell import compiled
 from swell.assemble import new_core
 from swell.core.core import Core
 from swell.model.cluster import Node
-from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, SuspendGang
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, SuspendGang
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -121,10 +121,10 @@ def _answers(command: AnyCommand, at_s: float) -> Sequence[AnyEvent]:
         return [JobProfiled(at_s=at_s, job_id=command.job_id, profile=_profile())]
     if isinstance(command, SuspendGang):
         return [GangSuspended(at_s=at_s, job_id=command.job_id, generation=command.generation, steps=10)]
-    if not isinstance(command, LaunchGang | ResizeGang):
+    if not isinstance(command, LaunchGang | Reconfigure):
         return []
     kind = GangStarted if isinstance(command, LaunchGang) else GangResized
-    job_id, generation, pids = command.job_id, command.generation, tuple(range(len(command.devices)))
+    job_id, generation, pids = command.job_id, command.generation, tuple(range(len(command.target.devices)))
     begun = kind(at_s=at_s, job_id=job_id, generation=generation, steps=5, pids=pids)
     report = StepsReported(
         at_s=at_s, job_id=job_id, generation=generation, steps=10, num_workers=len(pids), step_s=0.1

@@ -174,7 +174,6 @@ def _forget(rescue: _Rescue, folder: StateFolder) -> None:
     saved.records = [record for record in saved.records if record.id not in rescue.ended]
     saved.rows = [job_id for job_id in saved.rows if job_id not in rescue.ended]
     saved.owed = {job_id: owed for job_id, owed in saved.owed.items() if job_id not in rescue.ended}
-    saved.batches = {job_id: size for job_id, size in saved.batches.items() if job_id not in rescue.ended}
     saved.revisit = [job_id for job_id in saved.revisit if job_id not in rescue.ended]
     for record in gone:
         if saved.tenants is not None:

@@ -17,7 +17,7 @@ from swell.api.client import connect
 from swell.api.errors import NoPlatform
 from swell.api.job_file import load
 from swell.api.similar_jobs import Likenesses
-from swell.assemble import left_behind, new_core, settings_of
+from swell.assemble import DEFAULT_POLICY, left_behind, new_core, settings_of
 from swell.core.record import JobRecord
 from swell.core.state import Saved
 from swell.executors.local.agent.profile_cache import ProfileCache
@@ -26,6 +26,7 @@ from swell.live.platform import check_job
 from swell.model.cluster import Cluster, Node
 from swell.model.errors import InvalidInput, InvalidJob
 from swell.model.job import Elasticity, JobClass
+from swell.model.options import Sizes
 from swell.model.view import JobView
 from swell.policies.registry import UnknownPolicy, new_policy
 from swell.settings import Settings
@@ -137,7 +138,8 @@ def _answer(scene: Scene, wish: Wish) -> WhatIf:
     num_then = num_devices + sum(len(node.devices) for node in nodes)
     belief = FittedBelief()
     belief.restore(scene.saved.belief)
-    drafts = _drafts(scene, wish.submit, num_then)
+    policy = wish.policy or scene.saved.policy or DEFAULT_POLICY
+    drafts = _drafts(scene, wish.submit, num_then, new_policy(policy).domain.sizes)
     new_jobs = tuple(_known(draft, belief, scene.likenesses, num_then) for draft in drafts)
     standing, left_out = _standing(scene, belief, num_then)
     as_is = go_on(new_core(settings=scene.settings), standing, Change())
@@ -145,7 +147,7 @@ def _answer(scene: Scene, wish: Wish) -> WhatIf:
     as_wished = go_on(new_core(settings=scene.settings), standing, change)
     offset_s = scene.calendar_offset_s
     everybody = sorted(standing.saved.records, key=lambda record: (record.submitted_s, record.id)) + drafts
-    policy = scene.saved.policy or new_policy("elasticflow").name
+    policy = scene.saved.policy or DEFAULT_POLICY
     return WhatIf(
         at_s=scene.now_s + offset_s,
         is_up=scene.is_up,
@@ -182,13 +184,13 @@ def _more_nodes(cluster: Cluster, num: int) -> tuple[Node, ...]:
     )
 
 
-def _drafts(scene: Scene, file: Path | None, num_devices: int) -> list[JobRecord]:
+def _drafts(scene: Scene, file: Path | None, num_devices: int, sizes: Sizes) -> list[JobRecord]:
     """The jobs of a file, as if they were submitted now."""
     if file is None:
         return []
     specs = [job.to_spec(scene.now_s + scene.calendar_offset_s) for job in load(file)]
     for spec in specs:
-        check_job(spec, num_devices)
+        check_job(spec, num_devices, sizes)
     taken, drafts = {record.id for record in scene.saved.records}, []
     for spec in specs:
         tries = (f"{spec.name}-new{place or ''}" for place in range(len(taken) + 1))

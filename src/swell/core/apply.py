@@ -45,6 +45,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import Elasticity, Phase
+from swell.model.target import NOTHING, Target
 
 
 def apply(state: HeadState, event: Event) -> None:
@@ -210,7 +211,7 @@ def _(event: CancelRequested, state: HeadState, record: JobRecord) -> None:
 def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
     record.form(event.generation)
-    record.settle(record.target)
+    record.settle(record.goal)
     go_on(record)
     if record.phase is Phase.STARTING:
         record.move(Phase.RUNNING)
@@ -228,12 +229,16 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
-    before = record.sizes[-1][1] if record.sizes else 0
+    before, is_only_batch = record.sizes[-1][1] if record.sizes else 0, record.is_changing_batch
     record.form(event.generation)
-    record.settle(record.target)
+    record.settle(record.goal)
     record.done_steps = _truth(record, event.steps)
     record.num_failed_changes = 0
     go_on(record)
+    if is_only_batch:
+        state.set_rate(record, record.num_workers)
+        state.tell(record, "batch", f"goes on with {_batch(record)} samples in a step")
+        return
     record.num_resizes += 1
     learn_resize(state, record, event)
     record.note_pids(event.pids)
@@ -245,10 +250,12 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
 
 @_apply_to.register
 def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
-    record.settle(record.gang)
+    is_only_batch = record.is_changing_batch
+    record.settle(Target(devices=record.gang, global_batch=record.batch))
     record.resizes.fail(event.at_s)
     cause = leave_alone(record, state.now_s, event.message)
-    kept = f"kept its {_workers(record.num_workers)}: the change did not work"
+    is_kept = f"{_batch(record)} samples in a step" if is_only_batch else _workers(record.num_workers)
+    kept = f"kept its {is_kept}: the change did not work"
     state.tell(record, "resize_failed", f"{kept}: {cause}")
 
 
@@ -294,7 +301,8 @@ def _(event: WorkersLost, state: HeadState, record: JobRecord) -> None:
     record.losses += ((event.generation, event.devices),)
     record.resizes.lose(event.at_s, record.num_workers)
     record.tenure.take()
-    record.settle(tuple(device for device in record.gang if device not in event.devices))
+    left = tuple(device for device in record.gang if device not in event.devices)
+    record.settle(Target(devices=left, global_batch=record.batch))
     record.is_broken = True
     record.rate_per_s = 0.0
     record.note_size(event.at_s, record.num_workers)
@@ -385,11 +393,15 @@ def _release(record: JobRecord, at_s: float) -> None:
     """Its processes are gone: it holds nothing and makes no progress."""
     record.advance(at_s)
     record.resizes.end(at_s)
-    record.settle(())
-    record.is_saving, record.batch = False, None
+    record.settle(NOTHING)
+    record.is_saving = False
     record.num_failed_changes = 0
     record.rate_per_s = 0.0
     record.note_size(at_s, 0)
+
+
+def _batch(record: JobRecord) -> int:
+    return record.batch or record.spec.global_batch
 
 
 def _where(record: JobRecord) -> str:

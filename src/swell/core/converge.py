@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 
 from swell.core.pending import launch_of
 from swell.core.record import JobRecord
-from swell.model.command import AnyCommand, ResizeGang, StopGang, SuspendGang
+from swell.model.command import AnyCommand, Reconfigure, StopGang, SuspendGang
 from swell.model.job import Phase
 from swell.model.plan import JobPlan
+from swell.model.target import Target
 
 
 class Converger:
@@ -65,7 +66,7 @@ class Converger:
         for job_id, plan in plans.items():
             record = self._records.get(job_id)
             if record is not None and not record.phase.is_end:
-                self._move_towards(record, plan.devices)
+                self._move_towards(record, plan.target)
         self._break_deadlock()
         return self.commands
 
@@ -96,43 +97,53 @@ class Converger:
             elif record.is_broken and not record.is_ending:
                 self._heal(record)
 
-    def _move_towards(self, record: JobRecord, devices: tuple[str, ...]) -> None:
+    def _move_towards(self, record: JobRecord, target: Target) -> None:
         if record.phase is Phase.QUEUED:
-            if devices and self._now_s >= record.held_back_until_s:
-                self._launch(record, devices)
+            if target.devices and self._now_s >= record.held_back_until_s:
+                self._launch(record, target)
         elif self._may_change(record):
-            if not devices:
+            if not target.devices:
                 self._suspend(record)
-            elif set(devices) != set(record.gang):
-                self._resize(record, devices)
+            elif set(target.devices) != set(record.gang):
+                self._reconfigure(record, target)
+            elif target.global_batch != record.batch:
+                self._set_batch(record, target.global_batch)
 
     def _may_change(self, record: JobRecord) -> bool:
         is_held_back = self._now_s < record.held_back_until_s
         return record.phase is Phase.RUNNING and not record.is_pinned and not is_held_back
 
-    def _launch(self, record: JobRecord, devices: tuple[str, ...]) -> None:
-        if record.id in self._unknown.values() or not self._take(record, devices):
+    def _launch(self, record: JobRecord, target: Target) -> None:
+        if record.id in self._unknown.values() or not self._take(record, target.devices):
             self.waiting.append(record)
             return
         record.advance(self._now_s)  # it has held nothing so far
         record.generation += 1
-        record.target = devices
-        record.gang = ()
+        record.target, record.target_batch = target.devices, target.global_batch
+        record.gang, record.batch = (), None
         record.move(Phase.STARTING)
         record.is_changing = True
         record.launched_s = record.changed_s = record.asked_s = self._now_s
         self.commands.append(launch_of(record))
 
-    def _resize(self, record: JobRecord, devices: tuple[str, ...]) -> None:
-        if not self._take(record, devices):
+    def _reconfigure(self, record: JobRecord, target: Target) -> None:
+        if not self._take(record, target.devices):
             self.waiting.append(record)
             return
+        record.changed_s = self._now_s
+        self._ask(record, target)
+
+    def _set_batch(self, record: JobRecord, global_batch: int | None) -> None:
+        """Its size stays, and with it the time since which it has been held."""
+        self._ask(record, Target(devices=record.gang, global_batch=global_batch))
+
+    def _ask(self, record: JobRecord, target: Target) -> None:
         record.generation += 1
-        record.target = devices
+        record.target, record.target_batch = target.devices, target.global_batch
         record.is_changing = True
         record.is_broken = False
-        record.changed_s = record.asked_s = self._now_s
-        self.commands.append(ResizeGang(job_id=record.id, generation=record.generation, devices=devices))
+        record.asked_s = self._now_s
+        self.commands.append(Reconfigure(job_id=record.id, generation=record.generation, target=target))
 
     def _suspend(self, record: JobRecord) -> None:
         record.generation += 1
@@ -157,7 +168,7 @@ class Converger:
             self.commands.append(SuspendGang(job_id=record.id, generation=record.generation))
             return
         changed_s = record.changed_s
-        self._resize(record, record.gang)
+        self._reconfigure(record, Target(devices=record.gang, global_batch=record.batch))
         record.changed_s = changed_s  # a loss is no reason to hold the job at its smaller size
 
     def _take(self, record: JobRecord, devices: tuple[str, ...]) -> bool:

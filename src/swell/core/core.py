@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from swell.core.apply import apply
-from swell.core.batches import set_batches
 from swell.core.converge import Converger
 from swell.core.explanations import Latest, TurnChanges, guessed
 from swell.core.feedback import expect_resize, is_repair
@@ -24,14 +23,14 @@ from swell.model.cluster import Cluster
 from swell.model.command import (
     AnyCommand,
     LaunchGang,
-    ResizeGang,
-    SetBatch,
+    Reconfigure,
     StopGang,
     SuspendGang,
     WakeAt,
 )
 from swell.model.event import AnyEvent, Event
 from swell.model.job import JobClass, Phase
+from swell.model.options import Domain
 from swell.model.plan import JobPlan, Plan, Reason, Refusal
 from swell.model.view import JobView, Story
 
@@ -75,7 +74,7 @@ class Core:
         for event in batch:
             self._hear(event, news)
         is_news = news.is_any
-        state.set_domain(self._current_planner.policy.domain)
+        state.set_domain(self.domain)
         state.write_rows()
         commands = self._end_trials()
         commands += state.unknown.commands(state.now_s, self._settings.yield_s)
@@ -113,7 +112,6 @@ class Core:
     def _follow_plan(self) -> list[AnyCommand]:
         state, plan = self._state, self._plan()
         state.latest, state.revisit, state.is_sated = Latest(plan), plan.revisit, plan.is_sated
-        state.batches = plan.batches
         self._decide(plan)
         commands = self._change(plan.changes, plan.is_short)
         state.write_rows()
@@ -123,7 +121,7 @@ class Core:
     def _go_on(self) -> list[AnyCommand]:
         """What the last plan wants is wanted still: others may have left what somebody waits for."""
         state = self._state
-        if not (state.owed or state.special("ailing") or state.special("open batch")):
+        if not (state.owed or state.special("ailing")):
             return []
         return self._change(self._state.owed, is_short=False)
 
@@ -136,18 +134,6 @@ class Core:
         state.owed = {job_id: plans[job_id] for job_id in waiting if job_id in plans}
         for job_id, plan in state.owed.items():
             self._explain_wait(state.records[job_id], plan)
-        return commands + self._set_batches()
-
-    def _set_batches(self) -> list[SetBatch]:
-        state = self._state
-        commands = set_batches(state.special("open batch"), state.batches)
-        for command in commands:
-            record = state.records[command.job_id]
-            record.advance(state.now_s)
-            if record.phase is Phase.RUNNING and not (record.is_broken or record.is_changing):
-                state.set_rate(record, record.num_workers)
-            state.tell(record, "batch", f"is to have {command.global_batch} samples in a step")
-            state.touch(record)
         return commands
 
     def _late(self) -> str:
@@ -276,19 +262,21 @@ class Core:
         """Each change of a gang becomes a line of its job's story, with the reason for it."""
         state = self._state
         for command in commands:
-            if isinstance(command, LaunchGang | ResizeGang | SuspendGang):
+            if isinstance(command, LaunchGang | Reconfigure | SuspendGang):
                 record = state.records[command.job_id]
                 state.tell(record, "decided", self._decision(record, command, plans.get(record.id)))
-                if isinstance(command, ResizeGang):
+                if isinstance(command, Reconfigure) and not record.is_changing_batch:
                     record.resizes.ask(expect_resize(state, record, command, plans.get(record.id)))
             if not isinstance(command, WakeAt):
                 state.touch(state.records[command.job_id])
         return commands
 
     def _decision(
-        self, record: JobRecord, command: LaunchGang | ResizeGang | SuspendGang, plan: JobPlan | None
+        self, record: JobRecord, command: LaunchGang | Reconfigure | SuspendGang, plan: JobPlan | None
     ) -> Words:
         before, after = record.num_workers, record.target_workers
+        if record.is_changing_batch:
+            return f"is to have {record.target_batch or record.spec.global_batch} samples in a step"
         if isinstance(command, SuspendGang):
             after = 0
         elif is_repair(record, command):
@@ -321,6 +309,11 @@ class Core:
     @property
     def cluster(self) -> Cluster:
         return self._state.cluster
+
+    @property
+    def domain(self) -> Domain:
+        """What the policy that decides chooses from."""
+        return self._current_planner.policy.domain
 
     @property
     def num_stale(self) -> int:
@@ -421,7 +414,7 @@ class Core:
     def load(self, data: bytes) -> None:
         state = self._state
         state.load(data)
-        state.set_domain(self._current_planner.policy.domain)
+        state.set_domain(self.domain)
         state.write_rows()
 
     def under_way(self) -> list[AnyCommand]:

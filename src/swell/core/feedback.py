@@ -5,7 +5,7 @@ from __future__ import annotations
 from swell.core.record import JobRecord, LastReport
 from swell.core.resizes import Change, Mark
 from swell.core.state import HeadState
-from swell.model.command import LaunchGang, ResizeGang
+from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import GangResized, StepsReported
 from swell.model.job import Elasticity
 from swell.model.plan import JobPlan
@@ -23,7 +23,8 @@ def learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> Non
     if last is None or not now.is_of_gang(last):
         record.first_reported = now
         return
-    if event.step_s is None or record.batch is not None:
+    is_own_batch = record.batch in (None, record.spec.global_batch)
+    if event.step_s is None or not is_own_batch:
         return  # what is learnt is the speed at the job's own batch
     num_steps = event.steps - last.steps
     if num_steps > 0 and event.at_s > last.at_s:
@@ -61,12 +62,12 @@ def _learn_cost(state: HeadState, record: JobRecord, change: Change, pause_s: fl
         state.costs.learn_pause(record, pause_s)
 
 
-def is_repair(record: JobRecord, command: LaunchGang | ResizeGang) -> bool:
+def is_repair(record: JobRecord, command: LaunchGang | Reconfigure) -> bool:
     """The survivors of a loss are to go on as they are."""
-    return bool(record.gang) and set(command.devices) == set(record.gang)
+    return bool(record.gang) and set(command.target.devices) == set(record.gang)
 
 
-def expect_resize(state: HeadState, record: JobRecord, command: ResizeGang, plan: JobPlan | None) -> Change:
+def expect_resize(state: HeadState, record: JobRecord, command: Reconfigure, plan: JobPlan | None) -> Change:
     """What is to be measured of a resize that was just commanded, and what was expected of it."""
     before, after = record.num_workers, record.target_workers
     is_forced = is_repair(record, command)

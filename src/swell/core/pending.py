@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
-from swell.model.command import AnyCommand, LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.job import Phase
 
 
@@ -26,7 +26,7 @@ def launch_of(record: JobRecord) -> LaunchGang:
     return LaunchGang(
         job_id=record.id,
         generation=record.generation,
-        devices=record.target,
+        target=record.goal,
         spec=record.spec,
         total_steps=record.known_total,
         max_local_batch=record.max_local_batch,
@@ -41,7 +41,7 @@ def pending(state: HeadState, record: JobRecord) -> AnyCommand | None:
     if record.phase is Phase.STARTING:
         return launch_of(record)
     if record.phase is Phase.RUNNING and record.is_changing:
-        return ResizeGang(job_id=job_id, generation=generation, devices=record.target)
+        return Reconfigure(job_id=job_id, generation=generation, target=record.goal)
     if record.is_ending:
         return StopGang(job_id=job_id, generation=generation)
     if record.phase is Phase.STOPPING:

@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 
 from swell.arrays import BoolArray, IntArray
-from swell.core.batches import planned_batches
 from swell.core.gain import gain_s
 from swell.core.hysteresis import as_wished, steady
 from swell.core.ports import Decides, Placer
@@ -17,6 +16,7 @@ from swell.core.reasons import PlanAccount
 from swell.model.cluster import Cluster
 from swell.model.plan import Allocation, JobPlan, Placement, Plan
 from swell.model.snapshot import Snapshot
+from swell.model.target import Target
 
 Held = Mapping[str, tuple[str, ...]]
 
@@ -52,11 +52,13 @@ class Planner:
         pinned = frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_pinned).tolist())
         placement = self._place(snapshot, allocation, steadied.workers, cluster, held, pinned)
         account = PlanAccount(snapshot, allocation, steadied, placement)
-        is_postponed = is_pinned & (allocation.workers != snapshot.held_workers)
+        batches = _batches(snapshot, steadied.workers)
+        is_other = (allocation.workers != snapshot.held_workers) | (batches != snapshot.held_batch)
+        is_postponed = is_pinned & is_other
         is_as_wished = bool((steadied.workers == allocation.workers).all())
         return Plan(
             job_ids=snapshot.job_ids,
-            changes=_changes(snapshot, account),
+            changes=_changes(snapshot, account, batches, is_pinned, held),
             refusals=allocation.refusals,
             undecided=np.flatnonzero(snapshot.is_undecided),
             account=account,
@@ -66,7 +68,6 @@ class Planner:
             is_sated=allocation.is_sated and is_as_wished,
             has_options=len(snapshot.options.workers) > 0,
             memory=allocation.memory,
-            batches=planned_batches(snapshot, steadied.workers),
             revisit=frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_postponed).tolist()),
         )
 
@@ -108,25 +109,37 @@ def _wanted_devices(
     return wanted
 
 
-def _changes(snapshot: Snapshot, account: PlanAccount) -> dict[str, JobPlan]:
+def _batches(snapshot: Snapshot, workers: IntArray) -> IntArray:
+    """(J,) samples of a step at these sizes; 0: the job's own. At a size that is no option it stays."""
+    option = snapshot.options.at(workers)
+    is_option = (workers > 0) & (snapshot.options.workers_of(option) == workers)
+    return np.where(is_option, snapshot.options.batch_of(option), snapshot.held_batch)
+
+
+def _changes(
+    snapshot: Snapshot, account: PlanAccount, batches: IntArray, is_pinned: BoolArray, held: Held
+) -> dict[str, JobPlan]:
     """By id, in the order of rows: what jobs should have that now have something else."""
     planned = account.placement.changes
-    if not planned:  # the map of rows takes a while, too
+    is_other_batch = (batches != snapshot.held_batch) & ~is_pinned & (snapshot.held_workers > 0)
+    if not planned and not is_other_batch.any():  # the map of rows takes a while, too
         return {}
-    rows = sorted(snapshot.row_of[job] for job in planned if job in snapshot.row_of)
-    if not rows:
+    rows = {snapshot.row_of[job] for job in planned if job in snapshot.row_of}
+    if not rows and not is_other_batch.any():
         return {}
-    is_as_wished = (account.steadied.workers == account.allocation.workers)[rows].all()
+    is_as_wished = (account.steadied.workers == account.allocation.workers)[list(rows)].all()
     saved_s = account.steadied.gain_s if is_as_wished else gain_s(snapshot, account.steadied.workers)
-    return {
-        snapshot.job_ids[row]: JobPlan(
-            devices=planned[snapshot.job_ids[row]],
+    changes = {}
+    for row in sorted(rows.union(np.flatnonzero(is_other_batch).tolist())):
+        job_id = snapshot.job_ids[row]
+        devices = planned[job_id] if job_id in planned else held[job_id]
+        changes[job_id] = JobPlan(
+            target=Target(devices=devices, global_batch=int(batches[row]) or None),
             why=partial(account.reason, row),
             expected_gain_s=_expected_gain_s(snapshot, row, float(saved_s[row])),
             expected_cost_s=float(snapshot.resize_cost_s[row]),
         )
-        for row in rows
-    }
+    return changes
 
 
 def _expected_gain_s(snapshot: Snapshot, row: int, saved_s: float) -> float | None:

@@ -10,6 +10,7 @@ from swell.core.hold_time import Tenure
 from swell.core.phases import check_transition
 from swell.core.resizes import NUM_MEASURED, ResizeLog
 from swell.model.job import Elasticity, JobSpec, Phase, Profile
+from swell.model.target import Target
 from swell.model.view import JobView
 
 #: Work of a restart job without an estimate, in seconds on one worker.
@@ -74,7 +75,8 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     num_setbacks: int = 0  #: losses in a row: of the gang without a finished step, or of the trial run
     num_failed_changes: int = 0  #: resizes and suspends in a row that the gang could not do
 
-    batch: int | None = None  #: samples of a step that the gang was told; None: those of the spec
+    batch: int | None = None  #: samples of a step with which `gang` trains; None: those of the spec
+    target_batch: int | None = None  #: with which `target` is to
 
     # what changes of the gang cost and bring
     num_resizes: int = 0
@@ -147,8 +149,14 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
         """It was told to give up devices, or to say what is left of it, and has not answered."""
         if self.phase is Phase.STOPPING:
             return self.is_saving
-        is_growing = set(self.gang) < set(self.target)
+        is_growing = set(self.gang) < set(self.target) or self.is_changing_batch
         return self.phase is Phase.RUNNING and self.is_changing and not is_growing
+
+    @property
+    def is_changing_batch(self) -> bool:
+        """The same members are to go on with another batch, and that is all."""
+        is_other = self.batch != self.target_batch
+        return self.is_changing and is_other and set(self.gang) == set(self.target) and not self.losses
 
     @property
     def own_pause_s(self) -> float:
@@ -243,9 +251,15 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Every worker of this generation is in its group."""
         self.formed, self.losses = generation, ()
 
-    def settle(self, gang: tuple[str, ...]) -> None:
-        """The gang is these devices and nothing is under way."""
-        self.gang = self.target = gang
+    @property
+    def goal(self) -> Target:
+        """What the gang is, or what it is to be once the change under way is done."""
+        return Target(devices=self.target, global_batch=self.target_batch)
+
+    def settle(self, goal: Target) -> None:
+        """The gang is this and nothing is under way."""
+        self.gang = self.target = gang = goal.devices
+        self.batch = self.target_batch = goal.global_batch
         self.is_changing = self.is_broken = False
         if not gang:
             self.live_pids = ()

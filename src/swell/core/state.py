@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -27,21 +27,22 @@ from swell.model.coding import decoder, encode
 from swell.model.event import Event
 from swell.model.job import Elasticity, JobSpec, Phase, Profile
 from swell.model.options import Domain, Sizes
-from swell.model.plan import JobPlan, Reason, Refusal, SizedBatch
+from swell.model.plan import JobPlan, Reason, Refusal
+from swell.model.target import NOTHING, Target
 
 
 class Owed(msgspec.Struct, frozen=True, kw_only=True):
     """A `JobPlan` that waits for devices."""
 
-    devices: tuple[str, ...]
     reason: Reason
     expected_gain_s: float | None
     expected_cost_s: float
+    target: Target = NOTHING  #: of a plan that an earlier version owed: it is made anew
 
     @classmethod
     def of(cls, plan: JobPlan) -> Owed:
         return cls(
-            devices=plan.devices,
+            target=plan.target,
             reason=plan.why(),
             expected_gain_s=plan.expected_gain_s,
             expected_cost_s=plan.expected_cost_s,
@@ -49,7 +50,7 @@ class Owed(msgspec.Struct, frozen=True, kw_only=True):
 
     def plan(self) -> JobPlan:
         return JobPlan(
-            devices=self.devices,
+            target=self.target,
             why=lambda: self.reason,
             expected_gain_s=self.expected_gain_s,
             expected_cost_s=self.expected_cost_s,
@@ -72,7 +73,6 @@ class Saved(msgspec.Struct, kw_only=True):
     policy: str
     policy_state: PolicyState = msgspec.field(default_factory=PolicyState)
     owed: dict[str, Owed] = {}
-    batches: dict[str, SizedBatch] = {}
     revisit: list[str] = []
     is_sated: bool = False
     tenants: Tenants | None = None  #: None: saved by a version that knew none
@@ -109,7 +109,6 @@ class HeadState:
         self.policy = ""  #: empty: the one the core was made with
         self.policy_state = PolicyState()
         self.owed: dict[str, JobPlan] = {}  #: what jobs are to have as soon as others have left it
-        self.batches: Mapping[str, SizedBatch] = {}  #: of the latest plan
         self.revisit: frozenset[str] = frozenset()  #: jobs that are to change, and could not yet
         self.is_sated = False  #: more devices would be of no use to anybody
         self.latest = Latest()
@@ -160,7 +159,7 @@ class HeadState:
         record.resizes.end(record.finished_s)
         self.costs.tenure.add(record.tenure)
         record.rate_per_s = 0.0
-        record.settle(())
+        record.settle(NOTHING)
         record.note_size(record.finished_s, 0)
         self.explain(record, code, text)
         self.ended.append(record)
@@ -173,7 +172,7 @@ class HeadState:
 
     def rate_per_s(self, record: JobRecord, num_workers: int) -> float:
         """Steps/s believed of so many workers."""
-        if record.batch is not None:
+        if record.batch is not None and record.batch != record.spec.global_batch:
             return self.belief.rate_at_batch(record.id, num_workers, record.batch)
         is_written = record.id not in self._relearnt
         is_written = is_written and record.spec.max_batch is None  # else it may be that of another batch
@@ -303,7 +302,6 @@ class HeadState:
             policy=self.policy,
             policy_state=self.policy_state,
             owed={job_id: Owed.of(plan) for job_id, plan in self.owed.items()},
-            batches=dict(self.batches),
             revisit=sorted(self.revisit),
             is_sated=self.is_sated,
             tenants=self.tenants,
@@ -320,8 +318,7 @@ class HeadState:
         self.calendar = saved.calendar
         self.is_draining, self.policy = saved.is_draining, saved.policy
         self.policy_state = saved.policy_state
-        self.owed = {job_id: owed.plan() for job_id, owed in saved.owed.items()}
-        self.batches = saved.batches
+        self.owed = {job_id: owed.plan() for job_id, owed in saved.owed.items() if owed.target.devices}
         self.revisit, self.is_sated = frozenset(saved.revisit), saved.is_sated
         self.latest = Latest()
         self.belief.restore(saved.belief)

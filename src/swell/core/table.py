@@ -40,7 +40,15 @@ FLOATS = (
     "trained_s",
     "num_taken",
 )
-INTS = ("held_workers", "most_workers", "num_changes", "is_promised", "is_undecided", "is_pinned")
+INTS = (
+    "held_workers",
+    "held_batch",
+    "most_workers",
+    "num_changes",
+    "is_promised",
+    "is_undecided",
+    "is_pinned",
+)
 
 
 Column = TypeVar("Column", bound=npt.NDArray[Any])
@@ -160,6 +168,7 @@ class JobTable:
             tenant=ints["tenant"],
             num_tenants=num_tenants,
             held_workers=ints["held_workers"],
+            held_batch=ints["held_batch"],
             most_workers=ints["most_workers"],
             num_changes=ints["num_changes"],
             changed_s=floats["changed_s"],
@@ -263,6 +272,7 @@ def _ints(record: JobRecord) -> tuple[int, ...]:
     """In the order of INTS."""
     return (
         record.target_workers,
+        record.target_batch or 0,
         record.most_workers,
         record.num_changes,
         record.is_promised,

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from swell.core.record import JobRecord
 from swell.model.job import Phase
 
-Kind = Literal["new", "ailing", "leaving", "held back", "open batch"]
+Kind = Literal["new", "ailing", "leaving", "held back"]
 
 
 class Special:
@@ -48,6 +48,4 @@ def kinds_of(record: JobRecord) -> tuple[Kind, ...]:
         kinds.append("leaving")
     if record.held_back_until_s > 0.0:
         kinds.append("held back")
-    if record.spec.max_batch is not None:
-        kinds.append("open batch")
     return tuple(kinds)

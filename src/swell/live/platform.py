@@ -39,6 +39,7 @@ from swell.model.errors import InvalidJob, UnknownJob, Unwritable
 from swell.model.event import AnyEvent, CancelRequested, DrainRequested, JobSubmitted, Opened
 from swell.model.job import PLAIN, Elasticity, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
+from swell.model.options import Sizes
 from swell.model.running import RunningWork
 from swell.model.sizes import format_bytes
 from swell.model.view import ClusterView, JobView, Story, SubmitResult
@@ -311,7 +312,8 @@ class Platform:
         Raises InvalidJob, KeyConflict, Unavailable; WrongPhase if it is to continue without a checkpoint.
         """
         self._refuse_while_stalled()
-        check_job(spec, sum(len(node.devices) for node in self._site.nodes))
+        num_devices = sum(len(node.devices) for node in self._site.nodes)
+        check_job(spec, num_devices, self._core.domain.sizes)
         return self._submitter.submit(spec, origin)
 
     def submission(self, job_id: str) -> JobSubmitted:
@@ -467,7 +469,7 @@ class Platform:
         result_of(receipt, "the platform may or may not stop")
 
 
-def check_job(spec: JobSpec, num_devices: int) -> None:
+def check_job(spec: JobSpec, num_devices: int, sizes: Sizes) -> None:
     """Raises InvalidJob if the job could not run on so many devices were they all its own, or be promised."""
     needed = spec.min_workers * spec.devices_per_worker
     if needed > num_devices:
@@ -475,11 +477,11 @@ def check_job(spec: JobSpec, num_devices: int) -> None:
             f"job {spec.name!r} asks for at least {needed} devices but the cluster has {num_devices}; "
             "lower its smallest number of workers or add nodes"
         )
-    if job_sizes(spec, num_devices).size == 0:
+    if job_sizes(spec, num_devices, sizes).size == 0:
         raise InvalidJob(
-            f"job {spec.name!r} asks for {spec.min_workers} workers or more; gangs are powers of two and "
-            f"none so large fits on {num_devices} devices with a sample of the batch for each worker: lower "
-            "its smallest number of workers or add nodes"
+            f"job {spec.name!r} asks for {spec.min_workers} workers or more; the policy gives {sizes.value} "
+            f"and none so large fits on {num_devices} devices with a sample of the batch for each worker: "
+            "lower its smallest number of workers or add nodes"
         )
     if spec.elasticity is Elasticity.RESTART and spec.job_class is JobClass.STRICT:
         raise InvalidJob(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from swell.model.job import JobSpec
+from swell.model.target import Target
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -25,39 +26,30 @@ class ProfileJob(Command, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LaunchGang(Command, frozen=True, kw_only=True):
-    """Start workers, `devices_per_worker` neighbours of `devices` each, from the job's latest
-    checkpoint if it has one. Answered by `GangStarted` or `GangEnded`."""
+    """Start workers, from the job's latest checkpoint if it has one.
+
+    Answered by `GangStarted` or `GangEnded`.
+    """
 
     job_id: str
     generation: int
-    devices: tuple[str, ...]
+    target: Target
     spec: JobSpec
     total_steps: int | None  #: None: the script ends by itself
     max_local_batch: int | None = None  #: samples that fit on a device at once, as far as is known
 
 
-class ResizeGang(Command, frozen=True, kw_only=True):
-    """Change the gang to exactly these devices: workers on a device that stays, stay.
+class Reconfigure(Command, frozen=True, kw_only=True):
+    """Make the gang what `target` says: workers on a device that stays, stay.
 
     Answered by `GangResized`, `ResizeFailed`, `WorkersLost` or `GangEnded`. A later generation
-    supersedes an earlier one that is still under way.
+    supersedes an earlier one that is still under way. Where the batch alone is another one, the members
+    stay the same; only jobs whose batch is open (`JobSpec.max_batch`) are asked for that.
     """
 
     job_id: str
     generation: int
-    devices: tuple[str, ...]
-
-
-class SetBatch(Command, frozen=True, kw_only=True):
-    """From this generation on, at once if it trains already, a step has so many samples. Not answered.
-
-    Only of jobs whose batch is open (`JobSpec.max_batch`); the number of steps that are left changes as the
-    job's noise scale says.
-    """
-
-    job_id: str
-    generation: int
-    global_batch: int
+    target: Target
 
 
 class SuspendGang(Command, frozen=True, kw_only=True):
@@ -83,4 +75,4 @@ class WakeAt(Command, frozen=True, kw_only=True):
     at_s: float
 
 
-AnyCommand = ProfileJob | LaunchGang | ResizeGang | SetBatch | SuspendGang | StopGang | WakeAt
+AnyCommand = ProfileJob | LaunchGang | Reconfigure | SuspendGang | StopGang | WakeAt

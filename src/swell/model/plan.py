@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.options import Options
 from swell.model.snapshot import Memory
+from swell.model.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,20 +101,13 @@ class Placement:
     unplaced: frozenset[str] = frozenset()  #: jobs for which there is not enough
 
 
-class SizedBatch(NamedTuple):
-    """A batch that is right for one number of workers."""
-
-    workers: int
-    global_batch: int  #: samples of a step
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan:
     """What one job should have. No devices: it should wait."""
 
-    devices: tuple[str, ...]
+    target: Target
     why: Callable[[], Reason]  #: worked out for whoever asks
-    #: Of the change to these devices while running, its cost taken off; None: not known.
+    #: Of the change to this target while running, its cost taken off; None: not known.
     expected_gain_s: float | None = None
     expected_cost_s: float = 0.0
 
@@ -134,4 +128,3 @@ class Plan:
     is_sated: bool  #: no job could make use of more devices than it gets
     has_options: bool  #: some job could run: there is something to decide
     memory: Memory = field(default_factory=dict)  #: of the policy, for its next decision
-    batches: Mapping[str, SizedBatch] = field(default_factory=dict)  #: by job id; absent: the job's own

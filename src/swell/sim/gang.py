@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from swell.model.target import Target
 from swell.sim.job import SimJob
 
 
@@ -24,7 +25,6 @@ class Training:
     mark: int = 0  #: raised by everything that makes an expected end wrong
     change: Upcoming | None = None
     global_batch: int | None = None  #: that it was told; None: the job's own
-    next_batch: int | None = None  #: from the change under way on; None: as before
     formed_s: float | None = None  #: when its workers first trained; None: they are starting
     known_sets: set[frozenset[str]] = field(default_factory=set)
 
@@ -43,12 +43,20 @@ class Training:
         self.steps = min(self.steps + (now_s - since_s) * self.rate_per_s, float(self.end_step))
         self.as_of_s = now_s
 
-    def train_on(self, devices: tuple[str, ...], now_s: float, pause_s: float) -> None:
-        """From now on on these devices, after a pause."""
+    def trains_on(self, devices: tuple[str, ...]) -> bool:
+        """Whether it trains, and on just these."""
+        return self.rate_per_s > 0.0 and frozenset(devices) == frozenset(self.devices)
+
+    @property
+    def target(self) -> Target:
+        """What it is."""
+        return Target(devices=self.devices, global_batch=self.global_batch)
+
+    def train_on(self, target: Target, now_s: float, pause_s: float) -> None:
+        """From now on like this, after a pause."""
         self.advance(now_s)
-        self.devices = devices
-        self.known_sets.add(frozenset(devices))
-        self.global_batch, self.next_batch = self.next_batch or self.global_batch, None
+        self.devices, self.global_batch = target.devices, target.global_batch
+        self.known_sets.add(frozenset(target.devices))
         self.pause(now_s, pause_s)
         self.rate_per_s = self.true_rate_per_s
 
@@ -59,17 +67,6 @@ class Training:
             unsaved_s = (now_s - self.formed_s) % checkpoint_interval_s
             self.saved_steps = max(self.saved_steps, self.steps - unsaved_s * self.true_rate_per_s)
         self.steps = self.saved_steps
-
-    def set_batch(self, global_batch: int, now_s: float) -> None:
-        """From now on a step has so many samples; from the change on, if one is under way."""
-        if self.change is not None:
-            self.next_batch = global_batch
-            return
-        self.advance(now_s)
-        self.global_batch = global_batch
-        self.mark += 1
-        if self.rate_per_s > 0.0:
-            self.rate_per_s = self.true_rate_per_s
 
     @property
     def true_rate_per_s(self) -> float:
@@ -123,5 +120,5 @@ class Upcoming:
     """A change whose joiners are starting."""
 
     generation: int
-    devices: tuple[str, ...]
-    pause_s: float
+    target: Target
+    pause_s: float | None  #: None: nobody stops, for the members stay the same

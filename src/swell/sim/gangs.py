@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypedDict
 
-from swell.model.command import LaunchGang, ResizeGang, SetBatch, StopGang, SuspendGang
+from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -22,6 +22,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import Elasticity
+from swell.model.target import Target
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import Change, ChangeCost
 from swell.sim.gang import Training, Upcoming
@@ -96,7 +97,7 @@ class Gangs:
 
     # ------------------------------------------------------------ commands
     def launch(self, job: SimJob, command: LaunchGang, gone: frozenset[str], now_s: float) -> None:
-        training = Training(job, command.generation, command.devices, as_of_s=now_s)
+        training = Training(job, command.generation, command.target.devices, as_of_s=now_s)
         before = self._left.pop(job.id, None)
         if before is not None:
             training.steps = training.saved_steps = before.saved_steps
@@ -108,10 +109,10 @@ class Gangs:
         if gone:
             self._end(training, Outcome.LOST, now_s, "a device of it is gone")
             return
-        delay_s = self._begin(training, 0, command.devices)
+        delay_s = self._begin(training, 0, command.target)
         self._agenda.put(now_s + delay_s, Starts(job.id, command.generation))
 
-    def resize(self, command: ResizeGang, gone: frozenset[str], now_s: float) -> None:
+    def reconfigure(self, command: Reconfigure, gone: frozenset[str], now_s: float) -> None:
         training = self.training.get(command.job_id)
         if training is None or command.generation <= training.generation:
             return
@@ -119,13 +120,8 @@ class Gangs:
         if gone:
             self.lose_devices(training, gone, now_s)
             return
-        delay_s = self._begin(training, len(training.devices), command.devices)
+        delay_s = self._begin(training, len(training.devices), command.target)
         self._agenda.put(now_s + delay_s, Changes(training.job.id, command.generation))
-
-    def set_batch(self, command: SetBatch, now_s: float) -> None:
-        training = self.training.get(command.job_id)
-        if training is not None and command.generation >= training.generation:
-            self._set_batch(training, command.global_batch, now_s)
 
     def suspend(self, command: SuspendGang, now_s: float) -> None:
         training = self.training.get(command.job_id)
@@ -147,9 +143,12 @@ class Gangs:
             training.generation = command.generation
             self._end(training, Outcome.STOPPED, now_s)
 
-    def _begin(self, training: Training, before: int, devices: tuple[str, ...]) -> float:
+    def _begin(self, training: Training, before: int, target: Target) -> float:
         """Note the change that is under way; returns when it takes place, in seconds from now."""
-        profile = training.job.profile
+        profile, devices = training.job.profile, target.devices
+        if training.trains_on(devices):  # the same members go on with another batch, at once
+            training.change = Upcoming(training.generation, target, None)
+            return 0.0
         change = Change(
             before=before,
             after=len(devices),
@@ -159,17 +158,8 @@ class Gangs:
             is_restart=training.job.spec.elasticity is Elasticity.RESTART,
         )
         cost = self._cost.of(change)
-        training.change = Upcoming(training.generation, devices, cost.pause_s)
+        training.change = Upcoming(training.generation, target, cost.pause_s)
         return cost.delay_s
-
-    def _set_batch(self, training: Training, global_batch: int, now_s: float) -> None:
-        training.set_batch(global_batch, now_s)
-        if training.change is None and training.rate_per_s > 0.0:
-            self.tally.note(training)
-            self.version += 1
-            self._expect_end(training, now_s)
-            if training.resumes_s > now_s:  # the end of its pause is still to be told
-                self._agenda.put(training.resumes_s, Resumes(training.job.id, training.mark))
 
     # ------------------------------------------------------------ what time brings
     def started(self, occurrence: Starts, now_s: float) -> None:
@@ -178,7 +168,7 @@ class Gangs:
             training = self.training[occurrence.job_id]
             training.formed_s = now_s
             self._tell(GangStarted(**_facts(training, now_s), steps=math.floor(training.steps), pids=()))
-            self._train(training, change.devices, change.pause_s, now_s)
+            self._train(training, change.target, change.pause_s or 0.0, now_s)
             if self._is_struck("warning", training):
                 self._tell(JobWarned(at_s=now_s, job_id=training.job.id, message=MESSAGE, about="simulation"))
 
@@ -191,16 +181,15 @@ class Gangs:
         if change is not None:
             training = self.training[occurrence.job_id]
             if training.rate_per_s > 0.0 and self._is_struck("resize", training):
-                batch, training.next_batch = training.next_batch, None
-                if batch is not None:
-                    self._set_batch(training, batch, now_s)
                 self._tell(ResizeFailed(**_facts(training, now_s), message=MESSAGE))
                 return
             training.advance(now_s)
             self._tell(GangResized(**_facts(training, now_s), steps=math.floor(training.steps), pids=()))
-            training.paused_s = change.pause_s
-            self._train(training, change.devices, change.pause_s, now_s)
-            self._agenda.put(training.resumes_s, Resumes(training.job.id, training.mark))
+            if change.pause_s is not None:
+                training.paused_s = change.pause_s
+            self._train(training, change.target, change.pause_s or 0.0, now_s)
+            if change.pause_s is not None or training.resumes_s > now_s:  # its end is still to be told
+                self._agenda.put(training.resumes_s, Resumes(training.job.id, training.mark))
 
     def resumed(self, occurrence: Resumes, now_s: float) -> None:
         training = self.training.get(occurrence.job_id)
@@ -222,7 +211,7 @@ class Gangs:
         if training is None or training.generation != occurrence.generation:
             return
         if self._is_struck("suspend", training):
-            self._train(training, training.devices, 0.0, now_s)
+            self._train(training, training.target, 0.0, now_s)
             self._tell(SuspendFailed(**_facts(training, now_s), message=MESSAGE))
             return
         del self.training[occurrence.job_id]
@@ -275,7 +264,7 @@ class Gangs:
     def lose(self, gone: frozenset[str], now_s: float) -> None:
         """These devices are no more, and with them the workers on them."""
         for training in list(self.training.values()):
-            under_way = training.change.devices if training.change is not None else ()
+            under_way = training.change.target.devices if training.change is not None else ()
             if not gone.isdisjoint(training.devices) or not gone.isdisjoint(under_way):
                 self.lose_devices(training, gone, now_s)
 
@@ -316,8 +305,8 @@ class Gangs:
         change, training.change = training.change, None
         return change
 
-    def _train(self, training: Training, devices: tuple[str, ...], pause_s: float, now_s: float) -> None:
-        training.train_on(devices, now_s, pause_s)
+    def _train(self, training: Training, target: Target, pause_s: float, now_s: float) -> None:
+        training.train_on(target, now_s, pause_s)
         self.tally.note(training)
         self.version += 1
         self._expect_end(training, now_s)

@@ -14,6 +14,7 @@ from swell.core.state import Saved, job_sizes
 from swell.core.table import LEAST_REMAINING_SHARE, LEAST_REMAINING_STEPS
 from swell.model.coding import decoder
 from swell.model.job import Elasticity, Phase, Profile
+from swell.model.options import Sizes
 from swell.sim.gang import Training
 from swell.sim.job import SimJob, TrueSpeed
 
@@ -33,6 +34,7 @@ class Standing:
         """The job's workers, or what its next ones will go on from."""
         job = self.jobs[record.id]
         training = Training(job, record.formed, record.gang or record.target, as_of_s=self.now_s)
+        training.global_batch = record.batch
         training.steps = training.saved_steps = _steps(record, self.now_s)
         training.formed_s = self.now_s
         training.known_sets = {frozenset(training.devices)}
@@ -54,6 +56,8 @@ def sim_job(
         ValueError: nothing is believed of it: it has not been measured, or it has no size on this cluster.
     """
     sizes = job_sizes(record.spec, num_devices)
+    if not sizes.size:
+        sizes = job_sizes(record.spec, num_devices, Sizes.EVERY)
     rate_per_s = belief.rates_per_s(record.id, sizes)
     sizes, rate_per_s = sizes[rate_per_s > 0.0], rate_per_s[rate_per_s > 0.0]
     if record.total_steps is None or not sizes.size:

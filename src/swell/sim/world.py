@@ -11,8 +11,7 @@ from swell.model.command import (
     AnyCommand,
     LaunchGang,
     ProfileJob,
-    ResizeGang,
-    SetBatch,
+    Reconfigure,
     StopGang,
     SuspendGang,
     WakeAt,
@@ -199,15 +198,11 @@ class SimulatedWorld:
     @_perform.register
     def _(self, command: LaunchGang) -> None:
         job = self._jobs[command.job_id]
-        self._gangs.launch(job, command, self._missing(command.devices), self.now_s)
+        self._gangs.launch(job, command, self._missing(command.target.devices), self.now_s)
 
     @_perform.register
-    def _(self, command: ResizeGang) -> None:
-        self._gangs.resize(command, self._missing(command.devices), self.now_s)
-
-    @_perform.register
-    def _(self, command: SetBatch) -> None:
-        self._gangs.set_batch(command, self.now_s)
+    def _(self, command: Reconfigure) -> None:
+        self._gangs.reconfigure(command, self._missing(command.target.devices), self.now_s)
 
     @_perform.register
     def _(self, command: SuspendGang) -> None:

@@ -24,7 +24,7 @@ from swell.executors.gang.setback import MAX_FAILED_ROUNDS, Move
 from swell.executors.gang.suspension import Suspension
 from swell.executors.gang.timeouts import Patience, describe_exit, ended_early, is_fault_of_script
 from swell.executors.gang.watchdog import keep_watch
-from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
+from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangEnded, GangSuspended, Outcome, ResizeFailed
 from swell.wire import messages
 
@@ -149,9 +149,9 @@ class Gang:
             self._parts.target = tuple(m.slot for m in members if m.state is not State.LEAVING)
 
     @_obey.register(LaunchGang)
-    @_obey.register(ResizeGang)
-    def _(self, command: LaunchGang | ResizeGang) -> None:
-        if not self._parts.standing.is_informed(command.devices):
+    @_obey.register(Reconfigure)
+    def _(self, command: LaunchGang | Reconfigure) -> None:
+        if not self._parts.standing.is_informed(command.target.devices):
             why = "workers had been lost when this was asked for"
             self._parts.dialogue.reply(ResizeFailed(**self._parts.dialogue.facts(), message=why))
             return
@@ -161,7 +161,7 @@ class Gang:
         kept = [member.slot for member in by_rank(self._parts.roster) if member.state is not State.LEFT]
         try:
             spec = self._parts.stage.spec
-            self._parts.target = cut_slots(command.devices, spec.devices_per_worker, kept)
+            self._parts.target = cut_slots(command.target.devices, spec.devices_per_worker, kept)
         except ValueError as error:
             if self._parts.standing.is_settled:
                 self._parts.undo(str(error))

@@ -17,7 +17,7 @@ from swell.executors.gang.member import Member, Slot, State, cut_slots, flatten
 from swell.executors.gang.replies import Dialogue
 from swell.executors.gang.tally import Tally
 from swell.executors.gang.timeouts import Patience, describe_exit, is_fault_of_script, stopped
-from swell.model.command import LaunchGang, ResizeGang, StopGang, SuspendGang
+from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     GangEnded,
     GangResized,
@@ -189,9 +189,9 @@ class RestartGang:
         if not self._members:
             self._go_on()
 
-    def _aim_at(self, command: LaunchGang | ResizeGang) -> None:
+    def _aim_at(self, command: LaunchGang | Reconfigure) -> None:
         try:
-            target = cut_slots(command.devices, self._stage.spec.devices_per_worker, ())
+            target = cut_slots(command.target.devices, self._stage.spec.devices_per_worker, ())
         except ValueError as error:
             self._end_all(Outcome.FAILED, str(error))
             return
@@ -245,7 +245,7 @@ class RestartGang:
 
     def _tell_started(self) -> None:
         if not self._dialogue.is_answered and all(m.pid is not None for m in self._members.values()):
-            kind = GangResized if self._dialogue.is_asked(ResizeGang) else GangStarted
+            kind = GangResized if self._dialogue.is_asked(Reconfigure) else GangStarted
             self._dialogue.reply(kind(**self._dialogue.facts(), steps=self.steps, pids=self.pids))
 
     def _end_all(self, outcome: Outcome, message: str) -> None:

@@ -30,6 +30,7 @@ from swell.executors.local.launch import (
 from swell.executors.local.ledger import Ledger
 from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.local.protocol import (
+    PROTOCOL,
     Acknowledge,
     Address,
     Attach,
@@ -43,7 +44,7 @@ from swell.executors.local.protocol import (
     Told,
 )
 from swell.model.coding import decoder
-from swell.model.command import AnyCommand, SetBatch, WakeAt
+from swell.model.command import AnyCommand, WakeAt
 from swell.model.event import AnyEvent, GangFound
 from swell.model.running import RunningWork
 
@@ -120,9 +121,6 @@ class LocalExecutor:
         """Begin it; what comes of it is delivered. Waits for nothing."""
         if isinstance(command, WakeAt):
             raise TypeError("time is not an executor's affair: WakeAt is for the world's clock")
-        if isinstance(command, SetBatch):
-            log.error("job %s keeps its batch: workers on this machine train with their own", command.job_id)
-            return
         with self._lock:
             self._send(self._ledger.order(command))
 
@@ -275,6 +273,12 @@ class LocalExecutor:
             raise AgentError(inventory.message)
         if not isinstance(inventory, Inventory):
             raise AgentError(f"the agent began with {type(inventory).__name__}; it must begin with Inventory")
+        if inventory.protocol != PROTOCOL:
+            raise AgentError(
+                f"the agent that still runs (pid {address.pid}) is of another version of Swell: it speaks "
+                f"protocol {inventory.protocol}, this one {PROTOCOL}; `swell down --force` ends it, and "
+                "`swell up` lets its jobs go on from their checkpoints"
+            )
         self._socket.settimeout(None)
         self._early = lines[1:]
         return inventory

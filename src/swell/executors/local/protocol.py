@@ -9,11 +9,14 @@ from __future__ import annotations
 import msgspec
 
 from swell.executors.gang.job_context import DeviceBinding
-from swell.model.command import LaunchGang, ProfileJob, ResizeGang, StopGang, SuspendGang
+from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import AnyEvent
 from swell.wire.messages import Hello
 
-ExecutorCommand = ProfileJob | LaunchGang | ResizeGang | SuspendGang | StopGang
+#: Raised when a daemon and an agent of two versions would not understand each other.
+PROTOCOL = 2
+
+ExecutorCommand = ProfileJob | LaunchGang | Reconfigure | SuspendGang | StopGang
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -62,6 +65,7 @@ class LiveGang(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Inventory(Line, frozen=True, kw_only=True):
+    protocol: int = 1  #: `PROTOCOL` of the agent; the first versions did not say it
     boot_id: str  #: another one: another agent, which knows nothing of an earlier one's gangs
     num_performed: int  #: commands of this session that have been taken
     gangs: tuple[LiveGang, ...]

@@ -17,7 +17,7 @@ from swell.executors.local.agent.run import Run
 from swell.executors.local.logs.files import WORKER, job_folder, next_number
 from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.local.protocol import LiveGang
-from swell.model.command import LaunchGang, ResizeGang, StopGang
+from swell.model.command import LaunchGang, Reconfigure, StopGang
 from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed
 from swell.model.job import Elasticity
 
@@ -127,7 +127,7 @@ class Gangs:
         """The answer, if the command cannot be about the job's gang."""
         if command.job_id not in self._gangs:
             return unknown(command)
-        if isinstance(command, ResizeGang) and (obstacle := self._obstacle(command)):
+        if isinstance(command, Reconfigure) and (obstacle := self._obstacle(command)):
             return ResizeFailed(
                 at_s=0.0,
                 job_id=command.job_id,
@@ -146,13 +146,17 @@ class Gangs:
             message=f"job {command.job_id!r} cannot be started: {why}",
         )
 
-    def _obstacle(self, command: LaunchGang | ResizeGang) -> str:
+    def _obstacle(self, command: LaunchGang | Reconfigure) -> str:
         """What is wrong if a device is not this machine's, or another job's workers are on it; else empty."""
-        for device in command.devices:
+        if command.target.global_batch is not None:
+            return "its workers train with the batch of the job, and with no other"
+        for device in command.target.devices:
             if device not in self._bindings:
                 return f"device {device!r} is not one of this machine's; see `swell nodes`"
         for job_id, gang in self._gangs.items():
-            shared = set(gang.devices).intersection(command.devices) if job_id != command.job_id else None
+            shared = (
+                set(gang.devices).intersection(command.target.devices) if job_id != command.job_id else None
+            )
             if shared:
                 return f"device {min(shared)!r} is still held by workers of job {job_id!r}"
         return ""

@@ -33,6 +33,7 @@ from swell.executors.local.agent.trials import Trials
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import TRIAL, read_tail
 from swell.executors.local.protocol import (
+    PROTOCOL,
     Acknowledge,
     Attach,
     BindDevices,
@@ -194,6 +195,7 @@ class Crew:
 
     def _inventory(self) -> Inventory:
         return Inventory(
+            protocol=PROTOCOL,
             boot_id=self.boot_id,
             num_performed=self._num_performed,
             gangs=self._gangs.live(),

@@ -1,0 +1,161 @@
+"""A change of the batch alone is a change of the same members: answered, and tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from tests.core.fakes import FirstFree, PowerBelief, node, profile, spec
+
+from swell.arrays import FloatArray, IntArray
+from swell.core.core import Core, CoreSettings
+from swell.core.planner import Planner
+from swell.model.command import AnyCommand, LaunchGang, Reconfigure, SuspendGang
+from swell.model.event import (
+    AnyEvent,
+    GangResized,
+    GangStarted,
+    JobProfiled,
+    JobSubmitted,
+    NodeJoined,
+    ResizeFailed,
+    StepsReported,
+    Woke,
+    WorkersLost,
+)
+from swell.model.job import Phase
+from swell.model.options import Domain
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+from swell.model.target import Target
+from swell.policies.fifo import Fifo
+
+
+class BatchBelief(PowerBelief):
+    """The best batch is what the test says, and twice as fast as the own one."""
+
+    def __init__(self, best: dict[str, int]) -> None:
+        super().__init__()
+        self.best = best
+
+    def best_batches(self, job_id: str, sizes: IntArray) -> tuple[FloatArray, IntArray] | None:
+        return 2.0 * self.rates_per_s(job_id, sizes), 0 * sizes + self.best[job_id]
+
+    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:
+        return global_batch / 10.0
+
+    def learn_noise(self, job_id: str, noise_scale: float) -> None:
+        self.best[job_id] = int(noise_scale)
+
+
+class OneEach(Fifo):
+    """One device for each job."""
+
+    name = "one_each"
+    domain = Domain(opens_batches=True)
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        options = snapshot.options.only(snapshot.options.workers == 1)
+        return Fifo.decide(self, replace(snapshot, options=options))
+
+
+class Stand:
+    """One job whose batch is open, of its own 64 samples."""
+
+    def __init__(self) -> None:
+        settings = CoreSettings(min_hold_s=0.0, report_plan_s=0.0)
+        self.core = Core(Planner(OneEach(), FirstFree()), BatchBelief({"a": 96}), settings)
+        self.now_s = 10.0
+        self.say(NodeJoined(at_s=self.now_s, node=node("n0", 2)))
+        self.say(JobSubmitted(at_s=self.now_s, job_id="a", spec=spec(1000, max_batch=512)))
+        [self.launch] = self.say(JobProfiled(at_s=self.now_s, job_id="a", profile=profile()))
+
+    def say(self, *events: AnyEvent) -> Sequence[AnyCommand]:
+        self.now_s += 1.0
+        commands = self.core.handle(list(events))
+        return [each for each in commands if isinstance(each, LaunchGang | Reconfigure | SuspendGang)]
+
+    def start(self) -> None:
+        assert isinstance(self.launch, LaunchGang)
+        self.say(self._answer(GangStarted, self.launch.generation, steps=0, pids=()))
+
+    def wants(self, batch: int) -> Sequence[AnyCommand]:
+        """From what training measures it follows that another batch is best."""
+        facts = {"steps": int(self.record.done_steps), "num_workers": 1, "noise_scale": float(batch)}
+        return self.say(self._answer(StepsReported, self.record.formed, **facts), Woke(at_s=self.now_s))
+
+    def resized(self, generation: int, steps: int = 0) -> Sequence[AnyCommand]:
+        return self.say(self._answer(GangResized, generation, steps=steps, pids=()))
+
+    def failed(self, generation: int) -> Sequence[AnyCommand]:
+        return self.say(self._answer(ResizeFailed, generation, message="no"))
+
+    def lost(self, generation: int) -> Sequence[AnyCommand]:
+        return self.say(self._answer(WorkersLost, generation, devices=("n0.0",), message="gone"))
+
+    def _answer(self, kind: type[AnyEvent], generation: int, **fields: object) -> AnyEvent:
+        return kind(at_s=self.now_s, job_id="a", generation=generation, **fields)  # type: ignore[arg-type]
+
+    @property
+    def record(self):  # type: ignore[no-untyped-def]
+        return self.core._state.records["a"]
+
+
+@pytest.fixture
+def stand() -> Stand:
+    made = Stand()
+    made.start()
+    return made
+
+
+def test_a_gang_is_launched_with_its_batch() -> None:
+    launch = Stand().launch
+    assert isinstance(launch, LaunchGang) and launch.target == Target(devices=("n0.0",), global_batch=96)
+
+
+def test_the_same_members_are_asked_for_another_batch_and_answer(stand: Stand) -> None:
+    changed_s = stand.record.changed_s
+    [command] = stand.wants(128)
+    target = Target(devices=("n0.0",), global_batch=128)
+    assert command == Reconfigure(job_id="a", generation=2, target=target)
+    assert stand.record.batch == 96 and stand.record.rate_per_s == pytest.approx(9.6)
+    assert stand.core.under_way()[0] == command  # said again after a restart
+    stand.resized(2)
+    assert stand.record.batch == 128 and stand.record.rate_per_s == pytest.approx(12.8)
+    [view] = stand.core.views()
+    assert view.resizes == 0 and view.resize_history == () and view.generation == 2
+    assert stand.record.changed_s == changed_s  # its size has been held for as long as before
+
+
+def test_another_wish_waits_for_the_answer_and_is_not_forgotten(stand: Stand) -> None:
+    stand.wants(128)
+    assert stand.wants(256) == []
+    [command] = stand.resized(2)
+    assert isinstance(command, Reconfigure) and command.target.global_batch == 256
+
+
+def test_a_batch_that_could_not_be_changed_stays_and_is_tried_again_later(stand: Stand) -> None:
+    stand.wants(128)
+    assert stand.failed(2) == []
+    assert stand.record.batch == stand.record.target_batch == 96 and not stand.record.is_changing
+    stand.now_s += 60.0
+    [again] = stand.say(Woke(at_s=stand.now_s))
+    assert isinstance(again, Reconfigure) and again.generation == 3 and again.target.global_batch == 128
+
+
+def test_of_a_gang_that_is_lost_meanwhile_the_change_is_over(stand: Stand) -> None:
+    stand.wants(128)
+    stand.lost(1)
+    record = stand.record
+    assert record.phase is Phase.STOPPING and record.gang == () and record.target_batch == 96
+
+
+def test_a_restart_in_between_changes_nothing(stand: Stand) -> None:
+    [command] = stand.wants(128)
+    saved = stand.core.save()
+    reborn = Stand()
+    reborn.core.load(saved)
+    assert reborn.core.save() == saved and reborn.core.under_way()[0] == command
+    reborn.resized(2)
+    assert reborn.record.batch == 128
