@@ -32,6 +32,7 @@ bench: $(STAMP)
 
 bench-decisions: $(STAMP)
 	$(BIN)/python -m benchmarks.decisions
+	$(BIN)/python -m benchmarks.node_events
 
 # Whole turns of a platform that is up, at 64 to 5,000 open jobs: five minutes; OPTIONS="--seconds 10" takes one.
 bench-live: $(STAMP)

@@ -24,6 +24,7 @@ class Converger:
         records: all jobs, by id.
         ailing: those of them that may have to be stopped or healed.
         leaving: those of them that have been told to give up devices.
+        is_any_pinned: whether something is under way with any of them.
         owner: device -> the job that holds it.
         devices: that are there.
         yield_s: see `CoreSettings`.
@@ -35,6 +36,7 @@ class Converger:
         records: Mapping[str, JobRecord],
         ailing: Sequence[JobRecord],
         leaving: Sequence[JobRecord],
+        is_any_pinned: bool,
         owner: Mapping[str, str],
         devices: frozenset[str],
         now_s: float,
@@ -44,7 +46,7 @@ class Converger:
         self._records = records
         self._yield_s = yield_s
         self.stopped: list[JobRecord] = []  #: that had been asked to give up devices, and took too long
-        self._ailing, self._leaving = ailing, leaving
+        self._ailing, self._leaving, self._is_any_pinned = ailing, leaving, is_any_pinned
         self._owner = owner
         self._unknown = unknown or {}
         self._taken: dict[str, str] = {}  #: in this pass
@@ -189,12 +191,7 @@ class Converger:
         The smallest to which nothing is promised, if there is one: a promise may have no time to spare.
         """
         growing = [record for record in self.waiting if record.phase is Phase.RUNNING]
-        if (
-            not growing
-            or self.commands
-            or self._unknown
-            or any(record.is_pinned for record in self._records.values())
-        ):
+        if not growing or self.commands or self._unknown or self._is_any_pinned:
             return
         self._suspend(min(growing, key=lambda gang: (gang.is_promised, len(gang.gang), gang.id)))
 

@@ -165,6 +165,7 @@ class Core:
             state.records,
             state.special("ailing"),
             state.special("leaving"),
+            state.is_any("pinned"),
             state.holdings.owner,
             state.devices,
             state.now_s,

@@ -74,7 +74,7 @@ class OptionTable:
             num_devices,
             (starts, ints, rates),
         )
-        total = starts[-1]
+        total = int(starts[-1])
         for column in (starts, ints, rates):
             column.setflags(write=False)
         workers, devices, global_batch = ints[:, :total]

@@ -111,6 +111,8 @@ def _wanted_devices(
 
 def _batches(snapshot: Snapshot, workers: IntArray) -> IntArray:
     """(J,) samples of a step at these sizes; 0: the job's own. At a size that is no option it stays."""
+    if not (snapshot.options.opens_batches or snapshot.held_batch.any()):
+        return snapshot.held_batch
     option = snapshot.options.at(workers)
     is_option = (workers > 0) & (snapshot.options.workers_of(option) == workers)
     return np.where(is_option, snapshot.options.batch_of(option), snapshot.held_batch)

@@ -149,8 +149,9 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
         """It was told to give up devices, or to say what is left of it, and has not answered."""
         if self.phase is Phase.STOPPING:
             return self.is_saving
-        is_growing = set(self.gang) < set(self.target) or self.is_changing_batch
-        return self.phase is Phase.RUNNING and self.is_changing and not is_growing
+        if self.phase is not Phase.RUNNING or not self.is_changing:
+            return False
+        return not (set(self.gang) < set(self.target) or self.is_changing_batch)
 
     @property
     def is_changing_batch(self) -> bool:

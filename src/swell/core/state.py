@@ -212,6 +212,10 @@ class HeadState:
         records = [self.records[job_id] for job_id in jobs]
         return sorted(records, key=lambda record: (record.submitted_s, record.id))
 
+    def is_any(self, kind: Kind) -> bool:
+        """Whether there is a record of that kind."""
+        return bool(self._special.of(kind))
+
     def concerns_plans(self, record: JobRecord | None) -> bool:
         """Whether a policy knows the job, or it holds devices."""
         if record is None:

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from swell.core.record import JobRecord
 from swell.model.job import Phase
 
-Kind = Literal["new", "ailing", "leaving", "held back"]
+Kind = Literal["new", "ailing", "leaving", "pinned", "held back"]
 
 
 class Special:
@@ -46,6 +46,8 @@ def kinds_of(record: JobRecord) -> tuple[Kind, ...]:
         kinds.append("ailing")
     if record.is_leaving:
         kinds.append("leaving")
+    if record.is_pinned:
+        kinds.append("pinned")
     if record.held_back_until_s > 0.0:
         kinds.append("held back")
     return tuple(kinds)

@@ -81,6 +81,11 @@ class Options:
         largest[has_any] = self.workers[self.starts[1:][has_any] - 1]
         return largest
 
+    @cached_property
+    def opens_batches(self) -> bool:
+        """Some option is not of the job's own batch."""
+        return bool(self.global_batch.any())
+
     @property
     def longest(self) -> int:
         """Options of the job that has most, or 1: the width of a table of them."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from swell.arrays import IntArray
@@ -43,6 +45,16 @@ class Board:
         self.owners[positions] = job
         held = self.held.get(job)
         self.held[job] = positions if held is None else np.concatenate([held, positions])
+        self._count(positions, -1)
+
+    def give_all(self, held: Mapping[int, IntArray]) -> None:
+        """To jobs that have nothing yet, each its positions."""
+        given = {job: positions for job, positions in held.items() if len(positions)}
+        if not given:
+            return
+        positions = np.concatenate(list(given.values()))
+        self.owners[positions] = np.repeat(list(given), [len(one) for one in given.values()])
+        self.held |= given
         self._count(positions, -1)
 
     def take_back(self, job: int, positions: IntArray | None = None) -> None:

@@ -13,8 +13,9 @@ from swell.model.cluster import Cluster
 from swell.model.plan import Placement
 from swell.placement.board import NOBODY
 from swell.placement.choice import best_block, cheapest_block
+from swell.placement.node_shape import powers_of_two
 from swell.placement.reality import Held, Reality
-from swell.placement.tree import NONE, Tree, powers_of_two
+from swell.placement.tree import NONE, Tree
 
 
 class BuddyPlacer:

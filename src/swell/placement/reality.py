@@ -65,13 +65,13 @@ class Reality:
             del self.names[number]
             self._held.pop(job, None)
             self._free_numbers.append(number)
-        for job in changed:
-            self._held[job] = held[job]
-            self._give(job, held[job])
+        self._held |= {job: held[job] for job in changed}
+        self.board.give_all({self.number(job): self._positions(job) for job in changed})
 
-    def _give(self, job: str, devices: tuple[str, ...]) -> None:
-        position = self.tree.positions.get
+    def _positions(self, job: str) -> IntArray:
+        """Of what it holds; it is damaged if some of that is not in the cluster."""
+        position, devices = self.tree.positions.get, self._held[job]
         there = [found for device in devices if (found := position(device)) is not None]
         if len(there) < len(devices):
             self.damaged.add(job)
-        self.board.give(self.number(job), np.array(there, dtype=np.int64))
+        return np.array(there, dtype=np.int64)

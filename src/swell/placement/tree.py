@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 
 from swell.arrays import BoolArray, IntArray
 from swell.compiled import suited
-from swell.model.cluster import Cluster, Node
+from swell.model.cluster import Cluster
+from swell.placement.node_shape import ABOVE, RACK, ROOT, NodeShape, node_shape
 
 NONE: IntArray = np.zeros(0, dtype=np.int64)
 
@@ -42,19 +43,14 @@ class Tree:
     lineages: IntArray  #: (D, M) of each device: its block of one, that one's parent, up to the root; then N
     blocks: Mapping[int, IntArray]  #: size -> numbers of its blocks, in order of position
     homes: IntArray  #: numbers of all that is no block, innermost first
+    depths: IntArray  #: (N + 1,) 0 is the whole cluster
+    is_block: BoolArray  #: (N + 1,)
     _blocks_in: dict[tuple[int, int], IntArray] = field(default_factory=dict)  #: as far as it was asked for
     _is_flat: dict[tuple[int, int], bool] = field(default_factory=dict)  #: likewise
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
         return {device: position for position, device in enumerate(self.devices)}
-
-    @cached_property
-    def is_block(self) -> BoolArray:
-        """(N + 1,)"""
-        is_block = np.ones(len(self.starts), dtype=bool)
-        is_block[[*self.homes, -1]] = False
-        return is_block
 
     @cached_property
     def block_at(self) -> Mapping[int, IntArray]:
@@ -85,14 +81,6 @@ class Tree:
         return known
 
     @cached_property
-    def depths(self) -> IntArray:
-        """(N + 1,) 0 is the whole cluster."""
-        depths = np.zeros_like(self.parents)
-        for number, parent in enumerate(self.parents[1:-1].tolist(), start=1):
-            depths[number] = depths[parent] + 1
-        return depths
-
-    @cached_property
     def largest_block(self) -> int:
         """Devices of the largest block; 0 in an empty cluster."""
         return max(self.blocks, default=0)
@@ -119,88 +107,100 @@ def _count(num_at: IntArray, lineages: IntArray, positions: IntArray, more: int)
 
 
 def tree_of(cluster: Cluster) -> Tree:
-    growth = _Growth()
-    root = growth.add_home(-1, 0, cluster.num_devices)
-    start = 0
-    for rack in sorted({node.rack for node in cluster.nodes}):
-        nodes = [node for node in cluster.nodes if node.rack == rack]
-        rack_tree = growth.add_home(root, start, start + sum(len(node.devices) for node in nodes))
-        for node in nodes:
-            growth.add_node(rack_tree, start, node)
-            start += len(node.devices)
+    """Nodes of one shape are written at once: a node that comes or goes makes a new tree.
+
+    Numbers go depth first: the root, a rack, a node of it, its parts, the next node.
+    """
+    nodes = sorted(cluster.nodes, key=lambda node: node.rack)  # as `Cluster.devices` has them
+    shapes = [node_shape(len(node.devices), node.num_switches) for node in nodes]
+    racks = _ranks([node.rack for node in nodes])
+    sizes, widths = (np.array(column, dtype=np.int64) for column in _columns(shapes))
+    own = 2 + racks + np.cumsum(sizes) - sizes  #: (nodes,) numbers; before each come the root and the racks
+    starts = np.cumsum(widths) - widths
+    growth = _Growth.of(int(sizes.sum()), shapes, racks, own, starts, widths)
+    for shape in dict.fromkeys(shapes):
+        growth.write(shape, np.flatnonzero([other is shape for other in shapes]))
     return growth.tree(tuple(cluster.devices()))
+
+
+def _columns(shapes: Sequence[NodeShape]) -> tuple[list[int], list[int]]:
+    """Parts and devices of each."""
+    return [len(shape.starts) for shape in shapes], [len(shape.lineages) for shape in shapes]
+
+
+def _ranks(names: Sequence[str]) -> IntArray:
+    """Position of each name among the different ones, which are in order."""
+    ranks = {name: rank for rank, name in enumerate(dict.fromkeys(names))}
+    return np.array([ranks[name] for name in names], dtype=np.int64)
 
 
 @dataclass
 class _Growth:
-    """A tree that is being made."""
+    """A tree that is being made: its columns, and where each node's parts go."""
 
-    spans: list[tuple[int, int]] = field(default_factory=list)
-    parents: list[int] = field(default_factory=list)
-    leaves: list[int] = field(default_factory=list)
-    blocks: dict[int, list[int]] = field(default_factory=dict)
-    homes: list[tuple[int, int, int]] = field(default_factory=list)  #: (-depth, start, number)
+    own: IntArray  #: (nodes,) number of each
+    rack_numbers: IntArray  #: (nodes,) of its rack
+    device_starts: IntArray  #: (nodes,) position of its first device
+    starts: IntArray
+    stops: IntArray
+    parents: IntArray
+    depths: IntArray
+    is_block: BoolArray
+    lineages: IntArray
 
-    def add_home(self, parent: int, start: int, stop: int) -> int:
-        number = self._add(parent, start, stop)
-        self.homes.append((-len(self._lineage(number)), start, number))
-        return number
+    @classmethod
+    def of(
+        cls,
+        num_parts: int,
+        shapes: Sequence[NodeShape],
+        racks: IntArray,
+        own: IntArray,
+        device_starts: IntArray,
+        widths: IntArray,
+    ) -> _Growth:
+        """Root and racks are written."""
+        num_racks, num_devices = int(racks.max(initial=-1)) + 1, int(widths.sum())
+        above = 1 + num_racks + num_parts
+        firsts = np.searchsorted(racks, np.arange(num_racks))  # the first node of each rack
+        numbers = own[firsts] - 1
+        starts, stops, parents, depths = np.zeros((4, above + 1), dtype=np.int64)
+        stops[0], parents[[0, above]] = num_devices, above
+        starts[numbers], depths[numbers] = device_starts[firsts], 1
+        stops[numbers] = np.append(device_starts[firsts[1:]], num_devices)[:num_racks]
+        is_block = np.zeros(above + 1, dtype=bool)
+        longest = max((shape.lineages.shape[1] for shape in shapes), default=0)
+        lineages = np.full((num_devices, longest), above, dtype=np.int64)
+        columns = (starts, stops, parents, depths, is_block, lineages)
+        return cls(own, numbers[racks], device_starts, *columns)
 
-    def add_node(self, rack: int, start: int, node: Node) -> None:
-        stop, per_switch = start + len(node.devices), len(node.devices) // node.num_switches
-        node_tree = self.add_home(rack, start, stop)
-        if per_switch & (per_switch - 1) == 0:
-            self._add_blocks(node_tree, start, stop)
-            return
-        for switch_start in range(start, stop, per_switch):
-            switch = self.add_home(node_tree, switch_start, switch_start + per_switch)
-            self._add_blocks(switch, switch_start, switch_start + per_switch)
-
-    def _add_blocks(self, home: int, start: int, stop: int) -> None:
-        for size in powers_of_two(stop - start):
-            self._add_block(home, start, size)
-            start += size
-
-    def _add_block(self, parent: int, start: int, size: int) -> None:
-        block = self._add(parent, start, start + size)
-        self.blocks.setdefault(size, []).append(block)
-        if size == 1:
-            self.leaves.append(block)
-            return
-        self._add_block(block, start, size // 2)
-        self._add_block(block, start + size // 2, size // 2)
-
-    def _add(self, parent: int, start: int, stop: int) -> int:
-        self.spans.append((start, stop))
-        self.parents.append(parent)
-        return len(self.parents) - 1
-
-    def _lineage(self, number: int) -> list[int]:
-        lineage = []
-        while number >= 0:
-            lineage.append(number)
-            number = self.parents[number]
-        return lineage
+    def write(self, shape: NodeShape, nodes: IntArray) -> None:
+        """The parts of these nodes, which are all of that shape."""
+        own, racks, first = (
+            self.own[nodes, None],
+            self.rack_numbers[nodes, None],
+            self.device_starts[nodes, None],
+        )
+        at = own + np.arange(len(shape.starts))
+        self.starts[at], self.stops[at] = first + shape.starts, first + shape.stops
+        self.parents[at] = np.where(shape.parents == RACK, racks, own + shape.parents)
+        self.depths[at], self.is_block[at] = 2 + shape.depths, shape.is_block
+        num_devices, length = shape.lineages.shape
+        lineages = np.where(shape.lineages == RACK, racks[:, :, None], own[:, :, None] + shape.lineages)
+        lineages = np.where(shape.lineages == ROOT, 0, lineages)
+        lineages = np.where(shape.lineages == ABOVE, len(self.starts) - 1, lineages)
+        self.lineages[first + np.arange(num_devices), :length] = lineages
 
     def tree(self, devices: Sequence[str]) -> Tree:
-        above = len(self.parents)
-        lineages = [self._lineage(leaf) for leaf in self.leaves]
-        longest = max(map(len, lineages), default=0)
-        spans = np.array([*self.spans, (0, 0)], dtype=np.int64)
+        blocks, sizes = np.flatnonzero(self.is_block), self.stops - self.starts
+        homes = np.flatnonzero(~self.is_block[:-1])
         return Tree(
             devices=devices,
-            starts=spans[:, 0],
-            stops=spans[:, 1],
-            parents=np.array([above, *self.parents[1:], above], dtype=np.int64),
-            lineages=np.array(
-                [lineage + [above] * (longest - len(lineage)) for lineage in lineages], dtype=np.int64
-            ).reshape(len(lineages), longest),
-            blocks={size: np.array(numbers) for size, numbers in self.blocks.items()},
-            homes=np.array([number for _, _, number in sorted(self.homes)], dtype=np.int64),
+            starts=self.starts,
+            stops=self.stops,
+            parents=self.parents,
+            depths=self.depths,
+            is_block=np.append(self.is_block[:-1], False),
+            lineages=self.lineages,
+            blocks={int(size): blocks[sizes[blocks] == size] for size in np.unique(sizes[blocks])},
+            homes=homes[np.lexsort((homes, self.starts[homes], -self.depths[homes]))],
         )
-
-
-@cache
-def powers_of_two(number: int) -> Sequence[int]:
-    """The powers of two that sum up to `number`, largest first."""
-    return tuple(1 << bit for bit in reversed(range(number.bit_length())) if number >> bit & 1)
