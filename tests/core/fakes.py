@@ -185,6 +185,7 @@ class FirstFree:
         wanted: Mapping[str, int],
         held: Mapping[str, tuple[str, ...]],
         pinned: frozenset[str],
+        owned_only: frozenset[str] = frozenset(),
     ) -> Placement:
         wanted = everybody(wanted, held)
         there = tuple(cluster.devices())
@@ -221,6 +222,7 @@ class Shuffler(FirstFree):
         wanted: Mapping[str, int],
         held: Mapping[str, tuple[str, ...]],
         pinned: frozenset[str],
+        owned_only: frozenset[str] = frozenset(),
     ) -> Placement:
         wanted = everybody(wanted, held)
         taken = {device for job in pinned for device in held.get(job, ())}

@@ -168,7 +168,7 @@ def test_options_are_those_that_were_written_last_and_fit(
         table.write(row, JobOptions(sizes, 10 * sizes, 0.5 * sizes))
         twin[row] = run
     count = max(twin, default=-1) + 1
-    options = table.options(np.full(count, per_worker), num_devices)
+    options = table.options(np.full(count, per_worker), np.full(count, num_devices))
     expected = [
         [size for size in twin.get(row, []) if size * per_worker <= num_devices] for row in range(count)
     ]

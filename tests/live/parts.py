@@ -88,6 +88,7 @@ class FirstFree:
         wanted: Mapping[str, int],
         held: Mapping[str, tuple[str, ...]],
         pinned: frozenset[str],
+        owned_only: frozenset[str] = frozenset(),
     ) -> Placement:
         taken = {device for job in held for device in held[job]}
         free = [device for device in cluster.devices() if device not in taken]

@@ -71,6 +71,7 @@ def snapshot(
     min_hold_s: float = 0.0,
     num_tenants: int | None = None,
     opens_batches: bool = False,
+    num_borrowed: int = 0,
 ) -> Snapshot:
     """`num_tenants` None: those that have jobs. `opens_batches`: for a policy whose domain does."""
 
@@ -79,10 +80,13 @@ def snapshot(
         array.setflags(write=False)
         return array
 
+    def most(job: Job) -> int:
+        return num_devices - num_borrowed if job.job_class == STRICT else num_devices
+
     return Snapshot(
         now_s=now_s,
         num_devices=num_devices,
-        options=options_of([_ways(job, sizes, num_devices, opens_batches) for job in jobs]),
+        options=options_of([_ways(job, sizes, most(job), opens_batches) for job in jobs]),
         job_ids=tuple(job.id for job in jobs),
         job_class=column([job.job_class for job in jobs], np.int64),
         submitted_s=column([now_s + job.submitted for job in jobs], float),
@@ -109,6 +113,7 @@ def snapshot(
         is_undecided=column([job.is_undecided for job in jobs], bool),
         margin_share=margin_share,
         min_hold_s=min_hold_s,
+        num_borrowed=num_borrowed,
     )
 
 
@@ -189,12 +194,14 @@ def some_jobs(draw: st.DrawFn, most: int = 7, *, curves: Sequence[Mapping[int, f
 
 @st.composite
 def snapshots(draw: st.DrawFn) -> Snapshot:
+    num_devices = draw(st.integers(0, 12))
     return snapshot(
         draw(some_jobs()),
-        draw(st.integers(0, 12)),
+        num_devices,
         margin_share=draw(st.sampled_from([0.0, 0.05, 0.3])),
         min_hold_s=draw(st.sampled_from([0.0, 2.0])),
         opens_batches=draw(st.booleans()),
+        num_borrowed=draw(st.just(0) | st.integers(0, num_devices)),
     )
 
 

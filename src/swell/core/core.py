@@ -18,6 +18,7 @@ from swell.core.ports import Belief
 from swell.core.record import JobRecord
 from swell.core.replan import News
 from swell.core.state import HeadState, Words
+from swell.core.table import Lent
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.command import (
@@ -208,6 +209,11 @@ class Core:
             settings.min_hold_s,
             len(state.tenants),
             state.policy_state,
+            Lent(
+                state.num_borrowed,
+                state.num_borrowed if planner.policy.makes_promises else 0,
+                state.reclaims.per_node_s(state.now_s),
+            ),
         )
         is_pinned = state.table.pinned()
         for record in self._held_back():

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,14 +35,18 @@ class Steadied:
     wake_s: float  #: when the first change that had to wait may be made
 
 
-def steady(snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> Steadied:
+def steady(
+    snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray, needs_owned: BoolArray | None = None
+) -> Steadied:
     """The changes of `allocation` that are worth making now; capacity is kept.
 
     Args:
         is_pinned: (J,) jobs that cannot change now: they keep what they hold.
+        needs_owned: (J,) jobs that may not have borrowed devices; None: none.
     """
     held, want, floor = snapshot.held_workers, allocation.workers, allocation.floor
-    if (want == held).all() and _num_over(snapshot, held) <= 0:
+    pools = _pools(snapshot, needs_owned)
+    if (want == held).all() and not any(_num_over(snapshot, held, pool) > 0 for pool in pools):
         return Steadied(workers=held, gain_s=np.zeros(snapshot.num_jobs), wake_s=math.inf)
     saved_s, final = gain_s(snapshot, want), np.empty_like(want)
     is_free, is_running, is_fresh, is_shrink = np.empty((4, snapshot.num_jobs), dtype=bool)
@@ -59,23 +64,26 @@ def steady(snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> 
         snapshot.resize_cost_s,
         (final, is_free, is_running, is_fresh, is_shrink),
     )
-    fit = _Fit(snapshot, final)
-    if fit.is_over:
-        wished, is_start, none = final.copy(), is_free & (held == 0), np.zeros_like(want)
-        fit.lower(is_shrink & ~is_fresh, want)
-        fit.lower(is_running & (final > held) & (final > floor), np.maximum(held, floor))
-        fit.lower(is_start & (floor == 0), none)
-        fit.lower(is_shrink & is_fresh, want)
-        fit.lower(is_start, none)
-        fit.lower(is_running & (fit.final > held), held)
-        fit.restore(~is_shrink, wished)
-        fit.restore(is_shrink, wished)
-    is_waiting = is_fresh & (fit.final != want)
+    for pool in pools:
+        fit = _Fit(snapshot, final, pool)
+        if fit.is_over:
+            wished, is_start, none = final.copy(), is_free & (held == 0), np.zeros_like(want)
+            fit.lower(is_shrink & ~is_fresh, want)
+            fit.lower(is_running & (final > held) & (final > floor), np.maximum(held, floor))
+            fit.lower(is_start & (floor == 0), none)
+            fit.lower(is_shrink & is_fresh, want)
+            fit.lower(is_start, none)
+            fit.lower(is_running & (fit.final > held), held)
+            fit.restore(~is_shrink, wished)
+            fit.restore(is_shrink, wished)
+    is_waiting = is_fresh & (final != want)
     wake_s = float(np.min(snapshot.changed_s[is_waiting] + snapshot.min_hold_s, initial=math.inf))
-    return Steadied(workers=fit.final, gain_s=saved_s, wake_s=wake_s)
+    return Steadied(workers=final, gain_s=saved_s, wake_s=wake_s)
 
 
-def as_wished(snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> Steadied:
+def as_wished(
+    snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray, needs_owned: BoolArray | None = None
+) -> Steadied:
     """The changes of a policy that has weighed them itself: all that can be made now.
 
     Jobs that cannot change now keep what they hold; where that is more than the policy gave them, others
@@ -83,27 +91,44 @@ def as_wished(snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) 
 
     Args:
         is_pinned: (J,) jobs that cannot change now.
+        needs_owned: (J,) jobs that may not have borrowed devices; None: none.
     """
     held, want, floor = snapshot.held_workers, allocation.workers, allocation.floor
     final = np.where(is_pinned, held, want)
-    fit = _Fit(snapshot, final)
-    wished, is_start, is_growth = final.copy(), ~is_pinned & (held == 0), ~is_pinned & (want > held)
-    none = np.zeros_like(want)
-    fit.lower(is_start & (floor == 0), none)
-    fit.lower(is_growth, np.maximum(held, floor))
-    fit.lower(is_start, none)
-    fit.lower(is_growth, held)
-    fit.restore(~is_pinned, wished)
-    return Steadied(workers=fit.final, gain_s=gain_s(snapshot, want), wake_s=math.inf)
+    is_start, is_growth, none = ~is_pinned & (held == 0), ~is_pinned & (want > held), np.zeros_like(want)
+    for pool in _pools(snapshot, needs_owned):
+        fit, wished = _Fit(snapshot, final, pool), final.copy()
+        fit.lower(is_start & (floor == 0), none)
+        fit.lower(is_growth, np.maximum(held, floor))
+        fit.lower(is_start, none)
+        fit.lower(is_growth, held)
+        fit.restore(~is_pinned, wished)
+    return Steadied(workers=final, gain_s=gain_s(snapshot, want), wake_s=math.inf)
+
+
+class _Pool(NamedTuple):
+    """Devices, and who must do with them."""
+
+    num_devices: int
+    among: BoolArray | None  #: (J,) None: all jobs
+
+
+def _pools(snapshot: Snapshot, needs_owned: BoolArray | None) -> list[_Pool]:
+    """Owned devices first, for those that need them, then all."""
+    everything = _Pool(snapshot.num_devices, None)
+    if not snapshot.num_borrowed or needs_owned is None or not needs_owned.any():
+        return [everything]
+    return [_Pool(snapshot.num_owned, needs_owned), everything]
 
 
 class _Fit:
-    """Lowers sizes, class of jobs by class of jobs, until what is left fits the cluster."""
+    """Lowers sizes, class of jobs by class of jobs, until what is left fits the pool; `final` is changed."""
 
-    def __init__(self, snapshot: Snapshot, final: IntArray) -> None:
+    def __init__(self, snapshot: Snapshot, final: IntArray, pool: _Pool) -> None:
         self._snapshot = snapshot
         self.final = final
-        self._over = _num_over(snapshot, final)
+        self._among = pool.among
+        self._over = _num_over(snapshot, final, pool)
 
     @property
     def is_over(self) -> bool:
@@ -111,7 +136,7 @@ class _Fit:
         return self._over > 0
 
     def lower(self, candidates: BoolArray, to: IntArray) -> None:
-        """Lower candidates, the latest submitted first, while the cluster is too small."""
+        """Lower candidates, the latest submitted first, while the pool is too small."""
         if not self.is_over:
             return
         for row in reversed(self._by_arrival(candidates & (to < self.final))):
@@ -134,13 +159,17 @@ class _Fit:
 
     def _by_arrival(self, candidates: BoolArray) -> list[int]:
         snapshot = self._snapshot
+        if self._among is not None:
+            candidates = candidates & self._among
         rows = np.flatnonzero(candidates).tolist()
         return sorted(rows, key=lambda row: (snapshot.submitted_s[row], snapshot.job_ids[row]))
 
 
-def _num_over(snapshot: Snapshot, workers: IntArray) -> int:
+def _num_over(snapshot: Snapshot, workers: IntArray, pool: _Pool) -> int:
     """Devices that these sizes need beyond those there are; negative if some are left."""
-    return int(workers @ snapshot.devices_per_worker) - snapshot.num_devices
+    if pool.among is not None:
+        workers = workers * pool.among
+    return int(workers @ snapshot.devices_per_worker) - pool.num_devices
 
 
 def _settle(

@@ -59,8 +59,8 @@ class OptionTable:
         is_there = found < stop and self._ints[0, found] == num_workers
         return float(self._rates[found]) if is_there else 0.0
 
-    def options(self, devices_per_worker: IntArray, num_devices: int) -> Options:
-        """Those of the first rows that fit on so many devices; (J,) devices of a worker of each row."""
+    def options(self, devices_per_worker: IntArray, most_devices: IntArray) -> Options:
+        """Those of the first rows, with (J,) devices a worker, that take no more than (J,) so many."""
         count = len(devices_per_worker)
         most = int(self._num[:count].sum())
         starts = np.zeros(count + 1, dtype=np.int64)
@@ -71,7 +71,7 @@ class OptionTable:
             self._ints,
             self._rates,
             devices_per_worker,
-            num_devices,
+            most_devices,
             (starts, ints, rates),
         )
         total = int(starts[-1])
@@ -103,7 +103,7 @@ def _pack(
     ints: IntArray,
     rates: FloatArray,
     devices_per_worker: IntArray,
-    num_devices: int,
+    most_devices: IntArray,
     columns: tuple[IntArray, IntArray, FloatArray],
 ) -> None:
     """Write the columns of `Options`, without gaps."""
@@ -112,7 +112,7 @@ def _pack(
     for row in range(len(devices_per_worker)):
         for place in range(at[row], at[row] + num[row]):
             devices = ints[0, place] * devices_per_worker[row]
-            if devices > num_devices:
+            if devices > most_devices[row]:
                 break
             packed[0, end], packed[1, end], packed[2, end] = ints[0, place], devices, ints[1, place]
             packed_rates[end] = rates[place]

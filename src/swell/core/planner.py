@@ -48,9 +48,12 @@ class Planner:
         """
         allocation = self.policy.decide(snapshot)
         settle = as_wished if self.policy.weighs_changes else steady
-        steadied = settle(snapshot, allocation, is_pinned)
-        pinned = frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_pinned).tolist())
-        placement = self._place(snapshot, allocation, steadied.workers, cluster, held, pinned)
+        needs_owned = self._needs_owned(snapshot)
+        steadied = settle(snapshot, allocation, is_pinned, needs_owned)
+        pinned = _named(snapshot, is_pinned)
+        owned_only = _named(snapshot, needs_owned) if needs_owned is not None else frozenset[str]()
+        wanted = _wanted_devices(snapshot, allocation, steadied.workers, held)
+        placement = self._place(cluster, wanted, held, pinned, owned_only)
         account = PlanAccount(snapshot, allocation, steadied, placement)
         batches = _batches(snapshot, steadied.workers)
         is_other = (allocation.workers != snapshot.held_workers) | (batches != snapshot.held_batch)
@@ -68,26 +71,33 @@ class Planner:
             is_sated=allocation.is_sated and is_as_wished,
             has_options=len(snapshot.options.workers) > 0,
             memory=allocation.memory,
-            revisit=frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_postponed).tolist()),
+            revisit=_named(snapshot, is_postponed),
         )
 
     def _place(
         self,
-        snapshot: Snapshot,
-        allocation: Allocation,
-        workers: IntArray,
         cluster: Cluster,
+        wanted: Mapping[str, int],
         held: Held,
         pinned: frozenset[str],
+        owned_only: frozenset[str],
     ) -> Placement:
         """Place; a running job that cannot have its new size here and now keeps the devices it has."""
-        wanted = _wanted_devices(snapshot, allocation, workers, held)
-        placement = self.placer.place(cluster, wanted, held, pinned)
+        placement = self.placer.place(cluster, wanted, held, pinned, owned_only)
         stuck = placement.unplaced & held.keys()
         if not stuck:
             return placement
         others = {job: num for job, num in wanted.items() if job not in stuck}
-        return self.placer.place(cluster, others, held, pinned | stuck)
+        return self.placer.place(cluster, others, held, pinned | stuck, owned_only)
+
+    def _needs_owned(self, snapshot: Snapshot) -> BoolArray | None:
+        """(J,) jobs that may not have borrowed devices; None: there are no such jobs, or no such devices."""
+        return snapshot.needs_owned if self.policy.makes_promises and snapshot.num_borrowed else None
+
+
+def _named(snapshot: Snapshot, is_one: BoolArray) -> frozenset[str]:
+    """Ids of these (J,) jobs."""
+    return frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_one).tolist())
 
 
 def _wanted_devices(

@@ -70,11 +70,12 @@ class Placer(Protocol):
         wanted: Mapping[str, int],
         held: Mapping[str, tuple[str, ...]],
         pinned: frozenset[str],
+        owned_only: frozenset[str] = frozenset(),
     ) -> Placement:
         """Devices for each job of `wanted` (job id -> number of devices, in order of importance).
 
         All others keep as many as they hold, and jobs keep the devices they hold where that can be. `pinned`
-        jobs keep exactly what they hold.
+        jobs keep exactly what they hold, and `owned_only` jobs get no device of a borrowed node.
         """
 
 

@@ -16,6 +16,7 @@ from swell.core.holdings import Holdings
 from swell.core.option_table import JobOptions
 from swell.core.policy_state import PolicyState
 from swell.core.ports import Belief
+from swell.core.reclaims import Reclaims
 from swell.core.record import JobRecord
 from swell.core.table import JobTable
 from swell.core.tenants import Tenants
@@ -79,6 +80,7 @@ class Saved(msgspec.Struct, kw_only=True):
     calendar: Calendar = msgspec.field(default_factory=Calendar)
     unknown_gangs: dict[str, UnknownGang] = {}
     refused_nodes: dict[str, str] = {}
+    reclaims: Reclaims = msgspec.field(default_factory=Reclaims)
 
 
 #: A text, or what would write it: most lines of stories are never read where many jobs are simulated.
@@ -96,6 +98,8 @@ class HeadState:
         self.now_s = 0.0
         self.calendar = Calendar()
         self.cluster = Cluster()
+        self.num_borrowed = 0  #: devices
+        self.reclaims = Reclaims()
         self.refused_nodes: dict[str, str] = {}  #: name -> why the node cannot join
         self.records: dict[str, JobRecord] = {}
         self.belief = belief
@@ -252,7 +256,9 @@ class HeadState:
 
     def set_cluster(self, cluster: Cluster) -> None:
         """These nodes are there now. Rows need no change as long as they allow for so many devices."""
+        self.reclaims.note(self.cluster, cluster, self.now_s)
         self.cluster, self.devices = cluster, frozenset(cluster.devices())
+        self.num_borrowed = cluster.num_borrowed
         if self.num_devices > self._most_devices:
             self._most_devices = 1 << (self.num_devices - 1).bit_length()
             self._learn_options_anew()
@@ -312,6 +318,7 @@ class HeadState:
             calendar=self.calendar,
             unknown_gangs=self.unknown.gangs,
             refused_nodes=self.refused_nodes,
+            reclaims=self.reclaims,
         )
         return encode(saved)
 
@@ -330,6 +337,7 @@ class HeadState:
         self.tenants = saved.tenants or _tenants_of(saved.records)
         self.table = JobTable()
         self.set_cluster(saved.cluster)
+        self.reclaims = saved.reclaims
         self.holdings, self._special = Holdings(), Special()
         self.unknown = UnknownGangs(saved.unknown_gangs)
         self.refused_nodes = saved.refused_nodes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from swell.core.option_table import JobOptions, OptionTable
 from swell.core.policy_state import PolicyState
 from swell.core.record import JobRecord
 from swell.model.job import Elasticity, JobClass
-from swell.model.snapshot import CLASS_CODES, Snapshot
+from swell.model.snapshot import CLASS_CODES, STRICT, Snapshot
 
 #: A job's last stretch is never believed to be shorter: reports, not beliefs, end jobs.
 LEAST_REMAINING_STEPS = 1.0
@@ -52,6 +52,17 @@ INTS = (
 
 
 Column = TypeVar("Column", bound=npt.NDArray[Any])
+
+
+class Lent(NamedTuple):
+    """What there is of borrowed nodes."""
+
+    num_borrowed: int  #: devices
+    num_unpromised: int  #: of them, that jobs with a promise may not have: all, if the policy makes any
+    reclaims_per_node_s: float
+
+
+NOTHING_LENT = Lent(0, 0, 0.0)
 
 
 class JobTable:
@@ -124,11 +135,13 @@ class JobTable:
         min_hold_s: float,
         num_tenants: int,
         policy: PolicyState,
+        lent: Lent = NOTHING_LENT,
     ) -> Snapshot:
         """A copy: what was seen stays as it was, however the rows change."""
         count = len(self.ids)
-        devices_per_worker = self._fixed_ints[FIXED_INTS.index("devices_per_worker"), :count]
-        options = self._options.options(devices_per_worker, num_devices)
+        options = self._options.options(
+            self._fixed("devices_per_worker"), self._most_devices(num_devices, lent.num_unpromised)
+        )
         floats = _copy(FIXED_FLOATS, self._fixed_floats, count) | _copy(FLOATS, self._floats, count)
         ints = _copy(FIXED_INTS, self._fixed_ints, count) | _copy(INTS, self._ints, count)
         expected = costs.expected(
@@ -183,9 +196,22 @@ class JobTable:
             is_undecided=_read_only(ints["is_undecided"] != 0),
             margin_share=margin_share,
             min_hold_s=min_hold_s,
+            num_borrowed=lent.num_borrowed,
+            reclaims_per_node_s=lent.reclaims_per_node_s,
             is_due=policy.is_due,
             memory=policy.memory,
         )
+
+    def _fixed(self, name: str) -> IntArray:
+        """(J,) column of what stays as it is."""
+        return self._fixed_ints[FIXED_INTS.index(name), : len(self.ids)]
+
+    def _most_devices(self, num_devices: int, num_unpromised: int) -> IntArray:
+        """(J,) that a job may have: one whose deadline is promised none that no promise can stand on."""
+        most = np.full(len(self.ids), num_devices, dtype=np.int64)
+        if num_unpromised:
+            most[self._fixed("job_class") == STRICT] -= num_unpromised
+        return most
 
     def pinned(self) -> BoolArray:
         """(J,) jobs whose gang cannot change now; a copy."""

@@ -31,9 +31,18 @@ class Cluster(msgspec.Struct, frozen=True):
     nodes: tuple[Node, ...] = ()
 
     def devices(self) -> Iterator[str]:
-        """Every device id, racks together, nodes together, in the order of the nodes."""
-        for node in sorted(self.nodes, key=lambda node: node.rack):
+        """Every device id: those of owned nodes first, racks together, nodes together, in their order."""
+        for node in self.in_order():
             yield from node.devices
+
+    def in_order(self) -> list[Node]:
+        """Owned nodes before borrowed ones, and each kind of them by rack."""
+        return sorted(self.nodes, key=lambda node: (node.is_borrowed, node.rack))
+
+    @property
+    def num_borrowed(self) -> int:
+        """Devices that may be reclaimed at any second."""
+        return sum(len(node.devices) for node in self.nodes if node.is_borrowed)
 
     @property
     def num_devices(self) -> int:

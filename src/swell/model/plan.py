@@ -67,7 +67,9 @@ class Allocation:
 
     options: Options  #: those of the snapshot
     option: IntArray  #: (J,) how each job is to run, one of its own options; NO_OPTION: it waits
-    floor: IntArray  #: (J,) the part of its workers that a promise needs now; <= workers
+    #: (J,) the part of its workers that a promise needs now; <= workers. Jobs with a promise have owned
+    #: devices only: a policy that makes promises gives them no more than there are of those.
+    floor: IntArray
     #: Row of an undecided job -> why not, perhaps worked out when it is asked for; the others are promised.
     refusals: Mapping[int, Refusal]
     wake_s: float  #: ask again then, if nothing happens before; inf: no need

@@ -30,7 +30,7 @@ class Snapshot:
     """
 
     now_s: float
-    num_devices: int  #: that are there and healthy
+    num_devices: int  #: that are there
     options: Options  #: the ways in which each job may run, of the policy's own domain, that fit
     job_ids: tuple[str, ...]  #: (J,)
     job_class: IntArray  #: (J,) STRICT, SOFT or BEST_EFFORT
@@ -60,8 +60,20 @@ class Snapshot:
     is_undecided: BoolArray  #: (J,) strict jobs that wait for their admission
     margin_share: float  #: by how much rates have proved too high, as a share: 0.05 is 5 %
     min_hold_s: float  #: a gang that changed keeps its size at least so long, promises apart
+    num_borrowed: int = 0  #: of the devices, that may be reclaimed at any second: no promise stands on them
+    reclaims_per_node_s: float = 0.0  #: of a borrowed node, as far as has been seen
     is_due: bool = True  #: another period of the policy has begun since it last decided
     memory: Memory = field(default_factory=dict)  #: what its last allocation gave; empty at first
+
+    @property
+    def num_owned(self) -> int:
+        """Devices that promises may stand on."""
+        return self.num_devices - self.num_borrowed
+
+    @property
+    def needs_owned(self) -> BoolArray:
+        """(J,) jobs that have a promise, or ask for one."""
+        return self.is_promised | self.is_undecided
 
     @property
     def num_jobs(self) -> int:

@@ -42,7 +42,12 @@ class BuddyPlacer:
         self._reality = Reality(Cluster())
 
     def place(
-        self, cluster: Cluster, wanted: Mapping[str, int], held: Held, pinned: frozenset[str]
+        self,
+        cluster: Cluster,
+        wanted: Mapping[str, int],
+        held: Held,
+        pinned: frozenset[str],
+        owned_only: frozenset[str] = frozenset(),
     ) -> Placement:
         """See `core.ports.Placer.place`. Held devices that are no longer in the cluster are ignored."""
         if cluster is not self._reality.cluster:
@@ -51,7 +56,7 @@ class BuddyPlacer:
         damaged = [job for job in held if job in self._reality.damaged] if self._reality.damaged else []
         if not wanted and not damaged:
             return Placement(changes={})
-        placing = _Placing(self._reality, pinned)
+        placing = _Placing(self._reality, pinned, owned_only)
         for job, num_devices in wanted.items():
             if num_devices < len(held.get(job, ())) and job not in pinned:
                 placing.keep(job, num_devices)
@@ -93,8 +98,9 @@ def _is_block(tree: Tree, positions: IntArray) -> bool:
 class _Placing:
     """One placement under way."""
 
-    def __init__(self, reality: Reality, pinned: frozenset[str]) -> None:
+    def __init__(self, reality: Reality, pinned: frozenset[str], owned_only: frozenset[str]) -> None:
         self._reality, self._tree = reality, reality.tree
+        self._owned_only = frozenset(map(reality.number, owned_only))
         self.board = reality.board.copy()
         self._own = reality.board.held  #: job -> positions it holds in the real world, in rank order
         self._num_taken_at = reality.num_taken_at
@@ -126,7 +132,9 @@ class _Placing:
             for block in blocks:
                 self.board.give(number, self._positions(block))
         elif not self._make_room(number, num_devices):
-            self.board.give(number, self._scattered(num_devices))
+            scattered = self._scattered(number, num_devices)
+            self.board.give(number, scattered)
+            return len(scattered) == num_devices
         return True
 
     def outcome(self, held: Held, unplaced: set[str]) -> Placement:
@@ -202,21 +210,31 @@ class _Placing:
             is_around = own.min() >= tree.starts[around] and own.max() < tree.stops[around]
             if is_around and self.board.num_free_at[around] == size:
                 return around
-        candidates = tree.blocks.get(size, NONE) if home is None else tree.blocks_in(home, size)
-        best = suited(best_block, len(candidates))(
-            candidates,
-            size,
-            self.board.num_free_at,
-            self._num_taken_at,
-            self._num_own_at(job),
-            tree.parents,
-            tree.lineages.shape[1],
-        )
-        return None if best < 0 else int(best)
+        for candidates in self._in_turn(job, tree.blocks_in(home or 0, size)):
+            best = suited(best_block, len(candidates))(
+                candidates,
+                size,
+                self.board.num_free_at,
+                self._num_taken_at,
+                self._num_own_at(job),
+                tree.parents,
+                tree.lineages.shape[1],
+            )
+            if best >= 0:
+                return int(best)
+        return None
+
+    def _in_turn(self, job: int, blocks: IntArray) -> list[IntArray]:
+        """Those of the blocks that the job may have; where some are borrowed, others' are these first."""
+        num_owned = self._tree.num_owned
+        if num_owned == len(self._tree.devices):
+            return [blocks]
+        is_owned = self._tree.stops[blocks] <= num_owned
+        return [blocks[is_owned]] if job in self._owned_only else [blocks[~is_owned], blocks[is_owned]]
 
     def _best_blocks(self, job: int, size: int, home: int, num: int) -> list[int]:
         """The first so many in the order of `_best_block`, as if taking one left all else as it was."""
-        blocks = ancestors = self.board.free_blocks_in(home, size)
+        blocks = ancestors = self._may_have(job, self.board.free_blocks_in(home, size))
         overlap = self._num_own_at(job)[blocks]
         keys = [self._num_taken_at[blocks] - overlap, -overlap]  # the last one counts most
         for _ in range(self._tree.lineages.shape[1]):
@@ -264,31 +282,43 @@ class _Placing:
 
     def _cheapest_target(self, job: int, size: int) -> int | None:
         """See `choice.cheapest_block`."""
-        blocks = self._tree.blocks.get(size, NONE)
-        numbers = self._reality.number
-        target = suited(cheapest_block, len(blocks))(
-            blocks,
-            size,
-            job,
-            self.board.num_free_at,
-            self.board.owners,
-            self._tree.starts,
-            self._num_own_at(job),
-            self._reality.flags(numbers(other) for other in self._pinned),
-            self._reality.flags(self._own),
-        )
+        blocks = self._may_have(job, self._tree.blocks.get(size, NONE))
+        pinned = {self._reality.number(other) for other in self._pinned}
+        for least_free, fixed in ((1, pinned), (0, pinned | self._owned_only)):
+            target = suited(cheapest_block, len(blocks))(
+                blocks,
+                size,
+                job,
+                self.board.num_free_at,
+                self.board.owners,
+                self._tree.starts,
+                self._num_own_at(job),
+                self._reality.flags(fixed),
+                self._reality.flags(self._own),
+                least_free,
+            )
+            if target >= 0 or job not in self._owned_only:
+                break  # only of owned blocks all may be taken: there are others for those who must go
         return None if target < 0 else int(target)
+
+    def _may_have(self, job: int, blocks: IntArray) -> IntArray:
+        if job not in self._owned_only:
+            return blocks
+        return blocks[self._tree.stops[blocks] <= self._tree.num_owned]
 
     # Last resort
 
-    def _scattered(self, num_devices: int) -> IntArray:
-        """Free devices of the innermost, most crowded home that has enough."""
+    def _scattered(self, job: int, num_devices: int) -> IntArray:
+        """Free devices of the innermost, most crowded home that has enough; fewer where it has not."""
+        if job in self._owned_only:
+            free = np.flatnonzero(self.board.owners[: self._tree.num_owned] == NOBODY)
+            return free[:num_devices] if len(free) >= num_devices else NONE
         homes, free_at = self._tree.homes, self.board.num_free_at
         homes = homes[free_at[homes] >= num_devices]
         home = _least(homes, -self._tree.depths[homes], free_at[homes])[0]
         positions = self._positions(int(home))
-        free: IntArray = positions[self.board.owners[positions] == NOBODY]
-        return free[:num_devices]
+        there: IntArray = positions[self.board.owners[positions] == NOBODY]
+        return there[:num_devices]
 
     # Counting
 

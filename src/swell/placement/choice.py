@@ -68,13 +68,15 @@ def cheapest_block(
     num_own_at: IntArray,
     is_pinned: BoolArray,
     is_running: BoolArray,
+    least_free: int,
 ) -> int:
     """The block from which the fewest running jobs must go, then one where the job itself is, then the one
     with the fewest devices taken; -1: none.
 
-    Some of it is free (so that each part in it is smaller), nothing in it is pinned or the job's already.
+    Nothing in it is pinned or the job's already.
 
     Args:
+        least_free: devices of it that are free; 1: each part in it is smaller.
         owners: (D,) number of the job that has each device, -1: nobody.
         is_pinned, is_running: by number of job; the last entry is of nobody.
     """
@@ -82,7 +84,7 @@ def cheapest_block(
     seen_in = np.full(len(is_running), -1)
     for block in blocks:
         num_free = num_free_at[block]
-        if num_free <= 0 or num_free >= size:
+        if num_free < least_free or num_free >= size:
             continue
         num_running, is_possible = 0, True
         for position in range(starts[block], starts[block] + size):

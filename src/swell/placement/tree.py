@@ -14,7 +14,7 @@ block reaches over one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -37,6 +37,7 @@ class Tree:
     """
 
     devices: Sequence[str]  #: by position
+    num_owned: int  #: of them, the first ones; what follows is of borrowed nodes
     starts: IntArray  #: (N + 1,)
     stops: IntArray  #: (N + 1,)
     parents: IntArray  #: (N + 1,) N for the root and for itself
@@ -111,16 +112,16 @@ def tree_of(cluster: Cluster) -> Tree:
 
     Numbers go depth first: the root, a rack, a node of it, its parts, the next node.
     """
-    nodes = sorted(cluster.nodes, key=lambda node: node.rack)  # as `Cluster.devices` has them
+    nodes = cluster.in_order()
     shapes = [node_shape(len(node.devices), node.num_switches) for node in nodes]
-    racks = _ranks([node.rack for node in nodes])
+    racks = _ranks([(node.is_borrowed, node.rack) for node in nodes])
     sizes, widths = (np.array(column, dtype=np.int64) for column in _columns(shapes))
     own = 2 + racks + np.cumsum(sizes) - sizes  #: (nodes,) numbers; before each come the root and the racks
     starts = np.cumsum(widths) - widths
     growth = _Growth.of(int(sizes.sum()), shapes, racks, own, starts, widths)
     for shape in dict.fromkeys(shapes):
         growth.write(shape, np.flatnonzero([other is shape for other in shapes]))
-    return growth.tree(tuple(cluster.devices()))
+    return growth.tree(tuple(cluster.devices()), cluster.num_devices - cluster.num_borrowed)
 
 
 def _columns(shapes: Sequence[NodeShape]) -> tuple[list[int], list[int]]:
@@ -128,7 +129,7 @@ def _columns(shapes: Sequence[NodeShape]) -> tuple[list[int], list[int]]:
     return [len(shape.starts) for shape in shapes], [len(shape.lineages) for shape in shapes]
 
 
-def _ranks(names: Sequence[str]) -> IntArray:
+def _ranks(names: Sequence[Hashable]) -> IntArray:
     """Position of each name among the different ones, which are in order."""
     ranks = {name: rank for rank, name in enumerate(dict.fromkeys(names))}
     return np.array([ranks[name] for name in names], dtype=np.int64)
@@ -190,11 +191,12 @@ class _Growth:
         lineages = np.where(shape.lineages == ABOVE, len(self.starts) - 1, lineages)
         self.lineages[first + np.arange(num_devices), :length] = lineages
 
-    def tree(self, devices: Sequence[str]) -> Tree:
+    def tree(self, devices: Sequence[str], num_owned: int) -> Tree:
         blocks, sizes = np.flatnonzero(self.is_block), self.stops - self.starts
         homes = np.flatnonzero(~self.is_block[:-1])
         return Tree(
             devices=devices,
+            num_owned=num_owned,
             starts=self.starts,
             stops=self.stops,
             parents=self.parents,

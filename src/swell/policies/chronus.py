@@ -19,7 +19,7 @@ from swell.policies.refusing import with_refusals
 from swell.policies.requested import requested_levels
 from swell.policies.rounds import Claim, claims, next_round_s
 from swell.policies.unpromised import without_promises
-from swell.solvers.marginal import raise_in_order
+from swell.solvers.marginal import Own, raise_within
 
 #: ElasticFlow's evaluation gives it slots of this length.
 LEASE_S = 240.0
@@ -51,7 +51,8 @@ class Chronus(Policy):
         gate.admit()
         order = _in_order(snapshot, levels, gate, self.lease_s)
         level = np.zeros(snapshot.num_jobs, dtype=np.int64)
-        raise_in_order(level, levels.devices, levels.num, order, 1, snapshot.num_devices)
+        own = Own(snapshot.num_owned, snapshot.needs_owned)
+        raise_within(level, levels.devices, levels.num, order, 1, snapshot.num_devices, own)
         answer = without_promises(
             snapshot,
             levels,

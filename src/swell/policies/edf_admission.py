@@ -13,7 +13,7 @@ from swell.policies.policy import Policy
 from swell.policies.refusing import with_refusals
 from swell.policies.unaware import without_costs
 from swell.policies.unpromised import without_promises
-from swell.solvers.marginal import raise_in_order
+from swell.solvers.marginal import Own, raise_within
 
 
 class EdfAdmission(Policy):
@@ -38,7 +38,8 @@ class EdfAdmission(Policy):
         is_other[gate.kept] = is_other[list(gate.refusals)] = False
         order = np.concatenate([gate.kept, by_deadline(snapshot, np.flatnonzero(is_other))])
         level = np.zeros(snapshot.num_jobs, dtype=np.int64)
-        raise_in_order(level, levels.devices, levels.num, order, levels.highest, snapshot.num_devices)
+        own = Own(snapshot.num_owned, snapshot.needs_owned)
+        raise_within(level, levels.devices, levels.num, order, levels.highest, snapshot.num_devices, own)
         answer = without_promises(
             snapshot,
             levels,

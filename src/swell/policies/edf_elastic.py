@@ -38,7 +38,8 @@ class EdfElastic(Policy):
         rows = order[np.isfinite(snapshot.deadline_s[order])]
         plans = no_plans(snapshot.num_jobs)
         tries = tries_of(snapshot, levels, snapshot.deadline_s - snapshot.now_s)
-        all_free(snapshot).fill(tries, plans, rows, hold_s(snapshot), is_late_served=True)  # Algorithm 1
+        profile = all_free(snapshot).raised(snapshot.num_borrowed)  # nothing is promised
+        profile.fill(tries, plans, rows, hold_s(snapshot), is_late_served=True)  # Algorithm 1
         level = plans.now.copy()
         floor = levels.workers_at(level)
         left = snapshot.num_devices - int(levels.devices_at(level).sum())

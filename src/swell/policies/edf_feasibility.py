@@ -9,6 +9,7 @@ import numpy as np
 from swell.arrays import FloatArray, IntArray
 from swell.model.plan import Refusal
 from swell.model.snapshot import Snapshot
+from swell.policies import wording
 from swell.policies.levels import Levels
 from swell.policies.order import by_arrival, by_deadline
 from swell.solvers.turns import ends_in_order
@@ -54,14 +55,14 @@ class Gate:
     def _ends_s(self, rows: IntArray) -> FloatArray:
         levels = self._levels
         ends_s = ends_in_order(
-            levels.devices, levels.rates, levels.num, self._work, rows, self._snapshot.num_devices
+            levels.devices, levels.rates, levels.num, self._work, rows, self._snapshot.num_owned
         )
         later_s: FloatArray = ends_s + self._starts_s[rows]
         return later_s
 
     def _refusal(self, row: int) -> Refusal:
         if self._levels.num[row] == 0:
-            text = f"no size it may have fits on the {self._snapshot.num_devices} devices that are there"
+            text = f"no size it may have fits on the {wording.promisable(self._snapshot)}"
             return Refusal(earliest_deadline_s=None, text=f"{text}; allow fewer workers or add nodes")
         offer_s = self._offer_s(row)
         until_s = self._until_s[row]

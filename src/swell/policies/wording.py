@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from swell.model.plan import Reason, Refusal
+from swell.model.snapshot import Snapshot
 from swell.solvers.queueing import NEVER_S
 
 
@@ -53,6 +54,13 @@ def gets(workers: int, why: str, ends_s: float) -> Reason:
 
 def waits(for_what: str, starts_s: float) -> Reason:
     return Reason("waiting", f"waits: {for_what}; expected to start {_in(starts_s)}")
+
+
+def promisable(snapshot: Snapshot) -> str:
+    """The devices that promises may stand on."""
+    if not snapshot.num_borrowed:
+        return f"{snapshot.num_devices} devices that are there"
+    return f"{snapshot.num_owned} devices that are not borrowed"
 
 
 def fits_nowhere(num_devices: int) -> Reason:

@@ -43,6 +43,16 @@ class FreeProfile:
         twin.columns = Profile._make(column.copy() for column in self.columns)
         return twin
 
+    def raised(self, num_devices: int) -> FreeProfile:
+        """A copy with so many more devices at all times."""
+        twin = self.copy()
+        columns = twin.columns
+        blocks = columns.order[: columns.num_blocks[0]]
+        columns.free[blocks] += num_devices
+        columns.least[blocks] += num_devices
+        columns.most[blocks] += num_devices
+        return twin
+
     def free_device_s(self, until_s: float) -> float:
         """Device-seconds that are free from now until then."""
         columns = self.columns

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from swell.arrays import FloatArray, IntArray
+from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import part, suited
+
+
+class Own(NamedTuple):
+    """A part of what is left, which is all that some takers may have; others take the rest first."""
+
+    left: int
+    is_bound: BoolArray  #: (J,) takers that may have this part only
+
 
 #: Returns closer than this are a tie, which `rank` and `held` break: rounding must not move devices.
 SAME_RETURN = 1e-9
@@ -23,6 +32,7 @@ def boost(
     held: IntArray,
     rank: IntArray,
     left: int,
+    own: Own | None = None,
 ) -> tuple[IntArray, int]:
     """Raise takers one level at a time, the largest return per device first, while `left` lasts.
 
@@ -32,6 +42,7 @@ def boost(
         price: (J,) device-seconds that one unit of work costs later, at the taker's filling level.
         held: (J,) the level a taker has now: among equals those come first that only return to it.
         rank: (J,) breaks the remaining ties, lowest first.
+        own: which of what is left some takers may not have; None: all may have all.
 
     Returns: the levels, and the devices that nobody could use.
 
@@ -44,7 +55,8 @@ def boost(
     """
     level = level.copy()
     run = suited(_boost, len(level))
-    return level, int(run(level, devices, rates, num_levels, price, held, rank, left))
+    own = own or Own(left, np.zeros(len(level), dtype=bool))
+    return level, int(run(level, devices, rates, num_levels, price, held, rank, left, *own))
 
 
 def _boost(
@@ -56,6 +68,8 @@ def _boost(
     held: IntArray,
     rank: IntArray,
     left: int,
+    own_left: int,
+    is_bound: BoolArray,
 ) -> int:
     queue = [
         (_return(row, level, devices, rates, price), level[row] >= held[row], rank[row], row)
@@ -65,9 +79,10 @@ def _boost(
     heapq.heapify(queue)
     while left > 0 and len(queue) > 0:  # line 12
         row = heapq.heappop(queue)[3]  # line 14
-        if _step(row, level, devices) > left:
+        if _step(row, level, devices) > (own_left if is_bound[row] else left):
             continue
         left -= _step(row, level, devices)  # line 18
+        own_left = min(own_left - _step(row, level, devices), left) if is_bound[row] else min(own_left, left)
         level[row] += 1  # lines 16-17
         if level[row] < num_levels[row]:  # line 23: a higher level always ends sooner
             again = (_return(row, level, devices, rates, price), level[row] >= held[row], rank[row], row)
@@ -106,21 +121,47 @@ def raise_in_order(
 
     Changes `level` (J,) in place; returns what is left.
     """
+    own = Own(left, np.zeros(len(level), dtype=bool))
+    return raise_within(level, devices, num_levels, rows, most, left, own)[0]
+
+
+def raise_within(
+    level: IntArray,
+    devices: IntArray,
+    num_levels: IntArray,
+    rows: Sequence[int] | IntArray,
+    most: int | IntArray,
+    left: int,
+    own: Own,
+) -> tuple[int, Own]:
+    """`raise_in_order` where some takers may not have all of what is left; also returns what they may."""
     rows = np.asarray(rows, dtype=np.int64)
     limits = np.minimum(num_levels[rows], most)
-    return int(suited(_raise, len(rows))(level, devices, rows, limits, left))
+    run = suited(_raise, len(rows))
+    left, own_left = run(level, devices, rows, limits, left, own.left, own.is_bound)
+    return int(left), own._replace(left=int(own_left))
 
 
-def _raise(level: IntArray, devices: IntArray, rows: IntArray, limits: IntArray, left: int) -> int:
+def _raise(
+    level: IntArray,
+    devices: IntArray,
+    rows: IntArray,
+    limits: IntArray,
+    left: int,
+    own_left: int,
+    is_bound: BoolArray,
+) -> tuple[int, int]:
     for position in range(len(rows)):
         row = rows[position]
         current = devices[row, level[row] - 1] if level[row] > 0 else 0
         for higher in range(limits[position], level[row], -1):
-            if devices[row, higher - 1] <= left + current:
+            more = devices[row, higher - 1] - current
+            if more <= (own_left if is_bound[row] else left):
                 level[row] = higher
-                left -= devices[row, higher - 1] - current
+                left -= more
+                own_left = min(own_left - more, left) if is_bound[row] else min(own_left, left)
                 break
-    return left
+    return left, own_left
 
 
 def serve_in_order(

@@ -12,6 +12,7 @@ import numpy as np
 from swell.arrays import IntArray
 from swell.model.plan import Refusal
 from swell.model.snapshot import Snapshot
+from swell.policies import wording
 from swell.policies.elasticflow.objective import Objective, objection_to
 from swell.policies.elasticflow.promises import (
     MOST_RESIZES,
@@ -147,7 +148,7 @@ def _refuse(
     if offer_s is None:
         return Refusal(
             earliest_deadline_s=None,
-            text=f"no size it may have fits on the {snapshot.num_devices} devices that are there; "
+            text=f"no size it may have fits on the {wording.promisable(snapshot)}; "
             "allow fewer workers or add nodes",
         )
     if objection:

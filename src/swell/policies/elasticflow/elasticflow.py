@@ -20,7 +20,7 @@ from swell.policies.levels import Levels, useful_levels
 from swell.policies.order import by_deadline, by_key
 from swell.policies.policy import Policy
 from swell.solvers.filling import no_plans
-from swell.solvers.marginal import boost, raise_in_order
+from swell.solvers.marginal import Own, boost, raise_within
 from swell.solvers.profile import Takers
 
 NONE: IntArray = np.zeros(0, dtype=np.int64)
@@ -89,7 +89,7 @@ def _queue(snapshot: Snapshot, levels: Levels, promises: Promises, refusals: Map
     is_best_effort = snapshot.job_class == BEST_EFFORT
     soft = by_deadline(snapshot, np.flatnonzero(is_other & ~is_best_effort))
     if len(soft):
-        profile = promises.profile.copy()
+        profile = promises.profile.raised(snapshot.num_borrowed)
         profile.fill(_soft_tries(snapshot, levels), plans, soft, hold_s(snapshot))
     is_on_time = plans.grade[soft] == 0
     best_effort = np.flatnonzero(is_other & is_best_effort)
@@ -136,12 +136,13 @@ def _share(
 ) -> Shares:
     """Steps 2 to 5 of the class's docstring."""
     level = promises.plans.now.copy()  # Algorithm 2, lines 2-4
-    left = snapshot.num_devices - int(levels.devices_at(level).sum())
+    num_taken = int(levels.devices_at(level).sum())
+    left, own = snapshot.num_devices - num_taken, Own(snapshot.num_owned - num_taken, snapshot.needs_owned)
 
     def give(rows: IntArray, most: int | IntArray) -> None:
-        nonlocal left
+        nonlocal left, own
         if len(rows) and left:
-            left = raise_in_order(level, levels.devices, levels.num, rows, most, left)
+            left, own = raise_within(level, levels.devices, levels.num, rows, most, left, own)
 
     promised, soft, is_running = queue.promised, queue.soft, snapshot.held_workers > 0
     give(promised, promises.plans.keep[promised])
@@ -170,6 +171,7 @@ def _share(
         levels.held,
         snapshot.arrival_rank,
         left,
+        own,
     )
     return Shares(floor, level)
 

@@ -74,7 +74,7 @@ def objection_to(
         until_s=due_s,
         own=np.cumsum(need * is_own)[place:],
         everybody=np.cumsum(need)[place:],
-        num_devices=snapshot.num_devices,
+        num_devices=snapshot.num_owned,
         num_tenants=snapshot.num_tenants,
     )
     return objective.objection(bid)

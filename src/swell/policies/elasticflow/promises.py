@@ -205,8 +205,8 @@ def _fill(
 
 
 def all_free(snapshot: Snapshot) -> FreeProfile:
-    """All devices, with room for the plans of all jobs."""
-    return FreeProfile(snapshot.num_devices, snapshot.num_jobs)
+    """All devices that promises may stand on, with room for the plans of all jobs."""
+    return FreeProfile(snapshot.num_owned, snapshot.num_jobs)
 
 
 def safe_level(snapshot: Snapshot, levels: Levels, rows: IntArray) -> IntArray:

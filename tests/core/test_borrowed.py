@@ -1,0 +1,97 @@
+"""Borrowed nodes come and go: no promise stands on them, and how long they stay is counted."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.fakes import core_of, node, profile, spec, strict
+from tests.core.head import Head
+from tests.core.world import ALL_FAULTS, FakeWorld, Faults
+
+from swell.core.reclaims import Reclaims
+from swell.model.cluster import Cluster, Node
+from swell.model.command import LaunchGang
+from swell.model.event import JobProfiled, JobSubmitted, NodeJoined
+from swell.model.job import Phase
+from swell.placement.buddy import BuddyPlacer
+from swell.policies.registry import POLICIES
+from swell.throughput.belief import FittedBelief
+
+PROMISING = sorted(name for name, policy in POLICIES.items() if policy.makes_promises)
+
+
+def borrowed(name: str, num_devices: int = 4) -> Node:
+    return msgspec.structs.replace(node(name, num_devices), is_borrowed=True)
+
+
+def assert_on_owned(head: Head) -> None:
+    """Every device of a job with a promise is owned; the cluster may have changed while it held it."""
+    for view in head.core.views():
+        assert not view.is_promised or not [device for device in view.devices if device.startswith("b")]
+
+
+@pytest.mark.parametrize("policy", PROMISING)
+@settings(max_examples=12, deadline=None)
+@given(
+    seed=st.integers(0, 2**20),
+    fates=st.lists(st.sampled_from(["turn"] * 6 + ["take", "lend", "die"]), max_size=60),
+)
+def test_no_promise_ever_stands_on_a_borrowed_node(policy: str, seed: int, fates: list[str]) -> None:
+    """Whatever fails, and whenever nodes are lent and taken back; and every job ends."""
+    world = FakeWorld(seed, ALL_FAULTS)
+    head = Head(lambda: core_of(POLICIES[policy](), BuddyPlacer(), FittedBelief), world)
+    world.join(borrowed("b0"))
+    world.join(node("n0", 4))
+    for number in range(3):
+        head.submit(f"strict{number}", strict(deadline_s=400.0 + 300.0 * number, steps=60))
+        head.submit(f"plain{number}", spec(60))
+    for fate in fates:
+        match fate:
+            case "take":
+                world.lose_node("b0")
+            case "lend":
+                world.join(borrowed("b0"))
+            case "die":
+                head.die()
+            case _:
+                head.turn()
+        assert_on_owned(head)
+    world.faults = Faults()
+    world.join(borrowed("b0"))
+    for _ in range(3000):
+        if not head.turn():
+            break
+        assert_on_owned(head)
+    assert len(head.ended) == 6
+
+
+def test_what_is_asked_of_borrowed_nodes_alone_is_not_promised() -> None:
+    core = core_of(POLICIES["elasticflow"](), BuddyPlacer(), FittedBelief)
+    core.handle([NodeJoined(at_s=1.0, node=borrowed("b0"))])
+    core.handle([JobSubmitted(at_s=2.0, job_id="a", spec=strict(deadline_s=1e6))])
+    core.handle([JobProfiled(at_s=3.0, job_id="a", profile=profile())])
+    [view] = core.ended_views()
+    assert view.phase is Phase.REJECTED and view.counter_offer_s is None
+    assert "fits on the 0 devices that are not borrowed" in view.reason
+
+
+def test_a_job_without_a_promise_has_borrowed_nodes_first() -> None:
+    core = core_of(POLICIES["elasticflow"](), BuddyPlacer(), FittedBelief)
+    core.handle([NodeJoined(at_s=1.0, node=borrowed("b0")), NodeJoined(at_s=1.0, node=node("n0", 4))])
+    core.handle([JobSubmitted(at_s=2.0, job_id="a", spec=spec(1000, max_workers=4))])
+    commands = core.handle([JobProfiled(at_s=3.0, job_id="a", profile=profile())])
+    [launch] = [command for command in commands if isinstance(command, LaunchGang)]
+    assert all(device.startswith("b0") for device in launch.target.devices)
+
+
+def test_how_often_nodes_are_taken_back_is_counted() -> None:
+    seen, none, lent = Reclaims(), Cluster(), Cluster((borrowed("b0"), borrowed("b1"), node("n0")))
+    seen.note(none, lent, 100.0)
+    assert seen.per_node_s(150.0) == 0.0
+    kept = lent.without_node("b1")
+    seen.note(lent, kept, 200.0)
+    assert seen.num_reclaimed == 1 and seen.per_node_s(200.0) == pytest.approx(1 / 200.0)
+    seen.note(kept, kept.without_node("n0"), 300.0)  # an owned one is no reclaim
+    assert seen.per_node_s(400.0) == pytest.approx(1 / 400.0)

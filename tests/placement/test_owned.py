@@ -1,0 +1,83 @@
+"""Laws of placement where some nodes are borrowed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.placement.test_buddy import cluster
+
+from swell.model.cluster import Cluster
+from swell.placement.buddy import BuddyPlacer
+
+#: Jobs that have promises.
+BOUND = frozenset("abcd")
+
+
+def lent(machines: Cluster, *places: int) -> Cluster:
+    """The same, with the nodes at these places borrowed."""
+    nodes = [
+        msgspec.structs.replace(node, is_borrowed=place in places)
+        for place, node in enumerate(machines.nodes)
+    ]
+    return Cluster(tuple(nodes))
+
+
+def owned(machines: Cluster) -> frozenset[str]:
+    return frozenset(device for node in machines.nodes if not node.is_borrowed for device in node.devices)
+
+
+mixed = st.sampled_from(
+    [
+        lent(cluster(8, 8), 0),
+        lent(cluster(4, 4, 4, 4, per_rack=2), 1, 2),
+        lent(cluster(6, 3, 8, 1, per_rack=2), 2),
+        lent(cluster(1, 1, 1, 1, 1), 0, 4),
+        lent(cluster(8, 8), 0, 1),
+    ]
+)
+wishes = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from([0, 1, 2, 3, 4, 8]), max_size=8)
+
+
+def fits(machines: Cluster, wanted: Mapping[str, int]) -> bool:
+    bound = sum(num for job, num in wanted.items() if job in BOUND)
+    return bound <= len(owned(machines)) and sum(wanted.values()) <= machines.num_devices
+
+
+@given(machines=mixed, steps=st.lists(wishes, min_size=1, max_size=5), data=st.data())
+@example(machines=lent(cluster(8, 8), 1), steps=[{"e": 8, "f": 8}, {"e": 8, "a": 8}], data=None)
+def test_a_job_with_a_promise_never_has_a_borrowed_device(
+    machines: Cluster, steps: list[dict[str, int]], data: st.DataObject | None
+) -> None:
+    placer, held = BuddyPlacer(), dict[str, tuple[str, ...]]()
+    for wanted in steps:
+        choice = st.sets(st.sampled_from(sorted(held))) if held else st.just(set[str]())
+        pinned = frozenset(data.draw(choice)) if data is not None else frozenset[str]()
+        changes = {job: num for job, num in wanted.items() if num != len(held.get(job, ()))}
+        changes |= {job: 0 for job in held if job not in wanted}
+        placement = placer.place(machines, changes, held, pinned, BOUND)
+        held = {job: devices for job, devices in (held | dict(placement.changes)).items() if devices}
+        everything = [device for devices in held.values() for device in devices]
+        assert len(everything) == len(set(everything)) and set(everything) <= set(machines.devices())
+        for job in BOUND & held.keys():
+            assert owned(machines).issuperset(held[job])
+        assert all(len(held[job]) == num for job, num in wanted.items() if job in held and job not in pinned)
+        if not pinned and fits(machines, wanted):
+            bound = {job for job, num in wanted.items() if num and job in BOUND}
+            assert bound <= held.keys() and not placement.unplaced & BOUND
+
+
+def test_who_may_have_borrowed_devices_has_these_first() -> None:
+    machines = lent(cluster(4, 4), 0)
+    placement = BuddyPlacer().place(machines, {"e": 4}, {}, frozenset(), BOUND)
+    assert owned(machines).isdisjoint(placement.changes["e"])
+
+
+def test_a_job_on_owned_devices_makes_room_for_a_promise() -> None:
+    machines = lent(cluster(4, 4), 1)
+    held = {"e": ("n0/0", "n0/1", "n0/2", "n0/3")}
+    placement = BuddyPlacer().place(machines, {"a": 2}, held, frozenset(), BOUND)
+    assert owned(machines).issuperset(placement.changes["a"]) and "e" in placement.moved
+    assert len(placement.changes["e"]) == 4
