@@ -28,8 +28,13 @@ from swell.model.job import Phase
 from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.model.target import Target
+from swell.model.target import Configuration, Target
 from swell.policies.fifo import Fifo
+
+
+def target(global_batch: int) -> Target:
+    """The one device that the job has, and this batch."""
+    return Target(devices=("n0.0",), configuration=Configuration(global_batch=global_batch))
 
 
 class BatchBelief(PowerBelief):
@@ -111,18 +116,17 @@ def stand() -> Stand:
 
 def test_a_gang_is_launched_with_its_batch() -> None:
     launch = Stand().launch
-    assert isinstance(launch, LaunchGang) and launch.target == Target(devices=("n0.0",), global_batch=96)
+    assert isinstance(launch, LaunchGang) and launch.target == target(96)
 
 
 def test_the_same_members_are_asked_for_another_batch_and_answer(stand: Stand) -> None:
     changed_s = stand.record.changed_s
     [command] = stand.wants(128)
-    target = Target(devices=("n0.0",), global_batch=128)
-    assert command == Reconfigure(job_id="a", generation=2, target=target)
-    assert stand.record.batch == 96 and stand.record.rate_per_s == pytest.approx(9.6)
+    assert command == Reconfigure(job_id="a", generation=2, target=target(128))
+    assert stand.record.global_batch == 96 and stand.record.rate_per_s == pytest.approx(9.6)
     assert stand.core.under_way()[0] == command  # said again after a restart
     stand.resized(2)
-    assert stand.record.batch == 128 and stand.record.rate_per_s == pytest.approx(12.8)
+    assert stand.record.global_batch == 128 and stand.record.rate_per_s == pytest.approx(12.8)
     [view] = stand.core.views()
     assert view.resizes == 0 and view.resize_history == () and view.generation == 2
     assert stand.record.changed_s == changed_s  # its size has been held for as long as before
@@ -132,23 +136,25 @@ def test_another_wish_waits_for_the_answer_and_is_not_forgotten(stand: Stand) ->
     stand.wants(128)
     assert stand.wants(256) == []
     [command] = stand.resized(2)
-    assert isinstance(command, Reconfigure) and command.target.global_batch == 256
+    assert isinstance(command, Reconfigure) and command.target == target(256)
 
 
 def test_a_batch_that_could_not_be_changed_stays_and_is_tried_again_later(stand: Stand) -> None:
     stand.wants(128)
     assert stand.failed(2) == []
-    assert stand.record.batch == stand.record.target_batch == 96 and not stand.record.is_changing
+    assert stand.record.goal == target(96) and stand.record.global_batch == 96
+    assert not stand.record.is_changing
     stand.now_s += 60.0
     [again] = stand.say(Woke(at_s=stand.now_s))
-    assert isinstance(again, Reconfigure) and again.generation == 3 and again.target.global_batch == 128
+    assert isinstance(again, Reconfigure) and again.generation == 3 and again.target == target(128)
 
 
 def test_of_a_gang_that_is_lost_meanwhile_the_change_is_over(stand: Stand) -> None:
     stand.wants(128)
     stand.lost(1)
     record = stand.record
-    assert record.phase is Phase.STOPPING and record.gang == () and record.target_batch == 96
+    assert record.phase is Phase.STOPPING
+    assert record.goal == Target(devices=(), configuration=target(96).configuration)
 
 
 def test_a_restart_in_between_changes_nothing(stand: Stand) -> None:
@@ -158,4 +164,4 @@ def test_a_restart_in_between_changes_nothing(stand: Stand) -> None:
     reborn.core.load(saved)
     assert reborn.core.save() == saved and reborn.core.under_way()[0] == command
     reborn.resized(2)
-    assert reborn.record.batch == 128
+    assert reborn.record.global_batch == 128

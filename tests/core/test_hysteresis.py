@@ -49,7 +49,6 @@ def snapshot_of(
         tenant=np.zeros(num, dtype=np.int64),
         num_tenants=1,
         held_workers=np.array(held, dtype=np.int64),
-        held_batch=np.zeros(num, dtype=np.int64),
         most_workers=np.array(held, dtype=np.int64),
         num_changes=np.zeros(num, dtype=np.int64),
         changed_s=now_s - np.array(age_s),

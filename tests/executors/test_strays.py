@@ -26,7 +26,7 @@ from swell.executors.local.processes.strays import AGENT_MODULE, end_strays, is_
 from swell.model.command import Reconfigure, StopGang
 from swell.model.event import GangEnded, GangStarted, JobWarned, Outcome, ResizeFailed
 from swell.model.job import JobSpec
-from swell.model.target import Target
+from swell.model.target import Configuration, Target
 
 
 def daemons_of(folder: Path, pids: tuple[int, ...]) -> list[int]:
@@ -111,7 +111,7 @@ def test_no_device_is_given_to_two_gangs(
     listener.wait(GangStarted, 2)
     executor.perform(Reconfigure(job_id="other", generation=3, target=target(0, 2)))
     assert "still held by workers of job 'digits-1'" in listener.wait(ResizeFailed, 3).message
-    wider = Target(devices=devices(2), global_batch=512)
+    wider = Target(devices=devices(2), configuration=Configuration(global_batch=512))
     executor.perform(Reconfigure(job_id="other", generation=4, target=wider))
     assert "train with the batch of the job, and with no other" in listener.wait(ResizeFailed, 4).message
 

@@ -98,7 +98,6 @@ def snapshot(
         tenant=column([job.tenant for job in jobs], np.int64),
         num_tenants=len({job.tenant for job in jobs}) if num_tenants is None else num_tenants,
         held_workers=column([job.held for job in jobs], np.int64),
-        held_batch=column([0 for _ in jobs], np.int64),
         most_workers=column([job.most for job in jobs], np.int64),
         num_changes=column([job.changes for job in jobs], np.int64),
         changed_s=column([now_s + job.changed for job in jobs], float),

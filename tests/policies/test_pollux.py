@@ -65,7 +65,8 @@ def test_a_batch_that_may_grow_makes_a_job_scale() -> None:
     view = snapshot([fixed, adaptive], 9, opens_batches=True)
     answer = Pollux().decide(view)
     assert answer.workers.tolist() == [1, 8]
-    assert view.options.batch_of(answer.option).tolist() == [0, 512]
+    batches = [view.options.configuration(option).global_batch for option in answer.option.tolist()]
+    assert batches == [None, 512]
 
 
 def test_nobody_gets_more_than_twice_the_most_it_has_had() -> None:

@@ -14,7 +14,7 @@ from tests.sim.worlds import head
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure
 from swell.model.event import AnyEvent, ResizeFailed
 from swell.model.job import Phase
-from swell.model.target import Target
+from swell.model.target import Configuration, Target
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import change_cost
 from swell.sim.gangs import Gangs, Habits
@@ -49,7 +49,13 @@ def profiles(tmp_path: Path) -> ProfileSet:
 
 def some(profiles: ProfileSet, num: int = 1, rules: Rules = RULES, **draws: float) -> list[SimJob]:
     jobs = tuple(
-        TraceJob(id=f"job-{row}", submit_s=10.0 * row, num_devices=2, model="net", global_batch=32)
+        TraceJob(
+            id=f"job-{row}",
+            submit_s=10.0 * row,
+            num_devices=2,
+            model="net",
+            global_batch=32,
+        )
         for row in range(num)
     )
     return jobs_of(
@@ -77,7 +83,7 @@ def run(
     def listening(batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         commands = handle(batch)
         gangs = [each for each in commands if isinstance(each, LaunchGang | Reconfigure)]
-        heard.extend((core.now_s, gang.target.global_batch or 32) for gang in gangs)
+        heard.extend((core.now_s, gang.target.configuration.global_batch or 32) for gang in gangs)
         if is_folded:
             core.load(core.save())
         return commands
@@ -182,11 +188,15 @@ def test_a_gang_whose_change_fails_trains_on_as_it_was(profiles: ProfileSet) -> 
     gangs = Gangs(
         change_cost("10", 8), Habits(), Agenda(), told.append, InjectedFaults(FaultRates(resize=1.0))
     )
-    one, two = Target(devices=("n0.0",)), Target(devices=("n0.0", "n0.1"), global_batch=64)
+    wider = Configuration(global_batch=64)
+    one, two = Target(devices=("n0.0",)), Target(devices=("n0.0", "n0.1"), configuration=wider)
     launch = LaunchGang(job_id=job.id, generation=1, target=one, spec=job.spec, total_steps=None)
     gangs.launch(job, launch, frozenset(), 0.0)
     gangs.started(Starts(job.id, 1), 0.0)
-    for generation, target in ((2, two), (3, Target(devices=one.devices, global_batch=64))):
+    for generation, target in (
+        (2, two),
+        (3, Target(devices=one.devices, configuration=wider)),
+    ):
         gangs.reconfigure(Reconfigure(job_id=job.id, generation=generation, target=target), frozenset(), 20.0)
         gangs.changed(Changes(job.id, generation), 30.0)
         assert isinstance(told[-1], ResizeFailed) and told[-1].generation == generation

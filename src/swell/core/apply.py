@@ -229,15 +229,15 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
-    before, is_only_batch = record.sizes[-1][1] if record.sizes else 0, record.is_changing_batch
+    before, has_members = record.sizes[-1][1] if record.sizes else 0, record.is_changing_configuration
     record.form(event.generation)
     record.settle(record.goal)
     record.done_steps = _truth(record, event.steps)
     record.num_failed_changes = 0
     go_on(record)
-    if is_only_batch:
+    if has_members:
         state.set_rate(record, record.num_workers)
-        state.tell(record, "batch", f"goes on with {_batch(record)} samples in a step")
+        state.tell(record, "batch", f"goes on with {record.global_batch} samples in a step")
         return
     record.num_resizes += 1
     learn_resize(state, record, event)
@@ -250,11 +250,11 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
 
 @_apply_to.register
 def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
-    is_only_batch = record.is_changing_batch
-    record.settle(Target(devices=record.gang, global_batch=record.batch))
+    has_members = record.is_changing_configuration
+    record.settle(Target(devices=record.gang, configuration=record.configuration))
     record.resizes.fail(event.at_s)
     cause = leave_alone(record, state.now_s, event.message)
-    is_kept = f"{_batch(record)} samples in a step" if is_only_batch else _workers(record.num_workers)
+    is_kept = f"{record.global_batch} samples in a step" if has_members else _workers(record.num_workers)
     kept = f"kept its {is_kept}: the change did not work"
     state.tell(record, "resize_failed", f"{kept}: {cause}")
 
@@ -302,7 +302,7 @@ def _(event: WorkersLost, state: HeadState, record: JobRecord) -> None:
     record.resizes.lose(event.at_s, record.num_workers)
     record.tenure.take()
     left = tuple(device for device in record.gang if device not in event.devices)
-    record.settle(Target(devices=left, global_batch=record.batch))
+    record.settle(Target(devices=left, configuration=record.configuration))
     record.is_broken = True
     record.rate_per_s = 0.0
     record.note_size(event.at_s, record.num_workers)
@@ -398,10 +398,6 @@ def _release(record: JobRecord, at_s: float) -> None:
     record.num_failed_changes = 0
     record.rate_per_s = 0.0
     record.note_size(at_s, 0)
-
-
-def _batch(record: JobRecord) -> int:
-    return record.batch or record.spec.global_batch
 
 
 def _where(record: JobRecord) -> str:

@@ -14,7 +14,7 @@ from swell.core.record import JobRecord
 from swell.model.command import AnyCommand, Reconfigure, StopGang, SuspendGang
 from swell.model.job import Phase
 from swell.model.plan import JobPlan
-from swell.model.target import Target
+from swell.model.target import PLAIN_CONFIGURATION, Configuration, Target
 
 
 class Converger:
@@ -108,8 +108,8 @@ class Converger:
                 self._suspend(record)
             elif set(target.devices) != set(record.gang):
                 self._reconfigure(record, target)
-            elif target.global_batch != record.batch:
-                self._set_batch(record, target.global_batch)
+            elif target.configuration != record.configuration:
+                self._configure(record, target.configuration)
 
     def _may_change(self, record: JobRecord) -> bool:
         is_held_back = self._now_s < record.held_back_until_s
@@ -121,8 +121,8 @@ class Converger:
             return
         record.advance(self._now_s)  # it has held nothing so far
         record.generation += 1
-        record.target, record.target_batch = target.devices, target.global_batch
-        record.gang, record.batch = (), None
+        record.goal = target
+        record.gang, record.configuration = (), PLAIN_CONFIGURATION
         record.move(Phase.STARTING)
         record.is_changing = True
         record.launched_s = record.changed_s = record.asked_s = self._now_s
@@ -135,13 +135,13 @@ class Converger:
         record.changed_s = self._now_s
         self._ask(record, target)
 
-    def _set_batch(self, record: JobRecord, global_batch: int | None) -> None:
+    def _configure(self, record: JobRecord, configuration: Configuration) -> None:
         """Its size stays, and with it the time since which it has been held."""
-        self._ask(record, Target(devices=record.gang, global_batch=global_batch))
+        self._ask(record, Target(devices=record.gang, configuration=configuration))
 
     def _ask(self, record: JobRecord, target: Target) -> None:
         record.generation += 1
-        record.target, record.target_batch = target.devices, target.global_batch
+        record.goal = target
         record.is_changing = True
         record.is_broken = False
         record.asked_s = self._now_s
@@ -170,7 +170,7 @@ class Converger:
             self.commands.append(SuspendGang(job_id=record.id, generation=record.generation))
             return
         changed_s = record.changed_s
-        self._reconfigure(record, Target(devices=record.gang, global_batch=record.batch))
+        self._reconfigure(record, Target(devices=record.gang, configuration=record.configuration))
         record.changed_s = changed_s  # a loss is no reason to hold the job at its smaller size
 
     def _take(self, record: JobRecord, devices: tuple[str, ...]) -> bool:

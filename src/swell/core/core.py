@@ -220,7 +220,8 @@ class Core:
             if record.id in state.table:
                 is_pinned[state.table.row(record.id)] = True
         state.planned_s = state.now_s
-        plan = planner.plan(snapshot, is_pinned, state.cluster, state.holdings.targets)
+        configured = {one.id: one.target_configuration for one in state.special("configured")}
+        plan = planner.plan(snapshot, is_pinned, state.cluster, state.holdings.targets, configured)
         state.policy_state.end(plan.memory, planner.policy.period_s)
         return plan
 
@@ -272,7 +273,7 @@ class Core:
             if isinstance(command, LaunchGang | Reconfigure | SuspendGang):
                 record = state.records[command.job_id]
                 state.tell(record, "decided", self._decision(record, command, plans.get(record.id)))
-                if isinstance(command, Reconfigure) and not record.is_changing_batch:
+                if isinstance(command, Reconfigure) and not record.is_changing_configuration:
                     record.resizes.ask(expect_resize(state, record, command, plans.get(record.id)))
             if not isinstance(command, WakeAt):
                 state.touch(state.records[command.job_id])
@@ -282,8 +283,9 @@ class Core:
         self, record: JobRecord, command: LaunchGang | Reconfigure | SuspendGang, plan: JobPlan | None
     ) -> Words:
         before, after = record.num_workers, record.target_workers
-        if record.is_changing_batch:
-            return f"is to have {record.target_batch or record.spec.global_batch} samples in a step"
+        if record.is_changing_configuration:
+            batch = record.target_configuration.global_batch or record.spec.global_batch
+            return f"is to have {batch} samples in a step"
         if isinstance(command, SuspendGang):
             after = 0
         elif is_repair(record, command):

@@ -23,8 +23,7 @@ def learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> Non
     if last is None or not now.is_of_gang(last):
         record.first_reported = now
         return
-    is_own_batch = record.batch in (None, record.spec.global_batch)
-    if event.step_s is None or not is_own_batch:
+    if event.step_s is None or record.global_batch != record.spec.global_batch:
         return  # what is learnt is the speed at the job's own batch
     num_steps = event.steps - last.steps
     if num_steps > 0 and event.at_s > last.at_s:

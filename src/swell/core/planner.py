@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 
@@ -16,9 +17,10 @@ from swell.core.reasons import PlanAccount
 from swell.model.cluster import Cluster
 from swell.model.plan import Allocation, JobPlan, Placement, Plan
 from swell.model.snapshot import Snapshot
-from swell.model.target import Target
+from swell.model.target import PLAIN_CONFIGURATION, Configuration, Target
 
 Held = Mapping[str, tuple[str, ...]]
+NO_CONFIGURATIONS: Mapping[str, Configuration] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,14 @@ class Planner:
         is_pinned: BoolArray,
         cluster: Cluster,
         held: Held,
+        configured: Mapping[str, Configuration] = NO_CONFIGURATIONS,
     ) -> Plan:
         """A plan for every job of the snapshot. Empty devices mean: wait.
 
         Args:
             is_pinned: (J,) jobs whose gang cannot change now.
             held: job id -> devices of its gang, or of the gang under way; only jobs that have any.
+            configured: job id -> how its gang runs, or is about to, where that is not plain.
         """
         allocation = self.policy.decide(snapshot)
         settle = as_wished if self.policy.weighs_changes else steady
@@ -55,13 +59,13 @@ class Planner:
         wanted = _wanted_devices(snapshot, allocation, steadied.workers, held)
         placement = self._place(cluster, wanted, held, pinned, owned_only)
         account = PlanAccount(snapshot, allocation, steadied, placement)
-        batches = _batches(snapshot, steadied.workers)
-        is_other = (allocation.workers != snapshot.held_workers) | (batches != snapshot.held_batch)
-        is_postponed = is_pinned & is_other
+        chosen = _configurations(snapshot, steadied.workers, configured)
+        is_postponed = is_pinned & (allocation.workers != snapshot.held_workers)
+        is_postponed[[row for row in chosen if is_pinned[row]]] = True
         is_as_wished = bool((steadied.workers == allocation.workers).all())
         return Plan(
             job_ids=snapshot.job_ids,
-            changes=_changes(snapshot, account, batches, is_pinned, held),
+            changes=_changes(snapshot, account, chosen, is_pinned, held, configured),
             refusals=allocation.refusals,
             undecided=np.flatnonzero(snapshot.is_undecided),
             account=account,
@@ -119,34 +123,48 @@ def _wanted_devices(
     return wanted
 
 
-def _batches(snapshot: Snapshot, workers: IntArray) -> IntArray:
-    """(J,) samples of a step at these sizes; 0: the job's own. At a size that is no option it stays."""
-    if not (snapshot.options.opens_batches or snapshot.held_batch.any()):
-        return snapshot.held_batch
-    option = snapshot.options.at(workers)
-    is_option = (workers > 0) & (snapshot.options.workers_of(option) == workers)
-    return np.where(is_option, snapshot.options.batch_of(option), snapshot.held_batch)
+def _configurations(
+    snapshot: Snapshot, workers: IntArray, configured: Mapping[str, Configuration]
+) -> dict[int, Configuration]:
+    """By row, how jobs are to run at these sizes (J,), where that is not as their gangs do or are about to.
+
+    At a size that is no option nothing was chosen.
+    """
+    options = snapshot.options
+    if not configured and not options.is_configured.any():
+        return {}
+    option = options.at(workers)
+    is_option = (workers > 0) & (options.workers_of(option) == workers)
+    chosen = {row: options.configuration(int(option[row])) for row in np.flatnonzero(is_option).tolist()}
+    now = {row: configured.get(snapshot.job_ids[row], PLAIN_CONFIGURATION) for row in chosen}
+    return {row: one for row, one in chosen.items() if one != now[row]}
 
 
 def _changes(
-    snapshot: Snapshot, account: PlanAccount, batches: IntArray, is_pinned: BoolArray, held: Held
+    snapshot: Snapshot,
+    account: PlanAccount,
+    chosen: Mapping[int, Configuration],
+    is_pinned: BoolArray,
+    held: Held,
+    configured: Mapping[str, Configuration],
 ) -> dict[str, JobPlan]:
     """By id, in the order of rows: what jobs should have that now have something else."""
     planned = account.placement.changes
-    is_other_batch = (batches != snapshot.held_batch) & ~is_pinned & (snapshot.held_workers > 0)
-    if not planned and not is_other_batch.any():  # the map of rows takes a while, too
+    others = [row for row in chosen if not is_pinned[row] and snapshot.held_workers[row] > 0]
+    if not planned and not others:  # the map of rows takes a while, too
         return {}
     rows = {snapshot.row_of[job] for job in planned if job in snapshot.row_of}
-    if not rows and not is_other_batch.any():
+    if not rows and not others:
         return {}
     is_as_wished = (account.steadied.workers == account.allocation.workers)[list(rows)].all()
     saved_s = account.steadied.gain_s if is_as_wished else gain_s(snapshot, account.steadied.workers)
     changes = {}
-    for row in sorted(rows.union(np.flatnonzero(is_other_batch).tolist())):
+    for row in sorted(rows.union(others)):
         job_id = snapshot.job_ids[row]
         devices = planned[job_id] if job_id in planned else held[job_id]
+        configuration = chosen.get(row) or configured.get(job_id, PLAIN_CONFIGURATION)
         changes[job_id] = JobPlan(
-            target=Target(devices=devices, global_batch=int(batches[row]) or None),
+            target=Target(devices=devices, configuration=configuration),
             why=partial(account.reason, row),
             expected_gain_s=_expected_gain_s(snapshot, row, float(saved_s[row])),
             expected_cost_s=float(snapshot.resize_cost_s[row]),

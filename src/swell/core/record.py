@@ -10,7 +10,7 @@ from swell.core.hold_time import Tenure
 from swell.core.phases import check_transition
 from swell.core.resizes import NUM_MEASURED, ResizeLog
 from swell.model.job import Elasticity, JobSpec, Phase, Profile
-from swell.model.target import Target
+from swell.model.target import PLAIN_CONFIGURATION, Configuration, Target
 from swell.model.view import JobView
 
 #: Work of a restart job without an estimate, in seconds on one worker.
@@ -75,8 +75,8 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     num_setbacks: int = 0  #: losses in a row: of the gang without a finished step, or of the trial run
     num_failed_changes: int = 0  #: resizes and suspends in a row that the gang could not do
 
-    batch: int | None = None  #: samples of a step with which `gang` trains; None: those of the spec
-    target_batch: int | None = None  #: with which `target` is to
+    configuration: Configuration = PLAIN_CONFIGURATION  #: of `gang`
+    target_configuration: Configuration = PLAIN_CONFIGURATION  #: of `target`
 
     # what changes of the gang cost and bring
     num_resizes: int = 0
@@ -151,12 +151,12 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
             return self.is_saving
         if self.phase is not Phase.RUNNING or not self.is_changing:
             return False
-        return not (set(self.gang) < set(self.target) or self.is_changing_batch)
+        return not (set(self.gang) < set(self.target) or self.is_changing_configuration)
 
     @property
-    def is_changing_batch(self) -> bool:
-        """The same members are to go on with another batch, and that is all."""
-        is_other = self.batch != self.target_batch
+    def is_changing_configuration(self) -> bool:
+        """The same members are to go on in another way, and that is all."""
+        is_other = self.configuration != self.target_configuration
         return self.is_changing and is_other and set(self.gang) == set(self.target) and not self.losses
 
     @property
@@ -255,14 +255,22 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def goal(self) -> Target:
         """What the gang is, or what it is to be once the change under way is done."""
-        return Target(devices=self.target, global_batch=self.target_batch)
+        return Target(devices=self.target, configuration=self.target_configuration)
+
+    @goal.setter
+    def goal(self, goal: Target) -> None:
+        self.target, self.target_configuration = goal.devices, goal.configuration
+
+    @property
+    def global_batch(self) -> int:
+        """Samples of a step that its gang trains with."""
+        return self.configuration.global_batch or self.spec.global_batch
 
     def settle(self, goal: Target) -> None:
         """The gang is this and nothing is under way."""
-        self.gang = self.target = gang = goal.devices
-        self.batch = self.target_batch = goal.global_batch
+        self.goal, self.gang, self.configuration = goal, goal.devices, goal.configuration
         self.is_changing = self.is_broken = False
-        if not gang:
+        if not self.gang:
             self.live_pids = ()
 
     def view(self) -> JobView:

@@ -176,8 +176,8 @@ class HeadState:
 
     def rate_per_s(self, record: JobRecord, num_workers: int) -> float:
         """Steps/s believed of so many workers."""
-        if record.batch is not None and record.batch != record.spec.global_batch:
-            return self.belief.rate_at_batch(record.id, num_workers, record.batch)
+        if record.global_batch != record.spec.global_batch:
+            return self.belief.rate_at_batch(record.id, num_workers, record.global_batch)
         is_written = record.id not in self._relearnt
         is_written = is_written and record.spec.max_batch is None  # else it may be that of another batch
         known_per_s = self.table.rate_per_s(record.id, num_workers) if is_written else 0.0

@@ -42,7 +42,6 @@ FLOATS = (
 )
 INTS = (
     "held_workers",
-    "held_batch",
     "most_workers",
     "num_changes",
     "is_promised",
@@ -181,7 +180,6 @@ class JobTable:
             tenant=ints["tenant"],
             num_tenants=num_tenants,
             held_workers=ints["held_workers"],
-            held_batch=ints["held_batch"],
             most_workers=ints["most_workers"],
             num_changes=ints["num_changes"],
             changed_s=floats["changed_s"],
@@ -298,7 +296,6 @@ def _ints(record: JobRecord) -> tuple[int, ...]:
     """In the order of INTS."""
     return (
         record.target_workers,
-        record.target_batch or 0,
         record.most_workers,
         record.num_changes,
         record.is_promised,

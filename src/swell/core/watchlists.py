@@ -6,8 +6,9 @@ from typing import Literal, get_args
 
 from swell.core.record import JobRecord
 from swell.model.job import Phase
+from swell.model.target import PLAIN_CONFIGURATION
 
-Kind = Literal["new", "ailing", "leaving", "pinned", "held back"]
+Kind = Literal["new", "ailing", "leaving", "pinned", "held back", "configured"]
 
 
 class Special:
@@ -50,4 +51,6 @@ def kinds_of(record: JobRecord) -> tuple[Kind, ...]:
         kinds.append("pinned")
     if record.held_back_until_s > 0.0:
         kinds.append("held back")
+    if record.target_configuration != PLAIN_CONFIGURATION:
+        kinds.append("configured")
     return tuple(kinds)

@@ -10,6 +10,7 @@ import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import suited
+from swell.model.target import PLAIN_CONFIGURATION, Configuration
 
 #: In place of an option: nothing at all.
 NO_OPTION = -1
@@ -82,9 +83,9 @@ class Options:
         return largest
 
     @cached_property
-    def opens_batches(self) -> bool:
-        """Some option is not of the job's own batch."""
-        return bool(self.global_batch.any())
+    def is_configured(self) -> BoolArray:
+        """(O,) options whose configuration is not the plain one."""
+        return self.global_batch > 0
 
     @property
     def longest(self) -> int:
@@ -103,11 +104,10 @@ class Options:
             return np.zeros_like(option)
         return self.workers[option] * (option >= 0)
 
-    def batch_of(self, option: IntArray) -> IntArray:
-        """(J,) of these options, one for each job; 0 for NO_OPTION and for the job's own batch."""
-        if not len(self.workers):
-            return np.zeros_like(option)
-        return self.global_batch[option] * (option >= 0)
+    def configuration(self, option: int) -> Configuration:
+        """Of one option."""
+        global_batch = int(self.global_batch[option])
+        return Configuration(global_batch=global_batch) if global_batch else PLAIN_CONFIGURATION
 
     def rates_of(self, option: IntArray) -> FloatArray:
         """(J,) of these options, one for each job; 0 for NO_OPTION."""

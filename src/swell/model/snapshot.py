@@ -41,7 +41,6 @@ class Snapshot:
     devices_per_worker: IntArray  #: (J,)
     requested_workers: IntArray  #: (J,) what a policy of fixed sizes gives a job
     held_workers: IntArray  #: (J,) 0 for a queued job; the size under way for one that is changing
-    held_batch: IntArray  #: (J,) samples of a step, likewise; 0: the job's own batch
     tenant: IntArray  #: (J,) on whose behalf it runs: equal numbers, one tenant; they mean nothing else
     num_tenants: int  #: that have jobs here, or had one within the last day
     most_workers: IntArray  #: (J,) that it has ever trained with

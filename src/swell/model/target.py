@@ -5,11 +5,19 @@ from __future__ import annotations
 import msgspec
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Another dimension of a decision is a field here, and a column of `Options`."""
+class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a gang runs, beside where. Another dimension is a field here, and a column of `Options`."""
 
-    devices: tuple[str, ...]  #: in rank order, `devices_per_worker` neighbours for each worker
     global_batch: int | None = None  #: samples of a step; None: the job's own batch
+
+
+#: How a gang runs of which nothing else was decided.
+PLAIN_CONFIGURATION = Configuration()
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    devices: tuple[str, ...]  #: in rank order, `devices_per_worker` neighbours for each worker
+    configuration: Configuration = PLAIN_CONFIGURATION
 
 
 #: A gang that is no more.

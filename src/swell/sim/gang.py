@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from swell.model.target import Target
+from swell.model.target import PLAIN_CONFIGURATION, Configuration, Target
 from swell.sim.job import SimJob
 
 
@@ -24,7 +24,7 @@ class Training:
     paused_s: float = 0.0  #: length of the latest pause, until it is reported
     mark: int = 0  #: raised by everything that makes an expected end wrong
     change: Upcoming | None = None
-    global_batch: int | None = None  #: that it was told; None: the job's own
+    configuration: Configuration = PLAIN_CONFIGURATION
     formed_s: float | None = None  #: when its workers first trained; None: they are starting
     known_sets: set[frozenset[str]] = field(default_factory=set)
 
@@ -50,12 +50,17 @@ class Training:
     @property
     def target(self) -> Target:
         """What it is."""
-        return Target(devices=self.devices, global_batch=self.global_batch)
+        return Target(devices=self.devices, configuration=self.configuration)
+
+    @property
+    def global_batch(self) -> int | None:
+        """Samples of a step that it was told; None: the job's own."""
+        return self.configuration.global_batch
 
     def train_on(self, target: Target, now_s: float, pause_s: float) -> None:
         """From now on like this, after a pause."""
         self.advance(now_s)
-        self.devices, self.global_batch = target.devices, target.global_batch
+        self.devices, self.configuration = target.devices, target.configuration
         self.known_sets.add(frozenset(target.devices))
         self.pause(now_s, pause_s)
         self.rate_per_s = self.true_rate_per_s

@@ -34,7 +34,7 @@ class Standing:
         """The job's workers, or what its next ones will go on from."""
         job = self.jobs[record.id]
         training = Training(job, record.formed, record.gang or record.target, as_of_s=self.now_s)
-        training.global_batch = record.batch
+        training.configuration = record.configuration
         training.steps = training.saved_steps = _steps(record, self.now_s)
         training.formed_s = self.now_s
         training.known_sets = {frozenset(training.devices)}
