@@ -15,6 +15,7 @@ from swell.model.plan import Refusal
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
 from swell.policies.order import by_arrival, by_deadline
+from swell.policies.wording import promisable
 
 #: No job is expected to be resized more often than this; a long one earns it back by being resized.
 MOST_RESIZES = 6
@@ -85,14 +86,14 @@ def keep_promises(snapshot: Snapshot, levels: Levels, rows: Sequence[int]) -> Pr
 
     References: ElasticFlow, section 4.1, Algorithm 1, lines 3-7.
     """
-    in_turn = Promises(FreeProfile(snapshot.num_devices, len(rows)))
+    in_turn = Promises(FreeProfile(snapshot.num_owned, len(rows)))
     for row in rows:
         _keep(snapshot, levels, row, in_turn)
         if in_turn.reserve[row] is Reserve.LATE:
             _serve(snapshot, levels, row, in_turn)
     if Reserve.LATE not in in_turn.reserve.values():
         return in_turn
-    behind = Promises(FreeProfile(snapshot.num_devices, len(rows)))
+    behind = Promises(FreeProfile(snapshot.num_owned, len(rows)))
     for row in rows:
         _keep(snapshot, levels, row, behind)
     for row in rows:
@@ -226,8 +227,7 @@ def _refuse(snapshot: Snapshot, levels: Levels, promised: list[int], kept: Promi
     if offer_s is None:
         return Refusal(
             earliest_deadline_s=None,
-            text=f"no size it may have fits on the {snapshot.num_devices} devices that are there; "
-            "allow fewer workers or add nodes",
+            text=f"no size it may have fits on the {promisable(snapshot)}; allow fewer workers or add nodes",
         )
     asked = f"its deadline in {until_s:.0f} s cannot be kept" if until_s > 0 else "its deadline has passed"
     beside = {0: "", 1: " beside the promise made before"}.get(

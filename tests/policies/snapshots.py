@@ -192,14 +192,14 @@ def some_jobs(draw: st.DrawFn, most: int = 7, *, curves: Sequence[Mapping[int, f
 
 
 @st.composite
-def snapshots(draw: st.DrawFn) -> Snapshot:
+def snapshots(draw: st.DrawFn, opens_batches: bool = False) -> Snapshot:
     num_devices = draw(st.integers(0, 12))
     return snapshot(
         draw(some_jobs()),
         num_devices,
         margin_share=draw(st.sampled_from([0.0, 0.05, 0.3])),
         min_hold_s=draw(st.sampled_from([0.0, 2.0])),
-        opens_batches=draw(st.booleans()),
+        opens_batches=opens_batches and draw(st.booleans()),
         num_borrowed=draw(st.just(0) | st.integers(0, num_devices)),
     )
 

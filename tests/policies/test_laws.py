@@ -33,7 +33,7 @@ def same(first: object, second: object) -> bool:
 
 
 @every_policy
-@given(view=snapshots())
+@given(view=snapshots(opens_batches=True))
 def test_an_allocation_is_legal(policy: Policy, view: Snapshot) -> None:
     answer = policy.decide(view)
     num_devices = answer.workers * view.devices_per_worker
@@ -54,7 +54,7 @@ def test_an_allocation_is_legal(policy: Policy, view: Snapshot) -> None:
 
 
 @every_policy
-@given(view=snapshots(), data=st.data())
+@given(view=snapshots(opens_batches=True), data=st.data())
 def test_the_order_of_rows_does_not_matter(policy: Policy, view: Snapshot, data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(view.num_jobs)))
     first, second = policy.decide(view), policy.decide(permuted(view, order))
@@ -69,7 +69,7 @@ def test_the_order_of_rows_does_not_matter(policy: Policy, view: Snapshot, data:
 
 
 @every_policy
-@given(view=snapshots())
+@given(view=snapshots(opens_batches=True))
 def test_what_was_decided_is_decided_again(policy: Policy, view: Snapshot) -> None:
     """Holding what the policy gave, at the same instant, nobody is changed."""
     first = policy.decide(view)
