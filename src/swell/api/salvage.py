@@ -173,11 +173,9 @@ def _forget(rescue: _Rescue, folder: StateFolder) -> None:
         return
     saved.records = [record for record in saved.records if record.id not in rescue.ended]
     saved.rows = [job_id for job_id in saved.rows if job_id not in rescue.ended]
-    saved.owed = {job_id: owed for job_id, owed in saved.owed.items() if job_id not in rescue.ended}
-    saved.revisit = [job_id for job_id in saved.revisit if job_id not in rescue.ended]
+    saved.last_plan.forget(frozenset(rescue.ended))
     for record in gone:
-        if saved.tenants is not None:
-            saved.tenants.leave(record.spec.tenant, saved.now_s)
+        saved.tenants.leave(record.spec.tenant, saved.now_s)
     rescue.core = new_core(settings=settings_of(folder.path))
     load(rescue.core, encode(saved))
 

@@ -12,11 +12,12 @@ from swell.core.converge import Converger
 from swell.core.explanations import Latest, TurnChanges, guessed
 from swell.core.feedback import expect_resize, is_repair
 from swell.core.fencing import is_stale
+from swell.core.last_plan import Owed
 from swell.core.pending import pending, trial_run
 from swell.core.planner import Planner
 from swell.core.ports import Belief
 from swell.core.record import JobRecord
-from swell.core.replan import News
+from swell.core.replan import Need, Replan
 from swell.core.state import HeadState, Words
 from swell.core.table import Lent
 from swell.model.calendar import Calendar
@@ -64,17 +65,17 @@ class Core:
     def __init__(self, planner: Planner, belief: Belief, settings: CoreSettings) -> None:
         self._planner = planner
         self._settings = settings
-        self._state = HeadState(belief, planner.policy.domain)
+        self._state = HeadState(belief=belief, domain=planner.policy.domain)
 
     # ------------------------------------------------------------ the turn
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         """Apply every event of the batch, then plan once, at the time of the last."""
         state = self._state
         state.stories, state.ended, state.refusals, state.ignored = [], [], {}, []
-        news = News(state)
+        replan = Replan(state, self._settings.report_plan_s)
         for event in batch:
-            self._hear(event, news)
-        is_news = news.is_any
+            self._hear(event, replan)
+        need = replan.need()
         state.set_domain(self.domain)
         state.write_rows()
         commands = self._end_trials()
@@ -83,36 +84,32 @@ class Core:
             commands += self._drain()
         else:
             commands += self._profile_newcomers()
-            if is_news or (news.is_any_surprise and not self._is_just_planned):
+            if need is Need.PLAN:
                 commands += self._follow_plan()
-            elif news.is_any_done:
+            elif need is Need.GO_ON:
                 commands += self._go_on()
         state.write_rows()
         return commands
 
-    def _hear(self, event: AnyEvent, news: News) -> None:
+    def _hear(self, event: AnyEvent, replan: Replan) -> None:
         state = self._state
         if state.unknown.concerns(event):
             apply(state, event)
-            news.note_devices()
+            replan.note_devices()
             return
         if is_stale(state, event):
             state.now_s = max(state.now_s, event.at_s)
             state.num_stale += 1
             state.ignored.append(event)
             return
-        news.hear(event)
+        replan.hear(event)
         apply(state, event)
-        news.compare()
-
-    @property
-    def _is_just_planned(self) -> bool:
-        """Progress alone leads to a new plan now and then only; anything else does at once."""
-        return self._state.now_s - self._state.planned_s < self._settings.report_plan_s
+        replan.compare()
 
     def _follow_plan(self) -> list[AnyCommand]:
         state, plan = self._state, self._plan()
-        state.latest, state.revisit, state.is_sated = Latest(plan), plan.revisit, plan.is_sated
+        state.latest = Latest(plan)
+        state.last_plan.note(plan)
         self._decide(plan)
         commands = self._change(plan.changes, plan.is_short)
         state.write_rows()
@@ -122,19 +119,20 @@ class Core:
     def _go_on(self) -> list[AnyCommand]:
         """What the last plan wants is wanted still: others may have left what somebody waits for."""
         state = self._state
-        if not (state.owed or state.special("ailing")):
+        owed = state.last_plan.owed
+        if not (owed or state.special("ailing")):
             return []
-        return self._change(self._state.owed, is_short=False)
+        return self._change({job_id: one.plan() for job_id, one in owed.items()}, is_short=False)
 
     def _change(self, plans: Mapping[str, JobPlan], is_short: bool) -> list[AnyCommand]:
         state, converger = self._state, self._converger()
         commands = self._note(converger.run(plans, is_short), plans)
         for record in converger.stopped:
             state.tell(record, "stopped", f"gives up its devices: {self._late()}, and a promise lacks them")
-        waiting = [record.id for record in converger.waiting]
-        state.owed = {job_id: plans[job_id] for job_id in waiting if job_id in plans}
-        for job_id, plan in state.owed.items():
-            self._explain_wait(state.records[job_id], plan)
+        waiting = [record.id for record in converger.waiting if record.id in plans]
+        state.last_plan.owed = {job_id: Owed.of(plans[job_id]) for job_id in waiting}
+        for job_id, owed in state.last_plan.owed.items():
+            self._explain_wait(state.records[job_id], owed)
         return commands
 
     def _late(self) -> str:
@@ -148,16 +146,16 @@ class Core:
         due_s = [record.asked_s + self._settings.yield_s for record in leaving]
         return min((at_s for at_s in due_s if at_s > self._state.now_s), default=math.inf)
 
-    def _explain_wait(self, record: JobRecord, plan: JobPlan) -> None:
+    def _explain_wait(self, record: JobRecord, owed: Owed) -> None:
         """A gang that is to be launched waits until the processes of others have left its devices."""
         if record.phase is Phase.QUEUED:
             record.reason_code = "waiting"
-            record.reason = f"waits until others have left its devices; then it {plan.why().text}"
+            record.reason = f"waits until others have left its devices; then it {owed.reason.text}"
             self._state.latest.note_explained(record.id)
             self._state.touch(record)
 
     def _drain(self) -> list[AnyCommand]:
-        self._state.owed = {}
+        self._state.last_plan.owed = {}
         return self._note(self._converger().drain(), {}) + self._wake(math.inf)
 
     def _converger(self) -> Converger:
@@ -219,7 +217,7 @@ class Core:
         for record in self._held_back():
             if record.id in state.table:
                 is_pinned[state.table.row(record.id)] = True
-        state.planned_s = state.now_s
+        state.last_plan.begin(state.now_s)
         configured = {one.id: one.target_configuration for one in state.special("configured")}
         plan = planner.plan(snapshot, is_pinned, state.cluster, state.holdings.targets, configured)
         state.policy_state.end(plan.memory, planner.policy.period_s)

@@ -1,6 +1,8 @@
-"""What a batch says that the last plan did not expect."""
+"""Whether a batch says what the last plan did not expect."""
 
 from __future__ import annotations
+
+from enum import Enum
 
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
@@ -24,19 +26,31 @@ SURPRISE_SHARE = 1e-3
 ENDS = (Outcome.SUCCEEDED, Outcome.FAILED)
 
 
-class News:
-    """Hears each event before it is applied, and is asked once all are.
+class Need(Enum):
+    """What follows from a batch."""
 
-    Progress as believed is no news, nor is a change that is done as it was planned: then whatever was to
-    follow it can follow. And if nobody could use more devices, those of a job that ends are no news.
+    NOTHING = "nothing"
+    GO_ON = "go on"  #: something is done: what waits for it can follow, as the last plan has it
+    PLAN = "plan"  #: something is not as the last plan expected
+
+
+class Replan:
+    """Whether a batch needs a new plan: hears each event before it is applied, and is asked once all are.
+
+    Progress as believed needs none, nor does a change that is done as it was planned. If nobody could use
+    more devices, those of a job that ends are no news either. A job that goes at another speed than believed,
+    or is elsewhere, needs one, but only now and then: other jobs will surprise, too.
+
+    Args:
+        least_s: between two plans for the sake of progress alone.
     """
 
-    def __init__(self, state: HeadState) -> None:
+    def __init__(self, state: HeadState, least_s: float) -> None:
         self._state = state
-        self.is_any_done = False
-        #: A job is further, or less far, than believed, or goes at another speed.
-        self.is_any_surprise = False
-        self._is_any = False
+        self._least_s = least_s
+        self._is_any_done = False
+        self._is_any_surprise = False
+        self._is_any_news = False
         self._told: list[str] = []  #: jobs about which something else was said
         self._belief: tuple[JobRecord, float, float] | None = None  #: of the latest report, before it
 
@@ -44,45 +58,49 @@ class News:
         """An event that is not stale, before it is applied."""
         self._belief = None
         if not isinstance(event, JobEvent):
-            self._is_any = True
+            self._is_any_news = True
             return
         record = self._state.records.get(event.job_id)  # None for a job that is submitted just now
         if record is not None and isinstance(event, StepsReported):
             believed = record.done_steps + record.rate_per_s * max(0.0, event.at_s - record.as_of_s)
             self._belief = (record, believed, record.rate_per_s)
         elif self._is_as_planned(event, record):
-            self.is_any_done = True
+            self._is_any_done = True
         elif not isinstance(event, JobWarned):
             self._told.append(event.job_id)
             # The next try of a lost trial run is a time to wake up at, and such times are the plan's.
             is_lost_trial = isinstance(event, ProfilingFailed) and event.outcome is Outcome.LOST
-            self._is_any |= is_lost_trial or self._state.concerns_plans(record)
+            self._is_any_news |= is_lost_trial or self._state.concerns_plans(record)
 
     def note_devices(self) -> None:
         """Devices are, or are no more, held by a gang that the journal does not explain."""
         self._belief = None
-        self._is_any = True
+        self._is_any_news = True
 
     def compare(self) -> None:
         """The event has been applied: is anything as it was not believed to be?"""
-        self.is_any_surprise |= self._belief is not None and _is_surprise(*self._belief)
+        self._is_any_surprise |= self._belief is not None and _is_surprise(*self._belief)
 
     def _is_as_planned(self, event: JobEvent, record: JobRecord | None) -> bool:
         """The end of a change over which no work was lost, or of a job whose devices are of no use."""
         if isinstance(event, GangEnded):
-            return self._state.is_sated and event.outcome in ENDS
+            return self._state.last_plan.is_sated and event.outcome in ENDS
         if not isinstance(event, GangStarted | GangResized):
             return False
-        if record is None or event.job_id in self._state.revisit:
+        if record is None or event.job_id in self._state.last_plan.revisit:
             return False
         is_counted = record.spec.elasticity is Elasticity.LIVE
         return not is_counted or event.steps >= int(record.done_steps)
 
-    @property
-    def is_any(self) -> bool:
-        """Something that a plan must take into account at once."""
-        records = self._state.records
-        return self._is_any or any(self._state.concerns_plans(records.get(job_id)) for job_id in self._told)
+    def need(self) -> Need:
+        """Before rows of jobs that have ended are removed."""
+        state, last = self._state, self._state.last_plan
+        is_known = any(state.concerns_plans(state.records.get(job_id)) for job_id in self._told)
+        if self._is_any_news or is_known:
+            return Need.PLAN
+        if self._is_any_surprise and state.now_s - last.made_s >= self._least_s:
+            return Need.PLAN
+        return Need.GO_ON if self._is_any_done else Need.NOTHING
 
 
 def _is_surprise(record: JobRecord, believed: float, rate_per_s: float) -> bool:

@@ -13,6 +13,7 @@ from swell.arrays import IntArray
 from swell.core.costs import ChangeCosts
 from swell.core.explanations import Latest
 from swell.core.holdings import Holdings
+from swell.core.last_plan import LastPlan
 from swell.core.option_table import JobOptions
 from swell.core.policy_state import PolicyState
 from swell.core.ports import Belief
@@ -28,59 +29,35 @@ from swell.model.coding import decoder, encode
 from swell.model.event import Event
 from swell.model.job import Elasticity, JobSpec, Phase, Profile
 from swell.model.options import Domain, Sizes
-from swell.model.plan import JobPlan, Reason, Refusal
-from swell.model.target import NOTHING, Target
+from swell.model.plan import Refusal
+from swell.model.target import NOTHING
 
 
-class Owed(msgspec.Struct, frozen=True, kw_only=True):
-    """A `JobPlan` that waits for devices."""
+class KeptState(msgspec.Struct, kw_only=True, dict=True):
+    """What of the head is kept as it is."""
 
-    reason: Reason
-    expected_gain_s: float | None
-    expected_cost_s: float
-    target: Target = NOTHING  #: of a plan that an earlier version owed: it is made anew
-
-    @classmethod
-    def of(cls, plan: JobPlan) -> Owed:
-        return cls(
-            target=plan.target,
-            reason=plan.why(),
-            expected_gain_s=plan.expected_gain_s,
-            expected_cost_s=plan.expected_cost_s,
-        )
-
-    def plan(self) -> JobPlan:
-        return JobPlan(
-            target=self.target,
-            why=lambda: self.reason,
-            expected_gain_s=self.expected_gain_s,
-            expected_cost_s=self.expected_cost_s,
-        )
+    now_s: float = 0.0
+    calendar: Calendar = msgspec.field(default_factory=Calendar)
+    cluster: Cluster = msgspec.field(default_factory=Cluster)
+    reclaims: Reclaims = msgspec.field(default_factory=Reclaims)
+    refused_nodes: dict[str, str] = {}  #: name -> why the node cannot join
+    costs: ChangeCosts = msgspec.field(default_factory=ChangeCosts)
+    tenants: Tenants = msgspec.field(default_factory=Tenants)
+    num_stale: int = 0  #: reports about a generation, or a job, that is no more
+    wake_s: float | None = None
+    is_draining: bool = False
+    policy: str = ""  #: empty: the one the core was made with
+    policy_state: PolicyState = msgspec.field(default_factory=PolicyState)
+    last_plan: LastPlan = msgspec.field(default_factory=LastPlan)
 
 
-class Saved(msgspec.Struct, kw_only=True):
+class Saved(KeptState, kw_only=True):
     """The head as the journal's folds hold it."""
 
-    now_s: float
-    cluster: Cluster
     records: list[JobRecord]
     rows: list[str]  #: ids in the order of the columns: plans list jobs in it, and so do commands
-    costs: ChangeCosts
     belief: dict[str, Any]
-    num_stale: int
-    planned_s: float
-    wake_s: float | None
-    is_draining: bool
-    policy: str
-    policy_state: PolicyState = msgspec.field(default_factory=PolicyState)
-    owed: dict[str, Owed] = {}
-    revisit: list[str] = []
-    is_sated: bool = False
-    tenants: Tenants | None = None  #: None: saved by a version that knew none
-    calendar: Calendar = msgspec.field(default_factory=Calendar)
     unknown_gangs: dict[str, UnknownGang] = {}
-    refused_nodes: dict[str, str] = {}
-    reclaims: Reclaims = msgspec.field(default_factory=Reclaims)
 
 
 #: A text, or what would write it: most lines of stories are never read where many jobs are simulated.
@@ -89,46 +66,31 @@ Words = str | Callable[[], str]
 _decode: Callable[[bytes], Saved] = decoder(Saved).decode
 
 
-class HeadState:
-    """Records, the columns made of them, and what was learnt. Only `apply` and `Core` change it."""
+class HeadState(KeptState, kw_only=True):
+    """And the columns made of it, and what was learnt. Only `apply` and `Core` change it."""
 
-    def __init__(self, belief: Belief, domain: Domain) -> None:
-        self._domain = domain  #: of the policy that decides
-        self._most_devices = 1  #: rows are written for a cluster of so many
-        self.now_s = 0.0
-        self.calendar = Calendar()
-        self.cluster = Cluster()
-        self.num_borrowed = 0  #: devices
-        self.reclaims = Reclaims()
-        self.refused_nodes: dict[str, str] = {}  #: name -> why the node cannot join
+    belief: Belief
+    domain: Domain  #: of the policy that decides
+
+    def __post_init__(self) -> None:
         self.records: dict[str, JobRecord] = {}
-        self.belief = belief
-        self.costs = ChangeCosts()
-        self.tenants = Tenants()
-        self.ignored: list[Event] = []  #: events of this turn that were stale
-        self.num_stale = 0  #: reports about a generation, or a job, that is no more
-        self.planned_s = 0.0
-        self.wake_s: float | None = None
-        self.is_draining = False
-        self.policy = ""  #: empty: the one the core was made with
-        self.policy_state = PolicyState()
-        self.owed: dict[str, JobPlan] = {}  #: what jobs are to have as soon as others have left it
-        self.revisit: frozenset[str] = frozenset()  #: jobs that are to change, and could not yet
-        self.is_sated = False  #: more devices would be of no use to anybody
-        self.latest = Latest()
-        self.holdings = Holdings()
         self.unknown = UnknownGangs()
-        self.devices: frozenset[str] = frozenset()
+        # Worked out from what is kept.
         self.table = JobTable()
-        self.stories: list[tuple[str, float, str, Words]] = []  #: job, when, code and text, of this turn
-        self.ended: list[JobRecord] = []  #: of this turn; the head forgets them
-        self.refusals: dict[str, Callable[[], Refusal]] = {}  #: of this turn, worked out for whoever asks
-        self._dirty: set[str] = set()
-        self.unshown: set[str] = set()  #: open jobs of which something changed since they were last shown
-        self._relearnt: set[str] = (
-            set()
-        )  #: jobs of whose speed something else is believed than their rows say
+        self.holdings = Holdings()
+        self.latest = Latest()
+        self.devices: frozenset[str] = frozenset()
+        self.num_borrowed = 0  #: devices
         self._special = Special()
+        self._most_devices = 1  #: rows are written for a cluster of so many
+        self._dirty: set[str] = set()
+        self._relearnt: set[str] = set()  #: jobs of whose speed another thing is believed than rows say
+        self.unshown: set[str] = set()  #: open jobs of which something changed since they were last shown
+        # Of this turn.
+        self.stories: list[tuple[str, float, str, Words]] = []  #: job, when, code and text
+        self.ended: list[JobRecord] = []  #: the head forgets them
+        self.refusals: dict[str, Callable[[], Refusal]] = {}  #: worked out for whoever asks
+        self.ignored: list[Event] = []  #: events that were stale
 
     @property
     def num_devices(self) -> int:
@@ -205,7 +167,7 @@ class HeadState:
     # ------------------------------------------------------------ what `Core` uses
     def sizes_of(self, record: JobRecord) -> IntArray:
         """Worker counts that the job may have on this cluster; empty if there is none."""
-        sizes = job_sizes(record.spec, self.num_devices, self._domain.sizes)
+        sizes = job_sizes(record.spec, self.num_devices, self.domain.sizes)
         return sizes if record.may_grow else sizes[:1]
 
     def special(self, kind: Kind) -> list[JobRecord]:
@@ -257,7 +219,11 @@ class HeadState:
     def set_cluster(self, cluster: Cluster) -> None:
         """These nodes are there now. Rows need no change as long as they allow for so many devices."""
         self.reclaims.note(self.cluster, cluster, self.now_s)
-        self.cluster, self.devices = cluster, frozenset(cluster.devices())
+        self.cluster = cluster
+        self._measure(cluster)
+
+    def _measure(self, cluster: Cluster) -> None:
+        self.devices = frozenset(cluster.devices())
         self.num_borrowed = cluster.num_borrowed
         if self.num_devices > self._most_devices:
             self._most_devices = 1 << (self.num_devices - 1).bit_length()
@@ -265,8 +231,8 @@ class HeadState:
 
     def set_domain(self, domain: Domain) -> None:
         """The policy that decides from now on chooses from these."""
-        if domain != self._domain:
-            self._domain = domain
+        if domain != self.domain:
+            self.domain = domain
             self._learn_options_anew()
 
     def _learn_options_anew(self) -> None:
@@ -281,9 +247,9 @@ class HeadState:
         self._relearnt.discard(record.id)
 
     def _options_of(self, record: JobRecord) -> JobOptions:
-        spec, most_devices, kind = record.spec, self._most_devices, self._domain.sizes
+        spec, most_devices, kind = record.spec, self._most_devices, self.domain.sizes
         best = None
-        if self._domain.opens_batches and spec.max_batch is not None:
+        if self.domain.opens_batches and spec.max_batch is not None:
             sizes = job_sizes(spec, most_devices, kind, spec.max_batch)
             best = self.belief.best_batches(record.id, sizes)
         if best is None:
@@ -292,55 +258,32 @@ class HeadState:
             best = self.belief.rates_per_s(record.id, sizes), np.zeros_like(sizes)
         rates, batches = best
         is_option = rates > 0.0
-        if self._domain.ends_at_peak:
+        if self.domain.ends_at_peak:
             is_option &= rates > np.maximum.accumulate(np.concatenate([[0.0], rates[:-1]]))
         return JobOptions(sizes[is_option], batches[is_option], rates[is_option])
 
     def save(self) -> bytes:
         self.latest.write(self.records)
         saved = Saved(
-            now_s=self.now_s,
-            cluster=self.cluster,
+            **{name: getattr(self, name) for name in KeptState.__struct_fields__},
             records=list(self.records.values()),
             rows=self.table.ids,
-            costs=self.costs,
             belief=self.belief.state(),
-            num_stale=self.num_stale,
-            planned_s=self.planned_s,
-            wake_s=self.wake_s,
-            is_draining=self.is_draining,
-            policy=self.policy,
-            policy_state=self.policy_state,
-            owed={job_id: Owed.of(plan) for job_id, plan in self.owed.items()},
-            revisit=sorted(self.revisit),
-            is_sated=self.is_sated,
-            tenants=self.tenants,
-            calendar=self.calendar,
             unknown_gangs=self.unknown.gangs,
-            refused_nodes=self.refused_nodes,
-            reclaims=self.reclaims,
         )
         return encode(saved)
 
     def load(self, data: bytes) -> None:
         saved = _decode(data)
-        self.now_s, self.costs, self.num_stale = saved.now_s, saved.costs, saved.num_stale
-        self.planned_s, self.wake_s = saved.planned_s, saved.wake_s
-        self.calendar = saved.calendar
-        self.is_draining, self.policy = saved.is_draining, saved.policy
-        self.policy_state = saved.policy_state
-        self.owed = {job_id: owed.plan() for job_id, owed in saved.owed.items() if owed.target.devices}
-        self.revisit, self.is_sated = frozenset(saved.revisit), saved.is_sated
-        self.latest = Latest()
+        self.__post_init__()
+        for name in KeptState.__struct_fields__:
+            setattr(self, name, getattr(saved, name))
+        if saved.records and not saved.tenants.codes:
+            self.tenants = _tenants_of(saved.records)  # kept by a version that knew none
         self.belief.restore(saved.belief)
         self.records = {record.id: record for record in saved.records}
-        self.tenants = saved.tenants or _tenants_of(saved.records)
-        self.table = JobTable()
-        self.set_cluster(saved.cluster)
-        self.reclaims = saved.reclaims
-        self.holdings, self._special = Holdings(), Special()
         self.unknown = UnknownGangs(saved.unknown_gangs)
-        self.refused_nodes = saved.refused_nodes
+        self._measure(saved.cluster)
         for job_id in saved.rows:
             self._write_row(self.records[job_id])
         self._dirty, self._relearnt = set(self.records), set()

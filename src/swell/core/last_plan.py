@@ -1,0 +1,56 @@
+"""What the last plan left open. It is followed until something happens that it did not expect."""
+
+from __future__ import annotations
+
+import msgspec
+
+from swell.model.plan import JobPlan, Plan, Reason
+from swell.model.target import NOTHING, Target
+
+
+class Owed(msgspec.Struct, frozen=True, kw_only=True):
+    """A `JobPlan` that waits for devices which others have yet to leave."""
+
+    reason: Reason
+    expected_gain_s: float | None
+    expected_cost_s: float
+    target: Target = NOTHING
+
+    @classmethod
+    def of(cls, plan: JobPlan) -> Owed:
+        return cls(
+            target=plan.target,
+            reason=plan.why(),
+            expected_gain_s=plan.expected_gain_s,
+            expected_cost_s=plan.expected_cost_s,
+        )
+
+    def plan(self) -> JobPlan:
+        return JobPlan(
+            target=self.target,
+            why=lambda: self.reason,
+            expected_gain_s=self.expected_gain_s,
+            expected_cost_s=self.expected_cost_s,
+        )
+
+
+class LastPlan(msgspec.Struct, kw_only=True):
+    """Before the first one nothing is open, and everything is news."""
+
+    made_s: float = 0.0
+    owed: dict[str, Owed] = {}  #: what jobs are to have as soon as others have left it
+    revisit: frozenset[str] = frozenset()  #: jobs that are to change, and could not yet
+    is_sated: bool = False  #: more devices would be of no use to anybody
+
+    def begin(self, now_s: float) -> None:
+        """Another one is being made."""
+        self.made_s = now_s
+
+    def note(self, plan: Plan) -> None:
+        """This is the one that is followed now."""
+        self.revisit, self.is_sated = plan.revisit, plan.is_sated
+
+    def forget(self, job_ids: frozenset[str]) -> None:
+        """These jobs are no more."""
+        self.owed = {job_id: owed for job_id, owed in self.owed.items() if job_id not in job_ids}
+        self.revisit -= job_ids

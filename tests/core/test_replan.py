@@ -1,0 +1,117 @@
+"""What a batch needs: a new plan, the rest of the last one, or nothing."""
+
+from __future__ import annotations
+
+import pytest
+from tests.core.fakes import PowerBelief, node, profile, spec
+
+from swell.core.apply import apply
+from swell.core.record import JobRecord
+from swell.core.replan import Need, Replan
+from swell.core.state import HeadState
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangResized,
+    JobProfiled,
+    JobSubmitted,
+    JobWarned,
+    NodeJoined,
+    Outcome,
+    StepsReported,
+    Woke,
+)
+from swell.model.job import Phase
+from swell.model.options import Domain
+
+LEAST_S = 10.0
+
+
+@pytest.fixture
+def state() -> HeadState:
+    """Job `a` trains with two workers at the ten steps a second that are believed of it, since 100."""
+    state = HeadState(belief=PowerBelief(), domain=Domain())
+    for event in (
+        NodeJoined(at_s=100.0, node=node()),
+        JobSubmitted(at_s=100.0, job_id="a", spec=spec(1000)),
+    ):
+        apply(state, event)
+    record = state.records["a"]
+    record.learn_length(profile())
+    record.phase, record.gang, record.target = Phase.RUNNING, ("n0.0", "n0.1"), ("n0.0", "n0.1")
+    record.generation = record.formed = 1
+    record.as_of_s, record.rate_per_s = 100.0, 10.0
+    state.learn_profile(record, profile())
+    state.write_rows()
+    state.last_plan.begin(100.0)
+    return state
+
+
+def needs(state: HeadState, *events: AnyEvent) -> Need:
+    replan = Replan(state, LEAST_S)
+    for event in events:
+        replan.hear(event)
+        apply(state, event)
+        replan.compare()
+    return replan.need()
+
+
+def report(at_s: float, steps: int) -> StepsReported:
+    return StepsReported(at_s=at_s, job_id="a", generation=1, steps=steps, num_workers=2)
+
+
+def resized(record: JobRecord, steps: int) -> GangResized:
+    record.generation, record.is_changing = 2, True
+    return GangResized(at_s=101.0, job_id="a", generation=2, steps=steps, pids=())
+
+
+def ended() -> GangEnded:
+    return GangEnded(at_s=101.0, job_id="a", generation=1, outcome=Outcome.SUCCEEDED, steps=1000)
+
+
+def test_progress_as_believed_needs_nothing(state: HeadState) -> None:
+    record = state.records["a"]
+    state.belief.learn_rate("a", 2, 0.1, 10)
+    record.rate_per_s = state.rate_per_s(record, 2)
+    assert needs(state, report(105.0, int(5.0 * record.rate_per_s))) is Need.NOTHING
+
+
+@pytest.mark.parametrize(("at_s", "need"), [(105.0, Need.NOTHING), (111.0, Need.PLAN)])
+def test_a_surprise_needs_a_plan_now_and_then(state: HeadState, at_s: float, need: Need) -> None:
+    assert needs(state, report(at_s, 700)) is need
+
+
+def test_a_change_that_is_done_as_planned_lets_the_rest_follow(state: HeadState) -> None:
+    assert needs(state, resized(state.records["a"], 10)) is Need.GO_ON
+
+
+def test_a_change_over_which_work_was_lost_needs_a_plan(state: HeadState) -> None:
+    state.records["a"].done_steps = 50.0
+    assert needs(state, resized(state.records["a"], 10)) is Need.PLAN
+
+
+def test_a_job_that_would_have_changed_again_needs_a_plan(state: HeadState) -> None:
+    state.last_plan.revisit = frozenset("a")
+    assert needs(state, resized(state.records["a"], 10)) is Need.PLAN
+
+
+@pytest.mark.parametrize(("is_sated", "need"), [(True, Need.GO_ON), (False, Need.PLAN)])
+def test_devices_that_are_of_no_use_are_no_news(state: HeadState, is_sated: bool, need: Need) -> None:
+    state.last_plan.is_sated = is_sated
+    assert needs(state, ended()) is need
+
+
+def test_a_warning_needs_nothing(state: HeadState) -> None:
+    assert needs(state, JobWarned(at_s=101.0, job_id="a", message="look")) is Need.NOTHING
+
+
+@pytest.mark.parametrize("event", [NodeJoined(at_s=101.0, node=node("n1")), Woke(at_s=101.0)])
+def test_what_is_about_no_job_needs_a_plan(state: HeadState, event: AnyEvent) -> None:
+    assert needs(state, event) is Need.PLAN
+
+
+def test_a_job_of_which_policies_know_nothing_yet_needs_none(state: HeadState) -> None:
+    submitted = JobSubmitted(at_s=101.0, job_id="b", spec=spec(100))
+    assert needs(state, submitted) is Need.NOTHING
+    state.records["b"].is_profiling = True
+    assert needs(state, JobProfiled(at_s=102.0, job_id="b", profile=profile())) is Need.PLAN
