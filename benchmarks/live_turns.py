@@ -137,6 +137,7 @@ def timed_platform(state: Path) -> Iterator[tuple[Platform, ObedientMachine, lis
     platform = Platform(site, new_core(POLICY), journal, machine, on_crowd=loops.go_on)
     platform.recover(journal.history())
     turns_s = _time_turns(platform)
+    loops.begin(platform.num_open)
     platform.start()
     thread = threading.Thread(target=platform.run)
     thread.start()

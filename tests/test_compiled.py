@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from swell import compiled
-from swell.api.loop_compiler import LoopCompiler, compile_loops
+from swell.api.loop_cache import note_compiled
+from swell.api.loop_compiler import LoopCompiler, compile_loops, read_loops
 from swell.compiled import NUM_ROWS_WORTH_IT, compile_always, suited
 
 
@@ -73,6 +75,34 @@ def test_the_loops_of_a_platform_become_machine_code_between_two_turns(
         compiled.defer(False)
 
 
+def test_what_an_earlier_platform_compiled_is_read_before_the_first_turn(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(compiled, "_always", False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    fresh, crowded = LoopCompiler("fifo"), LoopCompiler("fifo")
+    try:
+        fresh.begin(10_000)
+        assert suited(double, NUM_ROWS_WORTH_IT) is double, "nothing says that it is on disk"
+        note_compiled("fifo")
+        crowded.begin(NUM_ROWS_WORTH_IT - 1)
+        assert suited(double, NUM_ROWS_WORTH_IT) is double, "it is not worth it"
+        crowded.begin(NUM_ROWS_WORTH_IT)
+        assert suited(double, NUM_ROWS_WORTH_IT) is not double
+        crowded.go_on()
+        assert crowded.process is None
+    finally:
+        compiled.defer(False)
+
+
+def test_at_each_step_one_more_loop_becomes_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "_always", False)
+    monkeypatch.setattr(compiled, "_ready", set())
+    counts = [len(compiled._ready) for _ in read_loops("fifo")]
+    assert counts == sorted(counts) and max(np.diff(counts)) == 1
+    assert counts[-1] == len(compiled._ready) > 5
+
+
 def test_a_compiler_that_fails_leaves_plain_python_and_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -92,5 +122,5 @@ def assert_goes_on(loops: LoopCompiler) -> None:
     loops.go_on()
     assert loops.process is not None
     loops.process.wait(60.0)
-    loops.go_on()
-    loops.go_on()
+    for _ in range(1000):
+        loops.go_on()

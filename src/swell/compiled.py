@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 NUM_ROWS_WORTH_IT = 64
 
 _parts: set[Callable[..., Any]] = set()
+_ready: set[Callable[..., Any]] = set()  #: that some thread has compiled within `compiling`
 _always = False
 _is_deferred = False
 _is_kept = True
@@ -31,7 +33,8 @@ def part(kernel: Kernel) -> Kernel:
 def suited(kernel: Kernel, num_rows: int) -> Kernel:
     """`kernel` itself, or the same compiled if there are many rows. Both give the same results."""
     is_worth_it = _always or (num_rows >= NUM_ROWS_WORTH_IT and not _is_deferred)
-    return compiled(kernel) if is_worth_it or getattr(_here, "is_compiling", False) else kernel
+    portion: Portion | None = getattr(_here, "portion", None)
+    return compiled(kernel) if is_worth_it or (portion is not None and portion.takes(kernel)) else kernel
 
 
 def compile_always() -> None:
@@ -54,14 +57,31 @@ def is_kept() -> bool:
     return _is_kept
 
 
+class Portion:
+    """Which loops are machine code while a thread makes it: those that were before, and so many more."""
+
+    def __init__(self, num_more: float) -> None:
+        self._num_more = num_more
+        self.is_all = True  #: no loop that was called had to stay plain Python
+
+    def takes(self, kernel: Callable[..., Any]) -> bool:
+        if kernel not in _ready:
+            if self._num_more <= 0:
+                self.is_all = False
+                return False
+            self._num_more -= 1
+            _ready.add(kernel)
+        return True
+
+
 @contextmanager
-def compiling() -> Iterator[None]:
-    """In this thread every loop is compiled, for few rows too."""
-    _here.is_compiling = True
+def compiling(num_more: float = math.inf) -> Iterator[Portion]:
+    """In this thread loops are compiled, for few rows too: at most so many that were not before."""
+    _here.portion = portion = Portion(num_more)
     try:
-        yield
+        yield portion
     finally:
-        _here.is_compiling = False
+        _here.portion = None
 
 
 @cache

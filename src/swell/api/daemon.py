@@ -46,6 +46,7 @@ def serve(options: PlatformOptions, port: int | None = None) -> None:
         server.start()
         try:
             _stop_on_signals(platform)
+            loops.begin(platform.num_open)
             platform.start()
             folder.write_options(_to_remember(options))
             folder.write_endpoint(Endpoint.of_this_process(None if port is None else server.port))

@@ -6,13 +6,17 @@ Python meanwhile. `python -m swell.api.loop_compiler POLICY` compiles into numba
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from swell import compiled
+from swell.api.loop_cache import is_compiled, note_compiled
 from swell.assemble import new_core
 from swell.core.core import Core
 from swell.model.cluster import Node
@@ -38,6 +42,19 @@ NUM_TURNS = 8
 DEVICES = tuple(f"n{index}" for index in range(8))
 CLASSES = (JobClass.STRICT, JobClass.SOFT, JobClass.BEST_EFFORT)
 NICENESS = 10
+#: Reading what is on disk takes half a second.
+LONGEST_READ_S = 3.0
+
+#: What the compiler imports at its first call, in parts that take less than a tenth of a second each.
+COMPILER_MODULES = (
+    "llvmlite.binding",
+    "scipy._lib.array_api_compat.numpy",
+    "scipy.linalg",
+    "numba",
+    "numba.np.linalg",
+    "numba.np.random.legacy",
+    "numba.typed.typeddict",
+)
 
 log = logging.getLogger("swell.loops")
 
@@ -45,34 +62,57 @@ log = logging.getLogger("swell.loops")
 class LoopCompiler:
     """Compiles in a process of its own; once in its life. Belongs to the head's thread.
 
-    The machine code is read between two turns, which takes half a second: a thread that reads beside the head
-    slows every turn down for five times as long.
+    The machine code is read bit by bit between turns: all of it takes half a second, and a thread that reads
+    beside the head slows every turn down for five times as long.
     """
 
     def __init__(self, policy: str) -> None:
         self._policy = policy
         self.process: subprocess.Popen[bytes] | None = None  #: that compiles, or has compiled
+        self._reading: Iterator[None] | None = None
         self._is_over = False
         compiled.defer(True)
+
+    def begin(self, num_open: int) -> None:
+        """Before the first turn: where there are many open jobs, read what an earlier platform has compiled.
+
+        If that takes longer than it should it is not there after all, and the rest is compiled as by `go_on`.
+        """
+        if num_open < compiled.NUM_ROWS_WORTH_IT or not is_compiled(self._policy):
+            return
+        until_s = time.monotonic() + LONGEST_READ_S
+        for _ in read_loops(self._policy):
+            if time.monotonic() > until_s:
+                return
+        self._end()
 
     def go_on(self) -> None:
         """Begin, or take what has become ready. Called after each turn with many open jobs."""
         if self._is_over:
             return
-        if self.process is None:
+        if self._reading is not None:
+            self._read_on(self._reading)
+        elif self.process is None:
             command = [sys.executable, "-P", "-m", "swell.api.loop_compiler", self._policy]
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-            return
-        status = self.process.poll()
-        if status is not None:
-            self._is_over = True
+        elif (status := self.process.poll()) is not None:
             self._take(status)
 
     def _take(self, status: int) -> None:
         if status:
+            self._is_over = True
             log.warning("compiling ended with status %d; the head stays plain Python, and is slower", status)
             return
-        compile_loops(self._policy)
+        self._reading = read_loops(self._policy)
+
+    def _read_on(self, reading: Iterator[None]) -> None:
+        try:
+            next(reading)
+        except StopIteration:
+            self._end()
+
+    def _end(self) -> None:
+        self._is_over = True
         compiled.defer(False)
         log.info("the loops of policy %s run as machine code", self._policy)
 
@@ -82,6 +122,22 @@ class LoopCompiler:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+
+
+def read_loops(policy: str) -> Iterator[None]:
+    """Machine code for every loop, a bit more at each step; each step takes some hundredths of a second."""
+    for module in COMPILER_MODULES:
+        with suppress(ImportError):  # of another version of the compiler: it imports what it needs by itself
+            importlib.import_module(module)
+        yield
+    is_all = False
+    while not is_all:
+        crowd, is_all = _Crowd(new_core(policy)), True
+        for turn in range(NUM_TURNS):
+            with compiled.compiling(1) as portion:
+                crowd.turn(float(turn))
+            is_all &= portion.is_all
+            yield
 
 
 def compile_loops(policy: str) -> None:
@@ -163,6 +219,7 @@ def main() -> None:
     compile_loops(sys.argv[1])
     if not compiled.is_kept():
         sys.exit("numba can keep machine code in no folder; set NUMBA_CACHE_DIR to one that you can write")
+    note_compiled(sys.argv[1])
 
 
 if __name__ == "__main__":

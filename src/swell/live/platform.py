@@ -197,6 +197,11 @@ class Platform:
             if not self._folders.has_note(view.id) and (submission := self._store.submission(view.id)):
                 self._folders.note_submitted(submission)
 
+    @property
+    def num_open(self) -> int:
+        """Jobs that have not ended."""
+        return self._board.num_open
+
     def start(self) -> None:
         """Attach to the machines, and put what is found there before the head: `run` is to follow."""
         now_s = self._clock.now_s()
