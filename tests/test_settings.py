@@ -69,9 +69,9 @@ def test_a_parameter_of_a_policy_is_a_setting_too() -> None:
 @pytest.mark.parametrize(
     ("said", "error"),
     [
-        ("tiresias.promote_knob=-1", r"tiresias\.promote_knob=-1 is not a number of at least 0"),
-        ("tiresias.promote_knob=inf", "is not a number of at least 0"),
-        ("themis.fairness_knob=2", "is not between 0 and 1"),
+        ("tiresias.promote_knob=-1", r"tiresias\.promote_knob=-1 may not be: Expected float >= 0"),
+        ("tiresias.promote_knob=inf", r"promote_knob=inf is not a finite number"),
+        ("themis.fairness_knob=2", r"fairness_knob=2 may not be: Expected float <= 1"),
         ("tiresias.knob=3", "policy tiresias has no parameter 'knob'; it has period_s, promote_knob"),
         ("lifo.knob=3", "there is no policy 'lifo'; choose one of"),
         ("tiresias.promote_knob=x", "'x' is not a number"),

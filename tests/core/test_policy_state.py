@@ -17,14 +17,14 @@ from tests.policies.guide import from_the_guide, sources
 
 from swell.core.core import Core, CoreSettings
 from swell.core.planner import Planner
-from swell.core.policy_state import PolicyState
+from swell.core.policy_state import InvalidMemory, PolicyState
 from swell.model.command import WakeAt
 from swell.model.event import JobProfiled, JobSubmitted, NodeJoined, Opened, Woke
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.placement.buddy import BuddyPlacer
 from swell.policies.fifo import Fifo
-from swell.policies.policy import Policy
+from swell.policies.policy import Period, Policy
 from swell.sim.standing import read
 
 #: What JSON can hold, and what it changes: pairs become lists, and keys words.
@@ -39,7 +39,7 @@ class Diary(Policy):
     """Gives as `Fifo` does, and writes down what it has seen: each decision depends on all before it."""
 
     name = "diary"
-    period_s: float = 3.0
+    period_s: Period = 3.0
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         seen = [*snapshot.memory.get("seen", []), [snapshot.now_s, snapshot.num_jobs, snapshot.is_due]]
@@ -119,9 +119,21 @@ def test_a_memory_is_the_same_before_and_after_a_restart(memory: object) -> None
     assert msgspec.json.decode(msgspec.json.encode(state.memory)) == state.memory
 
 
-def test_a_memory_that_could_not_be_kept_is_an_error_at_once() -> None:
-    with pytest.raises(TypeError, match="int64"):
-        PolicyState().end({"workers": np.int64(3)}, math.inf)
+@pytest.mark.parametrize(
+    ("memory", "error"),
+    [
+        ({"workers": np.int64(3)}, r"policy 'one' cannot be kept \(.*int64.*\); use words as keys"),
+        ({"turns": {3: 1}}, r"another one after a restart: 'turns' holds \{3: 1\}, and JSON gives back"),
+        ({"pair": (1, 2)}, r"'pair' holds \(1, 2\), and JSON gives back \[1, 2\]"),
+        ({"rate": math.nan}, "'rate' holds nan, and JSON gives back None"),
+    ],
+)
+def test_a_memory_that_would_not_be_the_same_is_an_error_at_once(
+    memory: dict[str, object], error: str
+) -> None:
+    state = PolicyState(name="one")
+    with pytest.raises(InvalidMemory, match=error):
+        state.end(memory, math.inf)
 
 
 def test_the_example_of_the_documentation_has_forty_lines_of_code_at_most() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from swell.policies.policy import Policy
 
@@ -20,9 +21,10 @@ def sources() -> list[str]:
 def from_the_guide() -> list[Policy]:
     """One of each, by default: the plain one, then the one with a period, a parameter and a memory."""
     examples: list[Policy] = []
-    for source in sources():
-        module: dict[str, Any] = {"__name__": GUIDE.stem}
-        exec(compile(source, str(GUIDE), "exec"), module)  # noqa: S102 - our own documentation
-        kinds = [value for value in module.values() if isinstance(value, type) and value is not Policy]
+    for number, source in enumerate(sources()):
+        module = ModuleType(f"tests.policies.guide_{number}")
+        sys.modules[module.__name__] = module  # where the types of parameters are looked up
+        exec(compile(source, str(GUIDE), "exec"), vars(module))  # noqa: S102 - our own documentation
+        kinds = [one for one in vars(module).values() if isinstance(one, type) and one is not Policy]
         examples += [kind() for kind in kinds if issubclass(kind, Policy)]
     return examples

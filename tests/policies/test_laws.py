@@ -12,9 +12,11 @@ from tests.policies.fluid import follow
 from tests.policies.guide import from_the_guide
 from tests.policies.snapshots import Job, permuted, snapshots, some_jobs
 
+from swell.core.policy_state import PolicyState
 from swell.model.options import NO_OPTION
+from swell.model.plan import Allocation
 from swell.model.snapshot import STRICT, Snapshot
-from swell.policies.policy import Policy
+from swell.policies.policy import Period, Policy, declared
 from swell.policies.registry import POLICIES, UnknownPolicy, new_policy
 
 every_policy = pytest.mark.parametrize(
@@ -28,14 +30,23 @@ def same(first: object, second: object) -> bool:
         np.array_equal(getattr(first, name), getattr(second, name))
         if isinstance(getattr(first, name), np.ndarray)
         else getattr(first, name) == getattr(second, name)
-        for name in ("workers", "floor", "finish_s", "reasons", "refusals", "wake_s")
+        for name in ("option", "floor", "finish_s", "reasons", "refusals", "wake_s", "memory")
     )
 
 
 @every_policy
-@given(view=snapshots(opens_batches=True))
-def test_an_allocation_is_legal(policy: Policy, view: Snapshot) -> None:
-    answer = policy.decide(view)
+@given(first=snapshots(opens_batches=True), second=snapshots(opens_batches=True), is_due=st.booleans())
+def test_an_allocation_is_legal(policy: Policy, first: Snapshot, second: Snapshot, is_due: bool) -> None:
+    """Also the next one, whatever has happened meanwhile."""
+    answer = policy.decide(first)
+    check(policy, first, answer)
+    state = PolicyState(name=policy.name)
+    state.end(answer.memory, policy.period_s)
+    later = replace(second, memory=state.memory, is_due=is_due)
+    check(policy, later, policy.decide(later))
+
+
+def check(policy: Policy, view: Snapshot, answer: Allocation) -> None:
     num_devices = answer.workers * view.devices_per_worker
     assert num_devices.sum() <= view.num_devices
     if policy.makes_promises:  # which never stand on borrowed devices
@@ -65,7 +76,7 @@ def test_the_order_of_rows_does_not_matter(policy: Policy, view: Snapshot, data:
     assert second.finish_s.tolist() == first.finish_s[rows].tolist()
     assert second.reasons == tuple(first.reasons[row] for row in rows)
     assert second.refusals == {rows.index(row): refusal for row, refusal in first.refusals.items()}
-    assert second.wake_s == first.wake_s
+    assert (second.wake_s, second.memory) == (first.wake_s, first.memory)
 
 
 @every_policy
@@ -110,3 +121,25 @@ def test_a_name_nobody_knows() -> None:
     ):
         new_policy("lifo")
     assert all(new_policy(name).name == name for name in POLICIES)
+
+
+def declares(**attributes: object) -> type[Policy]:
+    return type("Odd", (Policy,), {"__module__": __name__, **attributes})
+
+
+@pytest.mark.parametrize(
+    ("attributes", "error"),
+    [
+        ({}, "policy Odd has no name"),
+        ({"name": "odd", "weighs_change": True}, "sets 'weighs_change', which no policy has: is it misspelt"),
+        (
+            {"name": "odd", "__annotations__": {"knob": float}, "knob": 1.0},
+            "'knob' of policy Odd has no meaning",
+        ),
+        ({"name": "odd", "__annotations__": {"period_s": Period}, "period_s": 0.0}, "out of its own bounds"),
+    ],
+)
+def test_what_a_policy_declares_is_checked_when_it_is_registered(attributes: dict, error: str) -> None:
+    with pytest.raises(TypeError, match=error):
+        declared(declares(**attributes))
+    assert declared(declares(name="fine")).name == "fine"

@@ -9,6 +9,10 @@ from typing import Any
 import msgspec
 
 
+class InvalidMemory(TypeError):
+    """A policy wants to remember what would not be the same after a restart; the text names it."""
+
+
 class PolicyState(msgspec.Struct, kw_only=True):
     """Of the policy that decides now. Another one begins with none of it."""
 
@@ -30,12 +34,25 @@ class PolicyState(msgspec.Struct, kw_only=True):
     def end(self, memory: Mapping[str, Any], period_s: float) -> None:
         """It has answered. Periods begin at whole multiples of their length.
 
-        Its memory is kept as JSON would give it back: what it finds next time is the same whether the head
-        has been restarted or not.
-
         Raises:
-            TypeError: the memory holds what JSON cannot: numbers of numpy, for instance.
+            InvalidMemory: it holds what JSON cannot, or gives back as something else.
         """
-        self.memory = msgspec.json.decode(msgspec.json.encode(memory)) if memory else {}
+        self.memory = _as_kept(self.name, memory) if memory else {}
         if self.is_due:
             self.due_s = math.inf if math.isinf(period_s) else (self.now_s // period_s + 1) * period_s
+
+
+def _as_kept(policy: str, memory: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy by way of JSON, as a fold would give it back. Raises InvalidMemory."""
+    remedy = "use words as keys, and plain numbers, words, lists and mappings as values"
+    try:
+        kept: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(memory))
+    except (TypeError, ValueError) as error:
+        raise InvalidMemory(f"the memory of policy {policy!r} cannot be kept ({error}); {remedy}") from error
+    for name, value in memory.items():
+        if kept.get(name) != value:
+            raise InvalidMemory(
+                f"the memory of policy {policy!r} would be another one after a restart: {name!r} holds "
+                f"{value!r}, and JSON gives back {kept.get(name)!r}; {remedy}"
+            )
+    return kept

@@ -63,8 +63,9 @@ def replay(core: Core, entries: Iterable[Entry]) -> Iterable[tuple[Entry, list[A
         except Exception as error:
             raise ReplayError(
                 f"batch {entry.seq} of the journal cannot be handled ({error!r}): this is a defect of Swell, "
-                "please report it with a copy of the state folder; `swell doctor --salvage` (with the same "
-                "--state) then keeps what was before that batch, and queues the jobs again that it loses"
+                "please report it with a copy of the state folder (or of a policy of your own: mend it, and "
+                "`swell up` goes on); `swell doctor --salvage` (with the same --state) keeps what was before "
+                "that batch, and queues the jobs again that it loses"
             ) from error
         yield entry, commands
 

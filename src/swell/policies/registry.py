@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Mapping
-from typing import cast, get_type_hints
 
+import msgspec
 from msgspec import Meta
 
 from swell.policies.chronus import Chronus
@@ -19,38 +18,12 @@ from swell.policies.elasticflow.elasticflow_tenant import ElasticFlowTenant
 from swell.policies.equal_share import EqualShare
 from swell.policies.fifo import Fifo
 from swell.policies.gandiva import Gandiva
-from swell.policies.policy import Policy
+from swell.policies.policy import Policy, declared, meaning
 from swell.policies.pollux import Pollux
 from swell.policies.srtf import Srtf
 from swell.policies.themis import Themis
 from swell.policies.tiresias import Tiresias, TiresiasPollux
 from swell.policies.unaware import EdfElasticUnaware, ElasticFlowUnaware
-
-#: By name.
-POLICIES: dict[str, type[Policy]] = {
-    policy.name: policy
-    for policy in (
-        ElasticFlow,
-        ElasticFlowUnaware,
-        ElasticFlowCount,
-        ElasticFlowTenant,
-        EqualShare,
-        Fifo,
-        Edf,
-        EdfLargest,
-        EdfAdmission,
-        EdfAdmissionLargest,
-        EdfElastic,
-        EdfElasticUnaware,
-        Srtf,
-        Tiresias,
-        Gandiva,
-        Themis,
-        Chronus,
-        Pollux,
-        TiresiasPollux,
-    )
-}
 
 
 class UnknownPolicy(LookupError):
@@ -71,11 +44,11 @@ def new_policy(name: str, parameters: Mapping[str, float] | None = None) -> Poli
         UnknownPolicy: there is none.
         InvalidParameter: it does not have one of the parameters, or not with that value.
     """
-    if name not in POLICIES:
-        raise UnknownPolicy(name)
     for parameter, value in (parameters or {}).items():
         check_parameter(name, parameter, value)
-    return POLICIES[name](**(parameters or {}))
+    if name not in POLICIES:
+        raise UnknownPolicy(name)
+    return msgspec.convert(parameters or {}, POLICIES[name], strict=False)
 
 
 def check_parameter(name: str, parameter: str, value: float) -> None:
@@ -87,22 +60,45 @@ def check_parameter(name: str, parameter: str, value: float) -> None:
         raise InvalidParameter(
             f"policy {name} has no parameter {parameter!r}; it has {', '.join(sorted(known))}"
         )
-    least, most = known[parameter].ge or 0.0, known[parameter].le or math.inf
-    if not (least <= value <= most and math.isfinite(value)):
-        bounds = f"a number of at least {least:g}" if math.isinf(most) else f"between {least:g} and {most:g}"
-        raise InvalidParameter(f"{name}.{parameter}={value:g} is not {bounds}")
+    try:
+        if not math.isfinite(value):
+            raise InvalidParameter(f"{name}.{parameter}={value:g} is not a finite number")
+        msgspec.convert({parameter: value}, POLICIES[name], strict=False)
+    except msgspec.ValidationError as error:
+        rule = str(error).partition(" - at ")[0].replace("`", "")
+        raise InvalidParameter(f"{name}.{parameter}={value:g} may not be: {rule}") from error
 
 
 def parameters_of(name: str) -> dict[str, Meta]:
     """What each parameter of a policy means, and between which numbers it is."""
-    return {field: _meta(POLICIES[name], field) for field in POLICIES[name].__struct_fields__}
+    return {field: meaning(POLICIES[name], field) for field in POLICIES[name].__struct_fields__}
 
 
-def _meta(policy: type[Policy], field: str) -> Meta:
-    """Of the class that says it last; one that only changes the default need not repeat it."""
-    for declaring in policy.__mro__:
-        if field in inspect.get_annotations(declaring):
-            hint = get_type_hints(declaring, include_extras=True)[field]
-            for meta in getattr(hint, "__metadata__", ()):
-                return cast(Meta, meta)
-    raise TypeError(f"parameter {field} of {policy.__name__} has no meaning: annotate it with msgspec.Meta")
+#: By name.
+POLICIES: dict[str, type[Policy]] = {
+    policy.name: policy
+    for policy in map(
+        declared,
+        (
+            ElasticFlow,
+            ElasticFlowUnaware,
+            ElasticFlowCount,
+            ElasticFlowTenant,
+            EqualShare,
+            Fifo,
+            Edf,
+            EdfLargest,
+            EdfAdmission,
+            EdfAdmissionLargest,
+            EdfElastic,
+            EdfElasticUnaware,
+            Srtf,
+            Tiresias,
+            Gandiva,
+            Themis,
+            Chronus,
+            Pollux,
+            TiresiasPollux,
+        ),
+    )
+}

@@ -26,6 +26,10 @@ PROMOTE_KNOB = 8.0
 #: Nobody is woken sooner than this: rounding may leave a job just below its threshold.
 LEAST_WAIT_S = 0.1
 
+PromoteKnob = Annotated[
+    float, Meta(ge=0, description="A job that waited so many times as long as it ran comes first again.")
+]
+
 
 class Tiresias(Policy):
     """Discretised two-dimensional least attained service.
@@ -50,10 +54,7 @@ class Tiresias(Policy):
     #: Device-seconds at which a job leaves the first queue, and the second.
     thresholds_device_s: ClassVar[tuple[float, ...]] = THRESHOLDS_DEVICE_S
 
-    promote_knob: Annotated[
-        float,
-        Meta(ge=0, description="A job that waited so many times as long as it ran comes first again."),
-    ] = PROMOTE_KNOB
+    promote_knob: PromoteKnob = PROMOTE_KNOB
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = requested_levels(snapshot)
@@ -122,7 +123,7 @@ class TiresiasPollux(Tiresias):
     domain = Domain(sizes=Sizes.EVERY)
     thresholds_device_s = (16 * 3600.0,)
 
-    promote_knob: float = 1e12  #: never
+    promote_knob: PromoteKnob = 1e12  #: never
 
     def _in_order(self, snapshot: Snapshot, queue: IntArray) -> IntArray:
         return snapshot.in_order(range(snapshot.num_jobs), queue)
