@@ -33,6 +33,8 @@ class PlatformOptions:
 
 
 class FakePlatform(FakeControl):
+    num_open = 0
+
     def start(self) -> None:
         """There is no machine; or it has no agent (`FAKE_PLATFORM=no_agent`)."""
         if os.environ.get("FAKE_PLATFORM") == "no_agent":

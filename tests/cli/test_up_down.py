@@ -190,7 +190,8 @@ def test_remembered_settings_that_cannot_be_are_said_to_be_so(
     )
     assert main.run(["up", "--state", str(state)]) == 1
     ((name, value),) = settings.items()
-    assert f"(--set {name}={value:g} is from the last `swell up`; say it anew)" in capsys.readouterr().err
+    remedy = "say it anew, or forget all settings with `--set ''`"
+    assert f"(--set {name}={value:g} is from the last `swell up`; {remedy})" in capsys.readouterr().err
 
 
 def test_options_that_cannot_be_read_are_the_defaults(state: Path) -> None:

@@ -46,14 +46,17 @@ class Choice:
             guilty = [said for said in self.remembered if _is_about(str(error), said.split(" ", 1)[1])]
             if not guilty:
                 raise
+            settings = [said for said in guilty if said.startswith("--set ")]
+            remedy = "say it anew, or forget all settings with `--set ''`" if settings else "say it anew"
             raise InvalidOption(
-                f"{error} ({', '.join(guilty)} is from the last `swell up`; say it anew)"
+                f"{error} ({', '.join(settings or guilty)} is from the last `swell up`; {remedy})"
             ) from error
 
 
 def _is_about(error: str, value: str) -> bool:
     name, sign, _ = value.partition("=")
-    return value in error or (bool(sign) and repr(name) in error)  # a setting's name that there is none of
+    names = (name, name.rpartition(".")[2])  # of a setting, or a policy's parameter, that there is none of
+    return value in error or (bool(sign) and any(repr(one) in error for one in names))
 
 
 def choose(

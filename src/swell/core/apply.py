@@ -237,7 +237,7 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     go_on(record)
     if has_members:
         state.set_rate(record, record.num_workers)
-        state.tell(record, "batch", f"goes on with {record.global_batch} samples in a step")
+        state.tell(record, "batch", f"goes on with {record.configuration.told(record.spec.global_batch)}")
         return
     record.num_resizes += 1
     learn_resize(state, record, event)
@@ -254,7 +254,8 @@ def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
     record.settle(Target(devices=record.gang, configuration=record.configuration))
     record.resizes.fail(event.at_s)
     cause = leave_alone(record, state.now_s, event.message)
-    is_kept = f"{record.global_batch} samples in a step" if has_members else _workers(record.num_workers)
+    own_batch = record.spec.global_batch
+    is_kept = record.configuration.told(own_batch) if has_members else _workers(record.num_workers)
     kept = f"kept its {is_kept}: the change did not work"
     state.tell(record, "resize_failed", f"{kept}: {cause}")
 

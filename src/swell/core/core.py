@@ -282,8 +282,7 @@ class Core:
     ) -> Words:
         before, after = record.num_workers, record.target_workers
         if record.is_changing_configuration:
-            batch = record.target_configuration.global_batch or record.spec.global_batch
-            return f"is to have {batch} samples in a step"
+            return f"is to have {record.target_configuration.told(record.spec.global_batch)}"
         if isinstance(command, SuspendGang):
             after = 0
         elif is_repair(record, command):

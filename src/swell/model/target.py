@@ -10,6 +10,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     global_batch: int | None = None  #: samples of a step; None: the job's own batch
 
+    def told(self, own_batch: int) -> str:
+        """For people, of a job with that batch of its own."""
+        return f"{self.global_batch or own_batch} samples in a step"
+
 
 #: How a gang runs of which nothing else was decided.
 PLAIN_CONFIGURATION = Configuration()
