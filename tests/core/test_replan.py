@@ -91,7 +91,7 @@ def test_a_change_over_which_work_was_lost_needs_a_plan(state: HeadState) -> Non
 
 
 def test_a_job_that_would_have_changed_again_needs_a_plan(state: HeadState) -> None:
-    state.last_plan.revisit = frozenset("a")
+    state.last_plan.revisit = ("a",)
     assert needs(state, resized(state.records["a"], 10)) is Need.PLAN
 
 

@@ -39,7 +39,7 @@ class LastPlan(msgspec.Struct, kw_only=True):
 
     made_s: float = 0.0
     owed: dict[str, Owed] = {}  #: what jobs are to have as soon as others have left it
-    revisit: frozenset[str] = frozenset()  #: jobs that are to change, and could not yet
+    revisit: tuple[str, ...] = ()  #: jobs that are to change, and could not yet, by id
     is_sated: bool = False  #: more devices would be of no use to anybody
 
     def begin(self, now_s: float) -> None:
@@ -48,9 +48,9 @@ class LastPlan(msgspec.Struct, kw_only=True):
 
     def note(self, plan: Plan) -> None:
         """This is the one that is followed now."""
-        self.revisit, self.is_sated = plan.revisit, plan.is_sated
+        self.revisit, self.is_sated = tuple(sorted(plan.revisit)), plan.is_sated
 
     def forget(self, job_ids: frozenset[str]) -> None:
         """These jobs are no more."""
         self.owed = {job_id: owed for job_id, owed in self.owed.items() if job_id not in job_ids}
-        self.revisit -= job_ids
+        self.revisit = tuple(job_id for job_id in self.revisit if job_id not in job_ids)

@@ -73,6 +73,15 @@ class HeadState(KeptState, kw_only=True):
     domain: Domain  #: of the policy that decides
 
     def __post_init__(self) -> None:
+        self._clear()
+        # Of this turn.
+        self.stories: list[tuple[str, float, str, Words]] = []  #: job, when, code and text
+        self.ended: list[JobRecord] = []  #: the head forgets them
+        self.refusals: dict[str, Callable[[], Refusal]] = {}  #: worked out for whoever asks
+        self.ignored: list[Event] = []  #: events that were stale
+
+    def _clear(self) -> None:
+        """No job is known."""
         self.records: dict[str, JobRecord] = {}
         self.unknown = UnknownGangs()
         # Worked out from what is kept.
@@ -86,11 +95,6 @@ class HeadState(KeptState, kw_only=True):
         self._dirty: set[str] = set()
         self._relearnt: set[str] = set()  #: jobs of whose speed another thing is believed than rows say
         self.unshown: set[str] = set()  #: open jobs of which something changed since they were last shown
-        # Of this turn.
-        self.stories: list[tuple[str, float, str, Words]] = []  #: job, when, code and text
-        self.ended: list[JobRecord] = []  #: the head forgets them
-        self.refusals: dict[str, Callable[[], Refusal]] = {}  #: worked out for whoever asks
-        self.ignored: list[Event] = []  #: events that were stale
 
     @property
     def num_devices(self) -> int:
@@ -275,7 +279,7 @@ class HeadState(KeptState, kw_only=True):
 
     def load(self, data: bytes) -> None:
         saved = _decode(data)
-        self.__post_init__()
+        self._clear()
         for name in KeptState.__struct_fields__:
             setattr(self, name, getattr(saved, name))
         if saved.records and not saved.tenants.codes:
