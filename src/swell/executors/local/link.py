@@ -27,21 +27,21 @@ from swell.executors.local.launch import (
     start_agent,
     stop_agent,
 )
-from swell.executors.local.ledger import Ledger
+from swell.executors.local.ledger import DeliveryLedger
 from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.local.protocol import (
     PROTOCOL,
     Acknowledge,
-    Address,
+    AgentAddress,
     Attach,
     BindDevices,
+    EventTold,
     FromAgent,
     Inventory,
     LiveGang,
     Performed,
     Refused,
     ShutDown,
-    Told,
 )
 from swell.model.coding import decoder
 from swell.model.command import AnyCommand, WakeAt
@@ -82,7 +82,7 @@ class LocalExecutor:
         self._bindings = {name: binding for node in nodes for name, binding in node.bindings.items()}
         self._session = secrets.token_hex(8)
         self._deliver: Callable[[AnyEvent], None] = lambda event: None
-        self._ledger = Ledger()
+        self._ledger = DeliveryLedger()
         self._lock = threading.Lock()
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
@@ -209,8 +209,8 @@ class LocalExecutor:
         with self._lock:
             if isinstance(message, Performed):
                 self._ledger.note_performed(message.number)
-            is_news = isinstance(message, Told) and self._ledger.is_news(message)
-        if isinstance(message, Told) and is_news:
+            is_news = isinstance(message, EventTold) and self._ledger.is_news(message)
+        if isinstance(message, EventTold) and is_news:
             self._deliver(message.event)
             with self._lock:
                 self._ledger.note_delivered(message.number)
@@ -257,7 +257,7 @@ class LocalExecutor:
             self._deliver(msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME)))
         return inventory
 
-    def _attach(self, address: Address) -> Inventory:
+    def _attach(self, address: AgentAddress) -> Inventory:
         self._received = b""
         self._socket = socket.create_connection((LOOPBACK, address.port), timeout=CONNECT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

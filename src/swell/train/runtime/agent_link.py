@@ -150,7 +150,7 @@ class Link:
             self.abort(message.generation)
             return
         with self._news:
-            if isinstance(message, messages.Address):
+            if isinstance(message, messages.StoreAddress):
                 self._addresses[message.generation] = message.address
             elif not isinstance(message, messages.Welcome):
                 self.order = message
