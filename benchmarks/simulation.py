@@ -31,7 +31,7 @@ from swell.assemble import new_core
 from swell.model.cluster import Node
 from swell.settings import make_settings
 from swell.sim.metrics import Metrics, metrics_of
-from swell.sim.outcome import Outcome
+from swell.sim.outcome import SimOutcome
 from swell.sim.profiles.load import load
 from swell.sim.simulate import Scenario, simulate
 from swell.sim.stage import SETTINGS, Conditions, set_up
@@ -131,7 +131,7 @@ def set_stage(case: Case, data: Path) -> Scenario:
     return replace(scenario, nodes=there)
 
 
-def play(case: Case, scenario: Scenario) -> Outcome:
+def play(case: Case, scenario: Scenario) -> SimOutcome:
     return simulate(new_core(case.policy, make_settings(SETTINGS)), scenario, with_offers=False)
 
 
@@ -167,7 +167,7 @@ def measure(case: Case, data: Path, num_shown: int) -> Figures:
     )
 
 
-def _digest(metrics: Metrics, outcome: Outcome) -> str:
+def _digest(metrics: Metrics, outcome: SimOutcome) -> str:
     return hashlib.sha256(msgspec.json.encode((metrics, tuple(outcome.jobs)))).hexdigest()[:16]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.executors.puppets import make_stage
 
 from swell.core.core import CoreSettings
-from swell.executors.gang.gang_settings import Conduct, Habits
+from swell.executors.gang.gang_settings import Conduct, WorkerSettings
 from swell.executors.gang.timeouts import Patience
 from swell.executors.local.agent import process as agent
 from swell.executors.local.agent.supervisor import CrewOptions
@@ -29,7 +29,7 @@ def test_by_default_nothing_is_changed() -> None:
     assert settings.changed == {}
 
 
-@pytest.mark.parametrize("kind", [CoreSettings, Patience, Habits])
+@pytest.mark.parametrize("kind", [CoreSettings, Patience, WorkerSettings])
 def test_every_constant_of_a_part_has_a_setting(kind: Any) -> None:
     assert {field.name for field in fields(kind)} <= set(Settings.__struct_fields__)
 
@@ -38,7 +38,7 @@ def test_every_constant_of_a_part_has_a_setting(kind: Any) -> None:
 def test_every_setting_arrives_where_it_counts(field: Any) -> None:
     value = field.default * 2 or bounds(field.name).le
     changed = make_settings({field.name: value})
-    parts = asdict(changed.core) | asdict(changed.conduct.patience) | asdict(changed.conduct.habits)
+    parts = asdict(changed.core) | asdict(changed.conduct.patience) | asdict(changed.conduct.worker_settings)
     parts |= asdict(changed.conduct.logs) | asdict(changed.retention) | asdict(changed.code)
     assert (parts | {"trial_s": changed.conduct.trial_s})[field.name] == value
     assert changed.changed == {field.name: value}
@@ -94,11 +94,11 @@ def test_a_log_that_is_kept_in_part_is_no_smaller_than_what_is_read_at_once() ->
         make_settings({"log_bytes": 1000})
 
 
-def test_workers_are_welcomed_with_their_habits() -> None:
-    habits = make_settings(
+def test_workers_are_welcomed_with_their_settings() -> None:
+    worker_settings = make_settings(
         {"checkpoint_interval_s": 9, "keep_checkpoints": 5, "heartbeat_s": 2}
-    ).conduct.habits
-    stage = replace(make_stage(), habits=habits)
+    ).conduct.worker_settings
+    stage = replace(make_stage(), worker_settings=worker_settings)
     welcome = stage.welcome((next(iter(stage.bindings)),))
     assert (welcome.checkpoint_interval_s, welcome.keep_checkpoints, welcome.heartbeat_s) == (9, 5, 2)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.training.sides import ROOT, SideFailed, environ
 from benchmarks.training.train import CHECKPOINT_INTERVAL_S, ENDLESS, GLOBAL_BATCH
-from swell.executors.gang.gang_settings import Conduct, Habits
+from swell.executors.gang.gang_settings import Conduct, WorkerSettings
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure
@@ -31,9 +31,11 @@ class SwellSide:
         folder.mkdir(parents=True)
         self.folder = folder
         os.environ.update(environ())  # the agent is started by the executor, in this environment
-        habits = Habits(checkpoint_interval_s=CHECKPOINT_INTERVAL_S)
+        worker_settings = WorkerSettings(checkpoint_interval_s=CHECKPOINT_INTERVAL_S)
         self._executor = LocalExecutor(
-            folder / "state", parse_devices(f"cpu:{MAX_WORKERS}"), conduct=Conduct(habits=habits)
+            folder / "state",
+            parse_devices(f"cpu:{MAX_WORKERS}"),
+            conduct=Conduct(worker_settings=worker_settings),
         )
         self._spec = JobSpec(
             name=JOB,

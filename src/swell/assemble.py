@@ -17,7 +17,7 @@ from swell.core.planner import Planner
 from swell.executors.local.devices import only_kind, parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.stopped import is_stopped
-from swell.live.board import Board
+from swell.live.board import ViewBoard
 from swell.live.job_folders import JobFolders
 from swell.live.platform import Platform, Site
 from swell.live.pruning import prune
@@ -170,7 +170,7 @@ def _fold_under_last_settings(folder: StateFolder, journal: SqlJournal, settings
 
 def _fold(journal: SqlJournal, settings: Settings) -> None:
     """What the platform would do that is up with these settings."""
-    history, core, board = journal.history(), new_core(settings=settings), Board()
+    history, core, board = journal.history(), new_core(settings=settings), ViewBoard()
     load(core, history.state)
     for _ in replay(core, history.entries):
         board.post(core)

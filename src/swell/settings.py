@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from swell.core.core import CoreSettings
-from swell.executors.gang.gang_settings import Conduct, Habits, LogLimits
+from swell.executors.gang.gang_settings import Conduct, LogLimits, WorkerSettings
 from swell.executors.gang.timeouts import Patience
 from swell.live.retention import Retention
 from swell.store.code_files import CodeLimits
@@ -20,7 +20,7 @@ Number = int | float
 
 _CORE, _CONDUCT = CoreSettings(), Conduct()
 _RETENTION, _CODE = Retention(), CodeLimits()
-_PATIENCE, _HABITS, _LOGS = _CONDUCT.patience, _CONDUCT.habits, _CONDUCT.logs
+_PATIENCE, _WORKER_SETTINGS, _LOGS = _CONDUCT.patience, _CONDUCT.worker_settings, _CONDUCT.logs
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
@@ -115,12 +115,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = _CONDUCT.trial_s
     checkpoint_interval_s: Annotated[
         float, _seconds(1, DAY_S, "Between two checkpoints of a running job.")
-    ] = _HABITS.checkpoint_interval_s
+    ] = _WORKER_SETTINGS.checkpoint_interval_s
     keep_checkpoints: Annotated[
         int, Meta(ge=1, le=1000, description="The newest so many checkpoints of a job are kept.")
-    ] = _HABITS.keep_checkpoints
+    ] = _WORKER_SETTINGS.keep_checkpoints
     heartbeat_s: Annotated[float, _seconds(0.05, 60, "Between two signs of life of a worker.")] = (
-        _HABITS.heartbeat_s
+        _WORKER_SETTINGS.heartbeat_s
     )
 
     log_bytes: Annotated[
@@ -164,7 +164,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def conduct(self) -> Conduct:
         logs = LogLimits(**self._of(LogLimits))
-        return Conduct(Patience(**self._of(Patience)), Habits(**self._of(Habits)), self.trial_s, logs)
+        return Conduct(
+            Patience(**self._of(Patience)), WorkerSettings(**self._of(WorkerSettings)), self.trial_s, logs
+        )
 
     @property
     def retention(self) -> Retention:

@@ -24,7 +24,7 @@ from swell.api.serving import bind
 from swell.cli import down, main
 from swell.executors.local import launch
 from swell.executors.local.launch import AgentSettings, await_address, start_agent
-from swell.executors.local.protocol import Address
+from swell.executors.local.protocol import AgentAddress
 from swell.model.job import Phase
 from swell.model.view import Story
 from swell.settings import Settings
@@ -424,7 +424,7 @@ def test_workers_are_the_children_of_the_agents_children(
     ) as process:
         assert process.stdout is not None
         number = int(process.stdout.readline())
-        address = Address(port=1, pid=process.pid, token="", boot_id="")
+        address = AgentAddress(port=1, pid=process.pid, token="", boot_id="")
         monkeypatch.setattr(launch, "find_agent", lambda state_dir: address)
         assert down._worker_pids(StateFolder(state)) == {number}
         process.communicate("\n")

@@ -8,7 +8,7 @@ from tests.core.world import FakeWorld
 
 from swell.core.core import Core
 from swell.core.resizes import NUM_KEPT
-from swell.live.board import Board
+from swell.live.board import ViewBoard
 from swell.model.command import AnyCommand, ProfileJob, StopGang, WakeAt
 from swell.model.event import AnyEvent, CancelRequested, JobSubmitted
 from swell.model.job import JobSpec, Phase
@@ -30,7 +30,7 @@ class Head:
         self.batches: list[Sequence[AnyEvent]] = []
         self._make = make
         self._twin = make()
-        self._board = Board()
+        self._board = ViewBoard()
         self._saved: bytes | None = None
         self._journal: list[Sequence[AnyEvent]] = []
         self._generations: dict[str, int] = {}
@@ -106,7 +106,7 @@ class Head:
         self.core = self._make()
         if self._saved is not None:
             self.core.load(self._saved)
-        self._board = Board()
+        self._board = ViewBoard()
         self._board.post(self.core)
         for batch in self._journal:
             self.core.handle(batch)

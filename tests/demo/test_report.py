@@ -7,10 +7,10 @@ from rich.console import Console
 
 from swell.demo.board import board, changes
 from swell.demo.report import as_json, path, table, verdict
-from swell.demo.schedule import CNN, Part
+from swell.demo.schedule import CNN, DemoJob
 from swell.model.job import JobClass, MetricTarget, Phase
 
-PART = Part(
+PART = DemoJob(
     at_s=0,
     name="cnn",
     workload=CNN,
@@ -19,7 +19,7 @@ PART = Part(
     bar=MetricTarget(name="accuracy", value=0.9),
     deadline_after_s=40,
 )
-MAY_BE_REFUSED = Part(
+MAY_BE_REFUSED = DemoJob(
     at_s=0,
     name="cnn",
     workload=CNN,

@@ -18,7 +18,7 @@ from swell.demo.schedule import (
     SECOND_TRY_SLACK_S,
     TRANSFORMER,
     VAE,
-    Part,
+    DemoJob,
     Prompter,
 )
 from swell.demo.text import sequences
@@ -29,7 +29,7 @@ REFUSED = [part for part in CAST if part.second_try]
 START_S = 5.0  # a profile run and a start, generously
 
 
-def least_s(part: Part) -> float:
+def least_s(part: DemoJob) -> float:
     """Time the part takes on the whole cluster, once it has started."""
     return part.work_device_s(PACE_PER_S) / NUM_DEVICES
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.image import imread
 
-from swell.demo.timeline import Span, Watch, draw
+from swell.demo.timeline import DeviceSpan, Watch, draw
 from swell.model.job import Phase
 
 DEVICES = ("d0", "d1", "d2")
@@ -19,9 +19,9 @@ def test_a_device_that_changes_hands_ends_one_span_and_begins_another(make_view)
     watch.look(2.0, [make_view("a", devices=("d0",)), make_view("b", devices=("d1",))])
     watch.look(3.0, [make_view("b", devices=("d1",))])
     assert sorted(watch.finish(4.0), key=lambda span: (span.device, span.from_s)) == [
-        Span("d0", "a", 1.0, 3.0),
-        Span("d1", "a", 1.0, 2.0),
-        Span("d1", "b", 2.0, 4.0),
+        DeviceSpan("d0", "a", 1.0, 3.0),
+        DeviceSpan("d1", "a", 1.0, 2.0),
+        DeviceSpan("d1", "b", 2.0, 4.0),
     ]
 
 
@@ -50,7 +50,7 @@ def test_the_picture_shows_each_job_in_its_own_colour(make_view, tmp_path: Path)
         make_view("b"),
         make_view("c", phase=Phase.REJECTED, submitted_s=1005.0, deadline_s=1006.0),
     ]
-    spans = [Span("d0", "a", 1002.0, 1020.0), Span("d1", "b", 1003.0, 1030.0)]
+    spans = [DeviceSpan("d0", "a", 1002.0, 1020.0), DeviceSpan("d1", "b", 1003.0, 1030.0)]
     draw(DEVICES, spans, views, tmp_path / "timeline.png")
     pixels = (imread(tmp_path / "timeline.png")[..., :3] * 255).round().astype(int).reshape(-1, 3)
     seen = {tuple(pixel) for pixel in pixels.tolist()}

@@ -81,7 +81,7 @@ class Worker:
         while line := self.agent.read():
             message = _decode(line)
             with self.news:
-                if isinstance(message, m.Address):
+                if isinstance(message, m.StoreAddress):
                     self.addresses[message.generation] = message.address
                 elif isinstance(message, m.Regroup | m.Suspend):
                     self.order = message
@@ -163,7 +163,7 @@ class Worker:
                 except OSError as error:
                     self.agent.say(m.SaveFailed(steps=self.steps, message=str(error)))
                     return True
-                self.agent.say(m.Saved(steps=self.steps, path=str(path)))
+                self.agent.say(m.CheckpointSaved(steps=self.steps, path=str(path)))
             self.leave(order.generation)
         assert isinstance(order, m.Regroup)
         if order.rank is None:

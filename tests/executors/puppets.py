@@ -235,7 +235,7 @@ class PuppetWorld:
 
     # ------------------------------------------------------------ what workers do
     def _read(self, puppet: Puppet, message: m.FromAgent) -> None:
-        if isinstance(message, m.Address):
+        if isinstance(message, m.StoreAddress):
             puppet.addresses.add(message.generation)
         elif isinstance(message, m.Abort):
             is_meant = puppet.regroup is not None and puppet.regroup.generation == message.generation
@@ -266,7 +266,7 @@ class PuppetWorld:
                 return
             if puppet.regroup.rank == 0:
                 self.checkpoint = puppet.steps
-                puppet.outbox.append(m.Saved(steps=puppet.steps, path="/checkpoints/x"))
+                puppet.outbox.append(m.CheckpointSaved(steps=puppet.steps, path="/checkpoints/x"))
             self._leave(puppet, order.generation)
         elif order is not None and order.rank is None:
             self._leave(puppet, order.generation)

@@ -16,12 +16,12 @@ from swell.executors.gang.allreduce import allreduce_s, sizes_to_measure
 from swell.executors.gang.effects import Send, Spawn
 from swell.executors.gang.restart_controller import RestartGang
 from swell.executors.local.agent.outbox import Outbox
-from swell.executors.local.agent.run import Run
-from swell.executors.local.ledger import Ledger
+from swell.executors.local.agent.run import AgentRun
+from swell.executors.local.ledger import DeliveryLedger
 from swell.executors.local.lines import LineLink
 from swell.executors.local.link import _decode
 from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER, next_number
-from swell.executors.local.protocol import Inventory, LiveGang, Perform, Told
+from swell.executors.local.protocol import EventTold, Inventory, LiveGang, Perform
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, StepsReported
 from swell.wire.messages import Regroup
@@ -48,9 +48,9 @@ def test_every_number_of_a_report_reaches_the_daemon(loss: float | None, metrics
     event = StepsReported(
         at_s=1.5, job_id="a", generation=1, steps=3, num_workers=1, loss=loss, metrics=metrics
     )
-    link.send(Told(number=1, event=event))
+    link.send(EventTold(number=1, event=event))
     told = _decode(transport.content.rstrip())
-    assert repr(told) == repr(Told(number=1, event=event))
+    assert repr(told) == repr(EventTold(number=1, event=event))
 
 
 class Pipe(LineLink):
@@ -58,14 +58,14 @@ class Pipe(LineLink):
 
     def __init__(self) -> None:
         super().__init__(heard=lambda link, line: None)
-        self.told: list[Told] = []
+        self.told: list[EventTold] = []
 
     @property
     def is_open(self) -> bool:
         return True
 
     def send(self, message: msgspec.Struct) -> None:
-        assert isinstance(message, Told)
+        assert isinstance(message, EventTold)
         self.told.append(message)
 
 
@@ -79,9 +79,9 @@ def started(job: str, generation: int) -> GangStarted:
     return GangStarted(at_s=0.0, job_id=job, generation=generation, steps=0, pids=())
 
 
-def new_run(folder: Path, kind: str = WORKER) -> Run:
+def new_run(folder: Path, kind: str = WORKER) -> AgentRun:
     choreography = RestartGang(make_stage(), 0, lambda: 1, is_stopped)
-    return Run("a", "a", make_spec(), choreography, folder, {}, kind)
+    return AgentRun("a", "a", make_spec(), choreography, folder, {}, kind)
 
 
 def regroup(rank: int | None) -> Regroup:
@@ -219,7 +219,7 @@ def inventory(boot_id: str, num_performed: int = 0, *gangs: str) -> Inventory:
 
 
 def test_commands_that_were_not_taken_are_said_again_in_order() -> None:
-    ledger = Ledger()
+    ledger = DeliveryLedger()
     ledger.reconcile(inventory("boot"))
     sent = [ledger.order(launch(job)) for job in ("a", "b", "c")]
     ledger.note_performed(1)
@@ -229,13 +229,13 @@ def test_commands_that_were_not_taken_are_said_again_in_order() -> None:
 
 
 def test_after_a_crash_gangs_are_lost_launches_and_trials_said_again() -> None:
-    ledger = Ledger()
+    ledger = DeliveryLedger()
     ledger.reconcile(inventory("boot"))
     trial = ProfileJob(job_id="t", spec=make_spec(), sizes=(1,), device_kind="cpu")
     ledger.order(trial)
     ledger.order(launch("a"))
     ledger.note_performed(2)
-    assert ledger.is_news(Told(number=1, event=steps("a", 7)))
+    assert ledger.is_news(EventTold(number=1, event=steps("a", 7)))
     ledger.order(Reconfigure(job_id="a", generation=2, target=target(0)))
     new = ledger.order(launch("b"))
     lost, again = ledger.reconcile(inventory("other"))
@@ -250,7 +250,7 @@ def test_after_a_crash_gangs_are_lost_launches_and_trials_said_again() -> None:
 
 
 def test_only_what_was_delivered_before_the_turn_before_is_acknowledged() -> None:
-    ledger = Ledger()
+    ledger = DeliveryLedger()
     ledger.reconcile(inventory("boot"))
     ledger.note_delivered(3)
     assert ledger.handled() is None  # 3 may still wait in the inbox

@@ -422,12 +422,12 @@ def test_a_warning_about_checkpoints_ends_with_the_next_one_that_leaves_room() -
     made = running(1)
     told = []
     for said in (
-        m.Saved(steps=4, path="/checkpoints/a"),
+        m.CheckpointSaved(steps=4, path="/checkpoints/a"),
         m.SaveFailed(steps=5, message="no checkpoint at step 5: No space left on device"),
         m.SaveFailed(steps=6, message="no checkpoint at step 6: No space left on device"),
-        m.Saved(steps=7, path="/checkpoints/b", num_bytes=3_000_000, has_room=False),
-        m.Saved(steps=8, path="/checkpoints/b", num_bytes=3_000_000, has_room=False),
-        m.Saved(steps=9, path="/checkpoints/c", num_bytes=3_000_000),
+        m.CheckpointSaved(steps=7, path="/checkpoints/b", num_bytes=3_000_000, has_room=False),
+        m.CheckpointSaved(steps=8, path="/checkpoints/b", num_bytes=3_000_000, has_room=False),
+        m.CheckpointSaved(steps=9, path="/checkpoints/c", num_bytes=3_000_000),
     ):
         before = len(made.events)
         made._apply(made.gang.said(0, said, made.now_s))
@@ -473,7 +473,7 @@ def test_of_a_job_that_stops_at_such_a_loss_its_failure_tells() -> None:
 
 def test_checkpoints_that_were_damaged_are_a_standing_warning_and_no_longer_counted_on() -> None:
     made = running(2)
-    made._apply(made.gang.said(0, m.Saved(steps=80, path="/checkpoints/x"), made.now_s))
+    made._apply(made.gang.said(0, m.CheckpointSaved(steps=80, path="/checkpoints/x"), made.now_s))
     told = m.CheckpointDamaged(message="of step 80 is damaged", sound_steps=40)
     made._apply(made.gang.said(0, told, made.now_s))
     warned = last(made)

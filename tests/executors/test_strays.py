@@ -187,7 +187,8 @@ def test_an_agent_of_another_version_is_not_misunderstood(
 ) -> None:
     executor.start(lambda event: None)
     executor.close()
-    monkeypatch.setattr(link, "PROTOCOL", link.PROTOCOL + 1)
-    remedy = r"is of another version of Swell: it speaks protocol 2, this one 3; `swell down --force` ends it"
+    spoken = link.PROTOCOL
+    monkeypatch.setattr(link, "PROTOCOL", spoken + 1)
+    remedy = rf"it speaks protocol {spoken}, this one {spoken + 1}; `swell down --force` ends it"
     with pytest.raises(AgentError, match=remedy):
         new_executor().start(lambda event: None)

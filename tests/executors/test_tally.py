@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.executors.gang.tally import Tally
+from swell.executors.gang.tally import StepTally
 from swell.wire.messages import Stepped
 
 counts = st.integers(1, 1000)
@@ -19,7 +19,7 @@ def stepped(steps: int, own_steps: int | None, step_s: float | None = None) -> S
 
 @given(st.lists(st.tuples(counts, counts), min_size=1))
 def test_an_optimizer_that_counts_is_believed(starts: list[tuple[int, int]]) -> None:
-    tally = Tally()
+    tally = StepTally()
     for found, made in starts:
         tally.restart()
         tally.note(stepped(1, found + 1), 0.0)
@@ -30,7 +30,7 @@ def test_an_optimizer_that_counts_is_believed(starts: list[tuple[int, int]]) -> 
 
 @given(st.lists(counts, min_size=1))
 def test_of_one_that_does_not_all_steps_count(starts: list[int]) -> None:
-    tally = Tally()
+    tally = StepTally()
     for made in starts:
         tally.restart()
         tally.note(stepped(1, None), 0.0)
@@ -43,7 +43,7 @@ def test_a_change_costs_the_gap_and_the_steps_that_are_done_again(
     before: int, again: int, step_s: float, gap_s: float
 ) -> None:
     found = max(1, before - again)
-    tally = Tally()
+    tally = StepTally()
     assert tally.note(stepped(before, before, step_s), 100.0) == (None, "")
     tally.restart()
     pause_s, warning = tally.note(stepped(1, found + 1), 100.0 + step_s + gap_s)
@@ -54,7 +54,7 @@ def test_a_change_costs_the_gap_and_the_steps_that_are_done_again(
 
 def test_a_script_that_finds_nothing_is_warned_of_and_one_that_cannot_be_known_is_not() -> None:
     for own_steps, is_warned in ((1, True), (None, False)):
-        tally = Tally()
+        tally = StepTally()
         tally.note(stepped(30, None if own_steps is None else 30), 0.0)
         tally.restart()
         _, warning = tally.note(stepped(1, own_steps), 1.0)

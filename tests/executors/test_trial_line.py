@@ -19,7 +19,7 @@ from swell.executors.gang.effects import Effect, Kill, Report, Spawn
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.timeouts import Patience
-from swell.executors.local.agent.run import Run
+from swell.executors.local.agent.run import AgentRun
 from swell.executors.local.agent.trial_devices import Machine, RunningPart, allot
 from swell.executors.local.agent.trials import LONGEST_WAIT_S, Trials
 from swell.model.command import ProfileJob
@@ -32,7 +32,7 @@ NUM_DEVICES = 4
 
 @dataclass
 class Process:
-    run: Run
+    run: AgentRun
     worker: int
     devices: tuple[str, ...]
     is_calibration: bool
@@ -48,7 +48,7 @@ class Machines:
     num_cores: int = 16
     kind: str = "cpu"
     time_s: float = 0.0
-    runs: list[Run] = field(default_factory=list)
+    runs: list[AgentRun] = field(default_factory=list)
     processes: dict[int, Process] = field(default_factory=dict)  #: by pid
     gangs: Counter[str] = field(default_factory=Counter)
     events: list[AnyEvent] = field(default_factory=list)
@@ -68,11 +68,11 @@ class Machines:
     def devices_in_use(self) -> Counter[str]:
         return self.gangs + Counter(d for p in self.processes.values() for d in p.devices)
 
-    def begin_run(self, run: Run, effects: Iterable[Effect]) -> None:
+    def begin_run(self, run: AgentRun, effects: Iterable[Effect]) -> None:
         self.runs.append(run)
         self.do(run, effects)
 
-    def do(self, run: Run, effects: Iterable[Effect]) -> None:
+    def do(self, run: AgentRun, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Spawn(worker, devices, _, entry):

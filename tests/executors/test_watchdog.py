@@ -215,7 +215,7 @@ def test_who_is_to_leave_and_cannot_is_killed_and_the_others_keep_the_state() ->
 def test_a_suspend_that_waits_is_told_of_and_ends_with_the_last_checkpoint() -> None:
     made = running(1)
     made.stick(0)
-    made._apply(made.gang.said(0, m.Saved(steps=3, path="/checkpoints/x"), made.now_s))
+    made._apply(made.gang.said(0, m.CheckpointSaved(steps=3, path="/checkpoints/x"), made.now_s))
     made.command(SuspendGang(job_id=JOB, generation=2))
     wait(made, BOUNDARY_S + 2)
     (warning,) = warnings(made)
@@ -281,7 +281,7 @@ def test_a_gang_of_stopped_workers_is_lost_and_goes_on_from_its_checkpoint() -> 
     spec = make_spec()
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=spec, total_steps=1000))
     made.settle()
-    made._apply(made.gang.said(0, m.Saved(steps=2, path="/checkpoints/x"), made.now_s))
+    made._apply(made.gang.said(0, m.CheckpointSaved(steps=2, path="/checkpoints/x"), made.now_s))
     stopped.update(made.gang.pids)
     for puppet in made.puppets.values():
         puppet.phase = "stopped"

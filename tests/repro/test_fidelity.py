@@ -16,11 +16,11 @@ from swell.model.event import NodeJoined, Opened
 from swell.model.job import Profile
 from swell.repro.fidelity import BAR_SHARE, WORKLOAD
 from swell.repro.fidelity_findings import findings_of
-from swell.repro.live_run import LiveJob, LiveRun, Part
+from swell.repro.live_run import LiveJob, LiveRun, PlannedJob
 from swell.repro.simulated_rerun import _line, measured_cost, simulate
 from swell.sim.change_cost import AsMeasured
 from swell.sim.diary import Diary
-from swell.sim.gangs import Habits
+from swell.sim.gangs import GangTimings
 
 BEGUN_S = 1_800_000_000.0
 NODE = Node(name="node0", kind="paced@64", devices=tuple(f"node0/{place}" for place in range(4)))
@@ -34,10 +34,10 @@ PROFILE = Profile(
     start_s=0.8,
 )
 COST = AsMeasured(pause_s=0.04, order_s=0.2, crowding_share=0.4)
-HABITS = Habits(report_s=1.0, grain_steps=1.0)
+TIMINGS = GangTimings(report_s=1.0, grain_steps=1.0)
 
 
-def live_run(policy: str, parts: tuple[Part, ...] = WORKLOAD) -> LiveRun:
+def live_run(policy: str, parts: tuple[PlannedJob, ...] = WORKLOAD) -> LiveRun:
     """A run that went exactly as it is simulated."""
     core = new_core(policy)
     core.handle([Opened(at_s=BEGUN_S, policy=policy), NodeJoined(at_s=BEGUN_S, node=NODE)])
@@ -54,7 +54,7 @@ def live_run(policy: str, parts: tuple[Part, ...] = WORKLOAD) -> LiveRun:
         load_after=0.5,
     )
     diary = Diary()
-    views = simulate(run, COST, HABITS, diary.listen)
+    views = simulate(run, COST, TIMINGS, diary.listen)
     jobs = []
     for job in run.jobs:
         stories = tuple(story for job_id, story in diary.stories if job_id == job.view.id)
@@ -62,7 +62,7 @@ def live_run(policy: str, parts: tuple[Part, ...] = WORKLOAD) -> LiveRun:
     return msgspec.structs.replace(run, jobs=tuple(jobs))
 
 
-def _submitted(part: Part) -> LiveJob:
+def _submitted(part: PlannedJob) -> LiveJob:
     at_s = BEGUN_S + 1.0 + part.at_s
     spec = parse(part.fields(at_s)).to_spec(at_s)
     view = job_view(id=f"{part.name}-1", name=part.name, submitted_s=at_s)

@@ -12,7 +12,7 @@ from swell.repro.experiment import Context
 from swell.repro.findings import Cell, Findings, Table
 from swell.repro.log_experiment import LogExperiment, efficiency_per_hour
 from swell.repro.measures import HOUR_S
-from swell.sim.outcome import Outcome, Usage
+from swell.sim.outcome import SimOutcome, Usage
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_means_of_the_hours_add_up_to_the_mean_of_the_whole(
     zeros = np.zeros(len(at_s))
     usage = Usage(at_s, zeros, np.array(values[: len(at_s)]))
     makespan_s = float(sum(lengths_s))
-    outcome = Outcome(
+    outcome = SimOutcome(
         jobs=(), usage=usage, num_devices=8, end_s=makespan_s, num_events=0, decision_s=zeros, cpu_s=0.0
     )
     means = efficiency_per_hour(outcome, makespan_s)

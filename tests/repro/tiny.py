@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from swell.repro.log_cases import Bar, Case, Line
+from swell.repro.log_cases import Bar, Case, CasePolicy
 from swell.repro.log_experiment import LogExperiment
 from swell.repro.measures import BEST_EFFORT_SPEED_UP, EFFICIENCY, MAKESPAN, SATISFACTION
 
@@ -38,15 +38,15 @@ def write(folder: Path, texts: Mapping[str, str] | None = None) -> Path:
     return folder
 
 
-def line(policy: str, **fields: object) -> Line:
-    return Line(policy=policy, **fields)  # type: ignore[arg-type]
+def line(policy: str, **fields: object) -> CasePolicy:
+    return CasePolicy(policy=policy, **fields)  # type: ignore[arg-type]
 
 
 COMPARED = line("elasticflow", paper={"deadline_satisfaction": 0.5}, run=RUN, slot_s=60.0)
 
 
 def experiment(
-    *lines: Line, at_least: float = 0.6, name: str = "1a", picture: str = "policies", num_cases: int = 1
+    *lines: CasePolicy, at_least: float = 0.6, name: str = "1a", picture: str = "policies", num_cases: int = 1
 ) -> LogExperiment:
     cases = [
         Case(name=f"1x{devices}", trace=TRACE, profiles=PROFILES, cluster=(1, devices), lines=lines)

@@ -17,12 +17,12 @@ from swell.model.job import Phase
 from swell.model.target import Configuration, Target
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import change_cost
-from swell.sim.gangs import Gangs, Habits
+from swell.sim.gangs import GangTimings, SimGangs
 from swell.sim.injected_faults import FaultRates, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.jobs import jobs_of
 from swell.sim.occurrence import Changes, NodeFails, NodeReturns, Occurrence, Starts
-from swell.sim.outcome import Outcome
+from swell.sim.outcome import SimOutcome
 from swell.sim.profiles.load import load
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.simulate import Scenario, cluster, simulate
@@ -70,7 +70,7 @@ def run(
     told: list[tuple[float, int]] | None = None,
     is_folded: bool = False,
     others: Sequence[tuple[float, Occurrence]] = (),
-) -> Outcome:
+) -> SimOutcome:
     """On two nodes of four; `told` hears each batch that a gang is given, and when.
 
     Args:
@@ -185,8 +185,8 @@ def test_trial_runs_that_are_off_are_off_at_every_batch(profiles: ProfileSet) ->
 def test_a_gang_whose_change_fails_trains_on_as_it_was(profiles: ProfileSet) -> None:
     """So the head believes: neither size nor batch are others."""
     (job,), told = some(profiles), list[AnyEvent]()
-    gangs = Gangs(
-        change_cost("10", 8), Habits(), Agenda(), told.append, InjectedFaults(FaultRates(resize=1.0))
+    gangs = SimGangs(
+        change_cost("10", 8), GangTimings(), Agenda(), told.append, InjectedFaults(FaultRates(resize=1.0))
     )
     wider = Configuration(global_batch=64)
     one, two = Target(devices=("n0.0",)), Target(devices=("n0.0", "n0.1"), configuration=wider)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.sim.worlds import job, run
 
 from swell.model.job import JobClass, Phase
-from swell.sim.groups import LEAST_DEADLINES, MOST_TENANTS, Fairness, Group, Groups
+from swell.sim.groups import LEAST_DEADLINES, MOST_TENANTS, Fairness, GroupMetrics, Groups
 from swell.sim.job import SimJob
 from swell.sim.metrics import metrics_of
 from swell.sim.outcome import JobOutcome
@@ -54,11 +54,11 @@ def _groups(jobs: Iterable[JobOutcome]) -> Groups:
     return groups
 
 
-def by_tenant(jobs: Iterable[JobOutcome]) -> tuple[Group, ...]:
+def by_tenant(jobs: Iterable[JobOutcome]) -> tuple[GroupMetrics, ...]:
     return _groups(jobs).by_tenant()
 
 
-def by_size(jobs: Iterable[JobOutcome]) -> tuple[Group, ...]:
+def by_size(jobs: Iterable[JobOutcome]) -> tuple[GroupMetrics, ...]:
     return _groups(jobs).by_size()
 
 

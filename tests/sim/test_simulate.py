@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.sim.worlds import RATES, job, run
 
 from swell.model.job import Phase
-from swell.sim.gangs import Habits
+from swell.sim.gangs import GangTimings
 from swell.sim.metrics import metrics_of
 from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
-from swell.sim.outcome import JobOutcome, Outcome
+from swell.sim.outcome import JobOutcome, SimOutcome
 from swell.sim.simulate import cluster
 
 POLICIES = ("elasticflow", "fifo", "equal_share", "pollux")
@@ -56,7 +56,7 @@ def test_a_deadline_that_cannot_be_kept_is_refused_and_the_offer_would_have_been
 def test_what_was_done_since_the_last_checkpoint_is_lost_with_the_last_worker() -> None:
     nodes = cluster(1, 8, "gpu")
     others: list[tuple[float, Occurrence]] = [(50.0, NodeFails("n0")), (60.0, NodeReturns(nodes[0]))]
-    (only,) = run([job("a", steps=300)], others=others, habits=Habits(checkpoint_interval_s=20.0)).jobs
+    (only,) = run([job("a", steps=300)], others=others, timings=GangTimings(checkpoint_interval_s=20.0)).jobs
     # 50 s trained, the last checkpoint at 40 s: 10 s are lost, and 10 s waited.
     assert only.end_s == pytest.approx(100.0 + 10.0 + 10.0, abs=0.5)
 
@@ -77,7 +77,7 @@ def test_a_buggy_job_fails_where_it_dies_and_a_cancelled_one_ends_when_its_user_
 def test_a_belief_that_was_too_fast_is_corrected_by_reports() -> None:
     believed = {size: 2.0 * rate for size, rate in RATES.items()}
     jobs = [job("a", steps=900, believed=believed)]
-    (only,) = run(jobs, habits=Habits(report_s=10.0)).jobs
+    (only,) = run(jobs, timings=GangTimings(report_s=10.0)).jobs
     assert only.end_s == pytest.approx(300.0)
 
 
@@ -147,7 +147,7 @@ def _check_times(ended: JobOutcome) -> None:
         assert ended.device_s == 0
 
 
-def _check_counts(outcome: Outcome) -> None:
+def _check_counts(outcome: SimOutcome) -> None:
     metrics = metrics_of(outcome)
     ended = metrics.completed + metrics.failed + metrics.cancelled + metrics.rejected
     assert ended + metrics.unfinished == metrics.jobs == len(outcome.jobs)
@@ -183,14 +183,14 @@ def test_a_gang_changes_between_two_steps_where_that_is_its_habit() -> None:
     """Eight workers make a step each half second; the other job comes in the middle of one."""
     rates = {1: 0.25, 2: 0.5, 4: 1.0, 8: 2.0}
     jobs = [job("first", steps=100, rates=rates), job("second", 20.3, steps=100, rates=rates)]
-    whole = run(jobs, "equal_share", habits=Habits(grain_steps=1.0)).jobs[0]
+    whole = run(jobs, "equal_share", timings=GangTimings(grain_steps=1.0)).jobs[0]
     any_moment = run(jobs, "equal_share").jobs[0]
     assert [at_s for at_s, _ in whole.sizes[:2]] == [0.0, pytest.approx(20.5, abs=1e-3)]
     assert [at_s for at_s, _ in any_moment.sizes[:2]] == [0.0, pytest.approx(20.3)]
 
 
 def test_a_job_ends_with_its_processes() -> None:
-    (found,) = run([job("alone", steps=100)], habits=Habits(exit_s=3.0, exit_more_s=0.5)).jobs
+    (found,) = run([job("alone", steps=100)], timings=GangTimings(exit_s=3.0, exit_more_s=0.5)).jobs
     assert found.end_s == pytest.approx(100 / RATES[4] + 3.0 + 3 * 0.5)
 
 
@@ -198,7 +198,7 @@ def test_a_job_that_leaves_takes_its_last_step_with_it() -> None:
     """It goes on with whole steps, and loses none."""
     rates = {8: 2.0}
     jobs = [job("long", steps=100, rates=rates), job("short", 20.3, steps=10, rates=rates)]
-    outcome = run(jobs, "srtf", habits=Habits(grain_steps=1.0, save_s=1.0))
+    outcome = run(jobs, "srtf", timings=GangTimings(grain_steps=1.0, save_s=1.0))
     long, short = outcome.jobs
     assert short.start_s == pytest.approx(21.5, abs=1e-3) and short.end_s == pytest.approx(26.5, abs=1e-3)
     assert long.end_s == pytest.approx(26.5 + (100 - 41) / 2.0, abs=1e-3)

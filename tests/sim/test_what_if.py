@@ -20,7 +20,7 @@ from swell.policies import registry
 from swell.sim.job import SimJob
 from swell.sim.simulate import cluster
 from swell.sim.standing import Standing, read
-from swell.sim.what_if import Change, Fate, as_learnt, go_on
+from swell.sim.what_if import Fate, PlatformChange, as_learnt, go_on
 from swell.sim.world import SimulatedWorld
 
 #: What a head takes changes to cost before it has measured any.
@@ -63,7 +63,7 @@ class Half:
     def if_(
         self, policy: str = "", nodes: tuple[Node, ...] = (), jobs: tuple[SimJob, ...] = ()
     ) -> dict[str, Fate]:
-        change = Change(policy=policy, nodes=nodes, jobs=jobs)
+        change = PlatformChange(policy=policy, nodes=nodes, jobs=jobs)
         return go_on(head(self.policy), self.standing, change)
 
 
@@ -126,9 +126,9 @@ def test_asked_for_another_policy_it_begins_without_memory() -> None:
 def test_asking_leaves_no_trace() -> None:
     half = Half([job("a", steps=400), job("b", steps=400)], 30.25)
     before, standing = half.state, half.standing
-    first = go_on(head(), standing, Change(policy="fifo", nodes=(node("more"),)))
+    first = go_on(head(), standing, PlatformChange(policy="fifo", nodes=(node("more"),)))
     assert standing.saved == read(before)
-    assert go_on(head(), standing, Change(policy="fifo", nodes=(node("more"),))) == first
+    assert go_on(head(), standing, PlatformChange(policy="fifo", nodes=(node("more"),))) == first
 
 
 def test_more_devices_end_jobs_sooner() -> None:
@@ -163,7 +163,7 @@ def test_a_platform_that_is_down_is_taken_to_come_up() -> None:
     core.handle([DrainRequested(at_s=30.25)])
     saved = read(core.save())
     assert saved.is_draining
-    told = go_on(head(), Standing(now_s=1000.0, saved=saved, jobs=half.jobs), Change())
+    told = go_on(head(), Standing(now_s=1000.0, saved=saved, jobs=half.jobs), PlatformChange())
     assert told["a"].phase is Phase.SUCCEEDED
     assert told["a"].finish_s is not None and 1000.0 < told["a"].finish_s < 1200.0
 

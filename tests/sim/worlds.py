@@ -12,11 +12,11 @@ from swell.core.core import Core
 from swell.model.job import EndCondition, JobClass, JobSpec, Profile
 from swell.settings import Settings
 from swell.sim.change_cost import change_cost
-from swell.sim.gangs import Habits
+from swell.sim.gangs import GangTimings
 from swell.sim.injected_faults import NOTHING_FAILS, InjectedFaults
 from swell.sim.job import SimJob, TrueSpeed
 from swell.sim.occurrence import Occurrence
-from swell.sim.outcome import Outcome
+from swell.sim.outcome import SimOutcome
 from swell.sim.simulate import Scenario, cluster, simulate
 
 #: Workers -> steps/s, of which more than 4 are of no use.
@@ -70,16 +70,16 @@ def run(
     nodes: int = 1,
     cost: str = "none",
     others: Sequence[tuple[float, Occurrence]] = (),
-    habits: Habits | None = None,
+    timings: GangTimings | None = None,
     faults: InjectedFaults = NOTHING_FAILS,
     listen: Callable[[Core], None] = lambda core: None,
-) -> Outcome:
+) -> SimOutcome:
     """On nodes of 8 devices."""
     scenario = Scenario(
         nodes=cluster(nodes, 8, "gpu"),
         jobs=jobs,
         cost=change_cost(cost, 8 * nodes),
-        habits=habits or Habits(),
+        timings=timings or GangTimings(),
         others=others,
         faults=faults,
     )

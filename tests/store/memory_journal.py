@@ -10,7 +10,7 @@ from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery, newest
 from swell.model.view import JobView, Story
-from swell.store.journal import Entry, History
+from swell.store.journal import JournalEntry, JournalHistory
 
 
 class MemoryJournal:
@@ -20,7 +20,7 @@ class MemoryJournal:
         self.last_seq = 0
         self._state: bytes | None = None
         self._folded = 0
-        self._entries: dict[int, Entry] = {}
+        self._entries: dict[int, JournalEntry] = {}
         self.notices: tuple[str, ...] = ()
         self._submitted: dict[str, JobSubmitted] = {}
         self._jobs: dict[str, JobView] = {}
@@ -29,7 +29,7 @@ class MemoryJournal:
     def append(self, batch: Sequence[AnyEvent]) -> None:
         self.last_seq += 1
         self._submitted |= {event.job_id: event for event in batch if isinstance(event, JobSubmitted)}
-        self._entries[self.last_seq] = Entry(self.last_seq, list(batch), None)
+        self._entries[self.last_seq] = JournalEntry(self.last_seq, list(batch), None)
 
     def submission(self, job_id: str) -> JobSubmitted | None:
         return self._submitted.get(job_id)
@@ -44,13 +44,13 @@ class MemoryJournal:
         return None
 
     def note_commands(self, seq: int, digest: str) -> None:
-        self._entries[seq] = Entry(seq, self._entries[seq].batch, digest)
+        self._entries[seq] = JournalEntry(seq, self._entries[seq].batch, digest)
 
     def replay(self) -> Iterator[Sequence[AnyEvent]]:
         return (entry.batch for entry in self._entries.values())
 
-    def history(self) -> History:
-        return History(self._state, self._folded, list(self._entries.values()))
+    def history(self) -> JournalHistory:
+        return JournalHistory(self._state, self._folded, list(self._entries.values()))
 
     def fold(
         self, state: bytes, ended: Sequence[JobView] = (), stories: Sequence[tuple[str, Story]] = ()

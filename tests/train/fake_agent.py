@@ -236,7 +236,7 @@ class FakeAgent:
             if isinstance(message, messages.Bound) and message.generation == self._generation:
                 others = [member for member in self._members if member != worker and member in self._lines]
         for other in others:
-            self.tell(other, messages.Address(generation=message.generation, address=message.address))  # type: ignore[union-attr]
+            self.tell(other, messages.StoreAddress(generation=message.generation, address=message.address))  # type: ignore[union-attr]
 
 
 def until(condition: Callable[[], bool]) -> None:

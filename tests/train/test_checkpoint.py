@@ -438,7 +438,7 @@ def test_workers_begin_again_and_keep_what_they_save_where_all_are_damaged(
     curve = str(SCRIPTS / "curve.py")
     agent.start_ready([0, 1], curve, str(tmp_path / "result"), "9999")
     agent.join([0, 1], source=None)
-    agent.wait(0, messages.Saved, lambda saved: saved.steps >= 20)
+    agent.wait(0, messages.CheckpointSaved, lambda saved: saved.steps >= 20)
     agent.kill(0)
     agent.kill(1)
     damaged = sorted(agent.checkpoint_dir.glob("step-*"))
@@ -448,8 +448,8 @@ def test_workers_begin_again_and_keep_what_they_save_where_all_are_damaged(
     assert agent.join([2, 3], source=None) == 0
     told = agent.wait(2, messages.CheckpointDamaged)
     assert told.sound_steps == 0 and "; training begins at step 0" in told.message
-    first = agent.wait(2, messages.Saved)
-    second = agent.wait(2, messages.Saved, lambda saved: saved.steps > first.steps)
+    first = agent.wait(2, messages.CheckpointSaved)
+    second = agent.wait(2, messages.CheckpointSaved, lambda saved: saved.steps > first.steps)
     agent.kill(2)
     agent.kill(3)
     with warnings.catch_warnings(action="error"):

@@ -132,7 +132,7 @@ def test_a_job_may_fail_instead_with_the_leaders_state_saved(
         )
         assert step is not None and int(step[1]) > 1
         assert [steps_in(path) for path in agent.checkpoint_dir.iterdir()] == [int(step[1]) - 1], "safe first"
-    assert [worker for worker, _ in agent.all_said(messages.Saved)] == [0]
+    assert [worker for worker, _ in agent.all_said(messages.CheckpointSaved)] == [0]
 
 
 @pytest.mark.soak

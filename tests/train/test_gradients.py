@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from swell.train.collective.gradients import FusedGradients, Gradients, LoopError, StepBallot, Tally
+from swell.train.collective.gradients import FusedGradients, Gradients, LoopError, StepBallot, StepTotals
 from swell.train.collective.norms import StatisticsError
 from swell.train.collective.sharded import ShardedGradients
 from swell.train.data.sample_schedule import Course
@@ -84,7 +84,9 @@ def compute(
     return loss.detach()
 
 
-def reduce_all(num_workers: int, course: Course, bound: int | None, votes: int) -> list[tuple[Net, Tally]]:
+def reduce_all(
+    num_workers: int, course: Course, bound: int | None, votes: int
+) -> list[tuple[Net, StepTotals]]:
     """What a group does, in one process: each packs, all is summed, each unpacks."""
     packed: list[torch.Tensor] = []
 
@@ -92,7 +94,7 @@ def reduce_all(num_workers: int, course: Course, bound: int | None, votes: int) 
         packed.append(flat.clone())
         raise PackedError
 
-    def work(rank: int, sum_all: Callable[[torch.Tensor], object]) -> tuple[Net, Tally]:
+    def work(rank: int, sum_all: Callable[[torch.Tensor], object]) -> tuple[Net, StepTotals]:
         net = Net()
         gradients = FusedGradients(net)
         loss = compute(net, gradients, course, rank, num_workers, bound)

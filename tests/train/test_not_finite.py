@@ -256,7 +256,7 @@ def test_workers_tell_since_when_and_train_on(start_agent: Callable[..., FakeAge
 
 def test_a_loss_that_is_a_number_again_is_told_as_one(start_agent: Callable[..., FakeAgent]) -> None:
     agent = start_agent(
-        total_steps=40, global_batch=6, target=messages.Target(name="accuracy", value=0.5, at_least=True)
+        total_steps=40, global_batch=6, target=messages.EarlyStop(name="accuracy", value=0.5, at_least=True)
     )
     agent.start_ready([0], DIVERGES, "6:9", "inf")
     agent.join([0], source=None)
@@ -283,7 +283,7 @@ def test_all_workers_stop_in_the_same_step_once_the_state_is_safe(
         assert agent.exit_status(worker) == 1
     of_leader = [said for worker, said in agent.said if worker == 0 and not isinstance(said, messages.Alive)]
     saved, last, _ = of_leader[-3:]
-    assert isinstance(saved, messages.Saved) and saved.steps == 5
+    assert isinstance(saved, messages.CheckpointSaved) and saved.steps == 5
     assert isinstance(last, messages.Progress) and (last.steps, last.loss, last.odd_since) == (5, "nan", 6)
 
 
@@ -299,6 +299,6 @@ def test_a_gang_without_numbers_is_suspended_with_its_last_good_state(
     agent.suspend()
     for worker in (0, 1):
         agent.wait(worker, messages.Left)
-    saved = [said for _, said in agent.all_said(messages.Saved)]
+    saved = [said for _, said in agent.all_said(messages.CheckpointSaved)]
     assert saved[-1].steps == good == max(said.steps for said in saved)
     assert max(steps_in(path) for path in agent.checkpoint_dir.iterdir()) == good

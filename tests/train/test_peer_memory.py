@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.train.state import peer_memory
-from swell.train.state.peer_memory import Span, batches, read
+from swell.train.state.peer_memory import MemorySpan, batches, read
 
 spans = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 100)), max_size=20)
 
@@ -39,8 +39,8 @@ def test_reads_spans_in_order(holder: tuple[subprocess.Popen[str], int]) -> None
     process, address = holder
     target = np.zeros(30, dtype=np.int32)
     here = target.ctypes.data
-    sources = [Span(address + 4 * first, 40) for first in (99_990, 0, 50_000)]
-    read(process.pid, sources, [Span(here + 40 * number, 40) for number in range(3)])
+    sources = [MemorySpan(address + 4 * first, 40) for first in (99_990, 0, 50_000)]
+    read(process.pid, sources, [MemorySpan(here + 40 * number, 40) for number in range(3)])
     expected = [*range(99_990, 100_000), *range(10), *range(50_000, 50_010)]
     assert target.tolist() == expected
 
@@ -55,7 +55,7 @@ def test_many_spans_and_long_ones_take_several_calls(
     sizes = [4] * 3000 + [400_000 - 4 * 3000]
     offsets = np.cumsum([0, *sizes[:-1]]).tolist()
     sources, targets = (
-        [Span(base + offset, size) for offset, size in zip(offsets, sizes, strict=True)]
+        [MemorySpan(base + offset, size) for offset, size in zip(offsets, sizes, strict=True)]
         for base in (address, here)
     )
     read(process.pid, sources, targets)
@@ -65,15 +65,19 @@ def test_many_spans_and_long_ones_take_several_calls(
 def test_what_cannot_be_read_is_an_error(holder: tuple[subprocess.Popen[str], int]) -> None:
     process, address = holder
     target = np.zeros(4, dtype=np.int32)
-    here = Span(target.ctypes.data, 16)
+    here = MemorySpan(target.ctypes.data, 16)
     with pytest.raises(OSError, match=f"process {process.pid}"):
-        read(process.pid, [Span(8, 16)], [here])
+        read(process.pid, [MemorySpan(8, 16)], [here])
     with pytest.raises(OSError, match=f"process {process.pid}"):  # the second half is not there
-        read(process.pid, [Span(address, 8), Span(8, 8)], [Span(here.address, 8), Span(here.address + 8, 8)])
+        read(
+            process.pid,
+            [MemorySpan(address, 8), MemorySpan(8, 8)],
+            [MemorySpan(here.address, 8), MemorySpan(here.address + 8, 8)],
+        )
     process.kill()
     process.wait()
     with pytest.raises(OSError, match=f"process {process.pid}"):
-        read(process.pid, [Span(address, 16)], [here])
+        read(process.pid, [MemorySpan(address, 16)], [here])
 
 
 @given(spans, st.integers(1, 50), st.integers(1, 5))
@@ -83,7 +87,7 @@ def test_batches_are_small_and_leave_nothing_out(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(peer_memory, "MAX_CALL_BYTES", max_bytes)
         patch.setattr(peer_memory, "MAX_CALL_SPANS", max_spans)
-        pairs = [(Span(source, size), Span(target, size)) for source, target, size in given_spans]
+        pairs = [(MemorySpan(source, size), MemorySpan(target, size)) for source, target, size in given_spans]
         found = list(batches(pairs))
     for batch in found:
         assert 0 < len(batch) <= max_spans

@@ -36,7 +36,7 @@ def test_what_is_kept_is_the_state_after_the_step_before(
         assert kept["model"].keys() == expected.keys()
         for name, tensor in expected.items():
             assert torch.equal(kept["model"][name], tensor), f"{name} is not that after step 8"
-    saved = [said for _, said in agent.all_said(messages.Saved)]
+    saved = [said for _, said in agent.all_said(messages.CheckpointSaved)]
     assert [said.steps for said in saved] == [8], "several write it once"
     assert len(list(agent.checkpoint_dir.iterdir())) == 1
 
@@ -49,6 +49,6 @@ def test_half_an_update_is_not_kept_nor_is_a_beginning(
         agent.start_ready([0], SCRIPT, step, "0", str(tmp_path), where)
         agent.join([0], source=None)
         assert "ZeroDivisionError" in agent.wait(0, messages.Failed).message
-        assert not agent.all_said(messages.Saved)
+        assert not agent.all_said(messages.CheckpointSaved)
         assert not agent.all_said(messages.SaveFailed)
         assert not list(agent.checkpoint_dir.glob("*.pt"))

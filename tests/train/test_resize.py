@@ -93,7 +93,7 @@ def test_suspended_job_goes_on_at_another_size(agent: FakeAgent, plain: Path, tm
     agent.join([0, 1], source=None)
     agent.wait_steps(0, 1)
     agent.suspend()
-    saved = agent.wait(0, messages.Saved)
+    saved = agent.wait(0, messages.CheckpointSaved)
     assert Path(saved.path).parent == agent.checkpoint_dir
     for worker in (0, 1):
         agent.wait(worker, messages.Left)
@@ -181,7 +181,7 @@ def test_progress_tells_speed_and_the_pause_of_a_resize(agent: FakeAgent, tmp_pa
 def test_all_stop_at_the_step_after_the_target_is_met(
     start_agent: Callable[..., FakeAgent], tmp_path: Path
 ) -> None:
-    target = messages.Target(name="loss", value=0.2, at_least=False)
+    target = messages.EarlyStop(name="loss", value=0.2, at_least=False)
     agent = start_agent(total_steps=100_000, target=target)
     agent.start_ready([0, 1, 2], CURVE, str(tmp_path / "result.json"), "9999", "metric")
     agent.join([0, 1, 2], source=None)

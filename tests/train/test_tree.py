@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.train.collective.tree import Fold, Node, cover
+from swell.train.collective.tree import Fold, TreeNode, cover
 from swell.train.data.sample_schedule import cut
 
 Term = str  #: who was added to whom, written out: equal terms are equal bits
@@ -40,7 +40,7 @@ def test_any_parts_of_the_leaves_lead_to_the_same_sum(num_leaves: int, ends: lis
     for low, high in pairwise(marks):
         part = fold(num_leaves)
         for leaf in range(low, high):
-            part.push(Node(0, leaf), str(leaf))
+            part.push(TreeNode(0, leaf), str(leaf))
         assert part.nodes == cover(range(low, high), num_leaves)
         for node, value in zip(part.nodes, part.values, strict=True):
             total.push(node, value)
@@ -62,7 +62,7 @@ def test_workers_that_share_the_leaves_out_hold_few_nodes(num_leaves: int, num_w
 def test_no_level_is_held_twice_from_the_first_leaf_on(num_leaves: int, num_pushed: int) -> None:
     part = fold(num_leaves)
     for leaf in range(min(num_pushed, num_leaves)):
-        part.push(Node(0, leaf), str(leaf))
+        part.push(TreeNode(0, leaf), str(leaf))
         levels = [node.level for node in part.nodes]
         assert levels == sorted(set(levels), reverse=True)
 
@@ -76,7 +76,7 @@ def test_bits_depend_on_the_order_and_the_tree_has_one() -> None:
         for part in parts:
             some = Fold[torch.Tensor](13, torch.add)
             for leaf in part:
-                some.push(Node(0, leaf), numbers[leaf])
+                some.push(TreeNode(0, leaf), numbers[leaf])
             for node, value in zip(some.nodes, some.values, strict=True):
                 total.push(node, value)
         return total.total()
@@ -91,7 +91,7 @@ def test_bits_depend_on_the_order_and_the_tree_has_one() -> None:
 
 def test_a_part_is_not_the_sum() -> None:
     part = fold(4)
-    part.push(Node(0, 0), "0")
-    part.push(Node(0, 1), "1")
+    part.push(TreeNode(0, 0), "0")
+    part.push(TreeNode(0, 1), "1")
     with pytest.raises(ValueError, match="not the sum of all"):
         part.total()

@@ -20,7 +20,7 @@ HOSTS = frozenset({b"127.0.0.1", b"localhost", b"[::1]"})
 MIN_TOKEN_LENGTH = 32
 
 
-class Gate:
+class TokenMiddleware:
     """Refuses a request before anything else has read it."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:

@@ -30,7 +30,7 @@ from swell.store import sqlite
 from swell.store.backup import set_aside
 from swell.store.errors import StateError
 from swell.store.folder import StateFolder
-from swell.store.journal import Entry, SqlJournal
+from swell.store.journal import JournalEntry, SqlJournal
 from swell.store.remains import Remains, read_remains
 from swell.wire.checkpoint_files import checkpoints_in, steps_in
 
@@ -125,9 +125,9 @@ def _salvage(folder: StateFolder) -> SalvageReport:
 def _rebuild(remains: Remains, folder: StateFolder) -> _Rescue:
     """The head where the readable batches after its last state end."""
     seq, state = max(remains.folds.items(), default=(0, None))
-    following = [Entry(seq, [], None)]
+    following = [JournalEntry(seq, [], None)]
     while (number := following[-1].seq + 1) in remains.batches:
-        following.append(Entry(number, remains.batches[number], None))
+        following.append(JournalEntry(number, remains.batches[number], None))
     entries = following[1:]
     while True:
         rescue = _Rescue(new_core(settings=settings_of(folder.path)), state is not None, seq)

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 
 from swell import __version__
 from swell.api.answers import answer, failure
-from swell.api.authentication import MAX_BODY_BYTES, Gate
+from swell.api.authentication import MAX_BODY_BYTES, TokenMiddleware
 from swell.api.control import Control
 from swell.api.intake import Intake
 from swell.api.logs import Whose, parse_offsets, read_chunks
@@ -46,7 +46,7 @@ def create_app(control: Control, token: str, intake: Intake | None = None) -> Fa
         intake: prepares submissions; None: they are jobs as they are.
     """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.add_middleware(Gate, token=token)
+    app.add_middleware(TokenMiddleware, token=token)
     for kind, status in (
         (UnknownJob, 404),
         (KeyConflict, 409),

@@ -33,7 +33,7 @@ from swell.settings import Settings
 from swell.sim.job import SimJob
 from swell.sim.simulate import MAX_DEVICES
 from swell.sim.standing import Standing, read, sim_job
-from swell.sim.what_if import Change, Fate, go_on
+from swell.sim.what_if import Fate, PlatformChange, go_on
 from swell.store.folder import StateFolder
 from swell.throughput.belief import FittedBelief
 
@@ -142,8 +142,8 @@ def _answer(scene: Scene, wish: Wish) -> WhatIf:
     drafts = _drafts(scene, wish.submit, num_then, new_policy(policy).domain.sizes)
     new_jobs = tuple(_known(draft, belief, scene.likenesses, num_then) for draft in drafts)
     standing, left_out = _standing(scene, belief, num_then)
-    as_is = go_on(new_core(settings=scene.settings), standing, Change())
-    change = Change(policy=wish.policy or "", nodes=nodes, jobs=new_jobs)
+    as_is = go_on(new_core(settings=scene.settings), standing, PlatformChange())
+    change = PlatformChange(policy=wish.policy or "", nodes=nodes, jobs=new_jobs)
     as_wished = go_on(new_core(settings=scene.settings), standing, change)
     offset_s = scene.calendar_offset_s
     everybody = sorted(standing.saved.records, key=lambda record: (record.submitted_s, record.id)) + drafts

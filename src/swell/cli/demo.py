@@ -20,7 +20,7 @@ from swell.api.intake import is_installed
 from swell.cli.temporary_platform import brief_platform
 from swell.demo.board import board, changes
 from swell.demo.report import as_json, table, verdict
-from swell.demo.schedule import CAST, PACED_DEVICES, Prompter, Submission
+from swell.demo.schedule import CAST, PACED_DEVICES, DemoSubmission, Prompter
 from swell.demo.timeline import Watch, draw
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.model.view import ClusterView, JobView
@@ -172,7 +172,7 @@ class Play:
         for submission in self.prompter.due(now_s, views):
             self._submit(submission)
 
-    def _submit(self, submission: Submission) -> None:
+    def _submit(self, submission: DemoSubmission) -> None:
         part = submission.part
         workload = part.workload
         options = {"--epochs": part.epochs, "--batch": workload.global_batch, "--seed": self._seed}

@@ -46,7 +46,7 @@ def logs(
     whose = _whose(every, worker, trial)
     with connect(state) as client:
         view = find_job(client, job)
-        reader = Reader(client, view.id, worker, whose)
+        reader = LogReader(client, view.id, worker, whose)
         if json:
             print_json_array(chunk for chunks in reader.rest() for chunk in chunks)
             return
@@ -70,7 +70,7 @@ def _whose(every: bool, worker: int | None, trial: bool) -> Whose | None:
     return Whose.WORKERS if every or worker is not None else None
 
 
-def _print_all(client: Client, job_id: str, reader: Reader, printer: Printer, follow: bool) -> None:
+def _print_all(client: Client, job_id: str, reader: LogReader, printer: Printer, follow: bool) -> None:
     while True:
         # Asked before the logs are read: nothing is written after the end.
         has_ended = not follow or client.job(job_id).phase.is_end
@@ -99,7 +99,7 @@ def _print_failure(view: JobView, printer: Printer) -> None:
         print(view.message.strip())
 
 
-class Reader:
+class LogReader:
     """What was written since it was last asked."""
 
     def __init__(self, client: Client, job_id: str, worker: int | None, whose: Whose | None) -> None:

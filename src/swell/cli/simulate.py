@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from swell.settings import Settings
-    from swell.sim.outcome import Outcome
-    from swell.sim.report import Result, Truth
+    from swell.sim.outcome import SimOutcome
+    from swell.sim.report import PolicyResult, Truth
     from swell.sim.simulate import Scenario
     from swell.sim.stage import Conditions
     from swell.sim.traces.log import Log
@@ -252,7 +252,7 @@ def _check_room(log: Log, num_runs: int) -> None:
 
 def _run(
     policy: str, scenario: Scenario, settings: Settings, stories: Path | None, with_offers: bool
-) -> Outcome:
+) -> SimOutcome:
     from swell.assemble import new_core
     from swell.cli.progress import progress_bar
     from swell.sim.diary import Diary
@@ -271,12 +271,14 @@ def _run(
     return outcome
 
 
-def _results(runs: Mapping[str, Outcome], truth: Truth, conditions: Conditions, timing: bool) -> list[Result]:
+def _results(
+    runs: Mapping[str, SimOutcome], truth: Truth, conditions: Conditions, timing: bool
+) -> list[PolicyResult]:
     from swell.sim.metrics import metrics_of, timing_of
-    from swell.sim.report import Result
+    from swell.sim.report import PolicyResult
 
     return [
-        Result(
+        PolicyResult(
             policy=policy,
             cluster=conditions.shape,
             truth=truth,
@@ -288,8 +290,8 @@ def _results(runs: Mapping[str, Outcome], truth: Truth, conditions: Conditions, 
 
 
 def _write(
-    runs: Mapping[str, Outcome],
-    results: list[Result],
+    runs: Mapping[str, SimOutcome],
+    results: list[PolicyResult],
     json: Path | None,
     jobs: Path | None,
     plot: Path | None,

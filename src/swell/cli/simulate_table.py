@@ -10,7 +10,7 @@ from swell.model.lengths import span
 if TYPE_CHECKING:
     from swell.sim.groups import Fairness
     from swell.sim.metrics import Timing
-    from swell.sim.report import Result, Truth
+    from swell.sim.report import PolicyResult, Truth
 
 #: MET: share of deadlines that were met. LATE: admitted, and not met. QUEUE: mean time to the first step.
 #: EFF: cluster efficiency. USED: share of device-seconds that jobs held. Times are in seconds.
@@ -34,7 +34,7 @@ TENANT_HEADINGS = ("POLICY", "FAIRNESS", "WORST-SERVED TENANT", "MET")
 TIMING_HEADINGS = ("POLICY", "DECISION P50 MS", "P99 MS", "CPU S OF THE RUN")
 
 
-def print_results(results: list[Result], timing: bool) -> None:
+def print_results(results: list[PolicyResult], timing: bool) -> None:
     """The truth, the figures, and with `timing` what deciding cost."""
     from swell.sim.traces.record import plural
 
@@ -72,7 +72,7 @@ def _faults(truth: Truth) -> str:
     return text
 
 
-def _row(result: Result) -> tuple[str, ...]:
+def _row(result: PolicyResult) -> tuple[str, ...]:
     metrics = result.metrics
     return (
         result.policy,

@@ -8,7 +8,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from swell.demo.schedule import Part
+from swell.demo.schedule import DemoJob
 from swell.model.job import JobClass, MetricTarget, Phase
 from swell.model.view import JobView
 
@@ -22,7 +22,7 @@ def final_accuracy(view: JobView) -> float | None:
     return view.metrics.get("accuracy")
 
 
-def verdict(parts: Mapping[str, Part], views: Sequence[JobView]) -> list[str]:
+def verdict(parts: Mapping[str, DemoJob], views: Sequence[JobView]) -> list[str]:
     """Every promise that was not kept and every model that did not learn, a sentence each; empty is good.
 
     Args:
@@ -36,7 +36,7 @@ def verdict(parts: Mapping[str, Part], views: Sequence[JobView]) -> list[str]:
     return failures
 
 
-def _failures(part: Part, view: JobView) -> list[str]:
+def _failures(part: DemoJob, view: JobView) -> list[str]:
     if view.phase is Phase.REJECTED and part.second_try:
         return [] if view.counter_offer_s else [f"{part.name}: refused without a counter-offer"]
     if view.phase is not Phase.SUCCEEDED:
@@ -83,7 +83,7 @@ def _job_json(view: JobView) -> dict[str, Any]:
     }
 
 
-def table(parts: Mapping[str, Part], views: Sequence[JobView]) -> Table:
+def table(parts: Mapping[str, DemoJob], views: Sequence[JobView]) -> Table:
     """For people. Times are seconds after the job's own submission; beside what was learned, its bar."""
     made = Table(title="What was promised and what came of it", title_justify="left", box=SIMPLE_HEAD)
     for heading in ("job", "class"):
@@ -99,7 +99,7 @@ def table(parts: Mapping[str, Part], views: Sequence[JobView]) -> Table:
     return made
 
 
-def _cells(part: Part | None, view: JobView) -> tuple[str, ...]:
+def _cells(part: DemoJob | None, view: JobView) -> tuple[str, ...]:
     is_refused = view.phase is Phase.REJECTED
     bar = None if part is None or is_refused else part.bar
     return (

@@ -16,7 +16,7 @@ SECOND_TRY_SLACK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class DemoScript:
     """A training script of this package and what is known of it."""
 
     script: str  #: file name
@@ -24,19 +24,19 @@ class Workload:
     samples_per_epoch: int
 
 
-CNN = Workload(script="cnn.py", global_batch=96, samples_per_epoch=1437)
-VAE = Workload(script="vae.py", global_batch=96, samples_per_epoch=1437)
-GRU = Workload(script="gru.py", global_batch=64, samples_per_epoch=4096)
-TRANSFORMER = Workload(script="transformer.py", global_batch=64, samples_per_epoch=4096)
+CNN = DemoScript(script="cnn.py", global_batch=96, samples_per_epoch=1437)
+VAE = DemoScript(script="vae.py", global_batch=96, samples_per_epoch=1437)
+GRU = DemoScript(script="gru.py", global_batch=64, samples_per_epoch=4096)
+TRANSFORMER = DemoScript(script="transformer.py", global_batch=64, samples_per_epoch=4096)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class DemoJob:
     """One job of the cast."""
 
     at_s: float  #: submitted so long after the curtain
     name: str
-    workload: Workload
+    workload: DemoScript
     epochs: int
     job_class: JobClass
     bar: MetricTarget  #: what the trained model must reach
@@ -59,9 +59,11 @@ def _loss(nats: float) -> MetricTarget:
 #: Work is in device-seconds at PACE_PER_S. Bars leave room: what seeds 0 to 2 reach alone stands beside each.
 CAST = (
     # Alone at first, so it has the whole cluster; gives way to promises and grows again. 144 d-s.
-    Part(at_s=0, name="vae-large", workload=VAE, epochs=16, job_class=JobClass.BEST_EFFORT, bar=_loss(25.8)),
+    DemoJob(
+        at_s=0, name="vae-large", workload=VAE, epochs=16, job_class=JobClass.BEST_EFFORT, bar=_loss(25.8)
+    ),
     # 90 d-s in 55 s, of which a trial run takes some: two devices are too few. 0.978.
-    Part(
+    DemoJob(
         at_s=6,
         name="cnn-review",
         workload=CNN,
@@ -71,7 +73,7 @@ CAST = (
         deadline_after_s=55,
     ),
     # 77 d-s in a minute, but promises come first. 1.64 to 1.68.
-    Part(
+    DemoJob(
         at_s=14,
         name="gru-draft",
         workload=GRU,
@@ -81,7 +83,7 @@ CAST = (
         deadline_after_s=60,
     ),
     # 90 d-s in 10 s: all eight devices would need 11. Refused, with an offer.
-    Part(
+    DemoJob(
         at_s=24,
         name="cnn-rush",
         workload=CNN,
@@ -92,7 +94,7 @@ CAST = (
         second_try="cnn-second-try",
     ),
     # 102 d-s. 1.90 to 1.97.
-    Part(
+    DemoJob(
         at_s=30,
         name="transformer",
         workload=TRANSFORMER,
@@ -101,7 +103,7 @@ CAST = (
         bar=_loss(2.15),
     ),
     # 77 d-s in 80 s, on a cluster with promises to keep: others shrink for it. 1.64 to 1.68.
-    Part(
+    DemoJob(
         at_s=40,
         name="gru-release",
         workload=GRU,
@@ -111,9 +113,11 @@ CAST = (
         deadline_after_s=80,
     ),
     # 54 d-s. 25.9 to 26.4.
-    Part(at_s=48, name="vae-small", workload=VAE, epochs=6, job_class=JobClass.BEST_EFFORT, bar=_loss(27.0)),
+    DemoJob(
+        at_s=48, name="vae-small", workload=VAE, epochs=6, job_class=JobClass.BEST_EFFORT, bar=_loss(27.0)
+    ),
     # 72 d-s in 75 s. 0.967.
-    Part(
+    DemoJob(
         at_s=55,
         name="cnn-nightly",
         workload=CNN,
@@ -126,10 +130,10 @@ CAST = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
+class DemoSubmission:
     """A part whose time has come."""
 
-    part: Part
+    part: DemoJob
     deadline_s: float | None  #: seconds since 1970
 
 
@@ -140,24 +144,26 @@ class Prompter:
         opened_s: when the curtain rose, in seconds since 1970.
     """
 
-    def __init__(self, cast: Sequence[Part], opened_s: float) -> None:
+    def __init__(self, cast: Sequence[DemoJob], opened_s: float) -> None:
         self._waiting = sorted(cast, key=lambda part: part.at_s)
         self._opened_s = opened_s
         self._may_be_refused = {part.name: part for part in cast if part.second_try}
-        self.played: dict[str, Part] = {}  #: name -> part, of all that was submitted
+        self.played: dict[str, DemoJob] = {}  #: name -> part, of all that was submitted
 
-    def due(self, now_s: float, views: Sequence[JobView]) -> list[Submission]:
+    def due(self, now_s: float, views: Sequence[JobView]) -> list[DemoSubmission]:
         """What has come due, and second tries of what `views` show as refused with a counter-offer."""
         submissions = []
         while self._waiting and self._opened_s + self._waiting[0].at_s <= now_s:
             part = self._waiting.pop(0)
             after_s = part.deadline_after_s
-            submissions.append(Submission(part=part, deadline_s=None if after_s is None else now_s + after_s))
+            submissions.append(
+                DemoSubmission(part=part, deadline_s=None if after_s is None else now_s + after_s)
+            )
         submissions += self._second_tries(views)
         self.played.update({submission.part.name: submission.part for submission in submissions})
         return submissions
 
-    def _second_tries(self, views: Sequence[JobView]) -> list[Submission]:
+    def _second_tries(self, views: Sequence[JobView]) -> list[DemoSubmission]:
         tries = []
         for view in views:
             if view.name not in self._may_be_refused or not view.phase.is_end:
@@ -165,7 +171,7 @@ class Prompter:
             part = self._may_be_refused.pop(view.name)
             if view.phase is Phase.REJECTED and view.counter_offer_s is not None and part.second_try:
                 again = replace(part, name=part.second_try, second_try=None)
-                tries.append(Submission(part=again, deadline_s=view.counter_offer_s + SECOND_TRY_SLACK_S))
+                tries.append(DemoSubmission(part=again, deadline_s=view.counter_offer_s + SECOND_TRY_SLACK_S))
         return tries
 
     def is_over(self, views: Sequence[JobView]) -> bool:

@@ -15,7 +15,7 @@ from swell.model.view import JobView
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class DeviceSpan:
     """A job held a device from one time to another."""
 
     device: str
@@ -28,7 +28,7 @@ class Span:
 class Watch:
     """Who held which device, put together from one look after another."""
 
-    spans: list[Span] = field(default_factory=list)
+    spans: list[DeviceSpan] = field(default_factory=list)
     _open: dict[str, tuple[str, float]] = field(default_factory=dict)  # device -> (job, since)
 
     def look(self, at_s: float, views: Sequence[JobView]) -> None:
@@ -36,18 +36,18 @@ class Watch:
         held = {device: view.name for view in views for device in view.devices}
         for device, (job, since_s) in list(self._open.items()):
             if held.get(device) != job:
-                self.spans.append(Span(device, job, since_s, at_s))
+                self.spans.append(DeviceSpan(device, job, since_s, at_s))
                 del self._open[device]
         for device, job in held.items():
             self._open.setdefault(device, (job, at_s))
 
-    def finish(self, at_s: float) -> list[Span]:
+    def finish(self, at_s: float) -> list[DeviceSpan]:
         """Every span, those still open ended now."""
         self.look(at_s, [])
         return self.spans
 
 
-def draw(devices: Sequence[str], spans: Sequence[Span], views: Sequence[JobView], file: Path) -> None:
+def draw(devices: Sequence[str], spans: Sequence[DeviceSpan], views: Sequence[JobView], file: Path) -> None:
     """Write a PNG. Time begins with the first submission.
 
     Raises:

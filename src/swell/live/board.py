@@ -29,7 +29,7 @@ class Posted:
     refused_nodes: dict[str, str] = field(default_factory=dict)
 
 
-class Board:
+class ViewBoard:
     """Written by the head's thread, read by any.
 
     A turn writes what changed. What its plan says of each job is worked out by the thread that reads it.

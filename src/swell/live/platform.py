@@ -18,7 +18,7 @@ from swell.core.core import Core
 from swell.core.loop import run
 from swell.core.ports import Journal
 from swell.core.state import job_sizes
-from swell.live.board import Board
+from swell.live.board import ViewBoard
 from swell.live.calendar_times import shown_job, shown_story
 from swell.live.clock import HeadClock, SystemClocks
 from swell.live.clock_watch import ClockWatch, followed, suspected
@@ -26,8 +26,7 @@ from swell.live.disk import space_of
 from swell.live.inbox import Inbox
 from swell.live.job_folders import JobFolders
 from swell.live.pruning import EndedJobs, Pruner
-from swell.live.recovery import Entry as JournalEntry
-from swell.live.recovery import changed_nodes, digest, explained_jobs, load, replay, unlike_gangs
+from swell.live.recovery import Entry, changed_nodes, digest, explained_jobs, load, replay, unlike_gangs
 from swell.live.retention import PrunedJob, PruneRequest, Retention
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.submitter import Submissions, Submitter, result_of
@@ -70,7 +69,7 @@ class History(Protocol):
     @property
     def state(self) -> bytes | None: ...
     @property
-    def entries(self) -> Iterable[JournalEntry]: ...
+    def entries(self) -> Iterable[Entry]: ...
 
 
 class EndedJobsByName(EndedJobs, Protocol):
@@ -152,7 +151,7 @@ class Platform:
         self._clock = HeadClock(system_clocks)
         self._watch = ClockWatch(self._clock)
         self._inbox = Inbox(self._clock)
-        self._board = Board()
+        self._board = ViewBoard()
         self._folders = JobFolders(site.jobs_dir)
         self._submitter = Submitter(self._inbox, self._clock.now_s, store, self._folders)
         self._started_s = self._clock.now_s()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from swell.repro.elasticflow_words import INTRODUCTION, WHY
 from swell.repro.experiment import Paper
-from swell.repro.log_cases import Bar, Case, Line
+from swell.repro.log_cases import Bar, Case, CasePolicy
 from swell.repro.log_experiment import LogExperiment
 from swell.repro.measures import BEST_EFFORT_SPEED_UP, EFFICIENCY, MAKESPAN, SATISFACTION
 from swell.repro.overheads import Overheads
@@ -44,7 +44,7 @@ def _lines(
     runs: str | None = None,
     with_runs: frozenset[str] = frozenset(),
     slot_s: float = 0.0,
-) -> tuple[Line, ...]:
+) -> tuple[CasePolicy, ...]:
     """A line for each policy.
 
     Args:
@@ -53,7 +53,7 @@ def _lines(
             `slot_s` long, which only ElasticFlow's own count leaves out.
     """
     return tuple(
-        Line(
+        CasePolicy(
             policy=policy,
             paper={name: figures[policy] for name, figures in paper.items() if policy in figures},
             run=f"elasticflow/published-simulator-runs/{runs}-{SCHEDULES[policy]}-job.csv"
@@ -207,7 +207,7 @@ FIGURE_9 = LogExperiment(
             profiles=A100,
             cluster=(devices // 8, 8),
             lines=tuple(
-                Line(
+                CasePolicy(
                     policy=policy,
                     paper={SATISFACTION.name: figure},
                     counts=(924, 789) if (devices, policy) == (64, "elasticflow") else None,

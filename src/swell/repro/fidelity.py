@@ -9,8 +9,8 @@ import numpy as np
 
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
-from swell.repro.live_run import LiveJob, LiveRun, Part
-from swell.repro.simulated_rerun import measured_cost, measured_habits, simulate
+from swell.repro.live_run import LiveJob, LiveRun, PlannedJob
+from swell.repro.simulated_rerun import measured_cost, measured_timings, simulate
 
 #: Devices that train for real and take their time; few, so that a machine with two cores carries them.
 DEVICES = "paced:1x4@64"
@@ -24,8 +24,8 @@ NOISE_SHARE, NUM_NOISY = 0.01, 5
 #: outcome hangs little on chance, by simulation alone: see `Comparison.chance_share`. With jobs of perfect
 #: elasticity on few devices it does, for whoever is to shrink is decided between equals.
 WORKLOAD = (
-    Part(at_s=0, name="vae-a", script="vae.py", steps=28, workers="1:"),
-    Part(
+    PlannedJob(at_s=0, name="vae-a", script="vae.py", steps=28, workers="1:"),
+    PlannedJob(
         at_s=9.1,
         name="cnn-b",
         script="cnn.py",
@@ -34,7 +34,7 @@ WORKLOAD = (
         job_class=JobClass.STRICT,
         deadline_after_s=50,
     ),
-    Part(
+    PlannedJob(
         at_s=16.2,
         name="gru-c",
         script="gru.py",
@@ -43,9 +43,9 @@ WORKLOAD = (
         job_class=JobClass.SOFT,
         deadline_after_s=57,
     ),
-    Part(at_s=24.5, name="transformer-d", script="transformer.py", steps=16, workers="1:2"),
+    PlannedJob(at_s=24.5, name="transformer-d", script="transformer.py", steps=16, workers="1:2"),
     # Four devices need 7.5 s and a start: in vain.
-    Part(
+    PlannedJob(
         at_s=33.6,
         name="cnn-e",
         script="cnn.py",
@@ -54,7 +54,7 @@ WORKLOAD = (
         job_class=JobClass.STRICT,
         deadline_after_s=5,
     ),
-    Part(
+    PlannedJob(
         at_s=42.7,
         name="gru-f",
         script="gru.py",
@@ -63,8 +63,8 @@ WORKLOAD = (
         job_class=JobClass.STRICT,
         deadline_after_s=71,
     ),
-    Part(at_s=49.8, name="vae-g", script="vae.py", steps=35, workers="2:4"),
-    Part(
+    PlannedJob(at_s=49.8, name="vae-g", script="vae.py", steps=35, workers="2:4"),
+    PlannedJob(
         at_s=56,
         name="transformer-h",
         script="transformer.py",
@@ -73,7 +73,7 @@ WORKLOAD = (
         job_class=JobClass.STRICT,
         deadline_after_s=50,
     ),
-    Part(
+    PlannedJob(
         at_s=62.2,
         name="cnn-i",
         script="cnn.py",
@@ -82,7 +82,7 @@ WORKLOAD = (
         job_class=JobClass.SOFT,
         deadline_after_s=40,
     ),
-    Part(
+    PlannedJob(
         at_s=69.3,
         name="gru-j",
         script="gru.py",
@@ -91,8 +91,8 @@ WORKLOAD = (
         job_class=JobClass.STRICT,
         deadline_after_s=72,
     ),
-    Part(at_s=78.4, name="vae-k", script="vae.py", steps=41, workers="2:4"),
-    Part(
+    PlannedJob(at_s=78.4, name="vae-k", script="vae.py", steps=41, workers="2:4"),
+    PlannedJob(
         at_s=84.6,
         name="cnn-l",
         script="cnn.py",
@@ -156,9 +156,11 @@ class Comparison:
 
 def compare(run: LiveRun) -> Comparison:
     """A live run beside its twin, whose changes cost what they did in this run on average."""
-    cost, habits = measured_cost(run), measured_habits(run)
-    simulated = simulate(run, cost, habits)
-    disturbed = [simulate(run, cost, habits, noise_share=NOISE_SHARE, seed=seed) for seed in range(NUM_NOISY)]
+    cost, timings = measured_cost(run), measured_timings(run)
+    simulated = simulate(run, cost, timings)
+    disturbed = [
+        simulate(run, cost, timings, noise_share=NOISE_SHARE, seed=seed) for seed in range(NUM_NOISY)
+    ]
     return Comparison(
         run=run,
         pairs=tuple(Pair(live=job, simulated=simulated[job.view.id]) for job in run.jobs),

@@ -9,7 +9,7 @@ from swell.model.view import JobView
 from swell.repro.fidelity import BAR_SHARE, NOISE_SHARE, Comparison, compare
 from swell.repro.findings import Cell, Chart, Column, Findings, Panel, Series, Table
 from swell.repro.live_run import LiveRun
-from swell.repro.simulated_rerun import measured_cost, measured_habits
+from swell.repro.simulated_rerun import measured_cost, measured_timings
 
 
 def findings_of(runs: Sequence[LiveRun]) -> Findings:
@@ -35,12 +35,12 @@ def _truth(runs: Sequence[LiveRun]) -> tuple[str, ...]:
 
 
 def _measured(run: LiveRun) -> str:
-    cost, habits = measured_cost(run), measured_habits(run)
+    cost, timings = measured_cost(run), measured_timings(run)
     return (
         f"{run.policy}: load {run.load_before:.1f} before and {run.load_after:.1f} at the end; a start takes "
         f"{cost.order_s:.2f} s beside the script's own and {cost.crowding_share:.0%} more of that for each "
-        f"further worker, a pause {cost.pause_s:.3f} s, an exit {habits.exit_s:.2f} s and "
-        f"{habits.exit_more_s:.2f} s more for each further process, a checkpoint {habits.save_s:.2f} s"
+        f"further worker, a pause {cost.pause_s:.3f} s, an exit {timings.exit_s:.2f} s and "
+        f"{timings.exit_more_s:.2f} s more for each further process, a checkpoint {timings.save_s:.2f} s"
     )
 
 

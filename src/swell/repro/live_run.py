@@ -28,7 +28,7 @@ NUM_TRIAL_STEPS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class PlannedJob:
     """One job of a workload."""
 
     at_s: float  #: submitted so long after the first
@@ -89,7 +89,7 @@ class Player:
     advance: Callable[[int], None] = lambda num_ended: None
     specs: dict[str, JobSpec] = field(default_factory=dict)  #: by id
 
-    def measure(self, parts: Sequence[Part]) -> list[JobView]:
+    def measure(self, parts: Sequence[PlannedJob]) -> list[JobView]:
         """Have each script measured, and run for a few steps; what became of these jobs.
 
         First one after the other, on as many devices as it can use; then all of them on one each.
@@ -104,7 +104,7 @@ class Player:
         small = [self._submit(part) for part in scripts.values()]
         return [*whole, *(self.client.wait(job_id) for job_id in small)]
 
-    def play(self, parts: Sequence[Part]) -> list[JobView]:
+    def play(self, parts: Sequence[PlannedJob]) -> list[JobView]:
         """What became of each, in order of submission."""
         opened_s, ids = time.monotonic(), []
         for part in sorted(parts, key=lambda part: part.at_s):
@@ -116,7 +116,7 @@ class Player:
             time.sleep(LOOK_EVERY_S)
         return [self.client.job(job_id) for job_id in ids]
 
-    def _submit(self, part: Part) -> str:
+    def _submit(self, part: PlannedJob) -> str:
         now_s = self.client.cluster().now_s
         fields = part.fields(now_s)
         job_id = self.client.submit(**fields)
@@ -129,7 +129,7 @@ class Player:
         return num_ended
 
 
-def run(client: Client, parts: Sequence[Part], devices: str, advance: Callable[[int], None]) -> LiveRun:
+def run(client: Client, parts: Sequence[PlannedJob], devices: str, advance: Callable[[int], None]) -> LiveRun:
     """Play the workload, once every script in it has been measured."""
     player = Player(client, advance)
     trials = player.measure(parts)

@@ -20,7 +20,7 @@ CHANGED, EVERYONE = "changed", "everyone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class CasePolicy:
     """A policy in a case, and what was published of it.
 
     Args:
@@ -51,7 +51,7 @@ class Case:
     trace: str
     profiles: str
     cluster: tuple[int, int]  #: nodes, devices of each
-    lines: tuple[Line, ...]
+    lines: tuple[CasePolicy, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +75,11 @@ class Simulated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class CaseResult:
     """One line of one case."""
 
     case: Case
-    line: Line
+    line: CasePolicy
     workload: Workload
     runs: Mapping[str, Simulated]  #: by resize cost
     published: Run | None  #: None also where its file is missing

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from swell.repro.findings import Chart, Panel, Series
-from swell.repro.log_cases import CHANGED, EVERYONE, Case, LogComparison, Result, Simulated
+from swell.repro.log_cases import CHANGED, EVERYONE, Case, CaseResult, LogComparison, Simulated
 from swell.repro.measures import Measure
 
 
-def charts_of(experiment: LogComparison, results: Sequence[Result]) -> Iterable[Chart]:
+def charts_of(experiment: LogComparison, results: Sequence[CaseResult]) -> Iterable[Chart]:
     if experiment.picture == "time":
         yield _over_time(experiment, results)
         return
@@ -20,9 +20,11 @@ def charts_of(experiment: LogComparison, results: Sequence[Result]) -> Iterable[
         yield tell(experiment, name, measure, results)
 
 
-def _by_policy(experiment: LogComparison, name: str, measure: Measure, results: Sequence[Result]) -> Chart:
+def _by_policy(
+    experiment: LogComparison, name: str, measure: Measure, results: Sequence[CaseResult]
+) -> Chart:
     policies = tuple(dict.fromkeys(result.line.policy for result in results))
-    sources: dict[str, Callable[[Result], float | None]] = {
+    sources: dict[str, Callable[[CaseResult], float | None]] = {
         "paper": lambda result: result.line.paper.get(measure.name),
         "published simulator, strict": lambda result: result.theirs(measure, is_strict=True),
         "Swell, everyone": lambda result: result.ours(EVERYONE, measure),
@@ -52,15 +54,15 @@ def _by_policy(experiment: LogComparison, name: str, measure: Measure, results: 
     )
 
 
-def _by_case(experiment: LogComparison, name: str, measure: Measure, results: Sequence[Result]) -> Chart:
+def _by_case(experiment: LogComparison, name: str, measure: Measure, results: Sequence[CaseResult]) -> Chart:
     cases = tuple(case.name for case in experiment.cases)
     policies = dict.fromkeys(result.line.policy for result in results)
-    sources: dict[str, Callable[[Result], float | None]] = {
+    sources: dict[str, Callable[[CaseResult], float | None]] = {
         "paper": lambda result: result.line.paper.get(measure.name),
         "Swell, changed": lambda result: result.ours(CHANGED, measure),
     }
 
-    def series(policy: str, tell: Callable[[Result], float | None]) -> Series:
+    def series(policy: str, tell: Callable[[CaseResult], float | None]) -> Series:
         values = {result.case.name: tell(result) for result in results if result.line.policy == policy}
         return Series(policy, tuple(values.get(case) for case in cases))
 
@@ -78,7 +80,7 @@ def _by_case(experiment: LogComparison, name: str, measure: Measure, results: Se
     )
 
 
-def _over_time(experiment: LogComparison, results: Sequence[Result]) -> Chart:
+def _over_time(experiment: LogComparison, results: Sequence[CaseResult]) -> Chart:
     runs: dict[str, Simulated] = {
         result.line.policy: result.runs[CHANGED] for result in results if CHANGED in result.runs
     }

@@ -19,9 +19,9 @@ from swell.repro.log_cases import (
     CHANGED,
     EVERYONE,
     Case,
-    Line,
+    CasePolicy,
+    CaseResult,
     LogComparison,
-    Result,
     Simulated,
     conditions,
     head_settings,
@@ -30,7 +30,7 @@ from swell.repro.log_findings import findings_of
 from swell.repro.measures import HOUR_S, Measure
 from swell.repro.published import Run, read_run
 from swell.sim.metrics import metrics_of
-from swell.sim.outcome import Outcome
+from swell.sim.outcome import SimOutcome
 from swell.sim.profiles.load import load
 from swell.sim.simulate import Scenario, simulate
 from swell.sim.stage import set_up
@@ -48,7 +48,7 @@ class LogExperiment(LogComparison):
         return findings_of(self, results, context)
 
 
-def _results(experiment: LogComparison, case: Case, context: Context) -> Iterator[Result]:
+def _results(experiment: LogComparison, case: Case, context: Context) -> Iterator[CaseResult]:
     log = read(context.data / case.trace)
     profiles = load(str(context.data / case.profiles))
     workload = fill(log, profiles, Rules(seed=context.seed))
@@ -71,7 +71,7 @@ def _results(experiment: LogComparison, case: Case, context: Context) -> Iterato
     for measure in experiment.measures:
         found = _in_units(found, measure)
     for line in case.lines:
-        yield Result(
+        yield CaseResult(
             case=case,
             line=line,
             workload=workload,
@@ -102,7 +102,7 @@ def _run(
     )
 
 
-def efficiency_per_hour(outcome: Outcome, makespan_s: float) -> FloatArray:
+def efficiency_per_hour(outcome: SimOutcome, makespan_s: float) -> FloatArray:
     """(H,) mean cluster efficiency (Equation 8) of each hour; the last one as far as it was needed."""
     usage = outcome.usage
     if makespan_s <= 0.0:
@@ -134,7 +134,7 @@ def _in_units(
     }
 
 
-def _published(data: Path, line: Line) -> Run | None:
+def _published(data: Path, line: CasePolicy) -> Run | None:
     if line.run is None or not (data / line.run).exists():
         return None
     try:

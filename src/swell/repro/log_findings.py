@@ -14,8 +14,8 @@ from swell.repro.log_cases import (
     CHANGED,
     EVERYONE,
     Bar,
+    CaseResult,
     LogComparison,
-    Result,
     conditions,
     head_settings,
 )
@@ -35,7 +35,7 @@ PUBLISHED = "(published)"
 MAX_CASES_BY_SIZE = 3
 
 
-def findings_of(experiment: LogComparison, results: Sequence[Result], context: Context) -> Findings:
+def findings_of(experiment: LogComparison, results: Sequence[CaseResult], context: Context) -> Findings:
     bars = [
         (bar, *_measured(experiment, bar, results))
         for bar in experiment.bars
@@ -68,11 +68,11 @@ def findings_of(experiment: LogComparison, results: Sequence[Result], context: C
 # Figures
 
 
-def _table(experiment: LogComparison, measure: Measure, results: Sequence[Result]) -> Table:
+def _table(experiment: LogComparison, measure: Measure, results: Sequence[CaseResult]) -> Table:
     """Ours beside the published ones; columns in which there is nothing are left out."""
     is_first = measure is experiment.measures[0]
     own, strict = "own" if measure.is_share else "published", "strict"
-    columns: list[tuple[Column, Callable[[Result], Cell]]] = [
+    columns: list[tuple[Column, Callable[[CaseResult], Cell]]] = [
         (Column("case"), lambda result: result.case.name),
         (Column("policy"), lambda result: result.line.policy),
         (Column("paper", measure.digits), lambda result: result.line.paper.get(measure.name)),
@@ -107,7 +107,7 @@ def _table(experiment: LogComparison, measure: Measure, results: Sequence[Result
 # What was to be reached
 
 
-def _measured(experiment: LogComparison, bar: Bar, results: Iterable[Result]) -> tuple[float, int]:
+def _measured(experiment: LogComparison, bar: Bar, results: Iterable[CaseResult]) -> tuple[float, int]:
     """The mean over the bar's cases, and all broken promises in them."""
     runs = [
         result.runs[CHANGED]
@@ -145,7 +145,7 @@ def _bars_table(experiment: LogComparison, bars: Iterable[tuple[Bar, float, int]
 # Job by job
 
 
-def _parting_table(experiment: LogComparison, results: Iterable[Result]) -> Table | None:
+def _parting_table(experiment: LogComparison, results: Iterable[CaseResult]) -> Table | None:
     """Which jobs make the difference to the published simulator's own runs, under its costs."""
     rows: list[tuple[Cell, ...]] = [
         (result.case.name, result.line.policy, *_parting(result.runs[EVERYONE].in_time, result))
@@ -175,7 +175,7 @@ def _parting_table(experiment: LogComparison, results: Iterable[Result]) -> Tabl
     )
 
 
-def _parting(ours: frozenset[str], result: Result) -> tuple[int, ...]:
+def _parting(ours: frozenset[str], result: CaseResult) -> tuple[int, ...]:
     run = result.published or {}
     theirs = in_time(run, with_deadline(result.workload))
     late = in_time(run, ours - theirs, leeway_s=NEAR_S)
@@ -194,7 +194,7 @@ def _parting(ours: frozenset[str], result: Result) -> tuple[int, ...]:
 # By job size
 
 
-def _sizes_table(experiment: LogComparison, results: Sequence[Result]) -> Table:
+def _sizes_table(experiment: LogComparison, results: Sequence[CaseResult]) -> Table:
     """Share in time of the jobs of each size: who pays for a high mean."""
     groups: defaultdict[str, defaultdict[str, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
     is_summed = len(experiment.cases) > MAX_CASES_BY_SIZE
@@ -234,7 +234,7 @@ def _sizes(workload: Workload, ids: frozenset[str]) -> Counter[int]:
 # Sentences
 
 
-def _truth(experiment: LogComparison, results: Sequence[Result], context: Context) -> Iterable[str]:
+def _truth(experiment: LogComparison, results: Sequence[CaseResult], context: Context) -> Iterable[str]:
     by_case = {result.case.name: result for result in results}
     settings = head_settings().changed
     first = results[0]
@@ -260,7 +260,7 @@ def _truth(experiment: LogComparison, results: Sequence[Result], context: Contex
         )
 
 
-def _missing(results: Iterable[Result], context: Context) -> Iterable[str]:
+def _missing(results: Iterable[CaseResult], context: Context) -> Iterable[str]:
     lacking = [
         result.line.run
         for result in results
@@ -272,7 +272,7 @@ def _missing(results: Iterable[Result], context: Context) -> Iterable[str]:
         )
 
 
-def _broken(results: Iterable[Result]) -> Iterable[str]:
+def _broken(results: Iterable[CaseResult]) -> Iterable[str]:
     """A sentence for each run whose policy promises, with the promises that it broke."""
     for result in results:
         policy = result.line.policy
@@ -286,7 +286,7 @@ def _broken(results: Iterable[Result]) -> Iterable[str]:
                 )
 
 
-def _differences(experiment: LogComparison, results: Iterable[Result]) -> Iterable[str]:
+def _differences(experiment: LogComparison, results: Iterable[CaseResult]) -> Iterable[str]:
     """A sentence for each policy that is further from the published simulator than rounding explains."""
     measure = experiment.measures[0]
     found: defaultdict[str, list[str]] = defaultdict(list)

@@ -10,7 +10,7 @@ import numpy as np
 from swell.model.job import JobClass
 from swell.repro.published import Run, in_time
 from swell.sim.metrics import Metrics
-from swell.sim.outcome import Outcome
+from swell.sim.outcome import SimOutcome
 from swell.sim.traces.workload import Workload
 
 HOUR_S = 3600.0
@@ -28,7 +28,7 @@ class Measure:
 
     name: str
     label: str
-    of: Callable[[Outcome, Metrics], float | None]
+    of: Callable[[SimOutcome, Metrics], float | None]
     is_share: bool = False
     digits: int = 3
     of_run: Callable[[Run, Workload, float], float | None] = lambda run, workload, leeway_s: None
@@ -49,7 +49,7 @@ def _makespan_of(run: Run, workload: Workload, leeway_s: float) -> float | None:
     return (max(job.end_s for job in run.values()) - workload.epoch_s) / HOUR_S if run else None
 
 
-def _best_effort_jct_s(outcome: Outcome, metrics: Metrics) -> float | None:
+def _best_effort_jct_s(outcome: SimOutcome, metrics: Metrics) -> float | None:
     jobs = [job for job in outcome.jobs if job.job_class is JobClass.BEST_EFFORT]
     times_s = [jct_s for job in jobs if (jct_s := job.jct_s) is not None]
     return float(np.mean(times_s)) if times_s else None

@@ -17,7 +17,7 @@ from swell.repro.findings import Cell, Chart, Column, Findings, Panel, Series, T
 KNOWN_S = 0.1
 
 
-class Measured(NamedTuple):
+class MeasuredOverheads(NamedTuple):
     """What the records of a platform tell."""
 
     profiling_s: Mapping[str, Sequence[float]]  #: job's name -> of each trial run
@@ -44,7 +44,9 @@ class Overheads:
     needs: tuple[str, ...] = ()
 
     def run(self, context: Context) -> Findings:
-        measured = Measured({}, {}, "no records of a platform were given (--state): nothing here is ours")
+        measured = MeasuredOverheads(
+            {}, {}, "no records of a platform were given (--state): nothing here is ours"
+        )
         if context.records is not None:
             measured = read_records(context.records)
         return Findings(
@@ -56,7 +58,7 @@ class Overheads:
             notes=self.remarks,
         )
 
-    def _profiling(self, measured: Measured) -> Table:
+    def _profiling(self, measured: MeasuredOverheads) -> Table:
         published: list[tuple[Cell, ...]] = [
             (model, time_s, None, None) for model, time_s in self.profiling_s.items()
         ]
@@ -70,7 +72,7 @@ class Overheads:
             rows=(*published, *ours),
         )
 
-    def _resizes(self, measured: Measured) -> Table:
+    def _resizes(self, measured: MeasuredOverheads) -> Table:
         changes = sorted({*self.resizes_s, *measured.resizes}, key=_order)
         return Table(
             name=f"{self.name}-resizes",
@@ -95,7 +97,7 @@ class Overheads:
         times_s = self.resizes_s.get(change)
         return (min(times_s), max(times_s)) if times_s else (None, None)
 
-    def _charts(self, measured: Measured) -> Iterator[Chart]:
+    def _charts(self, measured: MeasuredOverheads) -> Iterator[Chart]:
         changes = sorted({*self.resizes_s, *measured.resizes}, key=_order)
         theirs = tuple(median(self.resizes_s[name]) if name in self.resizes_s else None for name in changes)
         ours = tuple(_of_ours(measured.resizes.get(name, ()))[1] for name in changes)
@@ -123,14 +125,14 @@ def _order(change: str) -> tuple[int, ...]:
     return tuple(int(size) for size in change.split("->"))
 
 
-def read_records(records: Records) -> Measured:
+def read_records(records: Records) -> MeasuredOverheads:
     """What a platform has noted of the trial runs and resizes of all its jobs."""
     jobs, cluster = records.jobs(), records.cluster()
     profiling_s: defaultdict[str, list[float]] = defaultdict(list)
     for job in jobs:
         profiling_s[job.name].extend(_trial_runs_s(records.stories(job.id)))
     kinds = ", ".join(sorted({node.kind for node in cluster.nodes}))
-    return Measured(
+    return MeasuredOverheads(
         {name: times_s for name, times_s in profiling_s.items() if times_s},
         _resizes_of(jobs),
         f"records of a platform of {cluster.num_devices} devices ({kinds}) with {len(jobs)} jobs, policy "

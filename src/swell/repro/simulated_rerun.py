@@ -14,9 +14,9 @@ from swell.model.event import JobSubmitted
 from swell.model.view import JobView
 from swell.repro.live_run import LiveJob, LiveRun
 from swell.sim.change_cost import AsMeasured
-from swell.sim.gangs import Habits
+from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
-from swell.sim.occurrence import Told
+from swell.sim.occurrence import EventArrives
 from swell.sim.recorder import Recorder
 from swell.sim.resumed import ResumedWorld
 from swell.sim.standing import Standing, read, sim_job
@@ -30,7 +30,7 @@ REPORT_S = 1.0
 def simulate(
     run: LiveRun,
     cost: AsMeasured,
-    habits: Habits,
+    timings: GangTimings,
     listen: Callable[[Core], None] = lambda core: None,
     noise_share: float = 0.0,
     seed: int = 0,
@@ -54,9 +54,10 @@ def simulate(
         listen(core)
 
     submissions = [
-        (job.submit_s, Told(JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec))) for job in jobs
+        (job.submit_s, EventArrives(JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec)))
+        for job in jobs
     ]
-    world = ResumedWorld(standing, core.under_way(), cost, jobs, submissions, end_turn, habits)
+    world = ResumedWorld(standing, core.under_way(), cost, jobs, submissions, end_turn, timings)
     loop.run(world, recorder, core)
     return recorder.ended
 
@@ -95,12 +96,12 @@ def launches(job: LiveJob) -> Iterator[tuple[int, float, float]]:
             yield sizes[-1], story.at_s - decided_s, job.profile.start_s
 
 
-def measured_habits(run: LiveRun) -> Habits:
+def measured_timings(run: LiveRun) -> GangTimings:
     """What ends took in a live run, exits by least squares over trials. A gang changes between two steps."""
     exits = [found for job in run.trials if (found := _exit(job)) is not None]
     saves_s = [taken_s for job in run.jobs for taken_s in saves(job)]
     exit_s, more_s = _line([num - 1 for num, _ in exits], [taken_s for _, taken_s in exits])
-    return Habits(
+    return GangTimings(
         report_s=REPORT_S,
         exit_s=exit_s,
         exit_more_s=more_s,

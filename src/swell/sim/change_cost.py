@@ -21,7 +21,7 @@ MOST_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class GangChange:
     """One change of one gang. Launch: `before` is 0."""
 
     before: int  #: devices
@@ -39,7 +39,7 @@ class Cost:
 
 
 class ChangeCost(Protocol):
-    def of(self, change: Change) -> Cost:
+    def of(self, change: GangChange) -> Cost:
         """Paid by the gang that changes."""
 
     def of_event(self, num_events: int) -> float:
@@ -52,7 +52,7 @@ class ToWhoChanges:
 
     num_devices: int  #: in the cluster
 
-    def of(self, change: Change) -> Cost:
+    def of(self, change: GangChange) -> Cost:
         pause_s = base_s(self.num_devices) + new_set_s(change)
         return Cost(pause_s, 0.0) if change.before == 0 else Cost(0.0, pause_s)
 
@@ -66,7 +66,7 @@ class ToEveryone:
 
     num_devices: int
 
-    def of(self, change: Change) -> Cost:
+    def of(self, change: GangChange) -> Cost:
         return Cost(0.0, new_set_s(change))
 
     def of_event(self, num_events: int) -> float:
@@ -85,7 +85,7 @@ class AsMeasured:
     unprofiled_start_s: float = 0.0  #: of a gang of which no profile says
     restart_s: float = 5.0  #: of a resize where every process stops and starts
 
-    def of(self, change: Change) -> Cost:
+    def of(self, change: GangChange) -> Cost:
         num_joiners = max(change.after - change.before, 0)
         start_s = self._start_s(change.start_s, num_joiners) if num_joiners else 0.0
         if change.before == 0:
@@ -110,7 +110,7 @@ class Constant:
 
     pause_s: float
 
-    def of(self, change: Change) -> Cost:
+    def of(self, change: GangChange) -> Cost:
         return Cost(self.pause_s, 0.0) if change.before == 0 else Cost(0.0, self.pause_s)
 
     def of_event(self, num_events: int) -> float:
@@ -121,7 +121,7 @@ def base_s(num_devices: int) -> float:
     return LARGE_BASE_S if num_devices >= LARGE_CLUSTER_DEVICES else SMALL_BASE_S
 
 
-def new_set_s(change: Change) -> float:
+def new_set_s(change: GangChange) -> float:
     return 0.0 if change.is_known_set else 2.0 * (math.log2(max(change.after, 1)) + 1.0)
 
 

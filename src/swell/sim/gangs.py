@@ -24,19 +24,19 @@ from swell.model.event import (
 from swell.model.job import Elasticity
 from swell.model.target import Target
 from swell.sim.agenda import Agenda
-from swell.sim.change_cost import Change, ChangeCost
+from swell.sim.change_cost import ChangeCost, GangChange
 from swell.sim.gang import Training, Upcoming
 from swell.sim.injected_faults import MESSAGE, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.occurrence import Changes, Ends, Leaves, Occurrence, Reports, Resumes, Starts, Turns
-from swell.sim.tally import Tally
+from swell.sim.tally import UsageTally
 
 #: Of a step: so little is nothing, for progress is summed up from pieces.
 WHOLE = 1e-4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Habits:
+class GangTimings:
     """How long things take that are no change of a gang, and how often gangs report."""
 
     profiling_s: float = 0.0  #: a trial run
@@ -49,29 +49,29 @@ class Habits:
     report_s: float = math.inf
 
 
-class Facts(TypedDict):
+class SimEventFields(TypedDict):
     at_s: float
     job_id: str
     generation: int
 
 
-class Gangs:
+class SimGangs:
     """The truth about training. Everything the head hears of it goes through `tell`."""
 
     def __init__(
         self,
         cost: ChangeCost,
-        habits: Habits,
+        timings: GangTimings,
         agenda: Agenda[Occurrence],
         tell: Callable[[AnyEvent], None],
         faults: InjectedFaults,
     ) -> None:
         self.training: dict[str, Training] = {}
-        self.tally = Tally()
+        self.tally = UsageTally()
         self.version = 0  #: changes whenever who trains on what does
         self.num_ends = 0  #: of jobs that met their end condition or failed
         self._cost = cost
-        self._habits = habits
+        self._timings = timings
         self._agenda = agenda
         self._tell = tell
         self._faults = faults
@@ -129,13 +129,13 @@ class Gangs:
             return
         training.generation, training.change = command.generation, None
         boundary_s = self._boundary_s(training, now_s)
-        if self._habits.grain_steps and boundary_s >= training.end_s():
+        if self._timings.grain_steps and boundary_s >= training.end_s():
             return  # it is done before it can leave
         training.advance(boundary_s)
         self._boundary_s(training, boundary_s)  # whole steps, to the last digit
         training.halt(boundary_s)
         self.tally.note(training)
-        self._agenda.put(boundary_s + self._habits.save_s, Leaves(training.job.id, command.generation))
+        self._agenda.put(boundary_s + self._timings.save_s, Leaves(training.job.id, command.generation))
 
     def stop(self, command: StopGang, now_s: float) -> None:
         training = self.training.get(command.job_id)
@@ -149,7 +149,7 @@ class Gangs:
         if training.trains_on(devices):  # the same members go on with another batch, at once
             training.change = Upcoming(training.generation, target, None)
             return 0.0
-        change = Change(
+        change = GangChange(
             before=before,
             after=len(devices),
             is_known_set=frozenset(devices) in training.known_sets,
@@ -273,7 +273,7 @@ class Gangs:
         left = _whole_workers(training.devices, training.job.spec.devices_per_worker, gone)
         training.change = None
         if training.formed_s is None or not left:
-            training.lose_unsaved(now_s, self._habits.checkpoint_interval_s)
+            training.lose_unsaved(now_s, self._timings.checkpoint_interval_s)
             self._end(training, Outcome.LOST, now_s, "a node was lost")
             return
         training.halt(now_s)
@@ -286,7 +286,7 @@ class Gangs:
     # ------------------------------------------------------------ the same for all
     def _boundary_s(self, training: Training, now_s: float) -> float:
         """When the steps under way are done that nothing cuts in two; now if none is under way."""
-        grain = self._habits.grain_steps
+        grain = self._timings.grain_steps
         if not grain or training.rate_per_s <= 0.0:
             return now_s
         training.advance(now_s)
@@ -318,12 +318,12 @@ class Gangs:
         if math.isfinite(turn_s):
             self._agenda.put(max(turn_s, now_s), Turns(training.job.id, training.mark))
         else:
-            exit_s = self._habits.exit_s + self._habits.exit_more_s * (training.num_workers - 1)
+            exit_s = self._timings.exit_s + self._timings.exit_more_s * (training.num_workers - 1)
             self._agenda.put(max(training.end_s(), now_s) + exit_s, Ends(training.job.id, training.mark))
 
     def _expect_report(self, training: Training, now_s: float) -> None:
-        if math.isfinite(self._habits.report_s):
-            at_s = max(now_s, training.resumes_s) + self._habits.report_s
+        if math.isfinite(self._timings.report_s):
+            at_s = max(now_s, training.resumes_s) + self._timings.report_s
             self._agenda.put(at_s, Reports(training.job.id, training.generation))
 
     def _report(
@@ -352,7 +352,7 @@ class Gangs:
         self._tell(GangEnded(**_facts(training, now_s), outcome=outcome, steps=steps, message=message))
 
 
-def _facts(training: Training, now_s: float) -> Facts:
+def _facts(training: Training, now_s: float) -> SimEventFields:
     return {"at_s": now_s, "job_id": training.job.id, "generation": training.generation}
 
 

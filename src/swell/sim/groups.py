@@ -16,7 +16,7 @@ MOST_TENANTS = 50
 LEAST_DEADLINES = 10
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
+class GroupMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """Names as in `Metrics`."""
 
     name: str | None  #: None: all tenants that have no group of their own
@@ -39,7 +39,7 @@ class Fairness(msgspec.Struct, frozen=True, kw_only=True):
     worst_satisfaction: float
 
 
-class Sums:
+class GroupSums:
     """Over the jobs of one group."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Sums:
             self.num_kept += bool(job.is_kept)
             self.num_admitted += job.phase is not Phase.REJECTED
 
-    def merge(self, other: Sums) -> None:
+    def merge(self, other: GroupSums) -> None:
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
 
@@ -63,8 +63,8 @@ class Sums:
     def satisfaction(self) -> float | None:
         return self.num_kept / self.num_deadlines if self.num_deadlines else None
 
-    def named(self, name: str | None) -> Group:
-        return Group(
+    def named(self, name: str | None) -> GroupMetrics:
+        return GroupMetrics(
             name=name,
             jobs=self.num_jobs,
             deadlines=self.num_deadlines,
@@ -79,28 +79,28 @@ class Groups:
     """Every job is looked at once."""
 
     def __init__(self) -> None:
-        self._tenants: defaultdict[str, Sums] = defaultdict(Sums)
-        self._sizes: defaultdict[int, Sums] = defaultdict(Sums)
+        self._tenants: defaultdict[str, GroupSums] = defaultdict(GroupSums)
+        self._sizes: defaultdict[int, GroupSums] = defaultdict(GroupSums)
 
     def add(self, job: JobOutcome) -> None:
         self._tenants[job.tenant].add(job)
         if job.requested_devices:  # the least power of two, as an exponent, that is no smaller
             self._sizes[(job.requested_devices - 1).bit_length()].add(job)
 
-    def by_tenant(self) -> tuple[Group, ...]:
+    def by_tenant(self) -> tuple[GroupMetrics, ...]:
         """The one with the most jobs first; empty where there are not two."""
         if len(self._tenants) < 2:
             return ()
         ranked = sorted(self._tenants.items(), key=lambda item: (-item[1].num_jobs, item[0]))
         groups = [sums.named(name) for name, sums in ranked[:MOST_TENANTS]]
         if len(ranked) > MOST_TENANTS:
-            rest = Sums()
+            rest = GroupSums()
             for _, sums in ranked[MOST_TENANTS:]:
                 rest.merge(sums)
             groups.append(rest.named(None))
         return tuple(groups)
 
-    def by_size(self) -> tuple[Group, ...]:
+    def by_size(self) -> tuple[GroupMetrics, ...]:
         """By the number of devices that users asked for, in steps of two; empty where nobody knows."""
         return tuple(self._sizes[power].named(_range(power)) for power in sorted(self._sizes))
 

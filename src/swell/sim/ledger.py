@@ -11,7 +11,7 @@ from swell.sim.outcomes import Outcomes
 from swell.sim.several import Several
 
 
-class Ledger:
+class JobLedger:
     """Hands jobs to a world one by one, and keeps of each that has ended a line in `outcomes`.
 
     Args:

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from swell.model.job import Phase
-from swell.sim.groups import Fairness, Group, Groups
-from swell.sim.outcome import JobOutcome, Outcome
+from swell.sim.groups import Fairness, GroupMetrics, Groups
+from swell.sim.outcome import JobOutcome, SimOutcome
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,8 +39,8 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     resizes: int
     events: int  #: turns of the head
     fairness: Fairness | None  #: between tenants
-    by_tenant: tuple[Group, ...]
-    by_size: tuple[Group, ...]  #: by the number of devices that users asked for
+    by_tenant: tuple[GroupMetrics, ...]
+    by_size: tuple[GroupMetrics, ...]  #: by the number of devices that users asked for
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,8 +51,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     wall_s: float  #: CPU seconds of the whole run on one core
 
 
-def metrics_of(outcome: Outcome) -> Metrics:
-    sums = Sums()
+def metrics_of(outcome: SimOutcome) -> Metrics:
+    sums = MetricSums()
     for job in outcome.jobs:
         sums.add(job)
     num_jobs, num_rejected = len(outcome.jobs), sums.phases[Phase.REJECTED]
@@ -85,7 +85,7 @@ def metrics_of(outcome: Outcome) -> Metrics:
     )
 
 
-class Sums:
+class MetricSums:
     """Over the jobs of a run, each of which is looked at once."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class Sums:
             self.num_late += _is_late(job)
 
 
-def timing_of(outcome: Outcome) -> Timing:
+def timing_of(outcome: SimOutcome) -> Timing:
     decision_ms = 1000.0 * outcome.decision_s if len(outcome.decision_s) else np.zeros(1)
     return Timing(
         decision_p50_ms=float(np.percentile(decision_ms, 50)),

@@ -9,7 +9,7 @@ from swell.model.event import AnyEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EventArrives:
     """The head hears of this event."""
 
     event: AnyEvent
@@ -72,7 +72,7 @@ class Turns:
 
 
 @dataclass(frozen=True, slots=True)
-class Profiled:
+class TrialEnds:
     """A trial run is over, unless it was called off."""
 
     job_id: str
@@ -89,5 +89,15 @@ class NodeReturns:
 
 
 Occurrence = (
-    Told | Starts | Changes | Resumes | Reports | Leaves | Ends | Turns | Profiled | NodeFails | NodeReturns
+    EventArrives
+    | Starts
+    | Changes
+    | Resumes
+    | Reports
+    | Leaves
+    | Ends
+    | Turns
+    | TrialEnds
+    | NodeFails
+    | NodeReturns
 )

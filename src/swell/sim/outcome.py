@@ -60,7 +60,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class SimOutcome:
     """A whole run."""
 
     jobs: Sequence[JobOutcome]  #: in the order of the workload, each made anew each time

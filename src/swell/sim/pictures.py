@@ -11,17 +11,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from swell.model.job import Phase
-from swell.sim.outcome import JobOutcome, Outcome
+from swell.sim.outcome import JobOutcome, SimOutcome
 
 Colour = tuple[float, float, float, float]
-Draw = Callable[[Axes, str, Outcome, Colour], None]
+Draw = Callable[[Axes, str, SimOutcome, Colour], None]
 
 HOUR_S = 3600.0
 #: A timeline of more jobs than this is a smear.
 MAX_TIMELINE_JOBS = 60
 
 
-def draw_all(runs: Mapping[str, Outcome], title: str, folder: Path) -> list[Path]:
+def draw_all(runs: Mapping[str, SimOutcome], title: str, folder: Path) -> list[Path]:
     """Write the pictures, and return their files. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     files = [
@@ -36,7 +36,7 @@ def draw_all(runs: Mapping[str, Outcome], title: str, folder: Path) -> list[Path
     return files
 
 
-def _drawn(file: Path, title: str, runs: Mapping[str, Outcome], label: str, draw: Draw) -> Path:
+def _drawn(file: Path, title: str, runs: Mapping[str, SimOutcome], label: str, draw: Draw) -> Path:
     figure = Figure(figsize=(9, 4.5), layout="constrained")
     axes = figure.subplots()
     for number, (policy, outcome) in enumerate(runs.items()):
@@ -49,7 +49,7 @@ def _drawn(file: Path, title: str, runs: Mapping[str, Outcome], label: str, draw
     return file
 
 
-def _devices(runs: Mapping[str, Outcome], title: str, file: Path) -> Path:
+def _devices(runs: Mapping[str, SimOutcome], title: str, file: Path) -> Path:
     """A strip for each policy: on crowded clusters all lines run along the top."""
     figure = Figure(figsize=(9, 1.5 + 1.3 * len(runs)), layout="constrained")
     strips = figure.subplots(len(runs), sharex=True, sharey=True, squeeze=False)[:, 0]
@@ -80,7 +80,7 @@ def answered_s(jobs: Sequence[JobOutcome]) -> tuple[list[float], list[float]]:
     return sorted(admitted_s), sorted(refused_s)
 
 
-def _draw_admissions(axes: Axes, policy: str, outcome: Outcome, colour: Colour) -> None:
+def _draw_admissions(axes: Axes, policy: str, outcome: SimOutcome, colour: Colour) -> None:
     admitted_s, refused_s = answered_s(outcome.jobs)
     last_s = max([*(job.submit_s for job in outcome.jobs), *refused_s], default=0.0)
     for at_s, answer, line in ((admitted_s, "admitted", "-"), (refused_s, "refused", ":")):
@@ -91,7 +91,7 @@ def _draw_admissions(axes: Axes, policy: str, outcome: Outcome, colour: Colour) 
     axes.set_xlabel("hours")
 
 
-def _draw_completion(axes: Axes, policy: str, outcome: Outcome, colour: Colour) -> None:
+def _draw_completion(axes: Axes, policy: str, outcome: SimOutcome, colour: Colour) -> None:
     jcts_s = sorted(jct_s for job in outcome.jobs if (jct_s := job.jct_s) is not None)
     _cumulative(axes, [max(jct_s, 1.0) / HOUR_S for jct_s in jcts_s], len(outcome.jobs), policy, colour)
     axes.set_xscale("log")
@@ -99,7 +99,7 @@ def _draw_completion(axes: Axes, policy: str, outcome: Outcome, colour: Colour) 
     axes.set_xlabel("hours from submission to end")
 
 
-def _draw_slack(axes: Axes, policy: str, outcome: Outcome, colour: Colour) -> None:
+def _draw_slack(axes: Axes, policy: str, outcome: SimOutcome, colour: Colour) -> None:
     """Late jobs are left of 0; refused ones nowhere, so a curve ends below 1 by their share."""
     num_jobs = sum(job.deadline_s is not None for job in outcome.jobs)
     slacks_s = sorted(
@@ -120,7 +120,7 @@ def _cumulative(axes: Axes, values: list[float], num_jobs: int, policy: str, col
         axes.step(values, shares, where="post", label=policy, color=colour)
 
 
-def _timeline(outcome: Outcome, title: str, file: Path) -> Path:
+def _timeline(outcome: SimOutcome, title: str, file: Path) -> Path:
     """Jobs x time; the thicker the bar, the more workers. Deadlines are red ticks."""
     jobs = [job for job in outcome.jobs if job.sizes]
     figure = Figure(figsize=(10, 1.5 + 0.16 * len(jobs)), layout="constrained")

@@ -12,7 +12,7 @@ from swell.core.core import Core
 from swell.model.event import AnyEvent
 from swell.model.view import JobView
 from swell.sim.outcome import Usage
-from swell.sim.tally import Tally
+from swell.sim.tally import UsageTally
 
 
 class Recorder:
@@ -44,7 +44,7 @@ class Recorder:
         return ()
 
     # ------------------------------------------------------------ as an observer
-    def end_turn(self, now_s: float, tally: Tally, version: int) -> None:
+    def end_turn(self, now_s: float, tally: UsageTally, version: int) -> None:
         """`version` changes whenever who trains on what does."""
         if self._begun_s is not None:
             self.decision_s.append(time.process_time() - self._begun_s)

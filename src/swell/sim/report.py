@@ -42,7 +42,7 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     version: str
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     """One policy's. `timing` is there if asked for: it differs from one run to the next."""
 
     policy: str

@@ -8,7 +8,7 @@ from swell.model.cluster import Node
 from swell.model.command import AnyCommand, WakeAt
 from swell.model.job import Phase
 from swell.sim.change_cost import ChangeCost
-from swell.sim.gangs import Habits
+from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.occurrence import Occurrence
 from swell.sim.standing import Standing, asked_s
@@ -32,12 +32,12 @@ class ResumedWorld(SimulatedWorld):
         jobs: Sequence[SimJob] = (),
         others: Iterable[tuple[float, Occurrence]] = (),
         end_turn: Callable[[float], None] = lambda now_s: None,
-        habits: Habits | None = None,
+        timings: GangTimings | None = None,
     ) -> None:
         self._standing = standing
         self._under_way = under_way
         everybody = [*standing.jobs.values(), *jobs]
-        super().__init__(standing.saved.cluster.nodes, everybody, cost, habits, others, end_turn)
+        super().__init__(standing.saved.cluster.nodes, everybody, cost, timings, others, end_turn)
 
     def _open(
         self, nodes: Sequence[Node], jobs: Iterable[SimJob], others: Iterable[tuple[float, Occurrence]]

@@ -14,12 +14,12 @@ from swell.core.core import Core
 from swell.model.cluster import Node
 from swell.model.view import JobView
 from swell.sim.change_cost import ChangeCost
-from swell.sim.gangs import Habits
+from swell.sim.gangs import GangTimings
 from swell.sim.injected_faults import NOTHING_FAILS, InjectedFaults
 from swell.sim.job import SimJob
-from swell.sim.ledger import Ledger
+from swell.sim.ledger import JobLedger
 from swell.sim.occurrence import Occurrence
-from swell.sim.outcome import Outcome
+from swell.sim.outcome import SimOutcome
 from swell.sim.recorder import Recorder
 from swell.sim.several import Several
 from swell.sim.world import SimulatedWorld
@@ -40,7 +40,7 @@ class Scenario:
     nodes: Sequence[Node]
     jobs: Several[SimJob]  #: by submission, unless all are in memory anyway
     cost: ChangeCost
-    habits: Habits = field(default_factory=Habits)
+    timings: GangTimings = field(default_factory=GangTimings)
     others: Sequence[tuple[float, Occurrence]] = ()
     faults: InjectedFaults = NOTHING_FAILS
 
@@ -51,7 +51,7 @@ def simulate(
     progress: Callable[[int], None] = lambda num_ended: None,
     listen: Callable[[Core], None] = lambda core: None,
     with_offers: bool = True,
-) -> Outcome:
+) -> SimOutcome:
     """Run to the end. The same head and scenario lead to the same outcome, its timings apart.
 
     Jobs enter as time comes to them; of one that has ended, its outcome is kept. So memory is that of the
@@ -69,7 +69,7 @@ def simulate(
     if len(scenario.jobs) >= NUM_JOBS_WORTH_COMPILING:
         compile_always()
     num_devices = sum(len(node.devices) for node in scenario.nodes)
-    ledger = Ledger(scenario.jobs, num_devices)
+    ledger = JobLedger(scenario.jobs, num_devices)
     num_told = 0
 
     def note_end(view: JobView) -> None:
@@ -89,7 +89,7 @@ def simulate(
         scenario.nodes,
         ledger.arrivals(),
         scenario.cost,
-        scenario.habits,
+        scenario.timings,
         scenario.others,
         end_turn,
         scenario.faults,
@@ -98,7 +98,7 @@ def simulate(
     loop.run(world, recorder, core)
     cpu_s = time.process_time() - begun_s
     ledger.close(core.views(), world.now_s)
-    return Outcome(
+    return SimOutcome(
         jobs=ledger.outcomes,
         usage=recorder.usage(),
         num_devices=num_devices,

@@ -10,7 +10,7 @@ from swell import __version__
 from swell.model.errors import InvalidInput
 from swell.sim.change_cost import change_cost
 from swell.sim.faults import node_failures
-from swell.sim.gangs import Habits
+from swell.sim.gangs import GangTimings
 from swell.sim.injected_faults import NO_FAULTS, FaultRates, InjectedFaults
 from swell.sim.jobs import jobs_of
 from swell.sim.occurrence import Occurrence
@@ -94,7 +94,7 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
             conditions.seed,
         ),
         cost=cost,
-        habits=Habits() if is_certain else Habits(report_s=REPORT_S),
+        timings=GangTimings() if is_certain else GangTimings(report_s=REPORT_S),
         others=others,
         faults=InjectedFaults(conditions.fault_rates, conditions.seed),
     )

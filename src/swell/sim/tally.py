@@ -5,7 +5,7 @@ from __future__ import annotations
 from swell.sim.gang import Training
 
 
-class Tally:
+class UsageTally:
     """Sums over the gangs, in the order in which they were launched: so their rounding comes out again."""
 
     def __init__(self) -> None:

@@ -16,14 +16,14 @@ from swell.model.job import Phase
 from swell.model.view import JobView
 from swell.sim.change_cost import AsMeasured
 from swell.sim.job import SimJob
-from swell.sim.occurrence import NodeReturns, Occurrence, Told
+from swell.sim.occurrence import EventArrives, NodeReturns, Occurrence
 from swell.sim.recorder import Recorder
 from swell.sim.resumed import ResumedWorld
 from swell.sim.standing import Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class PlatformChange:
     """What is to be different from now on."""
 
     policy: str = ""  #: empty: the same
@@ -42,7 +42,7 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-def go_on(core: Core, standing: Standing, change: Change) -> dict[str, Fate]:
+def go_on(core: Core, standing: Standing, change: PlatformChange) -> dict[str, Fate]:
     """Let a fresh head go on from where another stands, in a simulated world, until every job has ended.
 
     Returns what becomes of each job, by id.
@@ -77,13 +77,13 @@ def as_learnt(costs: ChangeCosts) -> AsMeasured:
     )
 
 
-def _events(standing: Standing, change: Change) -> list[tuple[float, Occurrence]]:
+def _events(standing: Standing, change: PlatformChange) -> list[tuple[float, Occurrence]]:
     """All at once, now. A platform that is down is taken to come up."""
     now_s, happening = standing.now_s, list[Occurrence]()
     if change.policy or standing.saved.is_draining:
-        happening.append(Told(Opened(at_s=now_s, policy=change.policy)))
+        happening.append(EventArrives(Opened(at_s=now_s, policy=change.policy)))
     happening += [NodeReturns(node) for node in change.nodes]
-    happening += [Told(JobSubmitted(at_s=now_s, job_id=job.id, spec=job.spec)) for job in change.jobs]
+    happening += [EventArrives(JobSubmitted(at_s=now_s, job_id=job.id, spec=job.spec)) for job in change.jobs]
     return [(now_s, occurrence) for occurrence in happening]
 
 

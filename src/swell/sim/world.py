@@ -30,24 +30,24 @@ from swell.model.event import (
 )
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import ChangeCost
-from swell.sim.gangs import Gangs, Habits
+from swell.sim.gangs import GangTimings, SimGangs
 from swell.sim.injected_faults import MESSAGE, NOTHING_FAILS, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.occurrence import (
     Changes,
     Ends,
+    EventArrives,
     Leaves,
     NodeFails,
     NodeReturns,
     Occurrence,
-    Profiled,
     Reports,
     Resumes,
     Starts,
-    Told,
+    TrialEnds,
     Turns,
 )
-from swell.sim.tally import Tally
+from swell.sim.tally import UsageTally
 
 #: A head that does nothing but ask to be woken, with nothing else to come, is woken no more often.
 MAX_IDLE_WAKES = 100
@@ -75,7 +75,7 @@ class SimulatedWorld:
         nodes: Sequence[Node],
         jobs: Iterable[SimJob],
         cost: ChangeCost,
-        habits: Habits | None = None,
+        timings: GangTimings | None = None,
         others: Iterable[tuple[float, Occurrence]] = (),
         end_turn: Callable[[float], None] = lambda now_s: None,
         faults: InjectedFaults = NOTHING_FAILS,
@@ -84,10 +84,10 @@ class SimulatedWorld:
         self.now_s = 0.0
         self._end_turn = end_turn
         self._cost = cost
-        self._habits = habits or Habits()
+        self._timings = timings or GangTimings()
         self._agenda: Agenda[Occurrence] = Agenda()
         self._told: list[AnyEvent] = []
-        self._gangs = Gangs(cost, self._habits, self._agenda, self._told.append, self._faults)
+        self._gangs = SimGangs(cost, self._timings, self._agenda, self._told.append, self._faults)
         self._jobs: dict[str, SimJob] = {}
         self._coming: Iterator[SimJob] = iter(())
         self._next_job: SimJob | None = None
@@ -101,7 +101,7 @@ class SimulatedWorld:
         self._open(nodes, jobs, others)
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> UsageTally:
         """What the gangs really use."""
         return self._gangs.tally
 
@@ -113,9 +113,9 @@ class SimulatedWorld:
     def _open(
         self, nodes: Sequence[Node], jobs: Iterable[SimJob], others: Iterable[tuple[float, Occurrence]]
     ) -> None:
-        self._agenda.put_first(0.0, Told(Opened(at_s=0.0)))
+        self._agenda.put_first(0.0, EventArrives(Opened(at_s=0.0)))
         for node in nodes:
-            self._agenda.put_first(0.0, Told(NodeJoined(at_s=0.0, node=node)))
+            self._agenda.put_first(0.0, EventArrives(NodeJoined(at_s=0.0, node=node)))
         self._coming = iter(jobs)
         self._next_job = next(self._coming, None)
         for at_s, occurrence in others:
@@ -126,9 +126,9 @@ class SimulatedWorld:
         while (job := self._next_job) is not None and job.submit_s <= min(self._agenda.next_s, self._wake_s):
             self._jobs[job.id] = job
             put = self._agenda.put_first
-            put(job.submit_s, Told(JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec)))
+            put(job.submit_s, EventArrives(JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec)))
             if job.cancel_s is not None:
-                put(job.cancel_s, Told(CancelRequested(at_s=job.cancel_s, job_id=job.id)))
+                put(job.cancel_s, EventArrives(CancelRequested(at_s=job.cancel_s, job_id=job.id)))
             self._next_job = next(self._coming, None)
             if self._next_job is not None and self._next_job.submit_s < job.submit_s:
                 raise ValueError(
@@ -193,7 +193,7 @@ class SimulatedWorld:
     @_perform.register
     def _(self, command: ProfileJob) -> None:
         self._trials[command.job_id] = command.attempt
-        self._agenda.put(self.now_s + self._habits.profiling_s, Profiled(command.job_id))
+        self._agenda.put(self.now_s + self._timings.profiling_s, TrialEnds(command.job_id))
 
     @_perform.register
     def _(self, command: LaunchGang) -> None:
@@ -223,12 +223,12 @@ class SimulatedWorld:
         raise TypeError(f"a simulated world knows no {type(occurrence).__name__}")
 
     @_happen.register
-    def _(self, occurrence: Told) -> None:
+    def _(self, occurrence: EventArrives) -> None:
         self._num_arrivals += isinstance(occurrence.event, JobSubmitted)
         self._told.append(occurrence.event)
 
     @_happen.register
-    def _(self, occurrence: Profiled) -> None:
+    def _(self, occurrence: TrialEnds) -> None:
         job_id, attempt = occurrence.job_id, self._trials.pop(occurrence.job_id, None)
         if attempt is None:
             return

@@ -37,7 +37,7 @@ _decode_submission: Callable[[str], JobSubmitted] = decoder(JobSubmitted).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """One batch, and the digest of the commands that followed it, if one was noted."""
 
     seq: int
@@ -46,12 +46,12 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class JournalHistory:
     """A state and everything that happened after it."""
 
     state: bytes | None  #: None: the journal was never folded, begin with an empty head
     seq: int  #: of the last batch inside `state`; 0 if there is none
-    entries: Iterable[Entry]  #: later batches, oldest first; may be iterated more than once
+    entries: Iterable[JournalEntry]  #: later batches, oldest first; may be iterated more than once
 
 
 class SqlJournal:
@@ -108,15 +108,15 @@ class SqlJournal:
         """Every batch since the last fold, oldest first."""
         return (entry.batch for entry in self.history().entries)
 
-    def history(self) -> History:
+    def history(self) -> JournalHistory:
         """The last fold's state and what came after."""
         with self._database.reading() as connection:
             fold = connection.execute(sa.select(folds).order_by(folds.c.seq.desc()).limit(1)).first()
         if fold is None:
-            return History(None, 0, _Entries(self, 0))
+            return JournalHistory(None, 0, _Entries(self, 0))
         if not isinstance(fold.state, str) or not is_sound(fold.crc, fold.seq, fold.state):
             raise self._damaged("its folded state is not what was written")
-        return History(fold.state.encode(), fold.seq, _Entries(self, fold.seq))
+        return JournalHistory(fold.state.encode(), fold.seq, _Entries(self, fold.seq))
 
     def fold(
         self, state: bytes, ended: Sequence[JobView] = (), stories: Sequence[tuple[str, Story]] = ()
@@ -247,14 +247,16 @@ class SqlJournal:
                 [{"row": seq, "commands": digest} for seq, digest in self._unwritten.items()],
             )
 
-    def _page(self, after: int) -> list[Entry]:
+    def _page(self, after: int) -> list[JournalEntry]:
         later = sa.select(batches).where(batches.c.seq > after).order_by(batches.c.seq).limit(PAGE)
         with self._database.reading() as connection:
             rows = connection.execute(later).all()
         for place, row in enumerate(rows):
             if row.seq != after + 1 + place:
                 raise self._damaged(f"batch {after + 1 + place} is missing")
-        return [Entry(row.seq, self._read(row), self._unwritten.get(row.seq, row.digest)) for row in rows]
+        return [
+            JournalEntry(row.seq, self._read(row), self._unwritten.get(row.seq, row.digest)) for row in rows
+        ]
 
     def _read(self, row: sa.Row[tuple[int, str, str | None, int | None]]) -> list[AnyEvent]:
         if not isinstance(row.events, str) or not is_sound(row.crc, row.seq, row.events):
@@ -304,7 +306,7 @@ class _Entries:
     journal: SqlJournal
     after: int
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[JournalEntry]:
         after = self.after
         while page := self.journal._page(after):
             yield from page

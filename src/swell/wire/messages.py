@@ -9,7 +9,7 @@ The life of a worker::
     Ready                         ->
                                   <-           Regroup          once every member of the generation is ready
     [rank 0]  Bound               ->
-                                  <-           Address          to all the others
+                                  <-           StoreAddress     to all the others
     ... the process group forms; state comes from `source`, or from a checkpoint ...
     Joined                        ->
     Progress, Progress, ...       ->                            from rank 0
@@ -23,7 +23,7 @@ go through the model together from then on.
 When a collective fails a worker says Broken and waits for the next Regroup, which then holds at once.
 Abort makes the collectives of a generation fail, also one that is under way and would wait for ever.
 A worker that is told to Suspend does so at the next step boundary on which all agree: rank 0 writes the
-checkpoint and says Saved, all say Left.
+checkpoint and says CheckpointSaved, all say Left.
 While it lives a worker says Alive every `Welcome.heartbeat_s`, from a thread of its own.
 """
 
@@ -121,7 +121,7 @@ class Broken(Message, frozen=True, kw_only=True):
     message: str
 
 
-class Saved(Message, frozen=True, kw_only=True):
+class CheckpointSaved(Message, frozen=True, kw_only=True):
     """A checkpoint with the state after `steps` is complete at `path`."""
 
     steps: int
@@ -236,7 +236,7 @@ FromWorker = (
     | Stepped
     | Distributed
     | Broken
-    | Saved
+    | CheckpointSaved
     | SaveFailed
     | CheckpointDamaged
     | Left
@@ -250,7 +250,7 @@ FromWorker = (
 
 
 # ---------------------------------------------------------------- agent -> worker
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class EarlyStop(msgspec.Struct, frozen=True, kw_only=True):
     """Stop early once this reported metric is good enough."""
 
     name: str
@@ -268,7 +268,7 @@ class Welcome(Message, frozen=True, kw_only=True):
     total_steps: int | None
     seed: int
     checkpoint_dir: str
-    target: Target | None = None
+    target: EarlyStop | None = None
     pace_per_s: float | None = None  #: a paced device: at least local_batch / pace_per_s seconds a step
     checkpoint_interval_s: float = 30.0
     keep_checkpoints: int = 2
@@ -292,7 +292,7 @@ class Regroup(Message, frozen=True, kw_only=True):
     max_local_batch: int | None = None  #: as in Welcome, from this generation on
 
 
-class Address(Message, frozen=True, kw_only=True):
+class StoreAddress(Message, frozen=True, kw_only=True):
     """Where the store of this generation listens."""
 
     generation: int
@@ -311,4 +311,4 @@ class Abort(Message, frozen=True, kw_only=True):
     generation: int
 
 
-FromAgent = Welcome | Regroup | Address | Suspend | Abort
+FromAgent = Welcome | Regroup | StoreAddress | Suspend | Abort

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.sim.traces import seen
-from swell.sim.traces.seen import Part, SeenIds
+from swell.sim.traces.seen import IdPartition, SeenIds
 
 #: Running numbers, numbers far apart, with heads and without, padded and not, and words.
 IDS = st.one_of(
@@ -40,7 +40,7 @@ def test_hashes_are_in_few_arrays(keys: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(seen, "NUM_NEWEST", 4)
         patch.setattr(seen, "NUM_PARTS", 1)
-        part, truth = Part(), set[int]()
+        part, truth = IdPartition(), set[int]()
         for key in keys:
             assert part.add(key) is (key not in truth)
             truth.add(key)

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from swell.train.collective.exchange import Exchange
 from swell.train.collective.group import Group
-from swell.train.collective.tree import Fold, Node
+from swell.train.collective.tree import Fold, TreeNode
 from swell.train.data.sample_schedule import cut
 
 path, rank, num_workers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -20,7 +20,7 @@ path, rank, num_workers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 def fold(numbers: torch.Tensor, leaves: range) -> Fold[torch.Tensor]:
     held = Fold[torch.Tensor](len(numbers), torch.add)
     for leaf in leaves:
-        held.push(Node(0, leaf), numbers[leaf])
+        held.push(TreeNode(0, leaf), numbers[leaf])
     return held
 
 

@@ -49,7 +49,7 @@ class Report:
 Effect = Spawn | Send | Kill | Report
 
 
-class Facts(TypedDict):
+class GangEventFields(TypedDict):
     """What every event of a gang begins with."""
 
     job_id: str

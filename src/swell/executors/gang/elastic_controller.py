@@ -19,7 +19,7 @@ from swell.executors.gang.gang_state import Ensemble
 from swell.executors.gang.handlers import hear
 from swell.executors.gang.job_context import Stage
 from swell.executors.gang.member import Member, State, by_rank, cut_slots, flatten
-from swell.executors.gang.membership import Aim, Change, answer
+from swell.executors.gang.membership import ChangeAim, PendingChange, answer
 from swell.executors.gang.setback import MAX_FAILED_ROUNDS, Move
 from swell.executors.gang.suspension import Suspension
 from swell.executors.gang.timeouts import Patience, describe_exit, ended_early, is_fault_of_script
@@ -141,7 +141,7 @@ class Gang:
             self._parts.end_all(Outcome.STOPPED, "")
             return
         is_asked_again = self._parts.standing.is_suspending
-        self._parts.standing.change = Change(Aim.SUSPEND, self._parts.now_s)
+        self._parts.standing.change = PendingChange(ChangeAim.SUSPEND, self._parts.now_s)
         self._parts.standing.is_unheard = False  # while it is being suspended the head names no devices
         if not is_asked_again:
             self._parts.suspension = Suspension()
@@ -155,8 +155,8 @@ class Gang:
             why = "workers had been lost when this was asked for"
             self._parts.dialogue.reply(ResizeFailed(**self._parts.dialogue.facts(), message=why))
             return
-        aim = Aim.LAUNCH if isinstance(command, LaunchGang) else Aim.RESIZE
-        self._parts.standing.change = Change(aim, self._parts.now_s)
+        aim = ChangeAim.LAUNCH if isinstance(command, LaunchGang) else ChangeAim.RESIZE
+        self._parts.standing.change = PendingChange(aim, self._parts.now_s)
         self._parts.suspension = Suspension()
         kept = [member.slot for member in by_rank(self._parts.roster) if member.state is not State.LEFT]
         try:

@@ -55,7 +55,7 @@ class Formation:
         """Where rank 0's store listens, to all the others."""
         if bound.generation == self.round:
             others = [number for number in self._roster.group if number != leader.number]
-            self._send(others, messages.Address(generation=self.round, address=bound.address))
+            self._send(others, messages.StoreAddress(generation=self.round, address=bound.address))
 
     def abort(self, generations: Iterable[int | None]) -> None:
         """To everybody who may be in one of these groups: wait for nobody there any more."""

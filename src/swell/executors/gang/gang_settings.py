@@ -13,7 +13,7 @@ _WELCOME = {known.name: known.default for known in msgspec.structs.fields(Welcom
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
+class WorkerSettings:
     """What every worker does from time to time; a part of its `Welcome`."""
 
     checkpoint_interval_s: float = _WELCOME["checkpoint_interval_s"]
@@ -32,6 +32,6 @@ class LogLimits:
 @dataclass(frozen=True, slots=True)
 class Conduct:
     patience: Patience = field(default_factory=Patience)
-    habits: Habits = field(default_factory=Habits)
+    worker_settings: WorkerSettings = field(default_factory=WorkerSettings)
     trial_s: float = 120.0  #: a trial run of a script, and each calibration, take no longer
     logs: LogLimits = field(default_factory=LogLimits)

@@ -17,7 +17,7 @@ from swell.executors.gang.formation import Formation
 from swell.executors.gang.hang_detection import Vigil
 from swell.executors.gang.job_context import Stage
 from swell.executors.gang.member import Member, Roster, Slot, by_rank
-from swell.executors.gang.membership import Aim, Standing, answer
+from swell.executors.gang.membership import ChangeAim, Membership, answer
 from swell.executors.gang.progress import Pacer, steps_report
 from swell.executors.gang.replies import Dialogue
 from swell.executors.gang.setback import Setback
@@ -43,7 +43,7 @@ class Ensemble:
         self.target: tuple[Slot, ...] = ()  #: the devices of the workers there should be
         self.dialogue = Dialogue(stage.job_id, self.effects)
         self.formation = Formation(self.roster, self.effects)
-        self.standing = Standing()
+        self.standing = Membership()
         self.setback = Setback()
         self.suspension = Suspension()
         self.vigil = Vigil()
@@ -100,7 +100,8 @@ class Ensemble:
         self.setback.num_failed_rounds = 0
         if change is None:
             return
-        if change.aim is Aim.RESIZE:  # what the first step took is told under the old number: now or never
+        if change.aim is ChangeAim.RESIZE:
+            # what the first step took is told under the old number: now or never
             self.effects += map(Report, self.pacer.flush(self.now_s))
         if not change.failure:
             self.standing.generation = self.dialogue.generation
@@ -112,7 +113,7 @@ class Ensemble:
         is_leader = self.roster.group[:1] == [member.number]
         if self.ending is None:
             change = self.standing.change
-            if change is not None and change.aim is Aim.LAUNCH and not self.standing.is_settled:
+            if change is not None and change.aim is ChangeAim.LAUNCH and not self.standing.is_settled:
                 self.settle()  # it was in the group, so all were
             early = early_end(self.stage, self.steps, message)
             self.ending = Ending(Outcome.SUCCEEDED, early, self.now_s, self.now_s + self.patience.finish_s)

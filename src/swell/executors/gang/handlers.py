@@ -99,7 +99,7 @@ def _(message: messages.Drifted, ensemble: Ensemble, member: Member) -> None:
 
 
 @hear.register
-def _(message: messages.Saved, ensemble: Ensemble, member: Member) -> None:
+def _(message: messages.CheckpointSaved, ensemble: Ensemble, member: Member) -> None:
     ensemble.saved_steps = message.steps
     ensemble.suspension.note_save()
     size = format_bytes(message.num_bytes)

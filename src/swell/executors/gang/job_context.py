@@ -8,9 +8,9 @@ from typing import Literal, cast
 
 import msgspec
 
-from swell.executors.gang.gang_settings import Habits
+from swell.executors.gang.gang_settings import WorkerSettings
 from swell.model.job import JobSpec
-from swell.wire.messages import OnDrift, Target, Welcome
+from swell.wire.messages import EarlyStop, OnDrift, Welcome
 
 
 class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class Stage:
     total_steps: int | None
     checkpoint_dir: str
     bindings: Mapping[str, DeviceBinding]
-    habits: Habits = field(default_factory=Habits)
+    worker_settings: WorkerSettings = field(default_factory=WorkerSettings)
 
     def welcome(
         self,
@@ -54,9 +54,9 @@ class Stage:
             stop_on_nan=self.spec.stop_on_nan,
             on_drift=cast(OnDrift | None, self.spec.on_drift),
             checkpoint_dir=self.checkpoint_dir,
-            target=None if target is None else Target(**msgspec.structs.asdict(target)),
+            target=None if target is None else EarlyStop(**msgspec.structs.asdict(target)),
             pace_per_s=sum(paces) if paces else None,
             local_batches=local_batches,
             max_local_batch=max_local_batch,
-            **asdict(self.habits),
+            **asdict(self.worker_settings),
         )

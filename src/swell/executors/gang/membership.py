@@ -22,27 +22,27 @@ from swell.model.event import (
 )
 
 
-class Aim(Enum):
+class ChangeAim(Enum):
     LAUNCH = auto()
     RESIZE = auto()
     SUSPEND = auto()
 
 
 @dataclass(slots=True)
-class Change:
+class PendingChange:
     """A command whose answer is still out."""
 
-    aim: Aim
+    aim: ChangeAim
     since_s: float
     failure: str = ""  #: why it is being undone
     lost: tuple[Slot, ...] = ()  #: settled slots that are gone all the same
 
 
 @dataclass(slots=True)
-class Standing:
+class Membership:
     slots: tuple[Slot, ...] = ()  #: the settled gang: empty until it has started
     generation: int = 0  #: that the settled gang trains as
-    change: Change | None = None
+    change: PendingChange | None = None
     is_unheard: bool = False  #: a loss was told, and nothing shows yet that the head has heard of it
 
     @property
@@ -51,12 +51,14 @@ class Standing:
 
     @property
     def is_suspending(self) -> bool:
-        return self.change is not None and self.change.aim is Aim.SUSPEND and not self.change.failure
+        return self.change is not None and self.change.aim is ChangeAim.SUSPEND and not self.change.failure
 
     @property
     def is_growing(self) -> bool:
         """Whether workers that are missing are to be started."""
-        return self.change is not None and self.change.aim is not Aim.SUSPEND and not self.change.failure
+        return (
+            self.change is not None and self.change.aim is not ChangeAim.SUSPEND and not self.change.failure
+        )
 
     def is_informed(self, devices: Collection[str]) -> bool:
         """Whether a resize to these devices was asked for after the head had heard of the latest loss.
@@ -83,7 +85,7 @@ class Standing:
         taken = {member.slot for member in roster.members.values() if member.state not in going}
         return tuple(slot for slot in self.slots if slot in taken)
 
-    def cut_back(self, why: str, roster: Roster, target: tuple[Slot, ...]) -> Change | None:
+    def cut_back(self, why: str, roster: Roster, target: tuple[Slot, ...]) -> PendingChange | None:
         """The group broke, and of its workers only those are left that the head knows: what it is to hear, if
         anything. A suspend is still to be carried out, and so is a repair by what is left.
         """
@@ -93,14 +95,14 @@ class Standing:
             self.is_unheard = True
             if not self.is_suspending:
                 self.change = None
-            return Change(Aim.RESIZE, 0.0, why, lost)
+            return PendingChange(ChangeAim.RESIZE, 0.0, why, lost)
         is_repair = set(target) == set(self.slots)
-        if change is None or change.aim is not Aim.RESIZE or (is_repair and not change.failure):
+        if change is None or change.aim is not ChangeAim.RESIZE or (is_repair and not change.failure):
             return None
         self.change = None
-        return Change(Aim.RESIZE, 0.0, change.failure or why)
+        return PendingChange(ChangeAim.RESIZE, 0.0, change.failure or why)
 
-    def settle(self, slots: tuple[Slot, ...]) -> Change | None:
+    def settle(self, slots: tuple[Slot, ...]) -> PendingChange | None:
         """The gang is what it should be: this; returns the change that somebody waits to hear of."""
         lost = self._become(slots)
         change, self.change = self.change, None
@@ -116,14 +118,14 @@ class Standing:
         return lost
 
 
-def answer(change: Change, dialogue: Dialogue, steps: int = 0, pids: tuple[int, ...] = ()) -> AnyEvent:
+def answer(change: PendingChange, dialogue: Dialogue, steps: int = 0, pids: tuple[int, ...] = ()) -> AnyEvent:
     """What the head is told of a change that has ended."""
     facts = dialogue.facts()
     if change.lost:
         return WorkersLost(**facts, devices=flatten(change.lost), message=change.failure)
-    if change.failure and change.aim is Aim.SUSPEND:
+    if change.failure and change.aim is ChangeAim.SUSPEND:
         return SuspendFailed(**facts, message=change.failure)
     if change.failure:
         return ResizeFailed(**facts, message=change.failure)
-    kind = GangStarted if change.aim is Aim.LAUNCH else GangResized
+    kind = GangStarted if change.aim is ChangeAim.LAUNCH else GangResized
     return kind(**facts, steps=steps, pids=pids)

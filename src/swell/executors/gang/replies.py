@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swell.executors.gang.effects import Effect, Facts, GangCommand, Report
+from swell.executors.gang.effects import Effect, GangCommand, GangEventFields, Report
 from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobWarned
 
 
@@ -55,7 +55,7 @@ class Dialogue:
         self._asked = None
 
     # ------------------------------------------------------------ telling
-    def facts(self) -> Facts:
+    def facts(self) -> GangEventFields:
         return {"job_id": self._job_id, "generation": self.generation, "at_s": self.now_s}
 
     def reply(self, event: AnyEvent) -> None:

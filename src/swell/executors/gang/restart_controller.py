@@ -15,7 +15,7 @@ from swell.executors.gang.effects import Effect, GangCommand, Kill, Spawn
 from swell.executors.gang.job_context import Stage
 from swell.executors.gang.member import Member, Slot, State, cut_slots, flatten
 from swell.executors.gang.replies import Dialogue
-from swell.executors.gang.tally import Tally
+from swell.executors.gang.tally import StepTally
 from swell.executors.gang.timeouts import Patience, describe_exit, is_fault_of_script, stopped
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
@@ -35,7 +35,7 @@ LOOPBACK = "127.0.0.1"
 SIZE = "size"
 
 
-class Aim(Enum):
+class RestartAim(Enum):
     RUN = auto()
     RESTART = auto()  #: everyone is to go, then a new gang starts
     SUSPEND = auto()
@@ -60,7 +60,7 @@ class RestartGang:
         self._effects: list[Effect] = []
         self._dialogue = Dialogue(stage.job_id, self._effects)
         self._is_stopped = is_stopped
-        self._tally = Tally()
+        self._tally = StepTally()
         self._stage = stage
         self._patience = patience or Patience()
         self._find_port = find_port
@@ -69,7 +69,7 @@ class RestartGang:
         self._running = 0  # generation of the processes that run
         self._members: dict[int, Member] = {}  # in rank order: spawned so
         self._target: tuple[Slot, ...] = ()
-        self._aim = Aim.RUN
+        self._aim = RestartAim.RUN
         self._terminate_at_s = float("inf")
         self._kill_at_s = float("inf")
         self._outcome = Outcome.SUCCEEDED
@@ -98,7 +98,7 @@ class RestartGang:
     # ------------------------------------------------------------ what happens
     def command(self, command: GangCommand, now_s: float) -> Sequence[Effect]:
         self._dialogue.now_s = now_s
-        is_ending = self._aim is Aim.END
+        is_ending = self._aim is RestartAim.END
         if self._dialogue.hear(command, is_ending) and not is_ending:
             self._obey(command)
         return self._drain()
@@ -112,7 +112,7 @@ class RestartGang:
 
     def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]:
         self._dialogue.now_s = now_s
-        if worker in self._members and self._aim is not Aim.END:
+        if worker in self._members and self._aim is not RestartAim.END:
             if isinstance(message, Stepped):
                 self._note_steps(message)
             elif isinstance(message, Distributed):
@@ -122,7 +122,7 @@ class RestartGang:
     def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
         self._dialogue.now_s = now_s
         member = self._members.pop(worker, None)
-        if member is not None and self._aim is Aim.RUN and status != 0:
+        if member is not None and self._aim is RestartAim.RUN and status != 0:
             is_at_fault = is_fault_of_script(status)
             self._end_all(
                 Outcome.FAILED if is_at_fault else Outcome.LOST, describe_exit(member, status, log_tail)
@@ -182,7 +182,7 @@ class RestartGang:
         if isinstance(command, StopGang):
             self._end_all(Outcome.STOPPED, "")
         elif isinstance(command, SuspendGang):
-            self._aim = Aim.SUSPEND
+            self._aim = RestartAim.SUSPEND
             self._stop_at_step()
         else:
             self._aim_at(command)
@@ -195,19 +195,19 @@ class RestartGang:
         except ValueError as error:
             self._end_all(Outcome.FAILED, str(error))
             return
-        if self._aim is Aim.RUN and target == self._target:
+        if self._aim is RestartAim.RUN and target == self._target:
             self._tell_started()
             return
         self._target = target
-        self._aim = Aim.RESTART
+        self._aim = RestartAim.RESTART
         self._stop_at_step()
 
     def _go_on(self) -> None:
         """Every process is gone. An exit with 0 after our SIGTERM is a stop: the script may not be done."""
         self._terminate_at_s = self._kill_at_s = float("inf")
-        if self._aim is Aim.RESTART:
+        if self._aim is RestartAim.RESTART:
             self._start()
-        elif self._aim is Aim.SUSPEND:
+        elif self._aim is RestartAim.SUSPEND:
             self._dialogue.close(GangSuspended(**self._dialogue.facts(), steps=self.steps))
         else:
             facts = self._dialogue.facts()
@@ -216,7 +216,7 @@ class RestartGang:
             )
 
     def _start(self) -> None:
-        self._aim, self._running = Aim.RUN, self.generation
+        self._aim, self._running = RestartAim.RUN, self.generation
         self._tally.restart()
         ballot = f"{self._stage.checkpoint_dir}/leaving-{self._next_worker}"
         port = self._find_port()
@@ -249,7 +249,7 @@ class RestartGang:
             self._dialogue.reply(kind(**self._dialogue.facts(), steps=self.steps, pids=self.pids))
 
     def _end_all(self, outcome: Outcome, message: str) -> None:
-        self._aim, self._outcome, self._message = Aim.END, outcome, message
+        self._aim, self._outcome, self._message = RestartAim.END, outcome, message
         self._terminate(self._patience.stop_s)
 
     def _stop_at_step(self) -> None:

@@ -8,7 +8,7 @@ from swell.wire.messages import Stepped
 
 
 @dataclass(slots=True)
-class Tally:
+class StepTally:
     """Steps of a gang through its restarts, by what rank 0's optimizer did.
 
     An optimizer that counts its own steps (Adam and its kin) finds its count in the script's checkpoint. Of

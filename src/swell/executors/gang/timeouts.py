@@ -32,7 +32,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class KillReason:
     """A worker has to be killed now."""
 
     why: str
@@ -41,16 +41,16 @@ class Verdict:
 
 def overdue(
     member: Member, script: str, now_s: float, patience: Patience, is_stopped: Callable[[int], bool]
-) -> Verdict | None:
+) -> KillReason | None:
     """Whether a worker's time is up."""
     if stands_still(member, now_s, patience, is_stopped):
-        return Verdict(stopped(member), False)
+        return KillReason(stopped(member), False)
     if member.state is State.STARTING and now_s - member.since_s > _ready_s(member, patience):
-        return Verdict(never_called(script, patience.ready_s), True)
+        return KillReason(never_called(script, patience.ready_s), True)
     if is_silent(member, now_s, patience):
-        return Verdict(silent(member, patience), False)
+        return KillReason(silent(member, patience), False)
     if member.left_s is not None and now_s - member.left_s > patience.leave_s:
-        return Verdict(
+        return KillReason(
             f"worker {member.number} did not exit within {patience.leave_s:g} s and was killed", False
         )
     return None

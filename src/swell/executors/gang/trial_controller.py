@@ -42,7 +42,7 @@ CALIBRATE_ENTRY = "swell.train.runtime.calibrate:main"
 
 
 @dataclass(slots=True)
-class Part:
+class TrialPart:
     """One set of processes: a calibration, or (no `size`) the script's own run."""
 
     size: int | None
@@ -87,7 +87,7 @@ class Trial:
         self._command = command
         self._next_worker = first_worker
         self._sizes = sizes_to_measure(command.sizes, num_devices)
-        self._part: Part | None = None
+        self._part: TrialPart | None = None
         self._effects: list[Effect] = []
         self._now_s = 0.0
         self._is_called_off = False
@@ -171,7 +171,7 @@ class Trial:
                 self._end_part(part)
         return self._drain()
 
-    def _note_exit(self, part: Part, member: Member, status: int, log_tail: str) -> None:
+    def _note_exit(self, part: TrialPart, member: Member, status: int, log_tail: str) -> None:
         if status == 0 and part.size is not None:
             return  # only rank 0 says what was measured
         is_fault = is_fault_of_script(status)
@@ -192,7 +192,7 @@ class Trial:
             self._watch(self._part)
         return self._drain()
 
-    def _watch(self, part: Part) -> None:
+    def _watch(self, part: TrialPart) -> None:
         patience = self._conduct.patience
         for member in part.members.values():
             if stands_still(member, self._now_s, patience, self._is_stopped):
@@ -206,11 +206,11 @@ class Trial:
 
     # ------------------------------------------------------------ what workers say
     @singledispatchmethod
-    def _hear(self, message: messages.FromWorker, member: Member, part: Part) -> None:
+    def _hear(self, message: messages.FromWorker, member: Member, part: TrialPart) -> None:
         """The rest is a sign of life."""
 
     @_hear.register
-    def _(self, message: messages.Hello, member: Member, part: Part) -> None:
+    def _(self, message: messages.Hello, member: Member, part: TrialPart) -> None:
         spec = self._stage.spec
         batches = sorted({-(-spec.global_batch // size) for size in self._command.sizes}, reverse=True)
         if part.size is None:
@@ -220,7 +220,7 @@ class Trial:
         self._effects.append(Send(member.number, welcome))
 
     @_hear.register
-    def _(self, message: messages.Ready, member: Member, part: Part) -> None:
+    def _(self, message: messages.Ready, member: Member, part: TrialPart) -> None:
         member.state = State.READY
         if part.size is None:
             self._start_s = self._now_s - member.since_s
@@ -239,18 +239,18 @@ class Trial:
                 self._effects.append(Send(number, order))
 
     @_hear.register
-    def _(self, message: messages.Bound, member: Member, part: Part) -> None:
-        address = messages.Address(generation=message.generation, address=message.address)
+    def _(self, message: messages.Bound, member: Member, part: TrialPart) -> None:
+        address = messages.StoreAddress(generation=message.generation, address=message.address)
         self._effects += [Send(number, address) for number in part.numbers if number != member.number]
 
     @_hear.register
-    def _(self, message: messages.Calibrated, member: Member, part: Part) -> None:
+    def _(self, message: messages.Calibrated, member: Member, part: TrialPart) -> None:
         if part.size is not None:
             self.table[part.size] = dict(message.allreduce_s)
             part.is_measured = True
 
     @_hear.register
-    def _(self, message: messages.Profiled, member: Member, part: Part) -> None:
+    def _(self, message: messages.Profiled, member: Member, part: TrialPart) -> None:
         if not _is_sound(message.compute_s):
             part.fail(unmeasured(self._stage.spec.entry), is_fault=True)
             return
@@ -263,7 +263,7 @@ class Trial:
             self._start_s = self._now_s - member.since_s
 
     @_hear.register
-    def _(self, message: messages.OutOfMemory, member: Member, part: Part) -> None:
+    def _(self, message: messages.OutOfMemory, member: Member, part: TrialPart) -> None:
         bound = half(message.num_samples, self._max_local_batch)
         if part.size is None and bound != self._max_local_batch:
             self._max_local_batch, part.is_too_large = bound, True
@@ -271,16 +271,16 @@ class Trial:
 
     @_hear.register(messages.JoinFailed)
     @_hear.register(messages.Broken)
-    def _(self, message: messages.JoinFailed | messages.Broken, member: Member, part: Part) -> None:
+    def _(self, message: messages.JoinFailed | messages.Broken, member: Member, part: TrialPart) -> None:
         self._give_up(part, message.message)
 
     @_hear.register
-    def _(self, message: messages.Failed, member: Member, part: Part) -> None:
+    def _(self, message: messages.Failed, member: Member, part: TrialPart) -> None:
         part.fail(message.message, is_fault=True)
 
     # ------------------------------------------------------------ part by part
     def _start(self, size: int | None, devices: tuple[str, ...]) -> None:
-        self._part = Part(size, devices)
+        self._part = TrialPart(size, devices)
         num_workers = size or 1
         each = len(devices) // num_workers
         for rank in range(num_workers):
@@ -291,7 +291,7 @@ class Trial:
             self._part.numbers.append(member.number)
             self._effects.append(Spawn(member.number, slot, entry=CALIBRATE_ENTRY if size else None))
 
-    def _end_part(self, part: Part) -> None:
+    def _end_part(self, part: TrialPart) -> None:
         self._part = None
         if self._is_called_off:
             self.is_over = True
@@ -326,7 +326,7 @@ class Trial:
         )
         self._effects.append(Report(event))
 
-    def _fail(self, part: Part) -> None:
+    def _fail(self, part: TrialPart) -> None:
         message = part.failure or "rank 0 told no result"
         if part.size is not None:
             message = f"the all-reduce of {part.size} workers was not measured: {message}"
@@ -340,14 +340,14 @@ class Trial:
         )
         self._effects.append(Report(event))
 
-    def _give_up(self, part: Part, why: str, is_fault: bool = False) -> None:
+    def _give_up(self, part: TrialPart, why: str, is_fault: bool = False) -> None:
         part.fail(why, is_fault)
         for member in part.members.values():
             if not member.is_killed:
                 member.is_killed = True
                 self._effects.append(Kill(member.number, signal.SIGKILL))
 
-    def _too_long(self, part: Part, is_started: bool) -> str:
+    def _too_long(self, part: TrialPart, is_started: bool) -> str:
         limit_s = self._conduct.trial_s
         if not is_started:
             return f"no process for a worker was there within {limit_s:g} s; see `zygote.log`"

@@ -24,7 +24,7 @@ from swell.executors.local.agent.process import (
 )
 from swell.executors.local.logs.files import read_tail
 from swell.executors.local.processes.strays import AGENT_MODULE, end_strays, is_agent
-from swell.executors.local.protocol import Address
+from swell.executors.local.protocol import AgentAddress
 
 #: An agent needs half a second; a machine under load more, and one whose workers are still dying too.
 START_S = 30.0
@@ -69,7 +69,7 @@ def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
         )
 
 
-def await_address(settings: AgentSettings, process: subprocess.Popen[bytes]) -> Address:
+def await_address(settings: AgentSettings, process: subprocess.Popen[bytes]) -> AgentAddress:
     """Where the new agent listens.
 
     Raises:
@@ -91,7 +91,7 @@ def await_address(settings: AgentSettings, process: subprocess.Popen[bytes]) -> 
         time.sleep(POLL_S)
 
 
-def find_agent(state_dir: Path) -> Address | None:
+def find_agent(state_dir: Path) -> AgentAddress | None:
     """A live agent of this state folder, or None. A number that another process has now is no agent."""
     address = read_address(state_dir)
     if address is None or not is_agent(address.pid, state_dir):

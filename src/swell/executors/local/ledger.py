@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from swell.executors.local.protocol import ExecutorCommand, Inventory, Perform, Told
+from swell.executors.local.protocol import EventTold, ExecutorCommand, Inventory, Perform
 from swell.model.command import LaunchGang, ProfileJob, StopGang
 from swell.model.event import (
     AnyEvent,
@@ -24,7 +24,7 @@ class KnownGang:
     steps: int = 0
 
 
-class Ledger:
+class DeliveryLedger:
     """Commands not yet taken, events not yet journaled, gangs and trial runs under way. No I/O."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Ledger:
             self._untaken.popleft()
 
     # ------------------------------------------------------------ events
-    def is_news(self, told: Told) -> bool:
+    def is_news(self, told: EventTold) -> bool:
         """False for an event that came before, on an earlier line to the same agent."""
         if told.number <= self._newest_heard:
             return False

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from swell.model.coding import encode
+from swell.wire.lines import LineBuffer, LineTooLong
 
 #: Longer lines are nobody's honest message.
 MAX_LINE_BYTES = 4 * 2**20
@@ -26,11 +27,10 @@ class LineLink(asyncio.Protocol):
     ) -> None:
         self.heard = heard
         self.closed = closed
-        self.max_line_bytes = max_line_bytes
+        self.received = LineBuffer(max_line_bytes)
         self._opened = opened
         self.is_full = False  #: the other side reads too slowly
         self._transport: asyncio.Transport | None = None
-        self._received = bytearray()
 
     @property
     def is_open(self) -> bool:
@@ -45,6 +45,10 @@ class LineLink(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
     # ------------------------------------------------------------ asyncio.Protocol
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - streams only
@@ -53,14 +57,16 @@ class LineLink(asyncio.Protocol):
             self._opened(self)
 
     def data_received(self, data: bytes) -> None:
-        self._received += data
-        *lines, rest = self._received.split(b"\n")
-        self._received = rest
-        for line in (*lines, rest):
-            if len(line) > self.max_line_bytes and self._transport is not None:
-                self._transport.abort()
-            if self.is_open and line is not rest:
-                self.heard(self, bytes(line))
+        self.received.feed(data)
+        while self.is_open:
+            try:
+                line = self.received.next_line()
+            except LineTooLong:
+                self._abort()
+                return
+            if line is None:
+                return
+            self.heard(self, line)
 
     def pause_writing(self) -> None:
         self.is_full = True

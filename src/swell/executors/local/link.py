@@ -27,26 +27,27 @@ from swell.executors.local.launch import (
     start_agent,
     stop_agent,
 )
-from swell.executors.local.ledger import Ledger
+from swell.executors.local.ledger import DeliveryLedger
 from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.local.protocol import (
     PROTOCOL,
     Acknowledge,
-    Address,
+    AgentAddress,
     Attach,
     BindDevices,
+    EventTold,
     FromAgent,
     Inventory,
     LiveGang,
     Performed,
     Refused,
     ShutDown,
-    Told,
 )
 from swell.model.coding import decoder
 from swell.model.command import AnyCommand, WakeAt
 from swell.model.event import AnyEvent, GangFound
 from swell.model.running import RunningWork
+from swell.wire.lines import LineBuffer
 
 log = logging.getLogger("swell.link")
 
@@ -82,15 +83,14 @@ class LocalExecutor:
         self._bindings = {name: binding for node in nodes for name, binding in node.bindings.items()}
         self._session = secrets.token_hex(8)
         self._deliver: Callable[[AnyEvent], None] = lambda event: None
-        self._ledger = Ledger()
+        self._ledger = DeliveryLedger()
         self._lock = threading.Lock()
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
         self._to_send: deque[msgspec.Struct] = deque()
         self._socket: socket.socket | None = None
-        self._received = b""
-        self._early: list[bytes] = []  #: came with the inventory
+        self._received = LineBuffer()
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
         self._is_closing = False
@@ -184,17 +184,15 @@ class LocalExecutor:
         with selectors.DefaultSelector() as selector:
             selector.register(self._socket, selectors.EVENT_READ)
             selector.register(self._wake_read, selectors.EVENT_READ)
-            early, self._early = self._early, []
-            for line in early:
-                self._hear(line)
+            self._hear_all()  # what came with the inventory
             while not self._is_closing:
                 self._send_all()
                 ready = {key.fileobj for key, _ in selector.select()}
                 if self._wake_read in ready:
                     self._wake_read.recv(4096)
                 if self._socket in ready:
-                    for line in self._read_lines():
-                        self._hear(line)
+                    self._receive()
+                    self._hear_all()
 
     def _send_all(self) -> None:
         while self._socket is not None:
@@ -204,13 +202,17 @@ class LocalExecutor:
                 message = self._to_send.popleft()
             self._socket.sendall(msgspec.json.encode(message) + b"\n")
 
+    def _hear_all(self) -> None:
+        for line in self._received.lines():
+            self._hear(line)
+
     def _hear(self, line: bytes) -> None:
         message = _decode(line)
         with self._lock:
             if isinstance(message, Performed):
                 self._ledger.note_performed(message.number)
-            is_news = isinstance(message, Told) and self._ledger.is_news(message)
-        if isinstance(message, Told) and is_news:
+            is_news = isinstance(message, EventTold) and self._ledger.is_news(message)
+        if isinstance(message, EventTold) and is_news:
             self._deliver(message.event)
             with self._lock:
                 self._ledger.note_delivered(message.number)
@@ -257,18 +259,17 @@ class LocalExecutor:
             self._deliver(msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME)))
         return inventory
 
-    def _attach(self, address: Address) -> Inventory:
-        self._received = b""
+    def _attach(self, address: AgentAddress) -> Inventory:
+        self._received = LineBuffer()
         self._socket = socket.create_connection((LOOPBACK, address.port), timeout=CONNECT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         devices = BindDevices(bindings=self._bindings)
         kinds = tuple(sorted({binding.kind for binding in self._bindings.values()}))
         hello = Attach(token=address.token, session=self._session, kinds=kinds)
         self._socket.sendall(b"%s\n" * 2 % tuple(map(msgspec.json.encode, (hello, devices))))
-        lines: list[bytes] = []
-        while not lines:
-            lines = self._read_lines()
-        inventory = _decode(lines[0])
+        while (line := self._received.next_line()) is None:
+            self._receive()
+        inventory = _decode(line)
         if isinstance(inventory, Refused):
             raise AgentError(inventory.message)
         if not isinstance(inventory, Inventory):
@@ -280,16 +281,14 @@ class LocalExecutor:
                 "`swell up` lets its jobs go on from their checkpoints"
             )
         self._socket.settimeout(None)
-        self._early = lines[1:]
         return inventory
 
-    def _read_lines(self) -> list[bytes]:
+    def _receive(self) -> None:
         assert self._socket is not None  # noqa: S101 - called while connected
         chunk = self._socket.recv(65536)
         if not chunk:
             raise ConnectionResetError("the agent closed the line")
-        *lines, self._received = (self._received + chunk).split(b"\n")
-        return lines
+        self._received.feed(chunk)
 
     def _hang_up(self) -> None:
         if self._socket is not None:

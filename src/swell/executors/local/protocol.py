@@ -14,40 +14,40 @@ from swell.model.event import AnyEvent
 from swell.wire.messages import Hello
 
 #: Raised when a daemon and an agent of two versions would not understand each other.
-PROTOCOL = 2
+PROTOCOL = 3
 
 ExecutorCommand = ProfileJob | LaunchGang | Reconfigure | SuspendGang | StopGang
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class AgentMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     pass
 
 
 # ---------------------------------------------------------------- daemon -> agent
-class Attach(Line, frozen=True, kw_only=True):
+class Attach(AgentMessage, frozen=True, kw_only=True):
     token: str
     session: str  #: of the daemon's executor; its numbers of commands begin with 1
     kinds: tuple[str, ...] = ()  #: of the devices that the daemon offers
 
 
-class BindDevices(Line, frozen=True, kw_only=True):
+class BindDevices(AgentMessage, frozen=True, kw_only=True):
     """What device ids stand for. A line of its own: the first one has to be short."""
 
     bindings: dict[str, DeviceBinding]
 
 
-class Perform(Line, frozen=True, kw_only=True):
+class Perform(AgentMessage, frozen=True, kw_only=True):
     number: int
     command: ExecutorCommand
 
 
-class Acknowledge(Line, frozen=True, kw_only=True):
+class Acknowledge(AgentMessage, frozen=True, kw_only=True):
     """Events up to this number are safe."""
 
     number: int
 
 
-class ShutDown(Line, frozen=True, kw_only=True):
+class ShutDown(AgentMessage, frozen=True, kw_only=True):
     """End every process, then yourself."""
 
 
@@ -64,7 +64,7 @@ class LiveGang(msgspec.Struct, frozen=True, kw_only=True):
     steps: int
 
 
-class Inventory(Line, frozen=True, kw_only=True):
+class Inventory(AgentMessage, frozen=True, kw_only=True):
     protocol: int = 1  #: `PROTOCOL` of the agent; the first versions did not say it
     boot_id: str  #: another one: another agent, which knows nothing of an earlier one's gangs
     num_performed: int  #: commands of this session that have been taken
@@ -73,27 +73,27 @@ class Inventory(Line, frozen=True, kw_only=True):
     untold: dict[str, int]  #: job -> generation of a gang that has ended, of which the daemon may not know
 
 
-class Refused(Line, frozen=True, kw_only=True):
+class Refused(AgentMessage, frozen=True, kw_only=True):
     """In place of the inventory: this daemon cannot have what runs."""
 
     message: str
 
 
-class Told(Line, frozen=True, kw_only=True):
+class EventTold(AgentMessage, frozen=True, kw_only=True):
     number: int
     event: AnyEvent
 
 
-class Performed(Line, frozen=True, kw_only=True):
+class Performed(AgentMessage, frozen=True, kw_only=True):
     """Commands up to this number have been taken."""
 
     number: int
 
 
-FromAgent = Inventory | Refused | Told | Performed
+FromAgent = Inventory | Refused | EventTold | Performed
 
 
-class Address(msgspec.Struct, frozen=True, kw_only=True):
+class AgentAddress(msgspec.Struct, frozen=True, kw_only=True):
     """`agent.json`: where the agent listens, and what opens it. Only its owner can read it."""
 
     port: int

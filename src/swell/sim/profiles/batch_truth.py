@@ -6,7 +6,7 @@ import numpy as np
 
 from swell.arrays import FloatArray
 from swell.model.job import BatchProfile
-from swell.sim.profiles.statistics import Statistics
+from swell.sim.profiles.statistics import GradientStatistics
 from swell.sim.profiles.step_times import StepTimes
 
 #: Batches that a trial run tries, in equal ratios from the smallest to the largest.
@@ -17,13 +17,13 @@ class BatchTruth:
     """Progress is counted in steps of the job's own batch, or as much of what other batches get as far.
 
     Epochs are as long as they are at the own batch. Within one a step at another batch is worth the ratio of
-    the gains there (`Statistics.gain`).
+    the gains there (`GradientStatistics.gain`).
 
     Args:
         own_batch: what the job asked for; within those of the statistics.
     """
 
-    def __init__(self, times: StepTimes, statistics: Statistics, own_batch: int) -> None:
+    def __init__(self, times: StepTimes, statistics: GradientStatistics, own_batch: int) -> None:
         self._times = times
         self._statistics = statistics
         self.own_batch = own_batch

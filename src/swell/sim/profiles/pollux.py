@@ -19,7 +19,7 @@ from swell.arrays import FloatArray
 from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.profiles.errors import ProfileError, UnknownProfile
-from swell.sim.profiles.statistics import Statistics, Validation
+from swell.sim.profiles.statistics import GradientStatistics, Validation
 from swell.sim.profiles.step_times import PassTimes, StepTimes
 
 PLACEMENTS, SCALABILITY, VALIDATION = "placements.csv", "scalability.csv", "validation-"
@@ -52,7 +52,7 @@ class PolluxProfiles:
         self.name, self.source = folder.name, str(folder)
         self._folders = {path.parent.name: path.parent for path in sorted(folder.glob(f"*/{PLACEMENTS}"))}
         self._times = cache(lambda model: _step_times(self._folders[model], self._statistics(model)))
-        self._statistics = cache(lambda model: Statistics(_runs(self._folders[model])))
+        self._statistics = cache(lambda model: GradientStatistics(_runs(self._folders[model])))
         self._curves: dict[tuple[str, int], ThroughputCurve] = {}
 
     @property
@@ -106,7 +106,7 @@ class PolluxProfiles:
         )
 
 
-def _step_times(folder: Path, statistics: Statistics) -> StepTimes:
+def _step_times(folder: Path, statistics: GradientStatistics) -> StepTimes:
     points: Points = {}
     for row in _rows(folder / PLACEMENTS, ("placement", "local_bsz", "step_time", "sync_time")):
         digits = [int(digit) for digit in str(int(row["placement"]))]

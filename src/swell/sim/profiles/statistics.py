@@ -21,7 +21,7 @@ class Validation:
     grad_var: FloatArray  #: (E,) variance of the smallest batch's gradient
 
 
-class Statistics:
+class GradientStatistics:
     """The gain of a step at each batch and epoch, from runs at several batches.
 
     A step at batch M gets as far as `gain(M)` steps at the smallest batch m, with the gradients' variance v

@@ -28,7 +28,7 @@ UNMEASURED = frozenset({"", "nan", "0", "0.0", "-", "none"})
 
 
 @dataclass(frozen=True)
-class Table:
+class ThroughputTable:
     """One file: the model, its sizes and the rows (line, global batch, cells)."""
 
     path: Path
@@ -74,7 +74,7 @@ def read_table(path: Path) -> list[ThroughputCurve]:
     return curves
 
 
-def _parse(path: Path) -> Table:
+def _parse(path: Path) -> ThroughputTable:
     try:
         text = path.read_text("utf-8-sig")
     except OSError as error:
@@ -85,7 +85,7 @@ def _parse(path: Path) -> Table:
     rows = [(number, [cell.strip() for cell in next(csv.reader([line]))]) for number, line in lines]
     if not rows or rows[0][1][0].lower() != FIRST_CELL:
         raise ProfileError(f"{path} is no throughput table; its first line must be `{FIRST_CELL},1,2,4,...`")
-    return Table(path, _sizes(path, rows[0][1][1:]), rows[1:])
+    return ThroughputTable(path, _sizes(path, rows[0][1][1:]), rows[1:])
 
 
 def _sizes(path: Path, cells: list[str]) -> list[int]:
@@ -97,7 +97,7 @@ def _sizes(path: Path, cells: list[str]) -> list[int]:
     return sizes
 
 
-def _curve(table: Table, line: int, cells: list[str]) -> ThroughputCurve:
+def _curve(table: ThroughputTable, line: int, cells: list[str]) -> ThroughputCurve:
     if len(cells) != len(table.sizes) + 1:
         raise ProfileError(f"{table.where(line)}: {len(cells)} cells instead of {len(table.sizes) + 1}")
     if not cells[0].isdecimal() or int(cells[0]) < 1:
@@ -117,7 +117,7 @@ def _curve(table: Table, line: int, cells: list[str]) -> ThroughputCurve:
     return _filled(table, global_batch, measured)
 
 
-def _rate(table: Table, line: int, size: int, cell: str) -> float | None:
+def _rate(table: ThroughputTable, line: int, size: int, cell: str) -> float | None:
     """None if it was not measured."""
     if cell.lower() in UNMEASURED:
         return None
@@ -132,7 +132,7 @@ def _rate(table: Table, line: int, size: int, cell: str) -> float | None:
     return rate or None
 
 
-def _filled(table: Table, global_batch: int, measured: dict[int, float]) -> ThroughputCurve:
+def _filled(table: ThroughputTable, global_batch: int, measured: dict[int, float]) -> ThroughputCurve:
     sizes = [size for size in table.sizes if min(measured) <= size <= max(measured)]
     known = np.array(sorted(measured), dtype=np.float64)
     logs = np.interp(np.log(sizes), np.log(known), np.log([measured[int(size)] for size in known]))

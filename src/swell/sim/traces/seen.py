@@ -69,14 +69,14 @@ class SeenHashes:
     """
 
     def __init__(self) -> None:
-        self._parts = [Part() for _ in range(NUM_PARTS)]
+        self._parts = [IdPartition() for _ in range(NUM_PARTS)]
 
     def add(self, key: int) -> bool:
         """False if it was there already."""
         return self._parts[key % NUM_PARTS].add(key)
 
 
-class Part:
+class IdPartition:
     """Hashes in sorted arrays, merged when one is not half as long as the one before: at most log2(n)."""
 
     def __init__(self) -> None:

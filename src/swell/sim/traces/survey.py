@@ -54,7 +54,7 @@ class Survey(msgspec.Struct, kw_only=True):
     notes: tuple[str, ...]
 
 
-class Tally:
+class SurveyTally:
     """Adds up jobs for a survey."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ def survey(
 ) -> Survey:
     """Reads the file once. Arguments and errors as in `Scan`."""
     scan = Scan(path, format_name, is_strict, watch)
-    tally = Tally()
+    tally = SurveyTally()
     for entry in scan:
         if isinstance(entry, TraceJob):
             tally.add(entry)

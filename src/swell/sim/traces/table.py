@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Column:
+class TraceColumn:
     """Where a field stands and how its cells are read.
 
     Args:
@@ -32,16 +32,16 @@ class Column:
     is_needed: bool = False  #: without it the file is of another format
 
 
-def column(*names: str, parse: Callable[[str], Any]) -> Column:
-    return Column(names, parse)
+def column(*names: str, parse: Callable[[str], Any]) -> TraceColumn:
+    return TraceColumn(names, parse)
 
 
-def needed_column(*names: str, parse: Callable[[str], Any]) -> Column:
-    return Column(names, parse, is_needed=True)
+def needed_column(*names: str, parse: Callable[[str], Any]) -> TraceColumn:
+    return TraceColumn(names, parse, is_needed=True)
 
 
 @dataclass(frozen=True)
-class Place:
+class FileColumn:
     """A column as this file has it."""
 
     field: str
@@ -51,7 +51,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class TableFormat:
     """Implements `Format`.
 
     Args:
@@ -61,7 +61,7 @@ class Table:
 
     name: str
     title: str
-    columns: dict[str, Column]
+    columns: dict[str, TraceColumn]
     build: Callable[[Row, Remarks], TraceJob]
     delimiters: str = ","
     notes: tuple[str, ...] = ()
@@ -93,11 +93,11 @@ class Table:
 
         yield from records(lines, build, remarks)
 
-    def _places(self, header: tuple[str, ...]) -> Iterator[Place]:
+    def _places(self, header: tuple[str, ...]) -> Iterator[FileColumn]:
         for field, wanted in self.columns.items():
             for name in wanted.names:
                 if name in header:
-                    yield Place(field, name, header.index(name), wanted.parse)
+                    yield FileColumn(field, name, header.index(name), wanted.parse)
                     break
 
 
@@ -112,7 +112,7 @@ def cells_of(line: str, delimiter: str, num_columns: int) -> list[str]:
     return cells
 
 
-def read_row(cells: list[str], places: list[Place]) -> Row:
+def read_row(cells: list[str], places: list[FileColumn]) -> Row:
     """Raises Malformed that names the column."""
     row: Row = {}
     for place in places:

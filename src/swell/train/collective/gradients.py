@@ -10,7 +10,7 @@ from torch import nn
 
 from swell.train.collective.equality import is_same
 from swell.train.collective.exchange import Members
-from swell.train.collective.norms import Statistics
+from swell.train.collective.norms import BatchNormStatistics
 from swell.train.collective.packing import NUM_VOTES, Flat, Packing, Words
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.data.stream_schedule import StreamError
@@ -36,7 +36,7 @@ class StepBallot:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class StepTotals:
     """What all workers said in one step, summed."""
 
     loss: torch.Tensor  #: mean over the step's samples, () on the model's device
@@ -62,7 +62,7 @@ class Gradients(Protocol):
             loss: mean over the samples of this pass.
         """
 
-    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepBallot, members: Members) -> Tally:
+    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepBallot, members: Members) -> StepTotals:
         """Put the mean over all samples of the step in place of the gradients of its last pass here.
 
         Args:
@@ -80,7 +80,7 @@ class FusedGradients:
     """Sums in the order in which it is fastest: rounding depends on the number of workers."""
 
     def __init__(self, model: nn.Module) -> None:
-        self._statistics = Statistics(model)
+        self._statistics = BatchNormStatistics(model)
         self._packing = Packing(model, self._statistics)
         self._flat: Flat | None = None
         self._is_begun = False  # a pass of this step is in the buffer
@@ -98,7 +98,7 @@ class FusedGradients:
         self._packing.drop()
         self._statistics.rewind()
 
-    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepBallot, members: Members) -> Tally:
+    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepBallot, members: Members) -> StepTotals:
         if members.num_workers == 1 and len(share.passes) == 1:  # the mean is there
             return tally_of(Words(loss, self._packing.has_gradient(), ballot.vote, ballot.stop), 1)
         flat = self._pack(share.passes[-1], loss)
@@ -135,10 +135,10 @@ def check_marks(words: Words, share: Share, members: Members) -> None:
         )
 
 
-def tally_of(words: Words, num_workers: int) -> Tally:
+def tally_of(words: Words, num_workers: int) -> StepTotals:
     if not words.has_gradient:
         raise LoopError(
             "run.step(loss), and no parameter has a gradient; call loss.backward() before it, and "
             "optimizer.zero_grad() before that"
         )
-    return Tally(words.loss, words.num_votes, words.num_stops > 0, is_same(words.equality, num_workers))
+    return StepTotals(words.loss, words.num_votes, words.num_stops > 0, is_same(words.equality, num_workers))

@@ -11,7 +11,7 @@ class StatisticsError(TypeError):
     """The model keeps something that would differ with the number of workers."""
 
 
-class Statistics:
+class BatchNormStatistics:
     """Each pass of a step begins with what the step began with; the step ends with the mean over passes.
 
     Weighted with their samples, and over all workers: what one device would have, up to the scatter

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from swell.train.collective.equality import NUM_WORDS
-from swell.train.collective.norms import Statistics
+from swell.train.collective.norms import BatchNormStatistics
 
 #: What each worker says beside what it has computed: votes, stops, marks.
 NUM_VOTES = 3
@@ -47,7 +47,7 @@ class Flat:
 class Packing:
     """Between a model and flat buffers: `write` or `add`, sum, `read`."""
 
-    def __init__(self, model: nn.Module, statistics: Statistics) -> None:
+    def __init__(self, model: nn.Module, statistics: BatchNormStatistics) -> None:
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._statistics = statistics
         self._tensors: list[torch.Tensor] = [*self._parameters, *statistics.tensors]

@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from swell.train.collective.exchange import Exchange, Members
-from swell.train.collective.gradients import StepBallot, Tally, check_marks, tally_of
-from swell.train.collective.norms import Bystanders, Statistics
+from swell.train.collective.gradients import StepBallot, StepTotals, check_marks, tally_of
+from swell.train.collective.norms import BatchNormStatistics, Bystanders
 from swell.train.collective.packing import NUM_SAID, Flat, Packing
-from swell.train.collective.tree import Fold, Node
+from swell.train.collective.tree import Fold, TreeNode
 from swell.train.data.sample_schedule import Pass, Share
 
 
@@ -18,7 +18,7 @@ class ShardedGradients:
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model
-        self._statistics = Statistics(model)
+        self._statistics = BatchNormStatistics(model)
         self._packing = Packing(model, self._statistics)
         self._bystanders: Bystanders | None = None  # in the first pass, which shows whether all is well
         self._is_checked = False
@@ -43,7 +43,7 @@ class ShardedGradients:
         self._packing.drop()
         self._statistics.rewind()
 
-    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepBallot, members: Members) -> Tally:
+    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepBallot, members: Members) -> StepTotals:
         self._push(share.passes[-1], loss)
         if members.num_workers == 1:
             total = self._fold.total()
@@ -69,7 +69,7 @@ class ShardedGradients:
             return  # borrowed: it is no leaf
         flat = self._take()
         self._packing.write(flat, part.weight_share, loss)
-        self._fold.push(Node(0, next(self._shards)), flat)
+        self._fold.push(TreeNode(0, next(self._shards)), flat)
 
     def _merge(self, left: Flat, right: Flat) -> Flat:
         left.numbers.add_(right.numbers)

@@ -14,18 +14,18 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 
-class Node(NamedTuple):
+class TreeNode(NamedTuple):
     """The sum of leaves `number * 2**level` up to the next node of its level; a leaf has level 0."""
 
     level: int
     number: int
 
 
-def cover(leaves: range, num_leaves: int) -> list[Node]:
+def cover(leaves: range, num_leaves: int) -> list[TreeNode]:
     """The fewest nodes of a tree of `num_leaves` that make up these leaves, from left to right."""
     fold = Fold[None](num_leaves, lambda left, right: None)
     for leaf in leaves:
-        fold.push(Node(0, leaf), None)
+        fold.push(TreeNode(0, leaf), None)
     return fold.nodes
 
 
@@ -40,10 +40,10 @@ class Fold(Generic[T]):
         """`add(left, right)` returns the sum; it may use up both."""
         self._num_leaves = num_leaves
         self._add = add
-        self._held: list[tuple[Node, T]] = []
+        self._held: list[tuple[TreeNode, T]] = []
 
     @property
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[TreeNode]:
         return [node for node, _ in self._held]
 
     @property
@@ -51,17 +51,17 @@ class Fold(Generic[T]):
         """The sums at `nodes`."""
         return [value for _, value in self._held]
 
-    def push(self, node: Node, value: T) -> None:
+    def push(self, node: TreeNode, value: T) -> None:
         """Take what stands to the right of all that is held."""
         while not self._is_root(node):
             if node.number % 2 == 0:
-                if not self._is_empty(Node(node.level, node.number + 1)):
+                if not self._is_empty(TreeNode(node.level, node.number + 1)):
                     break
-            elif self._held and self._held[-1][0] == Node(node.level, node.number - 1):
+            elif self._held and self._held[-1][0] == TreeNode(node.level, node.number - 1):
                 value = self._add(self._held.pop()[1], value)
             else:
                 break
-            node = Node(node.level + 1, node.number // 2)
+            node = TreeNode(node.level + 1, node.number // 2)
         self._held.append((node, value))
 
     def total(self) -> T:
@@ -71,8 +71,8 @@ class Fold(Generic[T]):
             raise ValueError(f"{node} of a tree of {self._num_leaves} leaves is not the sum of all")
         return value
 
-    def _is_root(self, node: Node) -> bool:
+    def _is_root(self, node: TreeNode) -> bool:
         return node.number == 0 and 1 << node.level >= self._num_leaves
 
-    def _is_empty(self, node: Node) -> bool:
+    def _is_empty(self, node: TreeNode) -> bool:
         return node.number << node.level >= self._num_leaves

@@ -41,7 +41,7 @@ class Share:
     passes: tuple[Pass, ...]
     shards: range = range(0)  #: those of the step that it holds, one a pass; empty without shards
     num_shards: int = 0  #: of the step, on all workers; 0 without shards
-    claim: Claim | None = None  #: of a stream; the share is as it is if the step has all it wants
+    claim: SampleClaim | None = None  #: of a stream; the share is as it is if the step has all it wants
 
     @property
     def num_local(self) -> int:
@@ -62,7 +62,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class SampleClaim:
     """What a worker wants of a stream for one step. It is sent to the loader's processes."""
 
     step: int

@@ -13,7 +13,7 @@ from swell.train.data.loader import to_device
 from swell.train.data.sample_schedule import Share, mix
 from swell.train.data.samples import Disguise
 from swell.train.data.stream_reader import Reader, Serving, Ticket
-from swell.train.data.stream_schedule import Place, StreamCourse, StreamError
+from swell.train.data.stream_schedule import StreamCourse, StreamError, StreamPlace
 from swell.train.runtime.loader_cleanup import Leash
 from swell.train.state.train_state import Stateful
 
@@ -73,7 +73,7 @@ class StreamFeed:
         self._next = (step + 1, edition, place.epoch)
         return claim.share(serving.num_found), (to_device(batch, self._device) for batch in serving.batches)
 
-    def warm_up(self, place: Place) -> None:
+    def warm_up(self, place: StreamPlace) -> None:
         """Have each process of the loader read up to a place, before it is known whether it is needed there.
 
         A stream that can go on from a place by itself need not be read up to it.

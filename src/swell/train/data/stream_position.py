@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.train.data.stream_schedule import Place
+from swell.train.data.stream_schedule import StreamPlace
 from swell.wire.whole_files import write_whole
 
 NAME = "stream.json"
@@ -37,7 +37,7 @@ class Whereabouts:
         note = self._read()
         self._saved = None if note is None else note.saved
 
-    def note(self, place: Place, is_saved: bool = False) -> None:
+    def note(self, place: StreamPlace, is_saved: bool = False) -> None:
         """By the leader, from time to time. A disk that is full must not end training for a hint."""
         now = _Spot(place.epoch, place.start, place.step)
         if is_saved:
@@ -45,7 +45,7 @@ class Whereabouts:
         with contextlib.suppress(OSError):
             write_whole(self._path, msgspec.json.encode(_Note(os.getpid(), now, self._saved)))
 
-    def read(self) -> Place | None:
+    def read(self) -> StreamPlace | None:
         """Where a worker that begins now will probably be needed; None if that is the beginning.
 
         If the leader that wrote the file is gone, the gang goes on from its checkpoint.
@@ -53,7 +53,7 @@ class Whereabouts:
         if (note := self._read()) is None:
             return None
         spot = note.now if Path(f"/proc/{note.pid}").exists() else note.saved
-        return None if spot is None or not spot.start else Place(spot.epoch, spot.start, spot.step)
+        return None if spot is None or not spot.start else StreamPlace(spot.epoch, spot.start, spot.step)
 
     def _read(self) -> _Note | None:
         try:

@@ -17,7 +17,7 @@ from torch.utils.data import default_collate
 from torch.utils.data._utils import worker as loader_worker
 
 from swell.train.data.random_streams import Purpose, seed_streams
-from swell.train.data.sample_schedule import Claim
+from swell.train.data.sample_schedule import SampleClaim
 from swell.train.data.samples import Cover
 from swell.train.state.train_state import Stateful
 
@@ -28,7 +28,7 @@ class Ticket(NamedTuple):
     """A claim, and which round of claims it belongs to: a new round makes those before it void."""
 
     round: int
-    claim: Claim | None  #: None: there is nothing to do
+    claim: SampleClaim | None  #: None: there is nothing to do
 
 
 class Serving(NamedTuple):
@@ -88,7 +88,7 @@ class Reader(Cover):
             batches.append(self._collate([samples[place] for place in part.indices]))
         return Serving(ticket.round, len(samples), batches, self._origins.get(claim.start + len(samples)))
 
-    def _read_up_to(self, claim: Claim) -> None:
+    def _read_up_to(self, claim: SampleClaim) -> None:
         """Have the samples of a claim at hand."""
         if claim.epoch != self._epoch or claim.start < self._low:
             self._begin(claim)
@@ -96,7 +96,7 @@ class Reader(Cover):
         while not self._is_over and self._low + len(self._kept) < end:
             self._pull(claim)
 
-    def _begin(self, claim: Claim) -> None:
+    def _begin(self, claim: SampleClaim) -> None:
         self._epoch, self._is_over = claim.epoch, False
         self._kept.clear()
         self._origins.clear()
@@ -112,7 +112,7 @@ class Reader(Cover):
         seed_streams(_CPU, self._seed, Purpose.SAMPLE, claim.epoch)
         self._samples = iter(self.dataset)
 
-    def _pull(self, claim: Claim) -> None:
+    def _pull(self, claim: SampleClaim) -> None:
         try:
             self._kept.append(next(self._samples))
         except StopIteration:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from swell.train.data.sample_schedule import Claim, Course, Share, check_shards
+from swell.train.data.sample_schedule import Course, SampleClaim, Share, check_shards
 
 #: `Task.total_steps` of a run that ends with an epoch, after as many steps as that turns out to have.
 UNBOUNDED = 2**62
@@ -20,7 +20,7 @@ class StreamError(RuntimeError):
 
 
 @dataclass(slots=True)
-class Place:
+class StreamPlace:
     """Where the next step begins. It travels with the state."""
 
     epoch: int = 0
@@ -44,7 +44,7 @@ class StreamCourse:
     drops_last: bool  #: leave out the short batch at the end of an epoch, as the loader asked
     num_shards: int | None = None  #: of a step; fewer in one that has fewer samples
     length: int | None = None  #: samples of an epoch, as far as the dataset says; used for forecasts only
-    place: Place = field(default_factory=Place)
+    place: StreamPlace = field(default_factory=StreamPlace)
     pending: dict[str, Any] = field(default_factory=dict)  #: `origin` of the place after the step under way
 
     def __post_init__(self) -> None:
@@ -92,10 +92,12 @@ class StreamCourse:
 
     def _claim(
         self, step: int, rank: int, num_workers: int, max_local_batch: int | None, size: int | None = None
-    ) -> Claim:
+    ) -> SampleClaim:
         size = size or self.global_batch
         start = self.place.start + (step - self.place.step) * size
-        return Claim(step, self.place.epoch, start, size, rank, num_workers, self.num_shards, max_local_batch)
+        return SampleClaim(
+            step, self.place.epoch, start, size, rank, num_workers, self.num_shards, max_local_batch
+        )
 
 
 AnyCourse = Course | StreamCourse

@@ -18,6 +18,7 @@ import msgspec
 
 from swell.train.runtime.heartbeat import Pulse
 from swell.wire import environ, messages
+from swell.wire.lines import LineBuffer
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -52,7 +53,7 @@ class Link:
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sending = threading.Lock()
-        self._received = b""
+        self._received = LineBuffer()
         self._news = threading.Condition()
         self._addresses: dict[int, str] = {}
         self._said: set[type[messages.Message]] = set()
@@ -100,7 +101,7 @@ class Link:
                 raise Superseded
 
     def _await_welcome(self, address: str) -> messages.Welcome:
-        while b"\n" not in self._received:
+        while (line := self._received.next_line()) is None:
             try:
                 chunk = self._socket.recv(65536)
             except OSError as error:
@@ -110,8 +111,7 @@ class Link:
                     f"the agent at {address} closed the line without a welcome; {environ.TOKEN} and "
                     f"{environ.WORKER} must be those that it gave to this worker"
                 )
-            self._received += chunk
-        line, _, self._received = self._received.partition(b"\n")
+            self._received.feed(chunk)
         welcome = _from_agent.decode(line)
         if not isinstance(welcome, messages.Welcome):
             raise LinkError(
@@ -122,7 +122,7 @@ class Link:
     def _listen(self) -> None:
         alive_due_s = time.monotonic()
         while True:
-            for line in self._lines():
+            for line in self._received.lines():
                 self._receive(_from_agent.decode(line))
             now_s = time.monotonic()
             if now_s >= alive_due_s:
@@ -132,10 +132,6 @@ class Link:
             if readable:
                 self._read()
 
-    def _lines(self) -> list[bytes]:
-        *lines, self._received = self._received.split(b"\n")
-        return lines
-
     def _read(self) -> None:
         try:
             chunk = self._socket.recv(65536)
@@ -143,14 +139,14 @@ class Link:
             chunk = b""  # a line that broke is a line that was closed
         if not chunk:
             exit_now(environ.EXIT_STOPPED)
-        self._received += chunk
+        self._received.feed(chunk)
 
     def _receive(self, message: messages.FromAgent) -> None:
         if isinstance(message, messages.Abort):
             self.abort(message.generation)
             return
         with self._news:
-            if isinstance(message, messages.Address):
+            if isinstance(message, messages.StoreAddress):
                 self._addresses[message.generation] = message.address
             elif not isinstance(message, messages.Welcome):
                 self.order = message

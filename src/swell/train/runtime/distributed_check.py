@@ -104,7 +104,7 @@ def _watch_environ(read: Callable[[str, FrameType], None]) -> None:
     plain = type(os.environ)
     listed: list[str] = []  # by the latest iteration, and not yet read in its order
 
-    class Watched(plain):  # type: ignore[valid-type, misc]
+    class WatchedEnviron(plain):  # type: ignore[valid-type, misc]
         def __iter__(self) -> Iterator[str]:
             listed.clear()
             for name in super().__iter__():
@@ -119,7 +119,7 @@ def _watch_environ(read: Callable[[str, FrameType], None]) -> None:
             value: str = super().__getitem__(name)
             return value
 
-    os.environ.__class__ = Watched
+    os.environ.__class__ = WatchedEnviron
 
 
 def _is_of_script(frame: FrameType | None) -> bool:

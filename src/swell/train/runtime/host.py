@@ -7,7 +7,7 @@ from typing import Protocol
 
 import torch
 
-from swell.train.collective.gradients import Gradients, Tally
+from swell.train.collective.gradients import Gradients, StepTotals
 from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_schedule import AnyCourse
 from swell.train.runtime.not_finite import LossNotFinite
@@ -69,10 +69,10 @@ class Host(Protocol):
     def share(self, step: int) -> Share:
         """What this worker computes in a step."""
 
-    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally | None:
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         """Average the gradients over all workers; None if that failed and the step must be done again."""
 
-    def finish_step(self, tally: Tally) -> None:
+    def finish_step(self, tally: StepTotals) -> None:
         """The step's update is applied."""
 
     def give_up(self, loss: torch.Tensor) -> LossNotFinite:

@@ -19,7 +19,7 @@ from typing import NoReturn
 import msgspec
 import torch
 
-from swell.train.collective.gradients import StepBallot, Tally
+from swell.train.collective.gradients import StepBallot, StepTotals
 from swell.train.collective.group import FormFailed, Group, GroupBroken, check_no_group
 from swell.train.data.sample_schedule import Share, tighter
 from swell.train.data.stream_loader import StreamFeed
@@ -133,7 +133,7 @@ class Linked:
     def share(self, step: int) -> Share:
         return self._task.course.share(step, self.rank, self.num_workers, self.max_local_batch)
 
-    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally | None:
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         self._meter.begin_reduce(share.num_local)
         words = self._drift_watch.words(self.num_workers)
         ballot = StepBallot(self._link.order is not None, stop, words)
@@ -147,7 +147,7 @@ class Linked:
             self._note_drift(drift)
         return tally
 
-    def finish_step(self, tally: Tally) -> None:
+    def finish_step(self, tally: StepTotals) -> None:
         self._is_agreed = tally.num_votes == self.num_workers
         self._link.pulse.note_steps(self._task.state.steps)
         is_first = self._meter.end_step()
@@ -336,7 +336,9 @@ class Linked:
             return steps  # another worker has said so
         num_bytes, has_room = room_for_next(path)
         self._link.send(
-            messages.Saved(steps=steps_in(path), path=str(path), num_bytes=num_bytes, has_room=has_room)
+            messages.CheckpointSaved(
+                steps=steps_in(path), path=str(path), num_bytes=num_bytes, has_room=has_room
+            )
         )
         self._note_place(is_saved=True)
         return steps_in(path)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from swell.train.collective.gradients import LoopError, Tally
+from swell.train.collective.gradients import LoopError, StepTotals
 from swell.train.data.loader import Feed
 from swell.train.data.random_streams import Purpose, seed_streams
 from swell.train.data.sample_schedule import Pass, Share
@@ -204,7 +204,7 @@ class Run:
             if not self._has_stepped:
                 gradients.abandon()
 
-    def _update(self, tally: Tally) -> None:
+    def _update(self, tally: StepTotals) -> None:
         self._is_updating = True
         assert self._share is not None  # noqa: S101 - a step is under way
         self._task.state.finish_step(tally.loss, self._clip_grad_norm)

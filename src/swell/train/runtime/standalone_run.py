@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from swell.train.collective.gradients import StepBallot, Tally
+from swell.train.collective.gradients import StepBallot, StepTotals
 from swell.train.collective.group import Group
 from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_schedule import AnyCourse
@@ -60,10 +60,10 @@ class Alone:
     def share(self, step: int) -> Share:
         return self._task.course.share(step, 0, 1, self.max_local_batch)
 
-    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally:
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals:
         return self._task.gradients.reduce(share, loss, StepBallot(stop=stop), self._group)
 
-    def finish_step(self, tally: Tally) -> None:
+    def finish_step(self, tally: StepTotals) -> None:
         save_if_due(self._checkpoints, self._task)
 
     def give_up(self, loss: torch.Tensor) -> LossNotFinite:

@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 
 from swell.train.collective.broadcast import share_state
-from swell.train.collective.gradients import StepBallot, Tally
+from swell.train.collective.gradients import StepBallot, StepTotals
 from swell.train.collective.group import Group, backend_of
 from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_schedule import AnyCourse
@@ -74,7 +74,7 @@ class Torchrun:
     def share(self, step: int) -> Share:
         return self._task.course.share(step, self.rank, self.num_workers, self.max_local_batch)
 
-    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally:
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals:
         ballot = StepBallot(stop=stop, equality=self._drift_watch.words(self.num_workers))
         tally = self._task.gradients.reduce(share, loss, ballot, self._group)
         if not tally.is_same:
@@ -90,7 +90,7 @@ class Torchrun:
         if self.rank == 0 and drift.is_told:
             say_drift(drift)
 
-    def finish_step(self, tally: Tally) -> None:
+    def finish_step(self, tally: StepTotals) -> None:
         if self.rank == 0:
             save_if_due(self._checkpoints, self._task)
 

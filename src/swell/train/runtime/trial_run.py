@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import torch
 
-from swell.train.collective.gradients import StepBallot, Tally
+from swell.train.collective.gradients import StepBallot, StepTotals
 from swell.train.collective.group import Group, check_no_group
 from swell.train.data.sample_schedule import Pass, Share, cut, slices, tighter
 from swell.train.data.stream_schedule import AnyCourse, StreamCourse
@@ -97,13 +97,13 @@ class Profiling:
             return 0
         return max(1, min(size, round(size * course.num_shards / course.global_batch)))
 
-    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> Tally:
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self._meter.begin_reduce(share.num_local)
         return self._task.gradients.reduce(share, loss, StepBallot(), self._group)
 
-    def finish_step(self, tally: Tally) -> None:
+    def finish_step(self, tally: StepTotals) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self._meter.end_step()

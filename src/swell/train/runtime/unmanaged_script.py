@@ -40,7 +40,7 @@ def watch() -> DistributedCheck:
     ballot = Ballot(Path(names[environ.BALLOT]), rank, num_workers)
     reporter = Reporter(num_workers) if rank == 0 else None
     check = DistributedCheck(num_workers, reporter.tell_distributed if reporter else lambda is_so: None)
-    watched = Watched(ballot, reporter.tell if reporter else None)
+    watched = StepCounter(ballot, reporter.tell if reporter else None)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as torchrun leaves it: libraries look whether it is
     signal.signal(environ.STOP_AT_STEP, watched.asked_to_stop)
     register_optimizer_step_post_hook(lambda optimizer, args, kwargs: check.stepped())
@@ -48,7 +48,7 @@ def watch() -> DistributedCheck:
     return check
 
 
-class Watched:
+class StepCounter:
     """The script's steps as its process sees them.
 
     A script with several optimizers is as far as the one that has made most steps.

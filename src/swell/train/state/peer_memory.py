@@ -20,7 +20,7 @@ MAX_CALL_SPANS = 1024
 MAX_CALL_BYTES = 2**30
 
 
-class Span(NamedTuple):
+class MemorySpan(NamedTuple):
     """A part of a process's memory."""
 
     address: int
@@ -33,7 +33,7 @@ def allow_siblings() -> None:
         ctypes.CDLL(None).prctl(_SET_PTRACER, ctypes.c_ulong(os.getppid()))  # fails where there is no Yama
 
 
-def read(pid: int, sources: Sequence[Span], targets: Sequence[Span]) -> None:
+def read(pid: int, sources: Sequence[MemorySpan], targets: Sequence[MemorySpan]) -> None:
     """Copy spans of another process's memory to spans of the same sizes of one's own.
 
     Raises:
@@ -56,15 +56,15 @@ def read(pid: int, sources: Sequence[Span], targets: Sequence[Span]) -> None:
             raise OSError(ctypes.get_errno(), f"the memory of process {pid} cannot be read")
 
 
-def batches(pairs: Iterable[tuple[Span, Span]]) -> Iterator[list[tuple[Span, Span]]]:
+def batches(pairs: Iterable[tuple[MemorySpan, MemorySpan]]) -> Iterator[list[tuple[MemorySpan, MemorySpan]]]:
     """The same spans, those of no bytes left out, cut so that one call can do each batch."""
-    batch: list[tuple[Span, Span]] = []
+    batch: list[tuple[MemorySpan, MemorySpan]] = []
     room_bytes = MAX_CALL_BYTES
     for source, target in pairs:
         done = 0
         while done < source.num_bytes:
             size = min(source.num_bytes - done, room_bytes)
-            batch.append((Span(source.address + done, size), Span(target.address + done, size)))
+            batch.append((MemorySpan(source.address + done, size), MemorySpan(target.address + done, size)))
             done, room_bytes = done + size, room_bytes - size
             if room_bytes == 0 or len(batch) == MAX_CALL_SPANS:
                 yield batch

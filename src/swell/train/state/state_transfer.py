@@ -15,7 +15,7 @@ import torch
 
 from swell.train.collective.broadcast import share_state
 from swell.train.collective.group import Group
-from swell.train.state.peer_memory import Span, read
+from swell.train.state.peer_memory import MemorySpan, read
 from swell.train.state.state_bundle import Header, make_room, pack
 from swell.train.state.train_state import TrainState
 
@@ -30,12 +30,12 @@ class Card(msgspec.Struct, frozen=True):
     steps: int  #: finished, or NO_STATE
     pid: int = 0
     token: bytes = b""  #: lies at the beginning of `catalog`: who finds it there reads the right process
-    catalog: Span | None = None  #: a `_Catalog` in this worker's memory; None: it lends nothing
+    catalog: MemorySpan | None = None  #: a `_Catalog` in this worker's memory; None: it lends nothing
 
 
 class _Catalog(msgspec.Struct):
     header: Header
-    spans: list[Span]  #: where the tensors lie
+    spans: list[MemorySpan]  #: where the tensors lie
 
 
 class Loan:
@@ -53,7 +53,7 @@ class Loan:
         catalog = _Catalog(header, [_span_of(tensor) for tensor in self._tensors])
         token = secrets.token_bytes(TOKEN_BYTES)
         self._content = np.frombuffer(token + msgspec.json.encode(catalog), dtype=np.uint8)
-        span = Span(self._content.ctypes.data, self._content.nbytes)
+        span = MemorySpan(self._content.ctypes.data, self._content.nbytes)
         self.card = Card(self.card.steps, os.getpid(), token, span)
 
 
@@ -85,7 +85,7 @@ def _take(card: Card, state: TrainState, device: torch.device) -> tuple[str, lis
         return None
     content = np.empty(card.catalog.num_bytes, dtype=np.uint8)
     try:
-        read(card.pid, [card.catalog], [Span(content.ctypes.data, content.nbytes)])
+        read(card.pid, [card.catalog], [MemorySpan(content.ctypes.data, content.nbytes)])
         found = content.tobytes()
         if found[:TOKEN_BYTES] != card.token:
             return None
@@ -97,5 +97,5 @@ def _take(card: Card, state: TrainState, device: torch.device) -> tuple[str, lis
     return catalog.header.skeleton, tensors
 
 
-def _span_of(tensor: torch.Tensor) -> Span:
-    return Span(tensor.data_ptr(), tensor.nbytes)
+def _span_of(tensor: torch.Tensor) -> MemorySpan:
+    return MemorySpan(tensor.data_ptr(), tensor.nbytes)

@@ -13,7 +13,7 @@ from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import DeviceBinding, Stage
 from swell.executors.gang.restart_controller import RestartGang
 from swell.executors.local.agent.job_code import drop_code, place_code
-from swell.executors.local.agent.run import Run
+from swell.executors.local.agent.run import AgentRun
 from swell.executors.local.logs.files import WORKER, job_folder, next_number
 from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.local.protocol import LiveGang
@@ -35,7 +35,7 @@ class Legacy:
     max_local_batch: int | None = None
 
 
-class Gangs:
+class AgentGangs:
     """Live ones, and ended ones for a while."""
 
     def __init__(self, state_dir: Path, conduct: Conduct, bindings: Mapping[str, DeviceBinding]) -> None:
@@ -68,7 +68,7 @@ class Gangs:
         )
 
     # ------------------------------------------------------------ begin and end
-    def open(self, command: LaunchGang) -> Run | GangEnded:
+    def open(self, command: LaunchGang) -> AgentRun | GangEnded:
         """A run of a new gang that has yet to hear the command; or why there is none.
 
         What this machine lacks for now (a device, room on the disk) loses a gang: it is tried again. What the
@@ -88,12 +88,14 @@ class Gangs:
         gang = self._new_gang(command, folder, first)
         self._gangs.pop(command.job_id, None)
         self._gangs[command.job_id] = gang
-        return Run(command.job_id, command.job_id, command.spec, gang, folder, self._bindings)
+        return AgentRun(command.job_id, command.job_id, command.spec, gang, folder, self._bindings)
 
     def _new_gang(self, command: LaunchGang, folder: Path, first: int) -> Choreography:
         conduct, spec = self._conduct, command.spec
         checkpoints = str(folder / "checkpoints")
-        stage = Stage(command.job_id, spec, command.total_steps, checkpoints, self._bindings, conduct.habits)
+        stage = Stage(
+            command.job_id, spec, command.total_steps, checkpoints, self._bindings, conduct.worker_settings
+        )
         if spec.elasticity is Elasticity.RESTART:
             return RestartGang(stage, first, find_port, is_stopped, conduct.patience)
         before = self._legacies.get(command.job_id, Legacy())
@@ -101,7 +103,7 @@ class Gangs:
         bound = command.max_local_batch if known is None else known
         return Gang(stage, first, is_stopped, before.saved_steps, conduct.patience, bound)
 
-    def ended(self, run: Run) -> None:
+    def ended(self, run: AgentRun) -> None:
         """To be told of the end of every run; most are trials."""
         if isinstance(run.director, Gang):
             self._legacies[run.job_id] = Legacy(run.director.saved_steps, run.director.max_local_batch)

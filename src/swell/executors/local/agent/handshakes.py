@@ -67,7 +67,7 @@ class Handshakes:
     def _hear_first(self, link: LineLink, line: bytes) -> None:
         self._forget(link)
         link.closed = None
-        link.max_line_bytes = MAX_LINE_BYTES
+        link.received.max_line_bytes = MAX_LINE_BYTES
         self._identify(link, line)
 
     def _forget(self, link: LineLink) -> None:

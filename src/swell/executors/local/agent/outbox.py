@@ -6,7 +6,7 @@ from collections import deque
 
 from swell.executors.gang.progress import can_fold, fold
 from swell.executors.local.lines import LineLink
-from swell.executors.local.protocol import Told
+from swell.executors.local.protocol import EventTold
 from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobEvent, StepsReported
 
 
@@ -16,7 +16,7 @@ class Outbox:
     def __init__(self) -> None:
         self._link: LineLink | None = None
         self._unsent: deque[AnyEvent] = deque()
-        self._unacknowledged: deque[Told] = deque()
+        self._unacknowledged: deque[EventTold] = deque()
         self._num_sent = 0
 
     def add(self, event: AnyEvent) -> None:
@@ -28,7 +28,7 @@ class Outbox:
         """All that waits, if there is a daemon that reads."""
         while self._unsent and self._link is not None and not self._link.is_full and self._link.is_open:
             self._num_sent += 1
-            told = Told(number=self._num_sent, event=self._unsent.popleft())
+            told = EventTold(number=self._num_sent, event=self._unsent.popleft())
             self._unacknowledged.append(told)
             self._link.send(told)
 

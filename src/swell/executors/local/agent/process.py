@@ -20,7 +20,7 @@ import msgspec
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.local.agent.supervisor import Crew, CrewOptions
 from swell.executors.local.processes.strays import end_strays
-from swell.executors.local.protocol import Address
+from swell.executors.local.protocol import AgentAddress
 from swell.wire.whole_files import write_whole
 
 #: After a crash the kernel needs a moment to end the workers of the agent before.
@@ -71,15 +71,15 @@ def address_path(state_dir: Path) -> Path:
     return state_dir / "agent.json"
 
 
-def read_address(state_dir: Path) -> Address | None:
+def read_address(state_dir: Path) -> AgentAddress | None:
     """Where an agent listens, or listened; None if there never was one, or it ended in order."""
     try:
-        return msgspec.json.decode(address_path(state_dir).read_bytes(), type=Address)
+        return msgspec.json.decode(address_path(state_dir).read_bytes(), type=AgentAddress)
     except (FileNotFoundError, msgspec.DecodeError):
         return None
 
 
-def write_address(state_dir: Path, address: Address) -> None:
+def write_address(state_dir: Path, address: AgentAddress) -> None:
     """Whole or not at all, and readable by its owner only. Ends the process if the disk has no room."""
     try:
         write_whole(address_path(state_dir), msgspec.json.encode(address))
@@ -91,7 +91,7 @@ async def serve(options: CrewOptions, lock_fd: int) -> None:
     """Until the daemon or a signal says to stop, and every process is gone."""
     crew = Crew(options, lock_fd)
     port = await crew.listen()
-    address = Address(port=port, pid=os.getpid(), token=crew.token, boot_id=crew.boot_id)
+    address = AgentAddress(port=port, pid=os.getpid(), token=crew.token, boot_id=crew.boot_id)
     write_address(options.state_dir, address)
     log.info("listens on port %d", port)
     await crew.stopped.wait()
@@ -105,7 +105,9 @@ def main() -> None:
     parser.add_argument("--state", type=Path, required=True, help="state folder")
     parser.add_argument("--preload", action="append", default=[], help="a module that workers find imported")
     parser.add_argument("--call", default=DEFAULT_CALL, help="what a worker runs, with entry and arguments")
-    parser.add_argument("--conduct", default="{}", help="JSON: time limits and habits of workers")
+    parser.add_argument(
+        "--conduct", default="{}", help="JSON: time limits, and what workers do from time to time"
+    )
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     state_dir = arguments.state.resolve()

@@ -47,7 +47,7 @@ class Director(Protocol):
 
 
 @dataclass(slots=True)
-class Run:
+class AgentRun:
     """Its director, its folder, and the lines to its workers. The token opens this run and no other."""
 
     key: str

@@ -24,10 +24,10 @@ from swell.executors.gang.effects import Effect, GangCommand, Kill, Report, Send
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.local.agent.awake_clock import AwakeClock
-from swell.executors.local.agent.gangs import LOOPBACK, Gangs, unknown
+from swell.executors.local.agent.gangs import LOOPBACK, AgentGangs, unknown
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.outbox import Outbox
-from swell.executors.local.agent.run import Run
+from swell.executors.local.agent.run import AgentRun
 from swell.executors.local.agent.scratch import Scratch
 from swell.executors.local.agent.trials import Trials
 from swell.executors.local.lines import LineLink
@@ -84,8 +84,8 @@ class Crew:
         self._options = options
         self._address = ""
         self.bindings: dict[str, DeviceBinding] = {}
-        self._gangs = Gangs(options.state_dir, options.conduct, self.bindings)
-        self._runs: dict[str, Run] = {}
+        self._gangs = AgentGangs(options.state_dir, options.conduct, self.bindings)
+        self._runs: dict[str, AgentRun] = {}
         self._outbox = Outbox()
         self._daemon: LineLink | None = None
         self._session, self._num_performed = "", 0
@@ -152,7 +152,7 @@ class Crew:
         else:
             self._handshakes.refuse(link, "wrong token")
 
-    def _run_of(self, hello: Hello) -> Run | None:
+    def _run_of(self, hello: Hello) -> AgentRun | None:
         """The run that this token opens, if the worker is one of its own and not here already."""
         matches = [run for run in self._runs.values() if _is_same(run.token, hello.token)]
         if not matches or hello.worker not in matches[0].live or hello.worker in matches[0].links:
@@ -250,7 +250,7 @@ class Crew:
             self._report_all(effects)
 
     # ------------------------------------------------------------ workers
-    def _hear_worker(self, run: Run, worker: int, link: LineLink, line: bytes) -> None:
+    def _hear_worker(self, run: AgentRun, worker: int, link: LineLink, line: bytes) -> None:
         try:
             message = _from_worker(line)
         except NO_MESSAGE as error:
@@ -259,7 +259,7 @@ class Crew:
             return
         self.do(run, run.director.said(worker, message, self.now_s()))
 
-    def _lose_worker_link(self, run: Run, worker: int, link: LineLink) -> None:
+    def _lose_worker_link(self, run: AgentRun, worker: int, link: LineLink) -> None:
         """Closed is not dead; but if it is dead, all its words have now been heard."""
         if worker in run.exits:
             self._tell_exit(run, worker)
@@ -285,7 +285,7 @@ class Crew:
         else:
             asyncio.get_running_loop().call_later(DRAIN_S, self._tell_exit, run, worker)
 
-    def _tell_exit(self, run: Run, worker: int) -> None:
+    def _tell_exit(self, run: AgentRun, worker: int) -> None:
         status, message = run.exits.pop(worker, (None, ""))
         if status is None:
             return  # told already, when its line closed
@@ -307,16 +307,16 @@ class Crew:
         if warning is not None:
             self.report(warning)
 
-    def _find(self, key: str) -> tuple[Run | None, int]:
+    def _find(self, key: str) -> tuple[AgentRun | None, int]:
         run_key, _, worker = key.rpartition("/")
         return self._runs.get(run_key), int(worker)
 
     # ------------------------------------------------------------ doing what a choreography says
-    def begin_run(self, run: Run, effects: Iterable[Effect]) -> None:
+    def begin_run(self, run: AgentRun, effects: Iterable[Effect]) -> None:
         self._runs[run.key] = run
         self.do(run, effects)
 
-    def do(self, run: Run, effects: Iterable[Effect]) -> None:
+    def do(self, run: AgentRun, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Spawn():
@@ -340,7 +340,7 @@ class Crew:
         elif run.kind == TRIAL:
             self._trials.advance()
 
-    def _end_run(self, run: Run) -> None:
+    def _end_run(self, run: AgentRun) -> None:
         del self._runs[run.key]
         self._gangs.ended(run)
         self._trials.ended(run)

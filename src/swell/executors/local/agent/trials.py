@@ -20,7 +20,7 @@ from swell.executors.gang.job_context import DeviceBinding, Stage
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.local.agent.job_code import place_code
 from swell.executors.local.agent.profile_cache import ProfileCache
-from swell.executors.local.agent.run import Run
+from swell.executors.local.agent.run import AgentRun
 from swell.executors.local.agent.trial_devices import Machine, RunningPart, allot
 from swell.executors.local.logs.files import TRIAL, job_folder, next_number
 from swell.executors.local.processes.stopped import is_stopped
@@ -34,15 +34,15 @@ LONGEST_WAIT_S = 10.0
 log = logging.getLogger("swell.agent")
 
 
-class Host(Protocol):
+class TrialHost(Protocol):
     """Who runs processes for the trials."""
 
     @property
     def bindings(self) -> dict[str, DeviceBinding]: ...
     def now_s(self) -> float: ...
     def devices_in_use(self) -> Counter[str]: ...
-    def begin_run(self, run: Run, effects: Iterable[Effect]) -> None: ...
-    def do(self, run: Run, effects: Iterable[Effect]) -> None: ...
+    def begin_run(self, run: AgentRun, effects: Iterable[Effect]) -> None: ...
+    def do(self, run: AgentRun, effects: Iterable[Effect]) -> None: ...
     def report(self, event: AnyEvent) -> None: ...
 
 
@@ -52,7 +52,7 @@ class Begun:
 
     command: ProfileJob
     trial: Trial
-    run: Run
+    run: AgentRun
 
 
 class Trials:
@@ -61,7 +61,7 @@ class Trials:
     def __init__(
         self,
         state_dir: Path,
-        host: Host,
+        host: TrialHost,
         conduct: Conduct,
         num_cores: int | None = None,
         is_stopped: Callable[[int], bool] = is_stopped,
@@ -101,7 +101,7 @@ class Trials:
         if (begun := self._begun.get(job_id)) is not None:
             self._host.do(begun.run, begun.trial.stop(self._host.now_s()))
 
-    def ended(self, run: Run) -> None:
+    def ended(self, run: AgentRun) -> None:
         """To be told of the end of every run; most are no trials."""
         begun = self._begun.get(run.job_id)
         if begun is None or begun.run is not run:
@@ -207,12 +207,14 @@ class Trials:
         if not num_devices:
             raise OSError(f"no device of kind {kind!r} is on this machine; see `swell nodes`")
         stage = Stage(
-            command.job_id, command.spec, None, str(folder / "checkpoints"), bindings, conduct.habits
+            command.job_id, command.spec, None, str(folder / "checkpoints"), bindings, conduct.worker_settings
         )
         first = next_number(folder, TRIAL)
         table = self._table(kind)
         trial = Trial(stage, command, first, num_devices, table, conduct, self._is_stopped)
-        run = Run(f"trial:{command.job_id}", command.job_id, command.spec, trial, folder, bindings, TRIAL)
+        run = AgentRun(
+            f"trial:{command.job_id}", command.job_id, command.spec, trial, folder, bindings, TRIAL
+        )
         return Begun(command, trial, run)
 
     def _table(self, kind: str) -> dict[int, dict[int, float]]:

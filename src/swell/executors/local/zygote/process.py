@@ -30,6 +30,7 @@ from swell.executors.local.zygote.child import become_worker
 from swell.executors.local.zygote.forking import Answer, Exited, Fork, Forked, Request, Warm
 from swell.executors.local.zygote.orphans import Orphans
 from swell.executors.local.zygote.output import Outputs
+from swell.wire.lines import LineBuffer
 
 #: One thread each, or importing numpy and torch starts pools that a fork would break.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -47,7 +48,7 @@ class Zygote:
     def __init__(self, channel: socket.socket, stamp: MarkStamp) -> None:
         self._channel = channel
         self._stamp = stamp
-        self._received = b""
+        self._received = LineBuffer()
         self._pids: dict[str, int] = {}
         self._num_forks = 0
         self._numbers: dict[int, int] = {}  #: pid -> number in the mark, of live workers
@@ -81,9 +82,8 @@ class Zygote:
                 chunk = self._channel.recv(65536)
                 if not chunk:
                     return
-                self._received += chunk
-                *lines, self._received = self._received.split(b"\n")
-                for line in lines:
+                self._received.feed(chunk)
+                for line in self._received.lines():
                     self._obey(_decode(line))
 
     def _wait_s(self) -> float | None:

@@ -6,7 +6,7 @@ from swell.sim.traces.cells import text
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.formats import helios
 from swell.sim.traces.record import Remarks
-from swell.sim.traces.table import Row, Table, needed_column
+from swell.sim.traces.table import Row, TableFormat, needed_column
 
 
 def build(row: Row, remarks: Remarks) -> TraceJob:
@@ -14,7 +14,7 @@ def build(row: Row, remarks: Remarks) -> TraceJob:
     return helios.build(row, remarks)
 
 
-ACME = Table(
+ACME = TableFormat(
     name="acme",
     title="Acme",
     columns=helios.COLUMNS | {"type": needed_column("type", parse=text)},

@@ -9,7 +9,7 @@ from __future__ import annotations
 from swell.sim.traces.cells import count, flag, number, text
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.record import Remarks, needed
-from swell.sim.traces.table import Row, Table, column, needed_column
+from swell.sim.traces.table import Row, TableFormat, column, needed_column
 
 
 def first(cell: str) -> float:
@@ -27,7 +27,7 @@ def build(row: Row, remarks: Remarks) -> TraceJob:
     return TraceJob(**row)
 
 
-CHRONUS = Table(
+CHRONUS = TableFormat(
     name="chronus",
     title="Chronus",
     columns={

@@ -10,7 +10,7 @@ from __future__ import annotations
 from swell.sim.traces.cells import bound, count, flag, number, text
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.record import Remarks, needed
-from swell.sim.traces.table import Row, Table, column, needed_column
+from swell.sim.traces.table import Row, TableFormat, column, needed_column
 
 
 def build(row: Row, remarks: Remarks) -> TraceJob:
@@ -18,7 +18,7 @@ def build(row: Row, remarks: Remarks) -> TraceJob:
     return TraceJob(**row)
 
 
-ELASTICFLOW = Table(
+ELASTICFLOW = TableFormat(
     name="elasticflow",
     title="ElasticFlow",
     columns={

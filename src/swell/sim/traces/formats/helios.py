@@ -9,7 +9,7 @@ from swell.sim.traces.cells import count, moment, number, status, text
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.formats.interval import take_interval
 from swell.sim.traces.record import Remarks, needed
-from swell.sim.traces.table import Column, Row, Table, column, needed_column
+from swell.sim.traces.table import Row, TableFormat, TraceColumn, column, needed_column
 
 
 def build(row: Row, remarks: Remarks) -> TraceJob:
@@ -18,7 +18,7 @@ def build(row: Row, remarks: Remarks) -> TraceJob:
     return TraceJob(**row)
 
 
-COLUMNS: dict[str, Column] = {
+COLUMNS: dict[str, TraceColumn] = {
     "id": needed_column("job_id", parse=text),
     "user": column("user", parse=text),
     "num_devices": needed_column("gpu_num", parse=count),
@@ -29,7 +29,7 @@ COLUMNS: dict[str, Column] = {
     "duration_s": column("duration", parse=number),
 }
 
-HELIOS = Table(
+HELIOS = TableFormat(
     name="helios",
     title="Helios",
     columns=COLUMNS | {"tenant": needed_column("vc", parse=text)},

@@ -15,7 +15,7 @@ from swell.sim.traces.errors import Outside, TraceError
 from swell.sim.traces.format import Head, Records
 from swell.sim.traces.record import Remarks, needed, records
 from swell.sim.traces.source import Source
-from swell.sim.traces.table import Place, Row, Table, cells_of, column, needed_column, read_row
+from swell.sim.traces.table import FileColumn, Row, TableFormat, cells_of, column, needed_column, read_row
 
 TASK_COLUMNS = {
     "job": ("job_name", text),
@@ -29,7 +29,9 @@ TASK_COLUMNS = {
     "plan_gpu": ("plan_gpu", number),
     "gpu_type": ("gpu_type", text),
 }
-PLACES = [Place(field, name, at, parse) for at, (field, (name, parse)) in enumerate(TASK_COLUMNS.items())]
+PLACES = [
+    FileColumn(field, name, at, parse) for at, (field, (name, parse)) in enumerate(TASK_COLUMNS.items())
+]
 HEADER = tuple(name for name, _ in TASK_COLUMNS.values())
 STATES = frozenset({"terminated", "failed", "running", "waiting"})
 
@@ -95,7 +97,7 @@ def build_flat(row: Row, remarks: Remarks) -> TraceJob:
 
 
 PAI_TASKS = PaiTasks()
-PAI = Table(
+PAI = TableFormat(
     name="pai",
     title="PAI 2020, list of jobs",
     columns={

@@ -5,7 +5,7 @@ from __future__ import annotations
 from swell.sim.traces.cells import count, moment, number, status, text
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.record import Remarks, needed
-from swell.sim.traces.table import Row, Table, column, needed_column
+from swell.sim.traces.table import Row, TableFormat, column, needed_column
 
 
 def build_job(row: Row, remarks: Remarks) -> TraceJob:
@@ -29,7 +29,7 @@ def build_stamped(row: Row, remarks: Remarks) -> TraceJob:
     return TraceJob(**row)
 
 
-PHILLY = Table(
+PHILLY = TableFormat(
     name="philly",
     title="Philly, list of jobs",
     columns={
@@ -44,7 +44,7 @@ PHILLY = Table(
     },
     build=build_job,
 )
-PHILLY_ATTEMPTS = Table(
+PHILLY_ATTEMPTS = TableFormat(
     name="philly-attempts",
     title="Philly, list of attempts",
     columns={
@@ -56,7 +56,7 @@ PHILLY_ATTEMPTS = Table(
     build=build_attempt,
     notes=("an attempt counts as a job",),
 )
-PHILLY_STAMPED = Table(
+PHILLY_STAMPED = TableFormat(
     name="philly-stamped",
     title="Philly, as Pollux's workloads are drawn from",
     columns={

@@ -20,7 +20,7 @@ from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.format import Head, Records
 from swell.sim.traces.record import Remarks, needed
 from swell.sim.traces.source import Source
-from swell.sim.traces.table import Column, Row, Table, column, needed_column
+from swell.sim.traces.table import Row, TableFormat, TraceColumn, column, needed_column
 
 EPOCH = re.compile(r"#\s*epoch_s\s*=\s*(\S+)")
 
@@ -31,7 +31,7 @@ def build(row: Row, remarks: Remarks) -> TraceJob:
 
 
 #: In the order in which they are written; `submit_s` first, so that no line begins with a `#`.
-COLUMNS: dict[str, Column] = {
+COLUMNS: dict[str, TraceColumn] = {
     "submit_s": needed_column("submit_s", parse=number),
     "id": column("id", "job_id", "job", parse=text),
     "num_devices": column("num_devices", "num_gpus", "num_gpu", "gpus", parse=count),
@@ -48,7 +48,7 @@ COLUMNS: dict[str, Column] = {
     "ended_after_s": column("ended_after_s", parse=number),
 }
 
-TABLE = Table(name="plain", title="plain CSV", columns=COLUMNS, build=build)
+TABLE = TableFormat(name="plain", title="plain CSV", columns=COLUMNS, build=build)
 
 
 @dataclass(frozen=True)

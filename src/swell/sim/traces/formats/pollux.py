@@ -8,7 +8,7 @@ from __future__ import annotations
 from swell.sim.traces.cells import count, number, text
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.record import Remarks, needed
-from swell.sim.traces.table import Row, Table, needed_column
+from swell.sim.traces.table import Row, TableFormat, needed_column
 
 
 def build(row: Row, remarks: Remarks) -> TraceJob:
@@ -16,7 +16,7 @@ def build(row: Row, remarks: Remarks) -> TraceJob:
     return TraceJob(**row)
 
 
-POLLUX = Table(
+POLLUX = TableFormat(
     name="pollux",
     title="Pollux, Sia",
     columns={

@@ -9,7 +9,7 @@ from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.errors import Outside
 from swell.sim.traces.formats.interval import take_interval
 from swell.sim.traces.record import Remarks, needed
-from swell.sim.traces.table import Row, Table, column, needed_column
+from swell.sim.traces.table import Row, TableFormat, column, needed_column
 
 #: `billing=8,cpu=64,gres/gpu=4,gres/gpu:a100=4`, or `gpu:a100:4` as old versions have it.
 TRES_GPUS = re.compile(r"gres/gpu(?::[^=,]+)?=(\d+)")
@@ -59,7 +59,7 @@ def build(row: Row, remarks: Remarks) -> TraceJob:
     return TraceJob(**row | {"id": job_id})
 
 
-SACCT = Table(
+SACCT = TableFormat(
     name="sacct",
     title="Slurm's sacct",
     columns={

@@ -1,0 +1,25 @@
+"""A class name stands once in the package: whoever reads it, or searches for it, finds one class."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import swell
+
+SOURCES = Path(swell.__file__).parent
+
+#: Names that still stand twice.
+LEFT = frozenset({"Profile"})  # model/job.py, solvers/profile.py
+
+
+def test_a_class_name_stands_once() -> None:
+    files: defaultdict[str, list[str]] = defaultdict(list)
+    for file in sorted(SOURCES.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                files[node.name].append(str(file.relative_to(SOURCES)))
+    twice = {name: where for name, where in files.items() if len(where) > 1}
+    assert {name: where for name, where in twice.items() if name not in LEFT} == {}
+    assert twice.keys() >= LEFT, "a name that stands once now is to leave the list"
