@@ -10,9 +10,6 @@ import swell
 
 SOURCES = Path(swell.__file__).parent
 
-#: Names that still stand twice.
-LEFT = frozenset({"Profile"})  # model/job.py, solvers/profile.py
-
 
 def test_a_class_name_stands_once() -> None:
     files: defaultdict[str, list[str]] = defaultdict(list)
@@ -21,5 +18,4 @@ def test_a_class_name_stands_once() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 files[node.name].append(str(file.relative_to(SOURCES)))
     twice = {name: where for name, where in files.items() if len(where) > 1}
-    assert {name: where for name, where in twice.items() if name not in LEFT} == {}
-    assert twice.keys() >= LEFT, "a name that stands once now is to leave the list"
+    assert twice == {}

@@ -6,7 +6,7 @@ import numpy as np
 
 from swell.arrays import IntArray
 from swell.compiled import suited
-from swell.solvers.profile import WIDTH, Plans, Profile, Takers, fill_in_order
+from swell.solvers.profile import WIDTH, FreeSegments, Plans, Takers, fill_in_order
 
 #: No grade is too bad.
 ANY: IntArray = np.zeros(0, dtype=np.int64)
@@ -24,7 +24,7 @@ class FreeProfile:
         """`num_takers`: how many there will be at most; with many, the loops are compiled."""
         self._num_takers = num_takers
         num_blocks = 2 + (2 * num_takers) // (WIDTH // 2)
-        self.columns = columns = Profile(
+        self.columns = columns = FreeSegments(
             starts_s=np.zeros((num_blocks, WIDTH)),
             free=np.zeros((num_blocks, WIDTH), dtype=np.int64),
             used=np.zeros(num_blocks, dtype=np.int64),
@@ -40,7 +40,7 @@ class FreeProfile:
         """The same capacity, to try something on."""
         twin = object.__new__(FreeProfile)
         twin._num_takers = self._num_takers
-        twin.columns = Profile._make(column.copy() for column in self.columns)
+        twin.columns = FreeSegments._make(column.copy() for column in self.columns)
         return twin
 
     def raised(self, num_devices: int) -> FreeProfile:

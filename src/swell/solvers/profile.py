@@ -21,7 +21,7 @@ TOLERANCE_SHARE = 1e-9
 WIDTH = 32  #: segments a block has at most
 
 
-class Profile(NamedTuple):
+class FreeSegments(NamedTuple):
     """Free devices over [0, inf), piecewise constant: segments in order of time, in blocks of up to WIDTH.
 
     A segment ends where the next one begins, the last one never. A block knows the least and the most
@@ -70,7 +70,7 @@ class Plans(NamedTuple):
 
 
 def fill_in_order(
-    profile: Profile,
+    profile: FreeSegments,
     takers: Takers,
     plans: Plans,
     rows: IntArray,
@@ -120,7 +120,7 @@ def fill_in_order(
 
 @part
 def _first_that_fits(
-    profile: Profile, takers: Takers, row: int, devices: IntArray, rates: FloatArray, hold_s: float
+    profile: FreeSegments, takers: Takers, row: int, devices: IntArray, rates: FloatArray, hold_s: float
 ) -> tuple[int, int, float]:
     """(number of the try, level, time from which on it is needed); one level less will do before that."""
     for attempt in range(len(takers.is_at_once)):
@@ -141,7 +141,7 @@ def _first_that_fits(
 
 @part
 def _find_level(
-    profile: Profile, need: float, end_s: float, devices: IntArray, rates: FloatArray
+    profile: FreeSegments, need: float, end_s: float, devices: IntArray, rates: FloatArray
 ) -> tuple[int, float]:
     """(lowest level that does `need` work before `end_s`, latest time from which on it is needed).
 
@@ -177,7 +177,7 @@ def _find_level(
 
 
 @part
-def _end_if_early(profile: Profile, need: float, devices: IntArray, rates: FloatArray) -> float:
+def _end_if_early(profile: FreeSegments, need: float, devices: IntArray, rates: FloatArray) -> float:
     """When `need` is done with the highest level that fits, whatever it is, from now on; inf if never."""
     done, start_s, rate = 0.0, 0.0, 0.0
     for position in range(profile.num_blocks[0]):
@@ -194,7 +194,7 @@ def _end_if_early(profile: Profile, need: float, devices: IntArray, rates: Float
 
 @part
 def _take(
-    profile: Profile, plans: Plans, row: int, end_s: float, cut_s: float, level: int, devices: IntArray
+    profile: FreeSegments, plans: Plans, row: int, end_s: float, cut_s: float, level: int, devices: IntArray
 ) -> None:
     """Take `level` from `cut_s` to `end_s` and one less before, floored to what is free; write the plan.
 
@@ -254,7 +254,7 @@ def _fitting(level: int, free: int, devices: IntArray) -> int:
 
 
 @part
-def _locate(profile: Profile, at_s: float) -> tuple[int, int]:
+def _locate(profile: FreeSegments, at_s: float) -> tuple[int, int]:
     """(position of the block, segment in it) that `at_s` lies in."""
     low, high = 0, profile.num_blocks[0] - 1
     while low < high:
@@ -271,7 +271,7 @@ def _locate(profile: Profile, at_s: float) -> tuple[int, int]:
 
 
 @part
-def _split(profile: Profile, at_s: float) -> None:
+def _split(profile: FreeSegments, at_s: float) -> None:
     """See that a segment begins at `at_s`."""
     position, segment = _locate(profile, at_s)
     block = profile.order[position]
@@ -290,7 +290,7 @@ def _split(profile: Profile, at_s: float) -> None:
 
 
 @part
-def _halve(profile: Profile, position: int) -> None:
+def _halve(profile: FreeSegments, position: int) -> None:
     """Make two blocks of a full one."""
     block, new, half = profile.order[position], profile.num_blocks[0], WIDTH // 2
     for index in range(new, position + 1, -1):
