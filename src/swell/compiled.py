@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -109,5 +111,12 @@ def _link(kernel: FunctionType) -> FunctionType:
         name: compiled(one) for name, one in called.items() if isinstance(one, FunctionType) and one in _parts
     }
     twin = FunctionType(kernel.__code__, {**kernel.__globals__, **parts}, kernel.__name__)
-    twin.__module__, twin.__qualname__ = kernel.__module__, kernel.__qualname__
+    # Machine code on disk is found by this name: that of another version of the file is not even looked at.
+    twin.__module__ = kernel.__module__
+    twin.__qualname__ = f"{kernel.__qualname__}_{_digest(kernel.__code__.co_filename):08x}"
     return twin
+
+
+@cache
+def _digest(file: str) -> int:
+    return zlib.crc32(Path(file).read_bytes())
