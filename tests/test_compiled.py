@@ -56,8 +56,8 @@ def test_a_crowd_calls_every_loop_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(compiled, "compiled", lambda kernel: called.add(kernel.__name__) or kernel)
     compile_loops("elasticflow")
     assert called >= {
-        "_advance", "_expect", "_list_codes", "_list_levels", "_list_prices", "_list_tries", "_find", "_pack",
-        "_next_step_s", "_save", "_schedule", "_settle", "fill_in_order",
+        "_advance", "_expect", "_list_codes", "_list_levels", "_list_prices", "_list_tries",
+        "_look_up", "_pack", "_next_step_s", "_save", "_schedule", "_settle", "fill_in_order",
     }  # fmt: skip
 
 

@@ -34,9 +34,10 @@ def part(kernel: Kernel) -> Kernel:
 
 def suited(kernel: Kernel, num_rows: int) -> Kernel:
     """`kernel` itself, or the same compiled if there are many rows. Both give the same results."""
-    is_worth_it = _always or (num_rows >= NUM_ROWS_WORTH_IT and not _is_deferred)
+    if _always or (num_rows >= NUM_ROWS_WORTH_IT and not _is_deferred):
+        return cast(Kernel, compiled(kernel))
     portion: Portion | None = getattr(_here, "portion", None)
-    return compiled(kernel) if is_worth_it or (portion is not None and portion.takes(kernel)) else kernel
+    return compiled(kernel) if portion is not None and portion.takes(kernel) else kernel
 
 
 def compile_always() -> None:

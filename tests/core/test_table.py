@@ -168,7 +168,7 @@ def test_options_are_those_that_were_written_last_and_fit(
         table.write(row, JobOptions(sizes, 10 * sizes, 0.5 * sizes))
         twin[row] = run
     count = max(twin, default=-1) + 1
-    options = table.options(np.full(count, per_worker), np.full(count, num_devices))
+    options, largest = table.pack(np.full(count, per_worker), np.full(count, num_devices))
     expected = [
         [size for size in twin.get(row, []) if size * per_worker <= num_devices] for row in range(count)
     ]
@@ -179,7 +179,7 @@ def test_options_are_those_that_were_written_last_and_fit(
     )
     assert options.global_batch.tolist() == (10 * flat).tolist()
     assert options.rate_per_s.tolist() == (0.5 * flat).tolist()
-    assert options.largest.tolist() == [max(run, default=1) for run in expected]
+    assert largest.tolist() == [max(run, default=1) for run in expected]
     for row, run in twin.items():
         assert [table.rate_per_s(row, size) for size in run] == [0.5 * size for size in run]
         assert table.rate_per_s(row, 13) == 0.0

@@ -12,7 +12,6 @@ from swell.core.converge import Converger
 from swell.core.explanations import Latest, TurnChanges, guessed
 from swell.core.feedback import expect_resize, is_repair
 from swell.core.fencing import is_stale
-from swell.core.last_plan import Owed
 from swell.core.pending import pending, trial_run
 from swell.core.planner import Planner
 from swell.core.ports import Belief
@@ -119,10 +118,9 @@ class Core:
     def _go_on(self) -> list[AnyCommand]:
         """What the last plan wants is wanted still: others may have left what somebody waits for."""
         state = self._state
-        owed = state.last_plan.owed
-        if not (owed or state.special("ailing")):
+        if not (state.last_plan.waiting or state.special("ailing")):
             return []
-        return self._change({job_id: one.plan() for job_id, one in owed.items()}, is_short=False)
+        return self._change(state.last_plan.waiting, is_short=False)
 
     def _change(self, plans: Mapping[str, JobPlan], is_short: bool) -> list[AnyCommand]:
         state, converger = self._state, self._converger()
@@ -130,9 +128,9 @@ class Core:
         for record in converger.stopped:
             state.tell(record, "stopped", f"gives up its devices: {self._late()}, and a promise lacks them")
         waiting = [record.id for record in converger.waiting if record.id in plans]
-        state.last_plan.owed = {job_id: Owed.of(plans[job_id]) for job_id in waiting}
-        for job_id, owed in state.last_plan.owed.items():
-            self._explain_wait(state.records[job_id], owed)
+        state.last_plan.waiting = {job_id: plans[job_id] for job_id in waiting}
+        for job_id, plan in state.last_plan.waiting.items():
+            self._explain_wait(state.records[job_id], plan)
         return commands
 
     def _late(self) -> str:
@@ -146,16 +144,16 @@ class Core:
         due_s = [record.asked_s + self._settings.yield_s for record in leaving]
         return min((at_s for at_s in due_s if at_s > self._state.now_s), default=math.inf)
 
-    def _explain_wait(self, record: JobRecord, owed: Owed) -> None:
+    def _explain_wait(self, record: JobRecord, plan: JobPlan) -> None:
         """A gang that is to be launched waits until the processes of others have left its devices."""
         if record.phase is Phase.QUEUED:
             record.reason_code = "waiting"
-            record.reason = f"waits until others have left its devices; then it {owed.reason.text}"
+            record.reason = f"waits until others have left its devices; then it {plan.why().text}"
             self._state.latest.note_explained(record.id)
             self._state.touch(record)
 
     def _drain(self) -> list[AnyCommand]:
-        self._state.last_plan.owed = {}
+        self._state.last_plan.waiting = {}
         return self._note(self._converger().drain(), {}) + self._wake(math.inf)
 
     def _converger(self) -> Converger:

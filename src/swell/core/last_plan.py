@@ -34,13 +34,21 @@ class Owed(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class LastPlan(msgspec.Struct, kw_only=True):
+class LastPlan(msgspec.Struct, kw_only=True, dict=True):
     """Before the first one nothing is open, and everything is news."""
 
     made_s: float = 0.0
-    owed: dict[str, Owed] = {}  #: what jobs are to have as soon as others have left it
+    owed: dict[str, Owed] = {}  #: as `waiting`, when it was last written down
     revisit: tuple[str, ...] = ()  #: jobs that are to change, and could not yet, by id
     is_sated: bool = False  #: more devices would be of no use to anybody
+
+    def __post_init__(self) -> None:
+        #: What jobs are to have as soon as others have left it; reasons are worked out when they are read.
+        self.waiting = {job_id: owed.plan() for job_id, owed in self.owed.items()}
+
+    def write_down(self) -> None:
+        """For a fold."""
+        self.owed = {job_id: Owed.of(plan) for job_id, plan in self.waiting.items()}
 
     def begin(self, now_s: float) -> None:
         """Another one is being made."""
@@ -52,5 +60,6 @@ class LastPlan(msgspec.Struct, kw_only=True):
 
     def forget(self, job_ids: frozenset[str]) -> None:
         """These jobs are no more."""
-        self.owed = {job_id: owed for job_id, owed in self.owed.items() if job_id not in job_ids}
+        self.waiting = {job_id: plan for job_id, plan in self.waiting.items() if job_id not in job_ids}
+        self.write_down()
         self.revisit = tuple(job_id for job_id in self.revisit if job_id not in job_ids)

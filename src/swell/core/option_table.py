@@ -22,6 +22,11 @@ class JobOptions(NamedTuple):
     rate_per_s: FloatArray  #: (n,) > 0
 
 
+class Packed(NamedTuple):
+    options: Options
+    largest: IntArray  #: (J,) the most workers of each; 1 if it has none
+
+
 class OptionTable:
     """Each row has a stretch of flat columns. A new one is put behind the last; now and then all move up."""
 
@@ -31,9 +36,12 @@ class OptionTable:
         self._ints: IntArray = np.zeros((2, 0), dtype=np.int64)  #: workers, global batch
         self._rates: FloatArray = np.zeros(0)
         self._end = 0  #: of what is in use, and of what was given up
+        self._rate_of: dict[int, dict[int, float]] = {}  #: of rows that were asked for, by workers
+        self.is_changed = True  #: since it was last packed
 
     def write(self, row: int, options: JobOptions) -> None:
         """The row's options from now on."""
+        self._forget(row)
         num = len(options.workers)
         if row >= len(self._at):
             more = max(16, 2 * row) - len(self._at)
@@ -49,21 +57,29 @@ class OptionTable:
 
     def move(self, row: int, to: int) -> None:
         """The last row takes another one's place."""
+        self._forget(row)
+        self._forget(to)
         self._at[to], self._num[to] = self._at[row], self._num[row]
         self._num[row] = 0
 
     def rate_per_s(self, row: int, num_workers: int) -> float:
         """At this size; 0 if the job may not have it."""
-        start, stop = self._at[row], self._at[row] + self._num[row]
-        found = start + np.searchsorted(self._ints[0, start:stop], num_workers)
-        is_there = found < stop and self._ints[0, found] == num_workers
-        return float(self._rates[found]) if is_there else 0.0
+        rates = self._rate_of.get(row)
+        if rates is None:
+            run = slice(self._at[row], self._at[row] + self._num[row])
+            pairs = zip(self._ints[0, run].tolist(), self._rates[run].tolist(), strict=True)
+            rates = self._rate_of[row] = dict(pairs)
+        return rates.get(num_workers, 0.0)
 
-    def options(self, devices_per_worker: IntArray, most_devices: IntArray) -> Options:
-        """Those of the first rows, with (J,) devices a worker, that take no more than (J,) so many."""
+    def _forget(self, row: int) -> None:
+        self.is_changed = True
+        self._rate_of.pop(row, None)
+
+    def pack(self, devices_per_worker: IntArray, most_devices: IntArray) -> Packed:
+        """Of the first rows, with (J,) devices a worker, the options that take no more than (J,) so many."""
         count = len(devices_per_worker)
         most = int(self._num[:count].sum())
-        starts = np.zeros(count + 1, dtype=np.int64)
+        starts, largest = np.zeros(count + 1, dtype=np.int64), np.ones(count, dtype=np.int64)
         ints, rates = np.empty((3, most), dtype=np.int64), np.empty(most)
         suited(_pack, count)(
             self._at,
@@ -72,19 +88,21 @@ class OptionTable:
             self._rates,
             devices_per_worker,
             most_devices,
-            (starts, ints, rates),
+            (starts, largest, ints, rates),
         )
         total = int(starts[-1])
-        for column in (starts, ints, rates):
+        for column in (starts, largest, ints, rates):
             column.setflags(write=False)
         workers, devices, global_batch = ints[:, :total]
-        return Options(
+        options = Options(
             starts=starts,
             workers=workers,
             devices=devices,
             global_batch=global_batch,
             rate_per_s=rates[:total],
         )
+        self.is_changed = False
+        return Packed(options, largest)
 
     def _make_room(self, num: int) -> None:
         """For so many more, with what was given up left out."""
@@ -104,10 +122,10 @@ def _pack(
     rates: FloatArray,
     devices_per_worker: IntArray,
     most_devices: IntArray,
-    columns: tuple[IntArray, IntArray, FloatArray],
+    columns: tuple[IntArray, IntArray, IntArray, FloatArray],
 ) -> None:
     """Write the columns of `Options`, without gaps."""
-    starts, packed, packed_rates = columns
+    starts, largest, packed, packed_rates = columns
     end = 0
     for row in range(len(devices_per_worker)):
         for place in range(at[row], at[row] + num[row]):
@@ -116,5 +134,6 @@ def _pack(
                 break
             packed[0, end], packed[1, end], packed[2, end] = ints[0, place], devices, ints[1, place]
             packed_rates[end] = rates[place]
+            largest[row] = ints[0, place]
             end += 1
         starts[row + 1] = end

@@ -131,7 +131,7 @@ def _configurations(
     At a size that is no option nothing was chosen.
     """
     options = snapshot.options
-    if not configured and not options.is_configured.any():
+    if not configured and not options.has_configured:
         return {}
     option = options.at(workers)
     is_option = (workers > 0) & (options.workers_of(option) == workers)

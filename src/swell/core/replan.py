@@ -95,8 +95,7 @@ class Replan:
     def need(self) -> Need:
         """Before rows of jobs that have ended are removed."""
         state, last = self._state, self._state.last_plan
-        is_known = any(state.concerns_plans(state.records.get(job_id)) for job_id in self._told)
-        if self._is_any_news or is_known:
+        if self._is_any_news or any(state.concerns_plans(state.records.get(one)) for one in self._told):
             return Need.PLAN
         if self._is_any_surprise and state.now_s - last.made_s >= self._least_s:
             return Need.PLAN

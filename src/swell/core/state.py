@@ -235,7 +235,7 @@ class HeadState(KeptState, kw_only=True):
 
     def set_domain(self, domain: Domain) -> None:
         """The policy that decides from now on chooses from these."""
-        if domain != self.domain:
+        if domain is not self.domain and domain != self.domain:
             self.domain = domain
             self._learn_options_anew()
 
@@ -268,6 +268,7 @@ class HeadState(KeptState, kw_only=True):
 
     def save(self) -> bytes:
         self.latest.write(self.records)
+        self.last_plan.write_down()
         saved = Saved(
             **{name: getattr(self, name) for name in KeptState.__struct_fields__},
             records=list(self.records.values()),

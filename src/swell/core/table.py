@@ -11,7 +11,7 @@ import numpy.typing as npt
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import suited
 from swell.core.costs import ChangeCosts
-from swell.core.option_table import JobOptions, OptionTable
+from swell.core.option_table import JobOptions, OptionTable, Packed
 from swell.core.policy_state import PolicyState
 from swell.core.record import JobRecord
 from swell.model.job import Elasticity, JobClass
@@ -72,6 +72,8 @@ class JobTable:
         self.codes: list[str] = []  #: of the jobs' reasons
         self._row: dict[str, int] = {}
         self._options = OptionTable()
+        self._packed: Packed | None = None
+        self._packed_for = (0, 0, 0)
         self._fixed_floats: FloatArray = np.zeros((len(FIXED_FLOATS), 0))
         self._fixed_ints: IntArray = np.zeros((len(FIXED_INTS), 0), dtype=np.int64)
         self._floats: FloatArray = np.zeros((len(FLOATS), 0))
@@ -138,9 +140,7 @@ class JobTable:
     ) -> Snapshot:
         """A copy: what was seen stays as it was, however the rows change."""
         count = len(self.ids)
-        options = self._options.options(
-            self._fixed("devices_per_worker"), self._most_devices(num_devices, lent.num_unpromised)
-        )
+        options, largest = self._pack(num_devices, lent.num_unpromised)
         floats = _copy(FIXED_FLOATS, self._fixed_floats, count) | _copy(FLOATS, self._floats, count)
         ints = _copy(FIXED_INTS, self._fixed_ints, count) | _copy(INTS, self._ints, count)
         expected = costs.expected(
@@ -150,7 +150,7 @@ class JobTable:
             floats["own_start_s"],
             floats["state_bytes"],
             ints["is_restart"],
-            options.largest,
+            largest,
         )
         remaining, done, attained = np.empty((3, count))
         suited(_advance, count)(
@@ -199,6 +199,15 @@ class JobTable:
             is_due=policy.is_due,
             memory=policy.memory,
         )
+
+    def _pack(self, num_devices: int, num_unpromised: int) -> Packed:
+        """The very same as long as neither rows nor devices change."""
+        key = (len(self.ids), num_devices, num_unpromised)
+        if self._packed is None or self._packed_for != key or self._options.is_changed:
+            self._packed_for = key
+            most = self._most_devices(num_devices, num_unpromised)
+            self._packed = self._options.pack(self._fixed("devices_per_worker"), most)
+        return self._packed
 
     def _fixed(self, name: str) -> IntArray:
         """(J,) column of what stays as it is."""

@@ -74,20 +74,22 @@ class Options:
         """(O,) the job of each option."""
         return np.repeat(np.arange(len(self.starts) - 1), self.num)
 
-    @property
-    def largest(self) -> IntArray:
-        """(J,) the most workers that each job may have; 1 if none."""
-        largest = np.ones(len(self.num), dtype=np.int64)
-        has_any = self.num > 0
-        largest[has_any] = self.workers[self.starts[1:][has_any] - 1]
-        return largest
+    @cached_property
+    def is_there(self) -> BoolArray:
+        """(O,) all of them."""
+        return np.ones(len(self.workers), dtype=bool)
+
+    @cached_property
+    def has_configured(self) -> bool:
+        """Whether there is any such option."""
+        return bool(self.is_configured.any())
 
     @cached_property
     def is_configured(self) -> BoolArray:
         """(O,) options whose configuration is not the plain one."""
         return self.global_batch > 0
 
-    @property
+    @cached_property
     def longest(self) -> int:
         """Options of the job that has most, or 1: the width of a table of them."""
         return int(self.num.max(initial=1))
@@ -103,6 +105,12 @@ class Options:
         if not len(self.workers):
             return np.zeros_like(option)
         return self.workers[option] * (option >= 0)
+
+    def rates_at(self, workers: IntArray) -> FloatArray:
+        """(J,) of the options of `at`; 0 where there is none."""
+        rates = np.zeros(len(workers))
+        suited(_look_up, len(workers))(self.starts, self.workers, self.rate_per_s, workers, rates)
+        return rates
 
     def configuration(self, option: int) -> Configuration:
         """Of one option."""
@@ -133,4 +141,15 @@ def _find(starts: IntArray, sizes: IntArray, workers: IntArray, chosen: IntArray
         for option in range(starts[row + 1] - 1, starts[row] - 1, -1):
             if sizes[option] <= workers[row]:
                 chosen[row] = option
+                break
+
+
+def _look_up(
+    starts: IntArray, sizes: IntArray, rate_per_s: FloatArray, workers: IntArray, rates: FloatArray
+) -> None:
+    """Write the rate of the last option of each run that is no larger than `workers`."""
+    for row in range(len(workers)):
+        for option in range(starts[row + 1] - 1, starts[row] - 1, -1):
+            if sizes[option] <= workers[row]:
+                rates[row] = rate_per_s[option]
                 break

@@ -90,7 +90,7 @@ class Snapshot:
 
     def rates_at(self, workers: IntArray) -> FloatArray:
         """(J,) steps/s at these worker counts; a count between two options counts as the smaller one."""
-        return self.options.rates_of(self.options.at(workers))
+        return self.options.rates_at(workers)
 
     @cached_property
     def arrival_order(self) -> IntArray:

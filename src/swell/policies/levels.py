@@ -74,7 +74,7 @@ def useful_levels(snapshot: Snapshot, is_allowed: BoolArray | None = None) -> Le
     """
     options = snapshot.options
     if is_allowed is None:
-        is_allowed = np.ones(len(options.workers), dtype=bool)
+        is_allowed = options.is_there
     levels = _no_levels(snapshot.num_jobs, options.longest)
     suited(_list_levels, snapshot.num_jobs)(
         options.starts,
@@ -104,9 +104,9 @@ def all_levels(snapshot: Snapshot) -> Levels:
 
 def _no_levels(num_jobs: int, highest: int) -> Levels:
     """Columns to be written."""
-    option, workers, devices = np.zeros((3, num_jobs, highest), dtype=np.int64)
-    num, held = np.zeros((2, num_jobs), dtype=np.int64)
-    return Levels(option, workers, devices, np.zeros((num_jobs, highest)), num, held)
+    shape, (num, held) = (num_jobs, highest), np.zeros((2, num_jobs), dtype=np.int64)
+    option, workers, devices = np.zeros((3, *shape), dtype=np.int64)
+    return Levels(option, workers, devices, np.zeros(shape), num, held)
 
 
 def _list_levels(
