@@ -46,7 +46,7 @@ def steady(
     """
     held, want, floor = snapshot.held_workers, allocation.workers, allocation.floor
     pools = _pools(snapshot, needs_owned)
-    if (want == held).all() and max(_num_over(snapshot, held, pool) for pool in pools) <= 0:
+    if (want == held).all() and all(_num_over(snapshot, held, pool) <= 0 for pool in pools):
         return Steadied(workers=held, gain_s=np.zeros(snapshot.num_jobs), wake_s=math.inf)
     saved_s, final = gain_s(snapshot, want), np.empty_like(want)
     is_free, is_running, is_fresh, is_shrink = np.empty((4, snapshot.num_jobs), dtype=bool)

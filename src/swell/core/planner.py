@@ -61,7 +61,8 @@ class Planner:
         account = PlanAccount(snapshot, allocation, steadied, placement)
         chosen = _configurations(snapshot, steadied.workers, configured)
         is_postponed = is_pinned & (allocation.workers != snapshot.held_workers)
-        is_postponed[[row for row in chosen if is_pinned[row]]] = True
+        if chosen:
+            is_postponed[[row for row in chosen if is_pinned[row]]] = True
         is_as_wished = bool((steadied.workers == allocation.workers).all())
         return Plan(
             job_ids=snapshot.job_ids,
@@ -101,6 +102,8 @@ class Planner:
 
 def _named(snapshot: Snapshot, is_one: BoolArray) -> frozenset[str]:
     """Ids of these (J,) jobs."""
+    if not is_one.any():
+        return frozenset()
     return frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_one).tolist())
 
 

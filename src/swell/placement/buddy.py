@@ -210,27 +210,28 @@ class _Placing:
             is_around = own.min() >= tree.starts[around] and own.max() < tree.stops[around]
             if is_around and self.board.num_free_at[around] == size:
                 return around
-        for candidates in self._in_turn(job, tree.blocks_in(home or 0, size)):
-            best = suited(best_block, len(candidates))(
-                candidates,
-                size,
-                self.board.num_free_at,
-                self._num_taken_at,
-                self._num_own_at(job),
-                tree.parents,
-                tree.lineages.shape[1],
-            )
-            if best >= 0:
-                return int(best)
-        return None
+        candidates = tree.blocks.get(size, NONE) if home is None else tree.blocks_in(home, size)
+        if tree.num_owned == len(tree.devices):
+            return self._best_of(job, size, candidates)
+        is_owned = tree.stops[candidates] <= tree.num_owned
+        owned = self._best_of(job, size, candidates[is_owned])
+        if job in self._owned_only:
+            return owned
+        borrowed = self._best_of(job, size, candidates[~is_owned])  # these first, where it may have either
+        return owned if borrowed is None else borrowed
 
-    def _in_turn(self, job: int, blocks: IntArray) -> list[IntArray]:
-        """Those of the blocks that the job may have; where some are borrowed, others' are these first."""
-        num_owned = self._tree.num_owned
-        if num_owned == len(self._tree.devices):
-            return [blocks]
-        is_owned = self._tree.stops[blocks] <= num_owned
-        return [blocks[is_owned]] if job in self._owned_only else [blocks[~is_owned], blocks[is_owned]]
+    def _best_of(self, job: int, size: int, candidates: IntArray) -> int | None:
+        tree = self._tree
+        best = suited(best_block, len(candidates))(
+            candidates,
+            size,
+            self.board.num_free_at,
+            self._num_taken_at,
+            self._num_own_at(job),
+            tree.parents,
+            tree.lineages.shape[1],
+        )
+        return None if best < 0 else int(best)
 
     def _best_blocks(self, job: int, size: int, home: int, num: int) -> list[int]:
         """The first so many in the order of `_best_block`, as if taking one left all else as it was."""

@@ -13,6 +13,9 @@ from swell.placement.tree import tree_of
 
 Held = Mapping[str, tuple[str, ...]]
 
+#: More jobs are given what they hold together: that takes longer to begin with.
+NUM_GIVEN_APART = 8
+
 
 class Reality:
     """One cluster, and a board with a number for each job that holds something."""
@@ -65,8 +68,13 @@ class Reality:
             del self.names[number]
             self._held.pop(job, None)
             self._free_numbers.append(number)
-        self._held |= {job: held[job] for job in changed}
-        self.board.give_all({self.number(job): self._positions(job) for job in changed})
+        for job in changed:
+            self._held[job] = held[job]
+        if len(changed) > NUM_GIVEN_APART:
+            self.board.give_all({self.number(job): self._positions(job) for job in changed})
+            return
+        for job in changed:
+            self.board.give(self.number(job), self._positions(job))
 
     def _positions(self, job: str) -> IntArray:
         """Of what it holds; it is damaged if some of that is not in the cluster."""

@@ -33,7 +33,7 @@ class Levels:
 
     def options_at(self, level: IntArray) -> IntArray:
         """(J,) the option of each job's level; NO_OPTION at level 0."""
-        return np.where(level > 0, self.option.ravel()[self._at(level)], NO_OPTION)
+        return (self.option.ravel()[self._at(level)] - NO_OPTION) * (level > 0) + NO_OPTION
 
     def up_to(self, workers: IntArray) -> IntArray:
         """(J,) the highest level of each job with no more than so many workers."""

@@ -133,13 +133,13 @@ def raise_within(
     most: int | IntArray,
     left: int,
     own: Own,
-) -> tuple[int, Own]:
+) -> tuple[int, int]:
     """`raise_in_order` where some takers may not have all of what is left; also returns what they may."""
     rows = np.asarray(rows, dtype=np.int64)
     limits = np.minimum(num_levels[rows], most)
     run = suited(_raise, len(rows))
     left, own_left = run(level, devices, rows, limits, left, own.left, own.is_bound)
-    return int(left), own._replace(left=int(own_left))
+    return int(left), int(own_left)
 
 
 def _raise(

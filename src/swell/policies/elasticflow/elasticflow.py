@@ -137,12 +137,14 @@ def _share(
     """Steps 2 to 5 of the class's docstring."""
     level = promises.plans.now.copy()  # Algorithm 2, lines 2-4
     num_taken = int(levels.devices_at(level).sum())
-    left, own = snapshot.num_devices - num_taken, Own(snapshot.num_owned - num_taken, snapshot.needs_owned)
+    left, own_left = snapshot.num_devices - num_taken, snapshot.num_owned - num_taken
+    needs_owned = snapshot.needs_owned
 
     def give(rows: IntArray, most: int | IntArray) -> None:
-        nonlocal left, own
+        nonlocal left, own_left
         if len(rows) and left:
-            left, own = raise_within(level, levels.devices, levels.num, rows, most, left, own)
+            own = Own(own_left, needs_owned)
+            left, own_left = raise_within(level, levels.devices, levels.num, rows, most, left, own)
 
     promised, soft, is_running = queue.promised, queue.soft, snapshot.held_workers > 0
     give(promised, promises.plans.keep[promised])
@@ -171,7 +173,7 @@ def _share(
         levels.held,
         snapshot.arrival_rank,
         left,
-        own,
+        Own(own_left, needs_owned),
     )
     return Shares(floor, level)
 
