@@ -75,4 +75,6 @@ class WakeAt(Command, frozen=True, kw_only=True):
     at_s: float
 
 
+#: About the gang of one job.
+GangCommand = LaunchGang | Reconfigure | SuspendGang | StopGang
 AnyCommand = ProfileJob | LaunchGang | Reconfigure | SuspendGang | StopGang | WakeAt

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypedDict
 
-from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
+from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -22,7 +22,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import Elasticity
-from swell.model.target import Target
+from swell.model.target import PLAIN_CONFIGURATION, Target
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import ChangeCost, GangChange
 from swell.sim.gang import Training, Upcoming
@@ -97,6 +97,11 @@ class SimGangs:
 
     # ------------------------------------------------------------ commands
     def launch(self, job: SimJob, command: LaunchGang, gone: frozenset[str], now_s: float) -> None:
+        there = self.training.get(job.id)
+        if there is not None and command.generation <= there.generation:
+            if there.formed_s is not None:  # it was said before, and the answer did not arrive
+                self._tell(GangStarted(**_facts(there, now_s), steps=math.floor(there.steps), pids=()))
+            return
         training = Training(job, command.generation, command.target.devices, as_of_s=now_s)
         before = self._left.pop(job.id, None)
         if before is not None:
@@ -113,18 +118,28 @@ class SimGangs:
         self._agenda.put(now_s + delay_s, Starts(job.id, command.generation))
 
     def reconfigure(self, command: Reconfigure, gone: frozenset[str], now_s: float) -> None:
-        training = self.training.get(command.job_id)
-        if training is None or command.generation <= training.generation:
+        training = self._gang_of(command, now_s)
+        if training is None or command.generation < training.generation:
+            return
+        if command.generation == training.generation:
+            if training.change is None:  # it was said before, and the answer did not arrive
+                self._tell(
+                    GangResized(**_facts(training, now_s), steps=self._steps(training, now_s), pids=())
+                )
             return
         training.generation = command.generation
         if gone:
             self.lose_devices(training, gone, now_s)
             return
+        if command.target.configuration != PLAIN_CONFIGURATION and training.job.batches is None:
+            training.change = None
+            self._fail(training, now_s, "its batch is its own, and not open")
+            return
         delay_s = self._begin(training, len(training.devices), command.target)
         self._agenda.put(now_s + delay_s, Changes(training.job.id, command.generation))
 
     def suspend(self, command: SuspendGang, now_s: float) -> None:
-        training = self.training.get(command.job_id)
+        training = self._gang_of(command, now_s)
         if training is None or command.generation <= training.generation:
             return
         training.generation, training.change = command.generation, None
@@ -138,10 +153,38 @@ class SimGangs:
         self._agenda.put(boundary_s + self._timings.save_s, Leaves(training.job.id, command.generation))
 
     def stop(self, command: StopGang, now_s: float) -> None:
-        training = self.training.get(command.job_id)
+        training = self._gang_of(command, now_s)
         if training is not None:
             training.generation = command.generation
             self._end(training, Outcome.STOPPED, now_s)
+
+    def _gang_of(self, command: GangCommand, now_s: float) -> Training | None:
+        """The job's gang. Where there is none, its end is told, in answer to the command."""
+        training = self.training.get(command.job_id)
+        if training is None:
+            left = self._left.get(command.job_id)
+            outcome = Outcome.STOPPED if isinstance(command, StopGang) else Outcome.LOST
+            self._tell(
+                GangEnded(
+                    at_s=now_s,
+                    job_id=command.job_id,
+                    generation=command.generation,
+                    outcome=outcome,
+                    steps=0 if left is None else math.floor(left.saved_steps),
+                    message="" if outcome is Outcome.STOPPED else "there is no such gang",
+                )
+            )
+        return training
+
+    def _fail(self, training: Training, now_s: float, message: str) -> None:
+        """The change was not to be had: it trains on as it was, and goes on reporting."""
+        self._tell(ResizeFailed(**_facts(training, now_s), message=message))
+        self._expect_report(training, now_s)
+
+    @staticmethod
+    def _steps(training: Training, now_s: float) -> int:
+        training.advance(now_s)
+        return math.floor(training.steps)
 
     def _begin(self, training: Training, before: int, target: Target) -> float:
         """Note the change that is under way; returns when it takes place, in seconds from now."""
@@ -181,7 +224,7 @@ class SimGangs:
         if change is not None:
             training = self.training[occurrence.job_id]
             if training.rate_per_s > 0.0 and self._is_struck("resize", training):
-                self._tell(ResizeFailed(**_facts(training, now_s), message=MESSAGE))
+                self._fail(training, now_s, MESSAGE)
                 return
             training.advance(now_s)
             self._tell(GangResized(**_facts(training, now_s), steps=math.floor(training.steps), pids=()))

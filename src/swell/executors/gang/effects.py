@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypedDict
 
-from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
+from swell.model.command import GangCommand
 from swell.model.event import AnyEvent
 from swell.wire.messages import FromAgent, FromWorker
-
-GangCommand = LaunchGang | Reconfigure | SuspendGang | StopGang
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import signal
 from collections.abc import Callable, Sequence
 from functools import singledispatchmethod
 
-from swell.executors.gang.effects import Effect, GangCommand, Report, Spawn
+from swell.executors.gang.effects import Effect, Report, Spawn
 from swell.executors.gang.gang_state import Ensemble
 from swell.executors.gang.handlers import hear
 from swell.executors.gang.job_context import Stage
@@ -24,7 +24,7 @@ from swell.executors.gang.setback import MAX_FAILED_ROUNDS, Move
 from swell.executors.gang.suspension import Suspension
 from swell.executors.gang.timeouts import Patience, describe_exit, ended_early, is_fault_of_script
 from swell.executors.gang.watchdog import keep_watch
-from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
+from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangEnded, GangSuspended, Outcome, ResizeFailed
 from swell.wire import messages
 

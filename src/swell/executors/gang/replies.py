@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from swell.executors.gang.effects import Effect, GangCommand, GangEventFields, Report
+from swell.executors.gang.effects import Effect, GangEventFields, Report
+from swell.model.command import GangCommand
 from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobWarned
 
 

@@ -11,13 +11,13 @@ import signal
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
-from swell.executors.gang.effects import Effect, GangCommand, Kill, Spawn
+from swell.executors.gang.effects import Effect, Kill, Spawn
 from swell.executors.gang.job_context import Stage
 from swell.executors.gang.member import Member, Slot, State, cut_slots, flatten
 from swell.executors.gang.replies import Dialogue
 from swell.executors.gang.tally import StepTally
 from swell.executors.gang.timeouts import Patience, describe_exit, is_fault_of_script, stopped
-from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
+from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     GangEnded,
     GangResized,

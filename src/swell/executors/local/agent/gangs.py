@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from swell.executors.gang.effects import Choreography, GangCommand
+from swell.executors.gang.effects import Choreography
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import DeviceBinding, Stage
@@ -17,7 +17,7 @@ from swell.executors.local.agent.run import AgentRun
 from swell.executors.local.logs.files import WORKER, job_folder, next_number
 from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.local.protocol import LiveGang
-from swell.model.command import LaunchGang, Reconfigure, StopGang
+from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang
 from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed
 from swell.model.job import Elasticity
 from swell.model.target import PLAIN_CONFIGURATION

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.gang.dropped_output import DroppedOutput
-from swell.executors.gang.effects import Effect, GangCommand, Kill, Report, Send, Spawn
+from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.local.agent.awake_clock import AwakeClock
@@ -47,7 +47,7 @@ from swell.executors.local.protocol import (
 )
 from swell.executors.local.zygote.client import Callbacks
 from swell.executors.local.zygote.zygotes import Zygotes
-from swell.model.command import LaunchGang, ProfileJob
+from swell.model.command import GangCommand, LaunchGang, ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobWarned
 from swell.wire.messages import FromWorker, Hello
 
