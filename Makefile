@@ -25,6 +25,7 @@ check: $(STAMP)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+	$(BIN)/mypy -p benchmarks
 	$(BIN)/lint-imports
 
 bench: $(STAMP)

@@ -117,6 +117,15 @@ class TableBelief:
     def learn_rate(self, job_id: str, num_workers: int, step_s: float, num_steps: int) -> None:
         pass
 
+    def learn_noise(self, job_id: str, noise_scale: float) -> None:
+        pass
+
+    def best_batches(self, job_id: str, sizes: IntArray) -> tuple[FloatArray, IntArray] | None:
+        return None
+
+    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:
+        return _rate_per_s(self._members[job_id].curve, num_workers)
+
     def forget(self, job_id: str) -> None:
         pass
 

@@ -41,6 +41,15 @@ class PowerBelief:
     def rates_per_s(self, job_id: str, sizes: IntArray) -> FloatArray:
         return STEPS_PER_S * self._factors.get(job_id, 1.0) * sizes.astype(float) ** SCALING_EXPONENT
 
+    def learn_noise(self, job_id: str, noise_scale: float) -> None:
+        """Every job has its own batch."""
+
+    def best_batches(self, job_id: str, sizes: IntArray) -> tuple[FloatArray, IntArray] | None:
+        return None
+
+    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:
+        return float(self.rates_per_s(job_id, np.array([num_workers]))[0])
+
     def forget(self, job_id: str) -> None:
         self._factors.pop(job_id, None)
 
@@ -188,13 +197,13 @@ class FirstFree:
         owned_only: frozenset[str] = frozenset(),
     ) -> Placement:
         wanted = everybody(wanted, held)
-        there = tuple(cluster.devices())
+        there, may_have = tuple(cluster.devices()), permission(cluster, owned_only)
         taken = {device for job in pinned for device in held.get(job, ())}
         placed = {job: held[job] for job in wanted if job in pinned and held.get(job)}
         kept = {job: self._kept(job, num, held, there) for job, num in wanted.items() if job not in placed}
         taken.update(device for devices in kept.values() for device in devices)
         for job, devices in kept.items():
-            free = [device for device in there if device not in taken]
+            free = [device for device in there if device not in taken and may_have(job, device)]
             missing = wanted[job] - len(devices)
             if missing <= len(free):
                 placed[job] = devices + tuple(free[:missing])
@@ -228,10 +237,19 @@ class Shuffler(FirstFree):
         taken = {device for job in pinned for device in held.get(job, ())}
         placed = {job: held[job] for job in wanted if job in pinned and held.get(job)}
         free = [device for device in reversed(tuple(cluster.devices())) if device not in taken]
+        may_have = permission(cluster, owned_only)
         for job, num in wanted.items():
-            if job not in placed and num <= len(free):
-                placed[job], free = tuple(free[:num]), free[num:]
+            allowed = [device for device in free if may_have(job, device)][:num]
+            if job not in placed and num <= len(allowed):
+                placed[job] = tuple(allowed)
+                free = [device for device in free if device not in allowed]
         return placement_of(placed, wanted, held)
+
+
+def permission(cluster: Cluster, owned_only: frozenset[str]) -> Callable[[str, str], bool]:
+    """Whether a job may have a device."""
+    borrowed = {device for node in cluster.nodes if node.is_borrowed for device in node.devices}
+    return lambda job, device: not (job in owned_only and device in borrowed)
 
 
 def node(name: str = "n0", num_devices: int = 4) -> Node:

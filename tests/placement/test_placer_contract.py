@@ -1,0 +1,41 @@
+"""What every placer owes the head, those of the tests too."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.fakes import FirstFree, Shuffler
+from tests.placement.test_buddy import cluster
+from tests.placement.test_owned import BOUND, lent, owned, wishes
+
+from swell.core.ports import Placer
+from swell.model.cluster import Cluster
+from swell.placement.buddy import BuddyPlacer
+
+clusters = st.sampled_from(
+    [cluster(8), cluster(4, 4), lent(cluster(4, 4), 1), lent(cluster(6, 3, 8), 0), cluster()]
+)
+
+
+@pytest.mark.parametrize("make", [BuddyPlacer, FirstFree, Shuffler])
+@given(machines=clusters, steps=st.lists(wishes, min_size=1, max_size=4), data=st.data())
+def test_a_placer_keeps_its_contract(
+    make: type[Placer], machines: Cluster, steps: list[dict[str, int]], data: st.DataObject
+) -> None:
+    """Real devices, nobody shares, who is pinned stays, who is placed has as many as were wanted."""
+    placer, held = make(), dict[str, tuple[str, ...]]()
+    for wanted in steps:
+        pinned = frozenset(data.draw(st.sets(st.sampled_from(sorted(held))) if held else st.just(set())))
+        changes = {job: num for job, num in wanted.items() if num != len(held.get(job, ()))}
+        changes |= {job: 0 for job in held if job not in wanted}
+        changes = {job: num for job, num in changes.items() if job not in pinned}
+        before, placement = dict(held), placer.place(machines, changes, held, pinned, BOUND)
+        held = {job: devices for job, devices in (held | dict(placement.changes)).items() if devices}
+        everything = [device for devices in held.values() for device in devices]
+        assert len(everything) == len(set(everything)) and set(everything) <= set(machines.devices())
+        assert all(held[job] == before[job] for job in pinned)
+        assert placement.unplaced <= changes.keys() and not placement.unplaced & held.keys()
+        for job, num in wanted.items():
+            assert job in pinned or job not in held or len(held[job]) == num
+        assert all(owned(machines).issuperset(held[job]) for job in BOUND & held.keys())

@@ -1,0 +1,42 @@
+"""What every belief owes the head, that of the tests too."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.fakes import PowerBelief, profile, spec
+
+from swell.core.ports import Belief
+from swell.throughput.belief import FittedBelief
+
+SIZES = np.array([1, 2, 4, 8], dtype=np.int64)
+reports = st.lists(
+    st.tuples(st.sampled_from(SIZES.tolist()), st.floats(0.01, 1.0), st.integers(1, 100)), max_size=12
+)
+
+
+@pytest.mark.parametrize("make", [FittedBelief, PowerBelief])
+@given(reports=reports)
+def test_a_belief_keeps_its_contract(make: type[Belief], reports: list[tuple[int, float, int]]) -> None:
+    """Rates are finite and above 0; what is saved is believed again; of a forgotten job nothing is."""
+    belief = make()
+    belief.learn_profile("a", spec(100), profile())
+    for num_workers, step_s, num_steps in reports:
+        belief.learn_rate("a", num_workers, step_s, num_steps)
+    rates = belief.rates_per_s("a", SIZES)
+    assert rates.shape == SIZES.shape and np.isfinite(rates).all() and (rates > 0.0).all()
+    assert belief.best_batches("a", SIZES) is None
+    assert belief.rate_at_batch("a", 2, 64) == pytest.approx(belief.rates_per_s("a", SIZES[1:2])[0])
+    assert 0.0 <= belief.margin_share <= 0.5
+    again = make()
+    again.restore(json.loads(json.dumps(belief.state())))
+    assert again.rates_per_s("a", SIZES).tolist() == rates.tolist()
+    belief.forget("a")
+    belief.learn_profile("a", spec(100), profile())
+    fresh = make()
+    fresh.learn_profile("a", spec(100), profile())
+    assert belief.rates_per_s("a", SIZES).tolist() == fresh.rates_per_s("a", SIZES).tolist()
