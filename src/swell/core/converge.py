@@ -129,15 +129,20 @@ class Converger:
         self.commands.append(launch_of(record))
 
     def _reconfigure(self, record: JobRecord, target: Target) -> None:
-        if not self._take(record, target.devices):
-            self.waiting.append(record)
-            return
-        record.changed_s = self._now_s
-        self._ask(record, target)
+        if self._take_and_ask(record, target):
+            record.changed_s = self._now_s
 
     def _configure(self, record: JobRecord, configuration: Configuration) -> None:
         """Its size stays, and with it the time since which it has been held."""
         self._ask(record, Target(devices=record.gang, configuration=configuration))
+
+    def _take_and_ask(self, record: JobRecord, target: Target) -> bool:
+        """Whether the devices could be had; if not, it waits for them."""
+        if not self._take(record, target.devices):
+            self.waiting.append(record)
+            return False
+        self._ask(record, target)
+        return True
 
     def _ask(self, record: JobRecord, target: Target) -> None:
         record.generation += 1
@@ -169,9 +174,8 @@ class Converger:
             record.is_broken = False
             self.commands.append(SuspendGang(job_id=record.id, generation=record.generation))
             return
-        changed_s = record.changed_s
-        self._reconfigure(record, Target(devices=record.gang, configuration=record.configuration))
-        record.changed_s = changed_s  # a loss is no reason to hold the job at its smaller size
+        # `changed_s` stays: a loss is no reason to hold the job at its smaller size.
+        self._take_and_ask(record, Target(devices=record.gang, configuration=record.configuration))
 
     def _take(self, record: JobRecord, devices: tuple[str, ...]) -> bool:
         """Make the devices this job's, if each is there and free or its own already."""

@@ -1,4 +1,4 @@
-"""How long borrowed nodes stay: counted, for whoever plans on them."""
+"""How long borrowed nodes stay: counted, for policies that plan with them."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Need(Enum):
 class Replan:
     """Whether a batch needs a new plan: hears each event before it is applied, and is asked once all are.
 
-    Progress as believed needs none, nor does a change that is done as it was planned. If nobody could use
+    Progress as believed needs none, nor does a change that is done as it was planned. If no job could use
     more devices, those of a job that ends are no news either. A job that goes at another speed than believed,
     or is elsewhere, needs one, but only now and then: other jobs will surprise, too.
 

@@ -60,9 +60,9 @@ def check_parameter(name: str, parameter: str, value: float) -> None:
         raise InvalidParameter(
             f"policy {name} has no parameter {parameter!r}; it has {', '.join(sorted(known))}"
         )
+    if not math.isfinite(value):
+        raise InvalidParameter(f"{name}.{parameter}={value:g} is not a finite number")
     try:
-        if not math.isfinite(value):
-            raise InvalidParameter(f"{name}.{parameter}={value:g} is not a finite number")
         msgspec.convert({parameter: value}, POLICIES[name], strict=False)
     except msgspec.ValidationError as error:
         rule = str(error).partition(" - at ")[0].replace("`", "")
