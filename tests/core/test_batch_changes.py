@@ -87,8 +87,10 @@ class Stand:
 
     def wants(self, batch: int) -> Sequence[AnyCommand]:
         """From what training measures it follows that another batch is best."""
-        facts = {"steps": int(self.record.done_steps), "num_workers": 1, "noise_scale": float(batch)}
-        return self.say(self._answer(StepsReported, self.record.formed, **facts), Woke(at_s=self.now_s))
+        facts = {"steps": int(self.record.progress.done_steps), "num_workers": 1, "noise_scale": float(batch)}
+        return self.say(
+            self._answer(StepsReported, self.record.gang.generation, **facts), Woke(at_s=self.now_s)
+        )
 
     def resized(self, generation: int, steps: int = 0) -> Sequence[AnyCommand]:
         return self.say(self._answer(GangResized, generation, steps=steps, pids=()))
@@ -120,16 +122,16 @@ def test_a_gang_is_launched_with_its_batch() -> None:
 
 
 def test_the_same_members_are_asked_for_another_batch_and_answer(stand: Stand) -> None:
-    changed_s = stand.record.changed_s
+    changed_s = stand.record.commanded.changed_s
     [command] = stand.wants(128)
     assert command == Reconfigure(job_id="a", generation=2, target=target(128))
-    assert stand.record.global_batch == 96 and stand.record.rate_per_s == pytest.approx(9.6)
+    assert stand.record.global_batch == 96 and stand.record.progress.rate_per_s == pytest.approx(9.6)
     assert stand.core.under_way()[0] == command  # said again after a restart
     stand.resized(2)
-    assert stand.record.global_batch == 128 and stand.record.rate_per_s == pytest.approx(12.8)
+    assert stand.record.global_batch == 128 and stand.record.progress.rate_per_s == pytest.approx(12.8)
     [view] = stand.core.views()
     assert view.resizes == 0 and view.resize_history == () and view.generation == 2
-    assert stand.record.changed_s == changed_s  # its size has been held for as long as before
+    assert stand.record.commanded.changed_s == changed_s  # its size has been held for as long as before
 
 
 def test_another_wish_waits_for_the_answer_and_is_not_forgotten(stand: Stand) -> None:
@@ -142,8 +144,8 @@ def test_another_wish_waits_for_the_answer_and_is_not_forgotten(stand: Stand) ->
 def test_a_batch_that_could_not_be_changed_stays_and_is_tried_again_later(stand: Stand) -> None:
     stand.wants(128)
     assert stand.failed(2) == []
-    assert stand.record.goal == target(96) and stand.record.global_batch == 96
-    assert not stand.record.is_changing
+    assert stand.record.gang.goal == target(96) and stand.record.global_batch == 96
+    assert not stand.record.gang.awaits_change
     stand.now_s += 60.0
     [again] = stand.say(Woke(at_s=stand.now_s))
     assert isinstance(again, Reconfigure) and again.generation == 3 and again.target == target(128)
@@ -154,7 +156,7 @@ def test_of_a_gang_that_is_lost_meanwhile_the_change_is_over(stand: Stand) -> No
     stand.lost(1)
     record = stand.record
     assert record.phase is Phase.STOPPING
-    assert record.goal == Target(devices=(), configuration=target(96).configuration)
+    assert record.gang.goal == Target(devices=(), configuration=target(96).configuration)
 
 
 def test_a_restart_in_between_changes_nothing(stand: Stand) -> None:

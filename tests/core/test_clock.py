@@ -9,8 +9,7 @@ import pytest
 from tests.core.fakes import InTurns, core_of, node, profile, spec, strict
 
 from swell.core.core import Core
-from swell.core.state import Saved
-from swell.model.coding import decoder
+from swell.core.state import read_saved
 from swell.model.event import AnyEvent, ClockStepped, JobProfiled, JobSubmitted, NodeJoined, Opened
 from swell.model.job import JobClass
 from swell.model.plan import Allocation
@@ -92,8 +91,7 @@ def test_what_was_saved_before_there_were_calendars_is_read(core: Core) -> None:
         record.pop("calendar_offset_s", None)
     old = core_of(DeadlineWatch())
     old.load(msgspec.json.encode(saved))
-    read = decoder(Saved).decode
-    assert read(old.save()) == read(core.save())
+    assert read_saved(old.save()) == read_saved(core.save())
 
 
 def test_an_opening_without_a_calendar_changes_none(core: Core) -> None:

@@ -8,14 +8,17 @@ from itertools import islice
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import spec
+from tests.core.records import steady
 
 from swell.core.converge import Converger
+from swell.core.gang import NO_GANG
 from swell.core.holdings import Holdings
+from swell.core.job_progress import JobProgress
 from swell.core.record import JobRecord
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure, SuspendGang
 from swell.model.job import Phase
 from swell.model.plan import JobPlan, Reason
-from swell.model.target import NOTHING, Target
+from swell.model.target import Target
 
 DEVICES = tuple(f"d{number}" for number in range(8))
 
@@ -25,17 +28,14 @@ def running(job_id: str, *devices: str) -> JobRecord:
         id=job_id,
         spec=spec(),
         submitted_s=0.0,
-        phase=Phase.RUNNING,
-        total_steps=100.0,
+        progress=JobProgress(total_steps=100.0),
         generation=1,
-        formed=1,
-        gang=devices,
-        target=devices,
+        gang=steady(*devices),
     )
 
 
 def waiting(job_id: str) -> JobRecord:
-    return JobRecord(id=job_id, spec=spec(), submitted_s=0.0, total_steps=100.0)
+    return JobRecord(id=job_id, spec=spec(), submitted_s=0.0, progress=JobProgress(total_steps=100.0))
 
 
 def why() -> Reason:
@@ -62,9 +62,10 @@ def test_two_gangs_that_want_each_others_devices_do_not_wait_for_ever() -> None:
 
 def test_a_gang_that_is_promised_something_does_not_step_aside_for_one_that_is_not() -> None:
     promised, larger = running("a", "d0"), running("b", "d2", "d3", "d4", "d5")
-    promised.is_promised = True
+    promised.admission.is_promised = True
     assert converge([promised, larger], a=("d2", "d3"), b=("d0",)) == [SuspendGang(job_id="b", generation=2)]
-    larger.is_promised, larger.phase = True, Phase.RUNNING
+    larger.admission.is_promised = True
+    larger.become(larger.gang.save_failed())
     assert converge([promised, larger], a=("d2", "d3"), b=("d0",)) == [SuspendGang(job_id="a", generation=2)]
 
 
@@ -85,7 +86,7 @@ def test_a_gang_waits_for_devices_that_another_still_holds() -> None:
     [shrink] = converge([a, b], a=("d0",), b=("d1", "d2"))
     assert shrink == Reconfigure(job_id="a", generation=2, target=Target(devices=("d0",)))
     assert converge([a, b], a=("d0",), b=("d1", "d2")) == []
-    a.settle(a.goal)
+    a.become(a.gang.changed(2))
     [launch] = converge([a, b], a=("d0",), b=("d1", "d2"))
     assert isinstance(launch, LaunchGang) and launch.target.devices == ("d1", "d2")
 
@@ -117,23 +118,20 @@ def test_any_plan_is_reached_from_anywhere(
     records = [running(job, *devices) if devices else waiting(job) for job, devices in held.items()]
     for _ in range(12):
         commands = converge(records, **wanted)
-        in_use = [device for record in records for device in record.held]
+        in_use = [device for record in records for device in record.gang.held]
         assert len(in_use) == len(set(in_use))
         if not commands:
             break
         for record in records:
             obey(record)
-    assert {record.id: set(record.held) for record in records} == {j: set(d) for j, d in wanted.items()}
+    assert {record.id: set(record.gang.held) for record in records} == {j: set(d) for j, d in wanted.items()}
 
 
 def obey(record: JobRecord) -> None:
     """The machines have done what was under way."""
     if record.phase is Phase.STOPPING:
-        record.settle(NOTHING)
-        record.is_saving = False
-        record.move(Phase.QUEUED)
-    elif record.is_changing:
-        record.settle(record.goal)
-        record.formed = record.generation
-        if record.phase is Phase.STARTING:
-            record.move(Phase.RUNNING)
+        record.become(NO_GANG)
+    elif record.phase is Phase.STARTING:
+        record.become(record.gang.started(record.generation))
+    elif record.gang.awaits_change:
+        record.become(record.gang.changed(record.generation))

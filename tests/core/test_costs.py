@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import profile, spec
+from tests.core.records import steady
 
 from swell.core.costs import STATE_BYTES_PER_S, ChangeCosts, Expected
 from swell.core.hold_time import PRIOR_S, Tenure
@@ -17,7 +18,7 @@ from swell.core.record import JobRecord
 
 def launched(num_workers: int) -> JobRecord:
     gang = tuple(f"n0.{index}" for index in range(num_workers))
-    return JobRecord(id="j", spec=spec(), submitted_s=0.0, profile=profile(), gang=gang)
+    return JobRecord(id="j", spec=spec(), submitted_s=0.0, profile=profile(), gang=steady(*gang))
 
 
 def expected(

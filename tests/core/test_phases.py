@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 from tests.core.fakes import spec
 
+from swell.core.job_status import JobStatus
 from swell.core.phases import ALLOWED, IllegalTransition, check_transition
 from swell.core.record import JobRecord
 from swell.model.job import Phase
@@ -46,9 +47,13 @@ def test_what_the_table_does_not_allow_raises(old: Phase, new: Phase) -> None:
 
 def test_the_story_is_told() -> None:
     record = JobRecord(
-        id="bert", spec=spec(), submitted_s=0.0, phase=Phase.FAILED, reason_code="failed", reason="it raised"
+        id="bert",
+        spec=spec(),
+        submitted_s=0.0,
+        ended=Phase.FAILED,
+        status=JobStatus(reason_code="failed", reason="it raised"),
     )
-    record.note_size(3.0, 4)
+    record.sizes.note(3.0, 4)
     with pytest.raises(IllegalTransition, match=r"failed: it raised; \(\(3.0, 4\),\)"):
-        record.move(Phase.RUNNING)
+        record.end(Phase.SUCCEEDED)
     assert record.phase is Phase.FAILED

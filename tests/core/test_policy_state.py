@@ -18,6 +18,7 @@ from tests.policies.guide import from_the_guide, sources
 from swell.core.core import Core, CoreSettings
 from swell.core.planner import Planner
 from swell.core.policy_state import InvalidMemory, PolicyState
+from swell.core.state import read_saved
 from swell.model.command import WakeAt
 from swell.model.event import JobProfiled, JobSubmitted, NodeJoined, Opened, Woke
 from swell.model.plan import Allocation
@@ -25,7 +26,6 @@ from swell.model.snapshot import Snapshot
 from swell.placement.buddy import BuddyPlacer
 from swell.policies.fifo import Fifo
 from swell.policies.policy import Period, Policy
-from swell.sim.standing import read
 
 #: What JSON can hold, and what it changes: pairs become lists, and keys words.
 MEMORIES = st.recursive(
@@ -88,7 +88,7 @@ def test_kills_folds_and_replays_lead_to_the_same_commands(seed: int, policy: st
 
 
 def told(core: Core) -> PolicyState:
-    return read(core.save()).policy_state
+    return read_saved(core.save()).policy_state
 
 
 def test_periods_begin_at_whole_multiples_and_end_with_the_last_job() -> None:

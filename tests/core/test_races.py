@@ -412,6 +412,19 @@ def test_a_restart_job_that_ran_for_minutes_has_not_failed_without_progress() ->
     assert bench.phase() is Phase.RUNNING
 
 
+def test_a_restart_job_that_never_comes_up_has_failed_however_long_each_try_took() -> None:
+    bench = Bench()
+    restart = spec(None, elasticity=Elasticity.RESTART, estimate_s=1e6)
+    bench.want(a=2)
+    bench.submit("a", restart)
+    for generation in range(1, MAX_SETBACKS + 1):
+        assert bench.phase() is Phase.STARTING
+        bench.now_s += 600.0
+        bench.gone(generation)
+        bench.say(Woke(at_s=bench.now_s + 100.0), after_s=101.0)
+    assert bench.phase() is Phase.FAILED
+
+
 # ---------------------------------------------------------------- odd numbers
 def test_a_job_in_epochs_of_no_data_fails_and_says_why() -> None:
     bench = Bench()

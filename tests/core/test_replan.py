@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.core.fakes import PowerBelief, node, profile, spec
+from tests.core.records import steady
 
 from swell.core.apply import apply
 from swell.core.record import JobRecord
@@ -21,7 +22,6 @@ from swell.model.event import (
     StepsReported,
     Woke,
 )
-from swell.model.job import Phase
 from swell.model.options import Domain
 
 LEAST_S = 10.0
@@ -38,9 +38,8 @@ def state() -> HeadState:
         apply(state, event)
     record = state.records["a"]
     record.learn_length(profile())
-    record.phase, record.gang, record.target = Phase.RUNNING, ("n0.0", "n0.1"), ("n0.0", "n0.1")
-    record.generation = record.formed = 1
-    record.as_of_s, record.rate_per_s = 100.0, 10.0
+    record.gang, record.generation = steady("n0.0", "n0.1"), 1
+    record.progress.as_of_s, record.progress.rate_per_s = 100.0, 10.0
     state.learn_profile(record, profile())
     state.write_rows()
     state.last_plan.begin(100.0)
@@ -61,7 +60,8 @@ def report(at_s: float, steps: int) -> StepsReported:
 
 
 def resized(record: JobRecord, steps: int) -> GangResized:
-    record.generation, record.is_changing = 2, True
+    record.generation = 2
+    record.become(record.gang.ask(record.gang.members))
     return GangResized(at_s=101.0, job_id="a", generation=2, steps=steps, pids=())
 
 
@@ -72,8 +72,8 @@ def ended() -> GangEnded:
 def test_progress_as_believed_needs_nothing(state: HeadState) -> None:
     record = state.records["a"]
     state.belief.learn_rate("a", 2, 0.1, 10)
-    record.rate_per_s = state.rate_per_s(record, 2)
-    assert needs(state, report(105.0, int(5.0 * record.rate_per_s))) is Need.NOTHING
+    record.progress.rate_per_s = state.rate_per_s(record, 2)
+    assert needs(state, report(105.0, int(5.0 * record.progress.rate_per_s))) is Need.NOTHING
 
 
 @pytest.mark.parametrize(("at_s", "need"), [(105.0, Need.NOTHING), (111.0, Need.PLAN)])
@@ -86,7 +86,7 @@ def test_a_change_that_is_done_as_planned_lets_the_rest_follow(state: HeadState)
 
 
 def test_a_change_over_which_work_was_lost_needs_a_plan(state: HeadState) -> None:
-    state.records["a"].done_steps = 50.0
+    state.records["a"].progress.done_steps = 50.0
     assert needs(state, resized(state.records["a"], 10)) is Need.PLAN
 
 

@@ -9,16 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import profile, spec
+from tests.core.records import steady
 
 from swell.core.costs import STATE_BYTES_PER_S, ChangeCosts
 from swell.core.hold_time import Tenure
+from swell.core.job_progress import JobProgress
 from swell.core.option_table import JobOptions, OptionTable
 from swell.core.policy_state import PolicyState
-from swell.core.record import JobRecord
+from swell.core.record import Admission, CommandTimes, JobRecord
 from swell.core.resizes import ResizeLog
 from swell.core.state import job_sizes
 from swell.core.table import LEAST_REMAINING_STEPS, JobTable
-from swell.model.job import JobClass, Phase, Profile
+from swell.model.job import JobClass, Profile
 from swell.model.options import Options, Sizes
 from swell.model.snapshot import CLASS_CODES, Snapshot
 
@@ -29,6 +31,7 @@ NOW_S = 50.0
 @st.composite
 def records(draw: st.DrawFn) -> JobRecord:
     held = draw(st.sampled_from([(), ("d0",), ("d1", "d2")]))
+    gang = steady(*held)
     return JobRecord(
         id=draw(st.sampled_from([f"j{number}" for number in range(40)])),
         spec=spec(
@@ -37,20 +40,20 @@ def records(draw: st.DrawFn) -> JobRecord:
         ),
         submitted_s=draw(st.floats(0.0, NOW_S)),
         tenant=draw(st.integers(0, 3)),
-        phase=Phase.RUNNING if held else Phase.QUEUED,
         profile=draw(st.none() | st.just(profile())),
-        total_steps=draw(st.floats(0.0, 1000.0)),
-        done_steps=draw(st.floats(0.0, 1000.0)),
-        as_of_s=draw(st.floats(0.0, 2 * NOW_S)),
-        rate_per_s=draw(st.floats(0.0, 10.0)),
-        gang=held,
-        target=held,
-        is_changing=draw(st.booleans()),
-        is_promised=draw(st.booleans()),
-        is_decided=draw(st.booleans()),
-        changed_s=draw(st.none() | st.floats(0.0, NOW_S)),
-        pauses=draw(st.sampled_from([(), (0.5,), (0.5, 1.5)])),
-        resizes=ResizeLog(waits_s=draw(st.sampled_from([(), (2.0, 3.0)]))),
+        progress=JobProgress(
+            total_steps=draw(st.floats(0.0, 1000.0)),
+            done_steps=draw(st.floats(0.0, 1000.0)),
+            as_of_s=draw(st.floats(0.0, 2 * NOW_S)),
+            rate_per_s=draw(st.floats(0.0, 10.0)),
+        ),
+        gang=gang.ask(gang.members) if held and draw(st.booleans()) else gang,
+        admission=Admission(is_promised=draw(st.booleans()), is_decided=draw(st.booleans())),
+        commanded=CommandTimes(changed_s=draw(st.none() | st.floats(0.0, NOW_S))),
+        resizes=ResizeLog(
+            pauses=draw(st.sampled_from([(), (0.5,), (0.5, 1.5)])),
+            waits_s=draw(st.sampled_from([(), (2.0, 3.0)])),
+        ),
         tenure=Tenure(since_s=draw(st.floats(0.0, 100.0)), num_taken=draw(st.floats(0.0, 5.0))),
     )
 
@@ -79,25 +82,29 @@ def test_a_table_agrees_with_a_dict(steps: list[JobRecord | str], pause_s: float
 
 def _options(record: JobRecord) -> JobOptions:
     """The more it holds the fewer it has, and the faster they are."""
-    sizes = SIZES[len(record.held) :]
-    return JobOptions(sizes, 64 * sizes, sizes * (1.0 + len(record.held)))
+    sizes = SIZES[len(record.gang.held) :]
+    return JobOptions(sizes, 64 * sizes, sizes * (1.0 + len(record.gang.held)))
 
 
 def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCosts) -> None:
-    waited_s = max(0.0, NOW_S - record.as_of_s)
-    remaining = (record.total_steps or 0.0) - record.done_steps - waited_s * record.rate_per_s
+    waited_s = max(0.0, NOW_S - record.progress.as_of_s)
+    remaining = (
+        (record.progress.total_steps or 0.0)
+        - record.progress.done_steps
+        - waited_s * record.progress.rate_per_s
+    )
     if remaining <= LEAST_REMAINING_STEPS:  # overdue: not believed to end within what a launch takes
-        remaining = LEAST_REMAINING_STEPS + record.rate_per_s * snapshot.start_cost_s[row]
+        remaining = LEAST_REMAINING_STEPS + record.progress.rate_per_s * snapshot.start_cost_s[row]
     assert snapshot.remaining_steps[row] == pytest.approx(remaining)
-    assert snapshot.attained_device_s[row] == pytest.approx(waited_s * len(record.held))
+    assert snapshot.attained_device_s[row] == pytest.approx(waited_s * len(record.gang.held))
     assert snapshot.deadline_s[row] == _or(record.spec.deadline_s, math.inf)
-    assert snapshot.changed_s[row] == _or(record.changed_s, -math.inf)
+    assert snapshot.changed_s[row] == _or(record.commanded.changed_s, -math.inf)
     assert snapshot.submitted_s[row] == record.submitted_s
     assert (snapshot.tenant[row], snapshot.num_tenants) == (record.tenant, 3)
-    assert snapshot.held_workers[row] == len(record.held)
+    assert snapshot.held_workers[row] == len(record.gang.held)
     assert snapshot.job_class[row] == CLASS_CODES[record.spec.job_class]
-    assert bool(snapshot.is_promised[row]) == record.is_promised
-    is_undecided = record.spec.job_class is JobClass.STRICT and not record.is_decided
+    assert bool(snapshot.is_promised[row]) == record.admission.is_promised
+    is_undecided = record.spec.job_class is JobClass.STRICT and not record.admission.is_decided
     assert bool(snapshot.is_undecided[row]) == is_undecided
     run = slice(snapshot.options.starts[row], snapshot.options.starts[row + 1])
     assert (snapshot.options.workers[run] == _options(record).workers).all()
@@ -129,19 +136,22 @@ def _or(value: float | None, default: float) -> float:
 
 
 def _pause_s(record: JobRecord, costs: ChangeCosts) -> float:
-    if record.pauses:
-        return sum(record.pauses) / len(record.pauses)
+    if record.resizes.pauses:
+        return sum(record.resizes.pauses) / len(record.resizes.pauses)
     state_bytes = record.profile.state_bytes if isinstance(record.profile, Profile) else 0
     return costs.pause_s + state_bytes / STATE_BYTES_PER_S
 
 
 def _most_pause_s(record: JobRecord, costs: ChangeCosts) -> float:
     state_bytes = record.profile.state_bytes if isinstance(record.profile, Profile) else 0
-    return max(costs.most_pause_s + state_bytes / STATE_BYTES_PER_S, *record.pauses, 0.0)
+    return max(costs.most_pause_s + state_bytes / STATE_BYTES_PER_S, *record.resizes.pauses, 0.0)
 
 
 def test_nobody_can_write_into_a_snapshot() -> None:
-    table, record = JobTable(), JobRecord(id="a", spec=spec(), submitted_s=0.0, total_steps=5.0)
+    table, record = (
+        JobTable(),
+        JobRecord(id="a", spec=spec(), submitted_s=0.0, progress=JobProgress(total_steps=5.0)),
+    )
     table.write(record, _options(record))
     snapshot = table.snapshot(NOW_S, 8, ChangeCosts(), 0.05, 5.0, 1, PolicyState())
     arrays = [getattr(snapshot, name) for name in Snapshot.__dataclass_fields__]

@@ -167,7 +167,7 @@ def test_a_job_that_succeeded_says_what_its_end_says_and_no_old_failure(told: st
     script.start(1.0)
     facts = {"job_id": "a", "generation": script.generation}
     record = script.core._state.records["a"]
-    record.setback = "a joiner died"
+    record.backoff.cause = "a joiner died"
     script.hear(GangEnded(at_s=9.0, **facts, outcome=Outcome.SUCCEEDED, steps=100, message=told))
     assert script.message == told
 

@@ -13,25 +13,25 @@ def record() -> JobRecord:
 
 def test_topics_stand_side_by_side_and_end_by_themselves() -> None:
     job = record()
-    assert job.warn("output", "10 bytes dropped")
-    assert job.warn("checkpoint", "disk full")
-    assert job.warn("output", "20 bytes dropped")
+    assert job.status.warn("output", "10 bytes dropped")
+    assert job.status.warn("checkpoint", "disk full")
+    assert job.status.warn("output", "20 bytes dropped")
     assert job.view().warnings == {"checkpoint": "disk full", "output": "20 bytes dropped"}
-    assert job.warn("output", "")
+    assert job.status.warn("output", "")
     assert job.view().warnings == {"checkpoint": "disk full"}
 
 
 def test_what_stands_already_is_no_news() -> None:
     job = record()
-    assert not job.warn("output", "")
-    assert job.warn("output", "full")
-    assert not job.warn("output", "full")
+    assert not job.status.warn("output", "")
+    assert job.status.warn("output", "full")
+    assert not job.status.warn("output", "full")
 
 
 def test_those_about_a_gangs_processes_end_with_it() -> None:
     job = record()
-    job.warn("output", "10 bytes dropped")
-    job.warn("checkpoint", "disk full")
-    job.warn("drift", "replicas differ")
-    job.end_warnings_of_gang()
-    assert job.warnings == {"drift": "replicas differ"}
+    job.status.warn("output", "10 bytes dropped")
+    job.status.warn("checkpoint", "disk full")
+    job.status.warn("drift", "replicas differ")
+    job.status.end_warnings_of_gang()
+    assert job.status.warnings == {"drift": "replicas differ"}

@@ -12,6 +12,7 @@ from tests.sim.worlds import head, job
 
 from swell.core.core import Core
 from swell.core.costs import ChangeCosts
+from swell.core.state import read_saved
 from swell.model.cluster import Node
 from swell.model.event import DrainRequested
 from swell.model.job import Phase
@@ -19,7 +20,7 @@ from swell.model.view import JobView
 from swell.policies import registry
 from swell.sim.job import SimJob
 from swell.sim.simulate import cluster
-from swell.sim.standing import Standing, read
+from swell.sim.standing import Standing
 from swell.sim.what_if import Fate, PlatformChange, as_learnt, go_on
 from swell.sim.world import SimulatedWorld
 
@@ -58,7 +59,7 @@ class Half:
     @property
     def standing(self) -> Standing:
         known = {name: job for name, job in self.jobs.items() if name not in self.ended_before}
-        return Standing(now_s=self.cut_s, saved=read(self.state), jobs=known)
+        return Standing(now_s=self.cut_s, saved=read_saved(self.state), jobs=known)
 
     def if_(
         self, policy: str = "", nodes: tuple[Node, ...] = (), jobs: tuple[SimJob, ...] = ()
@@ -127,7 +128,7 @@ def test_asking_leaves_no_trace() -> None:
     half = Half([job("a", steps=400), job("b", steps=400)], 30.25)
     before, standing = half.state, half.standing
     first = go_on(head(), standing, PlatformChange(policy="fifo", nodes=(node("more"),)))
-    assert standing.saved == read(before)
+    assert standing.saved == read_saved(before)
     assert go_on(head(), standing, PlatformChange(policy="fifo", nodes=(node("more"),))) == first
 
 
@@ -161,7 +162,7 @@ def test_a_platform_that_is_down_is_taken_to_come_up() -> None:
     core = head()
     core.load(half.state)
     core.handle([DrainRequested(at_s=30.25)])
-    saved = read(core.save())
+    saved = read_saved(core.save())
     assert saved.is_draining
     told = go_on(head(), Standing(now_s=1000.0, saved=saved, jobs=half.jobs), PlatformChange())
     assert told["a"].phase is Phase.SUCCEEDED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,11 +11,12 @@ import msgspec
 from swell.api.at_rest import at_rest
 from swell.assemble import new_core, settings_of
 from swell.core.core import Core
+from swell.core.job_status import JobStatus
 from swell.core.record import JobRecord
-from swell.core.state import Saved
+from swell.core.state import read_saved
 from swell.live.job_folders import JobFolders
 from swell.live.recovery import ReplayError, load, replay
-from swell.model.coding import decoder, encode
+from swell.model.coding import encode
 from swell.model.event import (
     AnyEvent,
     CancelRequested,
@@ -33,8 +34,6 @@ from swell.store.folder import StateFolder
 from swell.store.journal import JournalEntry, SqlJournal
 from swell.store.remains import Remains, read_remains
 from swell.wire.checkpoint_files import checkpoints_in, steps_in
-
-_decode: Callable[[bytes], Saved] = decoder(Saved).decode
 
 #: Phases that an event tells of.
 ENDS = {Outcome.SUCCEEDED: Phase.SUCCEEDED, Outcome.FAILED: Phase.FAILED}
@@ -167,7 +166,7 @@ def _ended_since(
 
 def _forget(rescue: _Rescue, folder: StateFolder) -> None:
     """Take open jobs that have ended out of the head's state."""
-    saved = _decode(rescue.core.save())
+    saved = read_saved(rescue.core.save())
     gone = [record for record in saved.records if record.id in rescue.ended]
     if not gone:
         return
@@ -186,14 +185,16 @@ def _view_of_end(submission: JobSubmitted, event: GangEnded | ProfilingFailed, p
         spec=submission.spec,
         submitted_s=submission.at_s,
         continues=submission.origin.continues,
-        phase=phase,
-        finished_s=event.at_s,
-        message=event.message,
-        reason_code="salvaged",
-        reason="ended; how it ran was lost with the journal",
+        ended=phase,
+        status=JobStatus(
+            finished_s=event.at_s,
+            message=event.message,
+            reason_code="salvaged",
+            reason="ended; how it ran was lost with the journal",
+        ),
     )
     if isinstance(event, GangEnded):
-        record.done_steps = float(event.steps)
+        record.progress.done_steps = float(event.steps)
     return record.view()
 
 

@@ -18,8 +18,9 @@ from swell.api.errors import NoPlatform
 from swell.api.job_file import load
 from swell.api.similar_jobs import Likenesses
 from swell.assemble import DEFAULT_POLICY, left_behind, new_core, settings_of
+from swell.core.job_progress import JobProgress
 from swell.core.record import JobRecord
-from swell.core.state import Saved
+from swell.core.state import Saved, read_saved
 from swell.executors.local.agent.profile_cache import ProfileCache
 from swell.live.clock import HeadClock
 from swell.live.platform import check_job
@@ -32,7 +33,7 @@ from swell.policies.registry import UnknownPolicy, new_policy
 from swell.settings import Settings
 from swell.sim.job import SimJob
 from swell.sim.simulate import MAX_DEVICES
-from swell.sim.standing import Standing, read, sim_job
+from swell.sim.standing import Standing, sim_job
 from swell.sim.what_if import Fate, PlatformChange, go_on
 from swell.store.folder import StateFolder
 from swell.throughput.belief import FittedBelief
@@ -108,7 +109,7 @@ def _check_policy(policy: str | None) -> None:
 
 def _scene(folder: StateFolder) -> Scene:
     is_up, state, views = _stand(folder)
-    saved = read(state)
+    saved = read_saved(state)
     ended = [view for view in views if view.phase.is_end]
     clock = HeadClock()
     clock.go_on(saved.calendar, saved.now_s)
@@ -196,7 +197,11 @@ def _drafts(scene: Scene, file: Path | None, num_devices: int, sizes: Sizes) -> 
         tries = (f"{spec.name}-new{place or ''}" for place in range(len(taken) + 1))
         job_id = next(name for name in tries if name not in taken)
         taken.add(job_id)
-        drafts.append(JobRecord(id=job_id, spec=spec, submitted_s=scene.now_s, as_of_s=scene.now_s))
+        drafts.append(
+            JobRecord(
+                id=job_id, spec=spec, submitted_s=scene.now_s, progress=JobProgress(as_of_s=scene.now_s)
+            )
+        )
     return drafts
 
 
@@ -216,8 +221,8 @@ def _standing(scene: Scene, belief: FittedBelief, num_devices: int) -> tuple[Sta
 
 def _known(record: JobRecord, belief: FittedBelief, likenesses: Likenesses, num_devices: int) -> SimJob:
     """The job with what is believed of it, or else of jobs like it. Raises InvalidJob."""
-    known = copy.copy(record)
-    if record.total_steps is None:
+    known = msgspec.structs.replace(record, progress=copy.copy(record.progress))
+    if record.progress.total_steps is None:
         is_live = record.spec.elasticity is Elasticity.LIVE
         profile = likenesses.profile(record.spec) if is_live else None
         if is_live and profile is None:

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from functools import singledispatch
 
-from swell.core.backoff import (
-    MAX_SETBACKS,
-    back_off,
-    go_on,
-    has_lasted,
-    is_content,
-    is_last_loss,
-    leave_alone,
-)
+from swell.core.backoff import MAX_SETBACKS
 from swell.core.clock_steps import follow
 from swell.core.feedback import learn_pause, learn_rate, learn_resize
+from swell.core.gang import NO_GANG
+from swell.core.job_progress import JobProgress
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
 from swell.core.unknown_gangs import UnknownGangEvent
@@ -45,7 +39,6 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import Elasticity, Phase
-from swell.model.target import NOTHING, Target
 
 
 def apply(state: HeadState, event: Event) -> None:
@@ -73,12 +66,12 @@ def _(event: JobSubmitted, state: HeadState) -> None:
         id=event.job_id,
         spec=event.spec,
         submitted_s=event.at_s,
-        as_of_s=event.at_s,
+        progress=JobProgress(as_of_s=event.at_s),
         calendar_offset_s=state.calendar.offset_s,
         tenant=state.tenants.join(event.spec.tenant),
         continues=event.origin.continues,
     )
-    record.done_steps = _truth(record, event.origin.steps)
+    record.progress.done_steps = _truth(record, event.origin.steps)
     state.records[event.job_id] = record
     state.explain(record, "submitted", f"was submitted as {event.spec.job_class}{_continued(record)}")
     if event.spec.elasticity is Elasticity.RESTART:
@@ -114,8 +107,8 @@ def _(event: Woke, state: HeadState) -> None:
 def _(event: DrainRequested, state: HeadState) -> None:
     state.is_draining = True
     for record in state.records.values():
-        record.held_back_until_s = 0.0  # who is to leave need not wait for an earlier failure
-        record.num_failed_changes = 0
+        record.backoff.until_s = 0.0  # who is to leave need not wait for an earlier failure
+        record.backoff.num_failed_changes = 0
 
 
 @_apply.register
@@ -142,7 +135,7 @@ def _apply_to_unknown(event: UnknownGangEvent, state: HeadState) -> None:
     if isinstance(event, GangFound):
         _give_up_believed(event, state, record)
     elif isinstance(event, GangSuspended):
-        record.done_steps = _truth(record, event.steps)
+        record.progress.done_steps = _truth(record, event.steps)
         state.tell(
             record, "found_saved", f"the workers that were found are saved{_step(record, 'at', event.steps)}"
         )
@@ -156,7 +149,7 @@ def _give_up_believed(event: GangFound, state: HeadState, record: JobRecord) -> 
         if record.is_cancelled:
             state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
             return
-        record.move(Phase.QUEUED)
+        record.become(NO_GANG)
     text = (
         f"workers of it run of which the journal does not know (generation {event.generation}, "
         f"{len(event.devices)} devices): they are saved and ended, and the job goes on from there"
@@ -173,28 +166,28 @@ def _apply_to(event: JobEvent, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
     record.is_profiling = False
-    record.num_setbacks, record.held_back_until_s = 0, 0.0
-    go_on(record)
+    record.backoff.num_setbacks, record.backoff.until_s = 0, 0.0
+    record.backoff.go_on()
     record.learn_length(event.profile)
-    if record.total_steps is None:
-        record.message = _endless(record)
+    if record.progress.total_steps is None:
+        record.status.message = _endless(record)
         state.end(record, Phase.FAILED, "failed", f"failed: how long it is cannot be known; {_where(record)}")
         return
     state.learn_profile(record, event.profile)
-    state.explain(record, "profiled", f"has {record.total_steps:.0f} steps to do")
+    state.explain(record, "profiled", f"has {record.progress.total_steps:.0f} steps to do")
 
 
 @_apply_to.register
 def _(event: ProfilingFailed, state: HeadState, record: JobRecord) -> None:
-    record.setback = event.message
+    record.backoff.cause = event.message
     if event.outcome is not Outcome.LOST:
         state.end(record, Phase.FAILED, "failed", f"failed in its trial run; {_where(record)}")
-    elif is_last_loss(record):
+    elif record.backoff.is_last_loss:
         text = f"its trial run was lost {MAX_SETBACKS} times in a row, through no fault of the script"
         state.end(record, Phase.FAILED, "failed", f"{text}; {_where(record)}")
     else:
         record.is_profiling = False
-        back_off(record, state.now_s)
+        record.backoff.note_loss(state.now_s)
         state.explain(record, "trial_lost", f"waits to be tried again: {event.message}")
 
 
@@ -210,17 +203,14 @@ def _(event: CancelRequested, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
-    record.form(event.generation)
-    record.settle(record.goal)
-    go_on(record)
-    if record.phase is Phase.STARTING:
-        record.move(Phase.RUNNING)
-    record.done_steps = _truth(record, event.steps)
-    record.first_step = event.steps
-    record.started_s = event.at_s if record.started_s is None else record.started_s
-    record.note_pids(event.pids)
-    record.note_size(event.at_s, record.num_workers)
-    state.costs.learn_start(record, event.at_s - record.launched_s)
+    record.become(record.gang.started(event.generation))
+    record.backoff.go_on()
+    record.progress.done_steps = _truth(record, event.steps)
+    record.progress.first_step = event.steps
+    record.status.started_s = event.at_s if record.status.started_s is None else record.status.started_s
+    record.status.note_pids(event.pids)
+    record.sizes.note(event.at_s, record.num_workers)
+    state.costs.learn_start(record, event.at_s - record.commanded.launched_s)
     state.set_rate(record, record.num_workers)
     text = f"trains with {_workers(record.num_workers)}{_step(record, 'from', event.steps)}"
     state.tell(record, "started", text)
@@ -229,20 +219,19 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
-    before, has_members = record.sizes[-1][1] if record.sizes else 0, record.is_changing_configuration
-    record.form(event.generation)
-    record.settle(record.goal)
-    record.done_steps = _truth(record, event.steps)
-    record.num_failed_changes = 0
-    go_on(record)
+    before, has_members = record.sizes.latest, record.gang.is_reconfigured_in_place
+    record.become(record.gang.changed(event.generation))
+    record.progress.done_steps = _truth(record, event.steps)
+    record.backoff.num_failed_changes = 0
+    record.backoff.go_on()
     if has_members:
         state.set_rate(record, record.num_workers)
-        state.tell(record, "batch", f"goes on with {record.configuration.told(record.spec.global_batch)}")
+        state.tell(record, "batch", f"goes on with {_told_configuration(record)}")
         return
-    record.num_resizes += 1
+    record.resizes.num_done += 1
     learn_resize(state, record, event)
-    record.note_pids(event.pids)
-    record.note_size(event.at_s, record.num_workers)
+    record.status.note_pids(event.pids)
+    record.sizes.note(event.at_s, record.num_workers)
     state.set_rate(record, record.num_workers)
     text = f"went from {before} to {_workers(record.num_workers)}{_step(record, 'at', event.steps)}"
     state.tell(record, "resized", text)
@@ -250,39 +239,37 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
 
 @_apply_to.register
 def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
-    has_members = record.is_changing_configuration
-    record.settle(Target(devices=record.gang, configuration=record.configuration))
+    has_members = record.gang.is_reconfigured_in_place
+    record.become(record.gang.change_failed())
     record.resizes.fail(event.at_s)
-    cause = leave_alone(record, state.now_s, event.message)
-    own_batch = record.spec.global_batch
-    is_kept = record.configuration.told(own_batch) if has_members else _workers(record.num_workers)
-    kept = f"kept its {is_kept}: the change did not work"
-    state.tell(record, "resize_failed", f"{kept}: {cause}")
+    cause = record.backoff.note_failed_change(state.now_s, event.message)
+    kept = _told_configuration(record) if has_members else _workers(record.num_workers)
+    state.tell(record, "resize_failed", f"kept its {kept}: the change did not work: {cause}")
 
 
 @_apply_to.register
 def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
-    if event.steps > record.first_step:
-        record.num_setbacks = 0
+    if event.steps > record.progress.first_step:
+        record.backoff.num_setbacks = 0
     learn_rate(state, record, event)
     if event.noise_scale is not None:
         state.learn_noise(record, event.noise_scale)
-    record.done_steps = _truth(record, event.steps)
-    if is_content(record, event.at_s):
-        go_on(record)
-    record.step_s = event.step_s or record.step_s
-    record.loss = record.loss if event.loss is None else event.loss
-    record.metrics = {**record.metrics, **event.metrics}
+    record.progress.done_steps = _truth(record, event.steps)
+    if record.is_content(event.at_s):
+        record.backoff.go_on()
+    record.status.step_s = event.step_s or record.status.step_s
+    record.status.loss = record.status.loss if event.loss is None else event.loss
+    record.status.metrics = {**record.status.metrics, **event.metrics}
     learn_pause(state, record, event)
     if record.phase is Phase.RUNNING:
-        state.set_rate(record, 0 if record.is_broken else record.num_workers)
+        state.set_rate(record, 0 if record.gang.is_broken else record.num_workers)
 
 
 @_apply_to.register
 def _(event: ScriptDistributed, state: HeadState, record: JobRecord) -> None:
     record.is_distributed = True
-    record.changed_s = None  # its size was no choice: it need not be kept for a while
+    record.commanded.changed_s = None  # its size was no choice: it need not be kept for a while
     state.learn_sizes(record)
     state.tell(record, "distributed", "has shown that its script works with other workers: it may have more")
 
@@ -290,46 +277,42 @@ def _(event: ScriptDistributed, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: JobWarned, state: HeadState, record: JobRecord) -> None:
     if not event.about:
-        record.message = event.message
+        record.status.message = event.message
         state.tell(record, "warned", event.message)
-    elif record.warn(event.about, event.message):
+    elif record.status.warn(event.about, event.message):
         state.tell(record, "warned", event.message or f"no more of the warning about its {event.about}")
 
 
 @_apply_to.register
 def _(event: WorkersLost, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
-    record.losses += ((event.generation, event.devices),)
     record.resizes.lose(event.at_s, record.num_workers)
     record.tenure.take()
-    left = tuple(device for device in record.gang if device not in event.devices)
-    record.settle(Target(devices=left, configuration=record.configuration))
-    record.is_broken = True
-    record.rate_per_s = 0.0
-    record.note_size(event.at_s, record.num_workers)
+    record.become(record.gang.lose(event.generation, event.devices))
+    record.progress.rate_per_s = 0.0
+    record.sizes.note(event.at_s, record.num_workers)
     state.tell(record, "workers_lost", f"lost workers and goes on with {record.num_workers}: {event.message}")
 
 
 @_apply_to.register
 def _(event: SuspendFailed, state: HeadState, record: JobRecord) -> None:
-    record.move(Phase.RUNNING)
-    record.is_saving = False
-    cause = leave_alone(record, state.now_s, event.message)
+    record.become(record.gang.save_failed())
+    cause = record.backoff.note_failed_change(state.now_s, event.message)
     state.tell(record, "suspend_failed", f"trains on: its checkpoint could not be written: {cause}")
 
 
 @_apply_to.register
 def _(event: GangSuspended, state: HeadState, record: JobRecord) -> None:
     _release(record, event.at_s)
-    go_on(record)
-    record.done_steps = _truth(record, event.steps)
+    record.backoff.go_on()
+    record.progress.done_steps = _truth(record, event.steps)
     if record.is_cancelled:
         state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
         return
     if not state.is_draining:
         record.tenure.take()
-    record.move(Phase.QUEUED)
-    record.end_warnings_of_gang()
+    record.become(NO_GANG)
+    record.status.end_warnings_of_gang()
     is_live = record.spec.elasticity is Elasticity.LIVE
     text = f"with its checkpoint of step {event.steps}" if is_live else "to go on from its own checkpoint"
     state.explain(record, "suspended", f"waits {text}")
@@ -339,17 +322,18 @@ def _(event: GangSuspended, state: HeadState, record: JobRecord) -> None:
 def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     # Of a gang that never trained nothing is known but what was known before. What was believed of one that
     # did counts no more: its script may have hung.
-    steps = record.done_steps if record.is_forming else _truth(record, event.steps)
+    steps = record.progress.done_steps if record.gang.is_launching else _truth(record, event.steps)
     if event.outcome in (Outcome.SUCCEEDED, Outcome.STOPPED):
         record.resizes.overtake(event.at_s)
-    is_reclaimed = event.outcome is Outcome.LOST and not state.devices.issuperset(record.gang)
+    has_lasted = record.has_lasted(event.at_s)
+    is_reclaimed = event.outcome is Outcome.LOST and not state.devices.issuperset(record.gang.members.devices)
     _release(record, event.at_s)
-    record.done_steps = steps
+    record.progress.done_steps = steps
     _note_end(record, event)
-    if has_lasted(record, event.at_s):
-        record.num_setbacks = 0
+    if has_lasted:
+        record.backoff.num_setbacks = 0
     if event.outcome is Outcome.SUCCEEDED:
-        record.done_steps = _truth(record, event.steps)
+        record.progress.done_steps = _truth(record, event.steps)
         state.end(record, Phase.SUCCEEDED, "succeeded", "met its end condition", event.at_s)
     elif record.is_cancelled:
         state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
@@ -358,11 +342,11 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     elif is_reclaimed:  # through no fault of the job: it may go on elsewhere at once, however often
         record.tenure.take()
         _requeue(state, record, "its devices left the cluster")
-    elif event.outcome is Outcome.LOST and is_last_loss(record):
+    elif event.outcome is Outcome.LOST and record.backoff.is_last_loss:
         text = f"its workers were lost {MAX_SETBACKS} times in a row without a finished step"
         state.end(record, Phase.FAILED, "failed", text)
     elif event.outcome is Outcome.LOST:
-        back_off(record, state.now_s)
+        record.backoff.note_loss(state.now_s)
         record.tenure.take()
         _requeue(state, record, "lost all its workers")
     else:
@@ -372,33 +356,35 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
 def _note_end(record: JobRecord, event: GangEnded) -> None:
     """What its end says of itself stays; of what had gone wrong before, only what has not been mended."""
     if event.outcome in (Outcome.SUCCEEDED, Outcome.FAILED):
-        go_on(record)
-        record.message = event.message or record.message
+        record.backoff.go_on()
+        record.status.message = event.message or record.status.message
     else:
-        record.setback = event.message or record.setback
+        record.backoff.cause = event.message or record.backoff.cause
 
 
 def _requeue(state: HeadState, record: JobRecord, cause: str) -> None:
-    record.move(Phase.QUEUED)
-    record.end_warnings_of_gang()
+    record.become(NO_GANG)
+    record.status.end_warnings_of_gang()
     state.explain(record, "requeued", f"{cause} and waits to go on from its last checkpoint")
 
 
 def _continued(record: JobRecord) -> str:
     if not record.continues:
         return ""
-    return f", to continue {record.continues}{_step(record, 'from', int(record.done_steps))}"
+    return f", to continue {record.continues}{_step(record, 'from', int(record.progress.done_steps))}"
 
 
 def _release(record: JobRecord, at_s: float) -> None:
-    """Its processes are gone: it holds nothing and makes no progress."""
+    """Its processes are gone, and it makes no progress. What becomes of the job is said next."""
     record.advance(at_s)
     record.resizes.end(at_s)
-    record.settle(NOTHING)
-    record.is_saving = False
-    record.num_failed_changes = 0
-    record.rate_per_s = 0.0
-    record.note_size(at_s, 0)
+    record.backoff.num_failed_changes = 0
+    record.progress.rate_per_s = 0.0
+    record.sizes.note(at_s, 0)
+
+
+def _told_configuration(record: JobRecord) -> str:
+    return record.gang.members.configuration.told(record.spec.global_batch)
 
 
 def _where(record: JobRecord) -> str:
@@ -414,7 +400,7 @@ def _endless(record: JobRecord) -> str:
 
 def _truth(record: JobRecord, steps: int) -> float:
     """Reported steps; a restart job reports none, and its progress stays what it was believed to be."""
-    return float(steps) if record.spec.elasticity is Elasticity.LIVE else record.done_steps
+    return float(steps) if record.spec.elasticity is Elasticity.LIVE else record.progress.done_steps
 
 
 def _step(record: JobRecord, preposition: str, steps: int) -> str:

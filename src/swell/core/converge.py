@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from swell.core.gang import SavingGang
 from swell.core.pending import launch_of
 from swell.core.record import JobRecord
 from swell.model.command import AnyCommand, Reconfigure, StopGang, SuspendGang
 from swell.model.job import Phase
 from swell.model.plan import JobPlan
-from swell.model.target import PLAIN_CONFIGURATION, Configuration, Target
+from swell.model.target import Configuration, Target
 
 
 class Converger:
@@ -85,34 +86,34 @@ class Converger:
     def _clear_away(self) -> None:
         """A promise lacks devices: who does not come to give up theirs goes on from the last checkpoint."""
         for record in self._leaving:
-            if self._is_late(record) and not record.is_promised:
+            if self._is_late(record) and not record.admission.is_promised:
                 self._stop(record)
                 self.stopped.append(record)
 
     def _is_late(self, record: JobRecord) -> bool:
-        return record.is_leaving and self._now_s >= record.asked_s + self._yield_s
+        return record.gang.is_leaving and self._now_s >= record.commanded.asked_s + self._yield_s
 
     def _repair(self) -> None:
         for record in self._ailing:
             if _must_stop(record) or (record.is_cancelled and self._is_late(record)):
                 self._stop(record)
-            elif record.is_broken and not record.is_ending:
+            elif record.gang.is_broken:
                 self._heal(record)
 
     def _move_towards(self, record: JobRecord, target: Target) -> None:
         if record.phase is Phase.QUEUED:
-            if target.devices and self._now_s >= record.held_back_until_s:
+            if target.devices and self._now_s >= record.backoff.until_s:
                 self._launch(record, target)
         elif self._may_change(record):
             if not target.devices:
                 self._suspend(record)
-            elif set(target.devices) != set(record.gang):
+            elif set(target.devices) != set(record.gang.members.devices):
                 self._reconfigure(record, target)
-            elif target.configuration != record.configuration:
+            elif target.configuration != record.gang.members.configuration:
                 self._configure(record, target.configuration)
 
     def _may_change(self, record: JobRecord) -> bool:
-        is_held_back = self._now_s < record.held_back_until_s
+        is_held_back = self._now_s < record.backoff.until_s
         return record.phase is Phase.RUNNING and not record.is_pinned and not is_held_back
 
     def _launch(self, record: JobRecord, target: Target) -> None:
@@ -121,20 +122,18 @@ class Converger:
             return
         record.advance(self._now_s)  # it has held nothing so far
         record.generation += 1
-        record.goal = target
-        record.gang, record.configuration = (), PLAIN_CONFIGURATION
-        record.move(Phase.STARTING)
-        record.is_changing = True
-        record.launched_s = record.changed_s = record.asked_s = self._now_s
+        record.become(record.gang.launch(target))
+        times = record.commanded
+        times.launched_s = times.changed_s = times.asked_s = self._now_s
         self.commands.append(launch_of(record))
 
     def _reconfigure(self, record: JobRecord, target: Target) -> None:
         if self._take_and_ask(record, target):
-            record.changed_s = self._now_s
+            record.commanded.changed_s = self._now_s
 
     def _configure(self, record: JobRecord, configuration: Configuration) -> None:
         """Its size stays, and with it the time since which it has been held."""
-        self._ask(record, Target(devices=record.gang, configuration=configuration))
+        self._ask(record, Target(devices=record.gang.members.devices, configuration=configuration))
 
     def _take_and_ask(self, record: JobRecord, target: Target) -> bool:
         """Whether the devices could be had; if not, it waits for them."""
@@ -146,40 +145,35 @@ class Converger:
 
     def _ask(self, record: JobRecord, target: Target) -> None:
         record.generation += 1
-        record.goal = target
-        record.is_changing = True
-        record.is_broken = False
-        record.asked_s = self._now_s
+        record.become(record.gang.ask(target))
+        record.commanded.asked_s = self._now_s
         self.commands.append(Reconfigure(job_id=record.id, generation=record.generation, target=target))
 
     def _suspend(self, record: JobRecord) -> None:
         record.generation += 1
-        record.move(Phase.STOPPING)
-        record.is_saving = True
-        record.changed_s = record.asked_s = self._now_s
+        record.become(record.gang.save())
+        record.commanded.changed_s = record.commanded.asked_s = self._now_s
         self.commands.append(SuspendGang(job_id=record.id, generation=record.generation))
 
     def _stop(self, record: JobRecord) -> None:
         if record.is_ending:
             return
-        if record.phase is not Phase.STOPPING:
-            record.move(Phase.STOPPING)
-        record.is_saving = False
+        record.become(record.gang.end())
         self.commands.append(StopGang(job_id=record.id, generation=record.generation))
 
     def _heal(self, record: JobRecord) -> None:
         """Survivors of a loss go on at once, at whatever size they are; the plan may grow them later."""
         if record.phase is Phase.STOPPING:
             record.generation += 1
-            record.is_broken = False
+            record.become(record.gang.save())
             self.commands.append(SuspendGang(job_id=record.id, generation=record.generation))
             return
         # `changed_s` stays: a loss is no reason to hold the job at its smaller size.
-        self._take_and_ask(record, Target(devices=record.gang, configuration=record.configuration))
+        self._take_and_ask(record, record.gang.members)
 
     def _take(self, record: JobRecord, devices: tuple[str, ...]) -> bool:
         """Make the devices this job's, if each is there and free or its own already."""
-        new = set(devices).difference(record.gang)  # nobody else can have those of its gang
+        new = set(devices).difference(record.gang.members.devices)  # nobody else can have those of its gang
         is_free = all(self._owner_of(device, record.id) == record.id for device in new)
         is_free = is_free and self._devices.issuperset(devices)
         if is_free:
@@ -197,10 +191,15 @@ class Converger:
         growing = [record for record in self.waiting if record.phase is Phase.RUNNING]
         if not growing or self.commands or self._unknown or self._is_any_pinned:
             return
-        self._suspend(min(growing, key=lambda gang: (gang.is_promised, len(gang.gang), gang.id)))
+        self._suspend(min(growing, key=_yields_first))
 
 
 def _must_stop(record: JobRecord) -> bool:
     """Nobody wants the gang, or nobody of it is left. A cancelled gang may finish its checkpoint."""
-    is_saving = record.phase is Phase.STOPPING and not record.is_broken
-    return (record.is_cancelled and not is_saving) or (record.is_broken and not record.gang)
+    gang = record.gang
+    is_saving = isinstance(gang, SavingGang)
+    return (record.is_cancelled and not is_saving) or (gang.is_broken and not gang.members.devices)
+
+
+def _yields_first(record: JobRecord) -> tuple[bool, int, str]:
+    return record.admission.is_promised, len(record.gang.members.devices), record.id

@@ -141,14 +141,14 @@ class Core:
         leaving = [
             record for record in self._state.special("leaving") if plan.is_short or record.is_cancelled
         ]
-        due_s = [record.asked_s + self._settings.yield_s for record in leaving]
+        due_s = [record.commanded.asked_s + self._settings.yield_s for record in leaving]
         return min((at_s for at_s in due_s if at_s > self._state.now_s), default=math.inf)
 
     def _explain_wait(self, record: JobRecord, plan: JobPlan) -> None:
         """A gang that is to be launched waits until the processes of others have left its devices."""
         if record.phase is Phase.QUEUED:
-            record.reason_code = "waiting"
-            record.reason = f"waits until others have left its devices; then it {plan.why().text}"
+            record.status.reason_code = "waiting"
+            record.status.reason = f"waits until others have left its devices; then it {plan.why().text}"
             self._state.latest.note_explained(record.id)
             self._state.touch(record)
 
@@ -184,7 +184,7 @@ class Core:
             return []
         commands: list[AnyCommand] = []
         for record in state.special("new"):
-            is_due = record.held_back_until_s <= state.now_s
+            is_due = record.backoff.until_s <= state.now_s
             if is_due and not record.is_profiling and state.sizes_of(record).size:
                 record.is_profiling = True
                 state.explain(record, "profiling", "is in its trial run, to learn how fast it would go")
@@ -216,7 +216,7 @@ class Core:
             if record.id in state.table:
                 is_pinned[state.table.row(record.id)] = True
         state.last_plan.begin(state.now_s)
-        configured = {one.id: one.target_configuration for one in state.special("configured")}
+        configured = {one.id: one.gang.goal.configuration for one in state.special("configured")}
         plan = planner.plan(snapshot, is_pinned, state.cluster, state.holdings.targets, configured)
         state.policy_state.end(plan.memory, planner.policy.period_s)
         return plan
@@ -229,7 +229,7 @@ class Core:
     def _held_back(self) -> list[JobRecord]:
         """Jobs that are to stay as they are for a while, after something has failed."""
         state = self._state
-        return [record for record in state.special("held back") if record.held_back_until_s > state.now_s]
+        return [record for record in state.special("held back") if record.backoff.until_s > state.now_s]
 
     def _decide(self, plan: Plan) -> None:
         """Admit or refuse those who wait for it, and tell those for whom there is another reason now."""
@@ -242,15 +242,15 @@ class Core:
                 self._refuse(record, partial(plan.refusals.__getitem__, row))
                 continue
             why = partial(plan.account.reason, row)
-            if record.spec.job_class is JobClass.STRICT and not record.is_decided:
+            if record.spec.job_class is JobClass.STRICT and not record.admission.is_decided:
                 self._accept(record, why, plan.makes_promises)
             else:
                 state.tell(record, codes[row], partial(_text, why))
-            record.reason_code = known[row] = codes[row]
+            record.status.reason_code = known[row] = codes[row]
             state.unshown.add(record.id)
 
     def _accept(self, record: JobRecord, why: Callable[[], Reason], is_promised: bool) -> None:
-        record.is_decided, record.is_promised = True, is_promised
+        record.admission.is_decided, record.admission.is_promised = True, is_promised
         self._state.touch(record)
         if is_promised:
             self._state.tell(record, "promised", partial(_text, why, "is promised its deadline; "))
@@ -258,7 +258,7 @@ class Core:
             self._state.tell(record, "accepted", partial(_text, why, "is accepted without a promise; "))
 
     def _refuse(self, record: JobRecord, why: Callable[[], Refusal]) -> None:
-        record.is_decided = True
+        record.admission.is_decided = True
         self._state.refusals[record.id] = why
         self._state.end(record, Phase.REJECTED, "refused", lambda: why().text)
 
@@ -269,7 +269,7 @@ class Core:
             if isinstance(command, LaunchGang | Reconfigure | SuspendGang):
                 record = state.records[command.job_id]
                 state.tell(record, "decided", self._decision(record, command, plans.get(record.id)))
-                if isinstance(command, Reconfigure) and not record.is_changing_configuration:
+                if isinstance(command, Reconfigure) and not record.gang.is_reconfigured_in_place:
                     record.resizes.ask(expect_resize(state, record, command, plans.get(record.id)))
             if not isinstance(command, WakeAt):
                 state.touch(state.records[command.job_id])
@@ -279,8 +279,8 @@ class Core:
         self, record: JobRecord, command: LaunchGang | Reconfigure | SuspendGang, plan: JobPlan | None
     ) -> Words:
         before, after = record.num_workers, record.target_workers
-        if record.is_changing_configuration:
-            return f"is to have {record.target_configuration.told(record.spec.global_batch)}"
+        if record.gang.is_reconfigured_in_place:
+            return f"is to have {record.gang.goal.configuration.told(record.spec.global_batch)}"
         if isinstance(command, SuspendGang):
             after = 0
         elif is_repair(record, command):
@@ -288,13 +288,15 @@ class Core:
         change = f"is to go from {before} to {after} workers"
         if self._state.is_draining:
             return f"{change}: the platform is stopping"
-        return f"{change}: {record.reason}" if plan is None else partial(_text, plan.why, f"{change}: ")
+        return (
+            f"{change}: {record.status.reason}" if plan is None else partial(_text, plan.why, f"{change}: ")
+        )
 
     def _wake(self, planned_s: float) -> list[AnyCommand]:
         """Ask to be woken for what the plan waits for, unless that is what was asked last."""
         state = self._state
         ends_s = [planned_s, state.unknown.due_s(self._settings.yield_s)]
-        wake_s = min([*ends_s, *(record.held_back_until_s for record in self._held_back())])
+        wake_s = min([*ends_s, *(record.backoff.until_s for record in self._held_back())])
         wake_s = max(wake_s, state.now_s + LEAST_WAIT_S)
         if math.isinf(wake_s) or wake_s == state.wake_s:
             return []
@@ -380,8 +382,8 @@ class Core:
         why = self._state.refusals.get(record.id)
         if why is not None:
             refusal = why()
-            record.counter_offer_s = refusal.earliest_deadline_s
-            record.message = record.reason = refusal.text
+            record.admission.counter_offer_s = refusal.earliest_deadline_s
+            record.status.message = record.status.reason = refusal.text
 
     def stories(self) -> list[tuple[str, Story]]:
         """What the latest batch added to the jobs' stories."""
@@ -399,9 +401,9 @@ class Core:
                 job_id=record.id,
                 generation=record.generation,
                 phase=record.phase,
-                steps=int(record.done_steps),
-                formed=record.formed,
-                devices=record.held,
+                steps=int(record.progress.done_steps),
+                formed=record.gang.generation,
+                devices=record.gang.held,
             )
             for record in records
             if record.phase.holds_devices

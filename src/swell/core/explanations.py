@@ -88,9 +88,9 @@ class Latest:
             self._write(record, self.outlook, row)
 
     def _write(self, record: JobRecord, outlook: PlanOutlook, row: int) -> None:
-        record.estimated_finish_s = outlook.finish_s(row)
+        record.status.estimated_finish_s = outlook.finish_s(row)
         if record.id not in self._explained:
-            record.reason = outlook.reason(row)
+            record.status.reason = outlook.reason(row)
 
 
 def with_outlook(view: JobView, outlook: PlanOutlook | None, is_explained: bool) -> JobView:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from swell.core.record import JobRecord, LastReport
+from swell.core.job_progress import LastReport
+from swell.core.record import JobRecord
 from swell.core.resizes import Change, Mark
 from swell.core.state import HeadState
 from swell.model.command import LaunchGang, Reconfigure
@@ -16,12 +17,12 @@ def learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> Non
 
     A report without a step time covers the first step of a generation, and so a change of the gang.
     """
-    last = record.reported
-    now = record.reported = LastReport(
+    last = record.progress.reported
+    now = record.progress.reported = LastReport(
         at_s=event.at_s, steps=event.steps, generation=event.generation, num_workers=event.num_workers
     )
     if last is None or not now.is_of_gang(last):
-        record.first_reported = now
+        record.progress.first_reported = now
         return
     if event.step_s is None or record.global_batch != record.spec.global_batch:
         return  # what is learnt is the speed at the job's own batch
@@ -46,15 +47,15 @@ def learn_pause(state: HeadState, record: JobRecord, event: StepsReported) -> No
     if change is not None and change.pause_s is not None:
         _learn_cost(state, record, change, change.pause_s)
     elif event.pause_s is not None:
-        record.resize_pause_s += event.pause_s  # of a change that failed, or from before there was a log
+        record.resizes.pause_s += event.pause_s  # of a change that failed, or from before there was a log
 
 
 def _learn_cost(state: HeadState, record: JobRecord, change: Change, pause_s: float) -> None:
     """Only from planned changes: after a loss the time to notice it counts too, and nobody chose it."""
-    record.resize_pause_s += pause_s
+    record.resizes.pause_s += pause_s
     if change.is_repair:
         return
-    record.note_pause(pause_s)
+    record.resizes.note_pause(pause_s)
     if change.is_restart:
         state.costs.learn_restart(pause_s)
     else:
@@ -63,7 +64,8 @@ def _learn_cost(state: HeadState, record: JobRecord, change: Change, pause_s: fl
 
 def is_repair(record: JobRecord, command: LaunchGang | Reconfigure) -> bool:
     """The survivors of a loss are to go on as they are."""
-    return bool(record.gang) and set(command.target.devices) == set(record.gang)
+    members = record.gang.members.devices
+    return bool(members) and set(command.target.devices) == set(members)
 
 
 def expect_resize(state: HeadState, record: JobRecord, command: Reconfigure, plan: JobPlan | None) -> Change:
@@ -71,7 +73,7 @@ def expect_resize(state: HeadState, record: JobRecord, command: Reconfigure, pla
     before, after = record.num_workers, record.target_workers
     is_forced = is_repair(record, command)
     size_before = record.resizes.broken_from if is_forced and record.resizes.broken_from else before
-    reason = record.reason if plan is None else plan.why().text
+    reason = record.status.reason if plan is None else plan.why().text
     return Change(
         generation=command.generation,
         at_s=state.now_s,
@@ -79,7 +81,7 @@ def expect_resize(state: HeadState, record: JobRecord, command: Reconfigure, pla
         after=after,
         is_repair=is_forced,
         is_restart=record.spec.elasticity is Elasticity.RESTART,
-        reason_code="lost" if is_forced else record.reason_code,
+        reason_code="lost" if is_forced else record.status.reason_code,
         reason=f"goes on with the {after} that are left" if is_forced else reason,
         expected_cost_s=None if is_forced or plan is None else plan.expected_cost_s,
         expected_gain_s=None if is_forced or plan is None else plan.expected_gain_s,
@@ -96,15 +98,17 @@ def _rate_before_per_s(state: HeadState, record: JobRecord, num_workers: int) ->
     """
     if record.spec.elasticity is Elasticity.LIVE:
         return state.rate_per_s(record, num_workers)
-    first, last = record.first_reported, record.reported
-    if first is None or last is None or last.generation != record.formed or last.at_s <= first.at_s:
+    first, last = record.progress.first_reported, record.progress.reported
+    if first is None or last is None or last.generation != record.gang.generation or last.at_s <= first.at_s:
         return 0.0
     return max(0, last.steps - first.steps) / (last.at_s - first.at_s)
 
 
 def _latest_mark(state: HeadState, record: JobRecord) -> Mark | None:
     """The last report of the gang as it is; if it has made none, what is believed of a live one."""
-    last = record.reported
-    if last is not None and last.generation == record.formed:
+    last = record.progress.reported
+    if last is not None and last.generation == record.gang.generation:
         return Mark(last.at_s, float(last.steps))
-    return Mark(state.now_s, record.done_steps) if record.spec.elasticity is Elasticity.LIVE else None
+    return (
+        Mark(state.now_s, record.progress.done_steps) if record.spec.elasticity is Elasticity.LIVE else None
+    )

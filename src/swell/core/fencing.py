@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from swell.core.gang import BrokenSavingGang, SavingGang
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
 from swell.model.event import (
@@ -38,7 +39,7 @@ def _is_history(record: JobRecord, event: JobEvent) -> bool:
     if record.phase.is_end:
         return True
     if isinstance(event, JobProfiled | ProfilingFailed):
-        return not record.is_profiling or event.attempt != record.num_setbacks
+        return not record.is_profiling or event.attempt != record.backoff.num_setbacks
     if isinstance(event, CancelRequested):
         return record.is_cancelled
     if isinstance(event, ScriptDistributed):
@@ -52,27 +53,27 @@ def _is_stale_report(record: JobRecord, event: GangEvent) -> bool:
         return True
     is_answer = event.generation == record.generation
     if isinstance(event, GangStarted):
-        return not (is_answer and record.is_forming)
-    if record.is_forming:  # it comes up whole, or ends; the generation before it is history
+        return not (is_answer and record.gang.is_launching)
+    if record.gang.is_launching:  # it comes up whole, or ends; the generation before it is history
         return not (is_answer and isinstance(event, GangEnded))
     if isinstance(event, GangResized | ResizeFailed):
-        return not (is_answer and record.is_changing)
+        return not (is_answer and record.gang.awaits_change)
     if isinstance(event, SuspendFailed):
-        return not (is_answer and record.is_saving)
+        return not (is_answer and isinstance(record.gang, SavingGang | BrokenSavingGang))
     if isinstance(
         event, WorkersLost
     ):  # losses in a row are told while repairs of earlier ones are on their way
-        is_of_now = record.formed <= event.generation <= record.generation
-        is_told_again = (event.generation, event.devices) in record.losses
-        return is_told_again or not (is_of_now and set(event.devices).intersection(record.held))
+        is_of_now = record.gang.generation <= event.generation <= record.generation
+        is_told_again = (event.generation, event.devices) in record.gang.losses
+        return is_told_again or not (is_of_now and set(event.devices).intersection(record.gang.held))
     if isinstance(event, StepsReported) and _is_told_again(record, event):
         return True
-    return event.generation not in (record.formed, record.generation)
+    return event.generation not in (record.gang.generation, record.generation)
 
 
 def _is_told_again(record: JobRecord, event: StepsReported) -> bool:
     """An executor repeats what it does not know to be in the journal."""
-    last = record.reported
+    last = record.progress.reported
     if last is None or event.generation != last.generation:
         return False
     return event.at_s <= last.at_s and event.steps <= last.steps

@@ -35,15 +35,15 @@ class Holdings:
         Raises:
             RuntimeError: a device is held twice. That is a defect of the head, not a condition.
         """
-        changed = [record for record in records if record.held != self._held.get(record.id, ())]
+        changed = [record for record in records if record.gang.held != self._held.get(record.id, ())]
         for record in changed:
             for device in self._held.pop(record.id, ()):
                 del self._owner[device]
         for record in changed:
-            self._give(record.id, record.held)
+            self._give(record.id, record.gang.held)
         for record in records:
-            if record.phase.holds_devices and record.target:
-                self._targets[record.id] = record.target
+            if record.phase.holds_devices and record.gang.goal.devices:
+                self._targets[record.id] = record.gang.goal.devices
             else:
                 self._targets.pop(record.id, None)
 

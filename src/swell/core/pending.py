@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from swell.core.gang import BrokenSavingGang, ChangingGang, EndingGang, LaunchingGang, SavingGang
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
-from swell.model.job import Phase
 
 
 def trial_run(state: HeadState, record: JobRecord) -> ProfileJob:
@@ -17,7 +17,7 @@ def trial_run(state: HeadState, record: JobRecord) -> ProfileJob:
         spec=record.spec,
         sizes=tuple((powers if powers.size else sizes).tolist()),
         device_kind=nodes[0].kind if nodes else "",
-        attempt=record.num_setbacks,
+        attempt=record.backoff.num_setbacks,
     )
 
 
@@ -26,7 +26,7 @@ def launch_of(record: JobRecord) -> LaunchGang:
     return LaunchGang(
         job_id=record.id,
         generation=record.generation,
-        target=record.goal,
+        target=record.gang.goal,
         spec=record.spec,
         total_steps=record.known_total,
         max_local_batch=record.max_local_batch,
@@ -38,12 +38,14 @@ def pending(state: HeadState, record: JobRecord) -> AnyCommand | None:
     job_id, generation = record.id, record.generation
     if record.is_profiling:
         return trial_run(state, record)
-    if record.phase is Phase.STARTING:
-        return launch_of(record)
-    if record.phase is Phase.RUNNING and record.is_changing:
-        return Reconfigure(job_id=job_id, generation=generation, target=record.goal)
-    if record.is_ending:
-        return StopGang(job_id=job_id, generation=generation)
-    if record.phase is Phase.STOPPING:
-        return SuspendGang(job_id=job_id, generation=generation)
-    return None
+    match record.gang:
+        case LaunchingGang():
+            return launch_of(record)
+        case ChangingGang(goal=goal):
+            return Reconfigure(job_id=job_id, generation=generation, target=goal)
+        case EndingGang():
+            return StopGang(job_id=job_id, generation=generation)
+        case SavingGang() | BrokenSavingGang():
+            return SuspendGang(job_id=job_id, generation=generation)
+        case _:
+            return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from swell.core.job_progress import JobProgress
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
 from swell.model.event import (
@@ -37,7 +38,7 @@ class Need(Enum):
 class Replan:
     """Whether a batch needs a new plan: hears each event before it is applied, and is asked once all are.
 
-    Progress as believed needs none, nor does a change that is done as it was planned. If no job could use
+    JobProgress as believed needs none, nor does a change that is done as it was planned. If no job could use
     more devices, those of a job that ends are no news either. A job that goes at another speed than believed,
     or is elsewhere, needs one, but only now and then: other jobs will surprise, too.
 
@@ -52,7 +53,7 @@ class Replan:
         self._is_any_surprise = False
         self._is_any_news = False
         self._told: list[str] = []  #: jobs about which something else was said
-        self._belief: tuple[JobRecord, float, float] | None = None  #: of the latest report, before it
+        self._belief: tuple[JobProgress, float, float] | None = None  #: of the latest report, before it
 
     def hear(self, event: AnyEvent) -> None:
         """An event that is not stale, before it is applied."""
@@ -62,8 +63,8 @@ class Replan:
             return
         record = self._state.records.get(event.job_id)  # None for a job that is submitted just now
         if record is not None and isinstance(event, StepsReported):
-            believed = record.done_steps + record.rate_per_s * max(0.0, event.at_s - record.as_of_s)
-            self._belief = (record, believed, record.rate_per_s)
+            believed = record.progress.believed_steps(event.at_s)
+            self._belief = (record.progress, believed, record.progress.rate_per_s)
         elif self._is_as_planned(event, record):
             self._is_any_done = True
         elif not isinstance(event, JobWarned):
@@ -90,7 +91,7 @@ class Replan:
         if record is None or event.job_id in self._state.last_plan.revisit:
             return False
         is_counted = record.spec.elasticity is Elasticity.LIVE
-        return not is_counted or event.steps >= int(record.done_steps)
+        return not is_counted or event.steps >= int(record.progress.done_steps)
 
     def need(self) -> Need:
         """Before rows of jobs that have ended are removed."""
@@ -102,8 +103,8 @@ class Replan:
         return Need.GO_ON if self._is_any_done else Need.NOTHING
 
 
-def _is_surprise(record: JobRecord, believed: float, rate_per_s: float) -> bool:
-    off = abs(record.done_steps - believed)
-    remaining = (record.total_steps or 0.0) - record.done_steps
+def _is_surprise(progress: JobProgress, believed: float, rate_per_s: float) -> bool:
+    off = abs(progress.done_steps - believed)
+    remaining = (progress.total_steps or 0.0) - progress.done_steps
     is_elsewhere = off > max(1.0, SURPRISE_SHARE * remaining)
-    return is_elsewhere or abs(record.rate_per_s - rate_per_s) > SURPRISE_SHARE * rate_per_s
+    return is_elsewhere or abs(progress.rate_per_s - rate_per_s) > SURPRISE_SHARE * rate_per_s

@@ -105,6 +105,23 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True):
     saved_s: float = 0.0  #: by growths whose size was given up since
     waits_s: tuple[float, ...] = ()  #: of the latest growths
     broken_from: int = 0  #: workers before some were lost; 0 while nothing is broken
+    num_done: int = 0
+    pause_s: float = 0.0  #: that all of them together took from training
+    pauses: tuple[float, ...] = ()  #: s, of the latest planned ones
+
+    @property
+    def mean_pause_s(self) -> float:
+        """Of the latest planned ones; NaN before the first."""
+        return sum(self.pauses) / len(self.pauses) if self.pauses else math.nan
+
+    @property
+    def most_pause_s(self) -> float:
+        """The longest of the latest planned ones; NaN before the first."""
+        return max(self.pauses, default=math.nan)
+
+    def note_pause(self, pause_s: float) -> None:
+        """A planned one took so long from training."""
+        self.pauses = (*self.pauses, pause_s)[-NUM_MEASURED:]
 
     def ask(self, change: Change) -> None:
         """This was commanded."""

@@ -14,6 +14,7 @@ from swell.core.costs import ChangeCosts
 from swell.core.explanations import Latest
 from swell.core.holdings import Holdings
 from swell.core.last_plan import LastPlan
+from swell.core.old_folds import record_of
 from swell.core.option_table import JobOptions
 from swell.core.policy_state import PolicyState
 from swell.core.ports import Belief
@@ -30,7 +31,6 @@ from swell.model.event import Event
 from swell.model.job import Elasticity, JobSpec, Phase, Profile
 from swell.model.options import Domain, Sizes
 from swell.model.plan import Refusal
-from swell.model.target import NOTHING
 
 
 class KeptState(msgspec.Struct, kw_only=True, dict=True):
@@ -58,12 +58,30 @@ class Saved(KeptState, kw_only=True):
     rows: list[str]  #: ids in the order of the columns: plans list jobs in it, and so do commands
     belief: dict[str, Any]
     unknown_gangs: dict[str, UnknownGang] = {}
+    form: int = 1  #: of the records; see `old_folds`
 
+
+#: Of records in folds that are written now.
+FORM = 2
 
 #: A text, or what would write it: most lines of stories are never read where many jobs are simulated.
 Words = str | Callable[[], str]
 
+
+class _Form(msgspec.Struct):
+    form: int = 1
+
+
 _decode: Callable[[bytes], Saved] = decoder(Saved).decode
+
+
+def read_saved(data: bytes) -> Saved:
+    """The head's state (`Core.save`) as a value, of an earlier version too. Raises msgspec.MsgspecError."""
+    if msgspec.json.decode(data, type=_Form).form == FORM:
+        return _decode(data)
+    old = msgspec.json.decode(data)
+    new = {**old, "records": [record_of(record) for record in old["records"]], "form": FORM}
+    return msgspec.convert(new, Saved, strict=False)
 
 
 class HeadState(KeptState, kw_only=True):
@@ -109,7 +127,7 @@ class HeadState(KeptState, kw_only=True):
 
     def explain(self, record: JobRecord, code: str, text: Words) -> None:
         """Why the job has what it has, from now on; also a line of its story."""
-        record.reason_code, record.reason = code, text if isinstance(text, str) else ""
+        record.status.reason_code, record.status.reason = code, text if isinstance(text, str) else ""
         self.latest.note_explained(record.id)
         self.tell(record, code, text)
 
@@ -123,21 +141,20 @@ class HeadState(KeptState, kw_only=True):
         Args:
             at_s: when it ended, if that was before now: its end may have had to wait for a daemon.
         """
-        record.advance(self.now_s)
-        record.move(phase)
-        record.finished_s = self.now_s if at_s is None else min(at_s, self.now_s)
-        record.resizes.end(record.finished_s)
+        record.progress.advance(self.now_s, num_devices=0)
+        record.end(phase)
+        record.status.finished_s = self.now_s if at_s is None else min(at_s, self.now_s)
+        record.resizes.end(record.status.finished_s)
         self.costs.tenure.add(record.tenure)
-        record.rate_per_s = 0.0
-        record.settle(NOTHING)
-        record.note_size(record.finished_s, 0)
+        record.progress.rate_per_s = 0.0
+        record.sizes.note(record.status.finished_s, 0)
         self.explain(record, code, text)
         self.ended.append(record)
         self.touch(record)
 
     def set_rate(self, record: JobRecord, num_workers: int) -> None:
         """Progress from now on is believed to be that of so many workers."""
-        record.rate_per_s = self.rate_per_s(record, num_workers) if num_workers else 0.0
+        record.progress.rate_per_s = self.rate_per_s(record, num_workers) if num_workers else 0.0
         self.touch(record)
 
     def rate_per_s(self, record: JobRecord, num_workers: int) -> float:
@@ -206,7 +223,7 @@ class HeadState(KeptState, kw_only=True):
             self._special.note(record)
         self.holdings.update(records)
         for record in records:
-            if record.phase.is_end:
+            if record.ended is not None:
                 del self.records[record.id]
                 self.unshown.discard(record.id)
                 self.tenants.leave(record.spec.tenant, self.now_s)
@@ -216,7 +233,7 @@ class HeadState(KeptState, kw_only=True):
 
     def _remove_row(self, record: JobRecord) -> None:
         if record.id in self.table:
-            if not record.phase.is_end:  # of one that ended, its end says all there is to say
+            if record.ended is None:  # of one that ended, its end says all there is to say
                 self.latest.write_one(record)
             self.table.remove(record.id)
 
@@ -275,11 +292,12 @@ class HeadState(KeptState, kw_only=True):
             rows=self.table.ids,
             belief=self.belief.state(),
             unknown_gangs=self.unknown.gangs,
+            form=FORM,
         )
         return encode(saved)
 
     def load(self, data: bytes) -> None:
-        saved = _decode(data)
+        saved = read_saved(data)
         self._clear()
         for name in KeptState.__struct_fields__:
             setattr(self, name, getattr(saved, name))

@@ -103,14 +103,14 @@ class JobTable:
         if row is None:
             row = self._row[record.id] = len(self.ids)
             self.ids.append(record.id)
-            self.codes.append(record.reason_code)
+            self.codes.append(record.status.reason_code)
             if row >= self._ints.shape[1]:
                 self._grow(max(16, 2 * row))
         if options is not None:
             self._options.write(row, options)
             self._fixed_floats[:, row] = _fixed_floats(record)
             self._fixed_ints[:, row] = _fixed_ints(record)
-        self.codes[row] = record.reason_code
+        self.codes[row] = record.status.reason_code
         self._floats[:, row] = _floats(record)
         self._ints[:, row] = _ints(record)
 
@@ -263,7 +263,7 @@ def _fixed_floats(record: JobRecord) -> tuple[float, ...]:
     profile = record.profile
     return (
         record.submitted_s,
-        record.total_steps or 0.0,
+        record.progress.total_steps or 0.0,
         _least_steps(record),
         profile.start_s if profile else 0.0,
         profile.state_bytes if profile else 0,
@@ -287,14 +287,14 @@ def _floats(record: JobRecord) -> tuple[float, ...]:
     tenure, deadline_s = record.tenure, record.deadline_s
     return (
         math.inf if deadline_s is None else deadline_s,
-        record.done_steps,
-        record.as_of_s,
-        record.rate_per_s,
-        -math.inf if record.changed_s is None else record.changed_s,
-        record.attained_device_s,
-        len(record.held),
-        record.own_pause_s,
-        record.most_pause_s,
+        record.progress.done_steps,
+        record.progress.as_of_s,
+        record.progress.rate_per_s,
+        -math.inf if record.commanded.changed_s is None else record.commanded.changed_s,
+        record.progress.attained_device_s,
+        len(record.gang.held),
+        record.resizes.mean_pause_s,
+        record.resizes.most_pause_s,
         record.resizes.wait_s,
         tenure.total_s,
         tenure.num_taken,
@@ -305,10 +305,10 @@ def _ints(record: JobRecord) -> tuple[int, ...]:
     """In the order of INTS."""
     return (
         record.target_workers,
-        record.most_workers,
-        record.num_changes,
-        record.is_promised,
-        record.spec.job_class is JobClass.STRICT and not record.is_decided,
+        record.sizes.most_workers,
+        record.sizes.num_changes,
+        record.admission.is_promised,
+        record.spec.job_class is JobClass.STRICT and not record.admission.is_decided,
         record.is_pinned,
     )
 
@@ -316,7 +316,7 @@ def _ints(record: JobRecord) -> tuple[int, ...]:
 def _least_steps(record: JobRecord) -> float:
     if record.spec.elasticity is Elasticity.LIVE:
         return LEAST_REMAINING_STEPS
-    return LEAST_REMAINING_SHARE * (record.total_steps or 0.0)
+    return LEAST_REMAINING_SHARE * (record.progress.total_steps or 0.0)
 
 
 def _copy(names: tuple[str, ...], columns: Column, count: int) -> dict[str, Column]:

@@ -38,19 +38,19 @@ class Special:
 
 def kinds_of(record: JobRecord) -> tuple[Kind, ...]:
     """Which of the special ones it is."""
-    if record.phase.is_end:
+    if record.ended is not None:
         return ()
     kinds: list[Kind] = []
-    if record.total_steps is None and record.phase is Phase.QUEUED:
+    if record.progress.total_steps is None and record.phase is Phase.QUEUED:
         kinds.append("new")
-    if record.is_broken or record.is_cancelled:
+    if record.gang.is_broken or record.is_cancelled:
         kinds.append("ailing")
-    if record.is_leaving:
+    if record.gang.is_leaving:
         kinds.append("leaving")
     if record.is_pinned:
         kinds.append("pinned")
-    if record.held_back_until_s > 0.0:
+    if record.backoff.until_s > 0.0:
         kinds.append("held back")
-    if record.target_configuration != PLAIN_CONFIGURATION:
+    if record.gang.goal.configuration != PLAIN_CONFIGURATION:
         kinds.append("configured")
     return tuple(kinds)

@@ -10,6 +10,7 @@ from swell.assemble import new_core
 from swell.core import loop
 from swell.core.core import Core
 from swell.core.record import JobRecord
+from swell.core.state import read_saved
 from swell.model.event import JobSubmitted
 from swell.model.view import JobView
 from swell.repro.live_run import LiveJob, LiveRun
@@ -19,7 +20,7 @@ from swell.sim.job import SimJob
 from swell.sim.occurrence import EventArrives
 from swell.sim.recorder import Recorder
 from swell.sim.resumed import ResumedWorld
-from swell.sim.standing import Standing, read, sim_job
+from swell.sim.standing import Standing, sim_job
 from swell.throughput.belief import FittedBelief
 from swell.throughput.curve import Curve
 
@@ -42,7 +43,7 @@ def simulate(
         noise_share: of speeds, standard deviation of their logarithm; 0: exactly so fast.
     """
     generator = np.random.default_rng(seed)
-    standing = Standing(now_s=run.begun_s, saved=read(run.head.encode()), jobs={})
+    standing = Standing(now_s=run.begun_s, saved=read_saved(run.head.encode()), jobs={})
     num_devices = sum(len(node.devices) for node in run.nodes)
     jobs = [_sim_job(job, num_devices, noise_share, generator) for job in run.jobs]
     core = new_core()

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from swell.core.gang import ChangingGang, LaunchingGang
 from swell.core.ports import Belief
 from swell.core.record import JobRecord
 from swell.core.state import Saved, job_sizes
 from swell.core.table import LEAST_REMAINING_SHARE, LEAST_REMAINING_STEPS
-from swell.model.coding import decoder
-from swell.model.job import Elasticity, Phase, Profile
+from swell.model.job import Elasticity, Profile
 from swell.model.options import Sizes
 from swell.sim.gang import Training
 from swell.sim.job import SimJob, TrueSpeed
-
-#: The head's state (`Core.save`) as a value.
-read: Callable[[bytes], Saved] = decoder(Saved).decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +29,14 @@ class Standing:
     def gang(self, record: JobRecord) -> Training:
         """The job's workers, or what its next ones will go on from."""
         job = self.jobs[record.id]
-        training = Training(job, record.formed, record.gang or record.target, as_of_s=self.now_s)
-        training.configuration = record.configuration
+        gang = record.gang
+        devices = gang.goal.devices if gang.is_launching else gang.members.devices
+        training = Training(job, gang.generation, devices, as_of_s=self.now_s)
+        training.configuration = gang.members.configuration
         training.steps = training.saved_steps = _steps(record, self.now_s)
         training.formed_s = self.now_s
         training.known_sets = {frozenset(training.devices)}
-        if record.phase.holds_devices and record.rate_per_s > 0.0:
+        if record.phase.holds_devices and record.progress.rate_per_s > 0.0:
             training.rate_per_s = job.speed.rate_per_s(training.num_workers)
         return training
 
@@ -60,7 +58,7 @@ def sim_job(
         sizes = job_sizes(record.spec, num_devices, Sizes.EVERY)
     rate_per_s = belief.rates_per_s(record.id, sizes)
     sizes, rate_per_s = sizes[rate_per_s > 0.0], rate_per_s[rate_per_s > 0.0]
-    if record.total_steps is None or not sizes.size:
+    if record.progress.total_steps is None or not sizes.size:
         raise ValueError(f"of job {record.id!r} it is not known how long it is, or how fast it would go")
     return SimJob(
         id=record.id,
@@ -68,24 +66,24 @@ def sim_job(
         spec=record.spec,
         profile=record.profile or _no_profile(),
         speed=TrueSpeed(sizes, rate_per_s, noise_share, generator),
-        num_steps=max(1, math.ceil(record.total_steps)),
+        num_steps=max(1, math.ceil(record.progress.total_steps)),
         model=record.spec.name,
     )
 
 
 def asked_s(record: JobRecord, now_s: float) -> float:
     """Since when the workers of a launch or a resize that is under way have been starting."""
-    is_coming = record.phase is Phase.STARTING or (record.phase is Phase.RUNNING and record.is_changing)
-    return min(record.asked_s, now_s) if is_coming else now_s
+    is_coming = isinstance(record.gang, LaunchingGang | ChangingGang)
+    return min(record.commanded.asked_s, now_s) if is_coming else now_s
 
 
 def _steps(record: JobRecord, now_s: float) -> float:
     """Done by now as far as is believed; what should have ended by now is about to."""
-    total = record.total_steps or 0.0
+    progress = record.progress
+    total = progress.total_steps or 0.0
     is_counted = record.spec.elasticity is Elasticity.LIVE
     least = LEAST_REMAINING_STEPS if is_counted else LEAST_REMAINING_SHARE * total
-    believed = record.done_steps + record.rate_per_s * max(0.0, now_s - record.as_of_s)
-    return max(record.done_steps, min(believed, total - least))
+    return max(progress.done_steps, min(progress.believed_steps(now_s), total - least))
 
 
 def _no_profile() -> Profile:

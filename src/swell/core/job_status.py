@@ -1,0 +1,42 @@
+"""What people are told of a job. The head decides nothing by it."""
+
+from __future__ import annotations
+
+import msgspec
+
+#: Topics of warnings about the processes of a gang, which the next gang's need not share.
+OF_GANG = ("checkpoint", "output")
+
+
+class JobStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Times are head time."""
+
+    started_s: float | None = None
+    finished_s: float | None = None
+    estimated_finish_s: float | None = None
+    pids: tuple[int, ...] = ()  #: of all workers that it has had
+    live_pids: tuple[int, ...] = ()
+    step_s: float | None = None
+    loss: float | None = None
+    metrics: dict[str, float] = {}
+    reason_code: str = "submitted"
+    reason: str = "has just been submitted"
+    message: str = ""
+    warnings: dict[str, str] = {}  #: topic -> what its owner should know for as long as it is so
+
+    def note_pids(self, pids: tuple[int, ...]) -> None:
+        """These are its workers now."""
+        self.live_pids = pids
+        self.pids += tuple(pid for pid in pids if pid not in self.pids)
+
+    def warn(self, about: str, message: str) -> bool:
+        """Set the warning of a topic, or end it with an empty message. False if it stands so already."""
+        if self.warnings.get(about, "") == message:
+            return False
+        kept = {topic: text for topic, text in self.warnings.items() if topic != about}
+        self.warnings = {**kept, about: message} if message else kept
+        return True
+
+    def end_warnings_of_gang(self) -> None:
+        """Its processes are new: they warn again if the cause lasts."""
+        self.warnings = {topic: text for topic, text in self.warnings.items() if topic not in OF_GANG}

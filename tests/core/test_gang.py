@@ -1,0 +1,143 @@
+"""A gang holds only what can be, whatever happens to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise, product
+from typing import get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.core.gang import NO_GANG, AnyGang, BrokenGang, BrokenSavingGang, EndingGang, NoGang
+from swell.core.old_folds import KEPT, PARTS, record_of
+from swell.core.phases import ALLOWED, IllegalTransition
+from swell.core.record import JobRecord
+from swell.model.job import Phase
+from swell.model.target import Configuration, Target
+
+GOALS = [
+    Target(devices=devices, configuration=Configuration(global_batch=batch))
+    for devices, batch in product([("d0",), ("d0", "d1"), ("d2",)], [None, 64])
+]
+#: What may happen to a gang: name -> it, with a generation and a target to draw from.
+HAPPENINGS: dict[str, Callable[[AnyGang, int, Target], AnyGang]] = {
+    "launch": lambda gang, number, goal: gang.launch(goal),
+    "started": lambda gang, number, goal: gang.started(number),
+    "ask": lambda gang, number, goal: gang.ask(goal),
+    "changed": lambda gang, number, goal: gang.changed(number),
+    "change_failed": lambda gang, number, goal: gang.change_failed(),
+    "lose": lambda gang, number, goal: gang.lose(number, goal.devices),
+    "save": lambda gang, number, goal: gang.save(),
+    "save_failed": lambda gang, number, goal: gang.save_failed(),
+    "end": lambda gang, number, goal: gang.end(),
+    "is_gone": lambda gang, number, goal: NO_GANG,
+}
+Life = list[tuple[str, Target]]
+LIVES = st.lists(st.tuples(st.sampled_from(list(HAPPENINGS)), st.sampled_from(GOALS)), max_size=30)
+
+
+def lives_of(life: Life) -> list[AnyGang]:
+    """Every gang that such a life comes by; what cannot happen does not."""
+    gangs: list[AnyGang] = [NO_GANG]
+    for number, (name, goal) in enumerate(life, start=1):
+        try:
+            gangs.append(HAPPENINGS[name](gangs[-1], number, goal))
+        except IllegalTransition:
+            continue
+    return gangs
+
+
+@given(LIVES)
+def test_a_gang_holds_its_members_and_what_it_is_to_have(life: Life) -> None:
+    for gang in lives_of(life):
+        assert len(gang.held) == len(set(gang.held))
+        is_gone = isinstance(gang, NoGang)
+        assert gang.phase.holds_devices != is_gone
+        assert set(gang.held) == set(gang.members.devices) | set(gang.goal.devices)
+        assert (gang.generation == 0) == (is_gone or gang.is_launching)
+
+
+@given(LIVES)
+def test_only_a_loss_leaves_a_formed_gang_without_members(life: Life) -> None:
+    for gang in lives_of(life):
+        if gang.generation and not gang.members.devices:
+            assert gang.losses
+
+
+@given(LIVES)
+def test_what_happens_to_a_gang_is_in_the_table_of_phases(life: Life) -> None:
+    gangs = lives_of(life)
+    for before, after in pairwise(gangs):
+        assert after.phase is before.phase or after.phase in ALLOWED[before.phase]
+
+
+@given(LIVES)
+def test_an_ending_gang_comes_back_only_as_none(life: Life) -> None:
+    gangs = lives_of(life)
+    for before, after in pairwise(gangs):
+        if isinstance(before, EndingGang):
+            assert isinstance(after, EndingGang | NoGang)
+
+
+@given(LIVES)
+def test_a_gang_travels_as_json(life: Life) -> None:
+    for gang in lives_of(life):
+        assert msgspec.json.decode(msgspec.json.encode(gang), type=AnyGang) == gang
+
+
+def test_every_state_can_be_reached() -> None:
+    lives = (
+        ["launch", "started", "save", "lose"],
+        ["launch", "started", "ask", "lose"],
+        ["launch", "end"],
+    )
+    reached = {type(gang) for names in lives for gang in lives_of([(name, GOALS[0]) for name in names])}
+    assert reached == set(get_args(AnyGang))
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(IllegalTransition, match="a NoGang cannot have changed"):
+        NO_GANG.changed(2)
+
+
+# ---------------------------------------------------------------- as earlier versions wrote it
+@given(LIVES)
+def test_the_five_booleans_of_earlier_versions_are_read(life: Life) -> None:
+    for gang in lives_of(life):
+        old = {"id": "a", "spec": {}, "submitted_s": 0.0, "generation": 9, **booleans(gang)}
+        read = msgspec.convert(record_of(old)["gang"] if gang != NO_GANG else {"type": "NoGang"}, AnyGang)
+        assert read == gang
+
+
+def booleans(gang: AnyGang) -> dict[str, object]:
+    """How a gang was kept beside its job's other fields."""
+    inner = gang.of if isinstance(gang, EndingGang) else gang
+    return {
+        "phase": gang.phase.value,
+        "formed": gang.generation,
+        "gang": gang.members.devices,
+        "configuration": msgspec.to_builtins(gang.members.configuration),
+        "target": gang.goal.devices,
+        "target_configuration": msgspec.to_builtins(gang.goal.configuration),
+        "losses": gang.losses,
+        "is_changing": gang.awaits_change or gang.is_launching,
+        "is_broken": isinstance(inner, BrokenGang | BrokenSavingGang),
+        "is_saving": gang.phase is Phase.STOPPING and not isinstance(gang, EndingGang),
+    }
+
+
+def test_a_job_that_had_ended_has_ended() -> None:
+    old = {"id": "a", "spec": {}, "submitted_s": 0.0, "phase": "failed", "reason": "it raised"}
+    new = record_of(old)
+    assert new["ended"] == "failed" and "gang" not in new and new["status"] == {"reason": "it raised"}
+
+
+def test_each_field_of_a_record_is_read_once() -> None:
+    fields = set(JobRecord.__struct_fields__)
+    assert set(KEPT) | set(PARTS) | {"gang", "ended"} == fields
+    for part, names in PARTS.items():
+        kind = type(getattr(JobRecord(id="a", spec=None, submitted_s=0.0), part))  # type: ignore[arg-type]
+        assert set(names) <= set(kind.__struct_fields__), part
