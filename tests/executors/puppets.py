@@ -168,7 +168,7 @@ class PuppetWorld:
             self.is_clean &= not isinstance(message, m.Broken | m.JoinFailed)
             self._apply(self.gang.said(number, message, self.now_s))
         elif puppet.status is not None:
-            self.is_clean &= self.gang._parts.roster.members[number].state is State.LEFT
+            self.is_clean &= self.gang._roster.members[number].state is State.LEFT
             del self.puppets[number]
             self._apply(self.gang.exited(number, puppet.status, "last line", self.now_s))
 
@@ -221,16 +221,16 @@ class PuppetWorld:
             or (p.phase == "training" and p.awaits)
             for p in self.puppets.values()
         )
-        is_answered = self.gang.is_over or self.gang._parts.dialogue.is_answered
+        is_answered = self.gang.is_over or self.gang._dialogue.is_answered
         return not busy and (is_answered or self.waits_in_vain())
 
     def waits_in_vain(self) -> bool:
         """All that are left are stuck, and nobody but the head waits, to hear that they go on: they may."""
-        is_suspending = self.gang._parts.standing.is_suspending
+        is_suspending = self.gang._membership.is_suspending
         return bool(self.puppets) and all(p.is_stuck for p in self.puppets.values()) and not is_suspending
 
     def describe(self) -> str:
-        inner = {name: value for name, value in vars(self.gang._parts).items() if name != "stage"}
+        inner = vars(self.gang)
         return f"{self.puppets} {self.events[-5:]} {inner}"
 
     # ------------------------------------------------------------ what workers do

@@ -65,7 +65,7 @@ def last(made: PuppetWorld) -> Event:
 
 
 def ranks(made: PuppetWorld) -> list[int]:
-    return list(made.gang._parts.roster.group)
+    return list(made.gang._roster.group)
 
 
 def orders(effects: object) -> list[m.Regroup]:
@@ -162,7 +162,7 @@ def test_after_a_loss_the_rest_forms_again_from_the_most_advanced_without_a_word
         puppet.phase = "broken"
     made.settle()
     assert isinstance(last(made), GangResized)
-    assert made.gang._parts.formation.round == 2, "that was done already"
+    assert made.gang._recovery.formation.round == 2, "that was done already"
 
 
 def test_a_loss_is_told_at_once_and_those_who_may_wait_for_the_dead_are_told_not_to() -> None:
@@ -225,7 +225,7 @@ def test_a_joiner_that_fails_leaves_the_others_alone() -> None:
 def test_a_joiner_that_dies_while_the_group_forms_undoes_the_resize() -> None:
     made = running(2)
     made.command(resize(2, 0, 1, 2))
-    while made.gang._parts.formation.round == 1:
+    while made.gang._recovery.formation.round == 1:
         made.advance(2)
         made.hear(2)
     made.kill(2)
@@ -296,14 +296,14 @@ def test_a_group_that_breaks_without_a_death_forms_again_by_itself() -> None:
         made.puppets[number].phase = "broken"
         made.puppets[number].outbox.append(m.Broken(generation=1, steps=3, message="reset by peer"))
     made.settle()
-    assert made.gang._parts.formation.round == 2
+    assert made.gang._recovery.formation.round == 2
     assert {puppet.phase for puppet in made.puppets.values()} == {"training"}
     assert isinstance(last(made), GangStarted)
 
 
 def test_a_group_that_never_forms_fails() -> None:
     made = world(2)
-    while not made.gang._parts.formation.round:
+    while not made.gang._recovery.formation.round:
         for number in (0, 1):
             made.advance(number)
             made.hear(number)
@@ -537,7 +537,7 @@ def test_the_last_loss_is_told_before_the_end() -> None:
 def test_a_job_that_ends_during_its_resize_does_not_wait_for_the_joiners() -> None:
     made = running(1)
     made.command(resize(2, 0, 1))
-    while made.gang._parts.formation.round == 1:
+    while made.gang._recovery.formation.round == 1:
         made.advance(1)
         made.hear(1)
     # The order to regroup is out, and the joiner waits for the others; they have just made their last step.
@@ -553,7 +553,7 @@ def test_at_the_end_nobody_waits_for_a_group_that_will_not_form_though_its_devic
     made = running(2)
     made.command(resize(2, 0))
     made.command(resize(3, 0, 1))
-    while made.gang._parts.formation.round < 3:
+    while made.gang._recovery.formation.round < 3:
         for number in list(made.puppets):
             made.advance(number)
             made.hear(number)
@@ -565,7 +565,7 @@ def test_at_the_end_nobody_waits_for_a_group_that_will_not_form_though_its_devic
 
 def test_at_the_end_a_group_that_formed_is_left_to_finish() -> None:
     made = world(2)
-    while not made.gang._parts.formation.round:
+    while not made.gang._recovery.formation.round:
         for number in (0, 1):
             made.advance(number)
             made.hear(number)
@@ -718,7 +718,7 @@ def test_memory_that_runs_out_makes_passes_smaller_for_all_and_is_told(
 
 def test_a_gang_of_which_nobody_had_room_is_lost_and_not_failed() -> None:
     made = running(2)
-    made.gang._parts.saved_steps = 7
+    made.gang._progress.saved_steps = 7
     for number in (0, 1):
         made.run_out(number)
     made.settle()

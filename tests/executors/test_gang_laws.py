@@ -166,7 +166,7 @@ def live_through(num_workers: int, numbers: list[int]) -> None:
         story.head()
         if story.seen == seen or world.is_quiet():
             break
-    answer = world.gang._parts.dialogue._answer
+    answer = world.gang._dialogue._answer
     if world.waits_in_vain():
         return
     assert answer is not None

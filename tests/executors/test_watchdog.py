@@ -152,7 +152,7 @@ def test_all_that_wait_for_each_other_are_told_to_form_again() -> None:
         puppet.is_stuck = False
     wait(made, 5)
     assert {puppet.phase for puppet in made.puppets.values()} == {"training"}
-    assert made.gang._parts.formation.round == 2
+    assert made.gang._recovery.formation.round == 2
     assert len(made.puppets) == 3
 
 

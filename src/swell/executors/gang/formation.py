@@ -6,20 +6,22 @@ from collections.abc import Iterable, Sequence
 
 from swell.executors.gang.effects import Effect, Send
 from swell.executors.gang.member import Member, Roster, State, best_source
+from swell.executors.gang.memory_limit import PassLimit
 from swell.wire import messages
 
 
 class Formation:
     """Says orders to members; they go to `effects`, whose owner hands them on."""
 
-    def __init__(self, roster: Roster, effects: list[Effect]) -> None:
+    def __init__(self, roster: Roster, pass_limit: PassLimit, effects: list[Effect]) -> None:
         self.round = 0
         self.ordered_s = 0.0  #: when the latest order was given
         self.is_warned = False  #: that it takes long
         self._roster = roster
+        self._pass_limit = pass_limit
         self._effects = effects
 
-    def regroup(self, group: Sequence[Member], max_local_batch: int | None, now_s: float) -> None:
+    def regroup(self, group: Sequence[Member], now_s: float) -> None:
         """Be this group, at the next step boundary; whoever is not in it leaves.
 
         Where all have the state, none is sent, also after a break: they compare their steps by themselves.
@@ -41,7 +43,7 @@ class Formation:
                 has_news=has_news,
                 local_rank=0 if is_leaver else rank,
                 local_world_size=len(group),
-                max_local_batch=max_local_batch,
+                max_local_batch=self._pass_limit.max_local_batch,
             )
             self._effects.append(Send(member.number, order))
         self._roster.group = [member.number for member in group]

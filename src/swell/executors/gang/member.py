@@ -1,4 +1,4 @@
-"""One worker of a gang, as its director sees it, and which workers should make the next group."""
+"""One worker of a gang, as its controller sees it, and which workers should make the next group."""
 
 from __future__ import annotations
 
@@ -57,6 +57,11 @@ class Roster:
 
     members: dict[int, Member] = field(default_factory=dict)
     group: list[int] = field(default_factory=list)  #: worker numbers by rank; some may have died since
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Of every process that lives, in rank order where it has one."""
+        return tuple(member.pid for member in by_rank(self) if member.pid is not None)
 
     def in_group(self) -> list[Member]:
         """Live members of the latest group, in rank order, and those it told to leave."""

@@ -22,6 +22,15 @@ class Suspension:
         """As far as the state goes it is done: what is left to do is to be gone."""
         return self.is_saved and self.has_left
 
+    def begin(self, round: int) -> None:
+        """It is sent to this group."""
+        self.clear()
+        self.round = round
+
+    def clear(self) -> None:
+        """None is under way."""
+        self.round, self.is_void, self.is_saved, self.has_left = None, False, False, False
+
     def note_save(self) -> None:
         self.is_saved |= self.round is not None
 

@@ -1,0 +1,76 @@
+"""How far the training of a gang is, and what the head and the job's owner are told of it."""
+
+from __future__ import annotations
+
+from swell.executors.gang.divergence import Divergence
+from swell.executors.gang.drift import DRIFT, DriftCount
+from swell.executors.gang.job_context import Stage
+from swell.executors.gang.membership import Membership
+from swell.executors.gang.progress import Pacer, steps_report
+from swell.executors.gang.replies import Dialogue
+from swell.wire import messages
+
+
+class TrainingProgress:
+    def __init__(self, stage: Stage, saved_steps: int, membership: Membership, dialogue: Dialogue) -> None:
+        self.steps = saved_steps  #: finished, as far as is known
+        self.saved_steps = saved_steps  #: of the newest checkpoint
+        self._job_id = stage.job_id
+        self._membership = membership
+        self._dialogue = dialogue
+        self._pacer = Pacer()
+        self._divergence = Divergence(stage.spec.stop_on_nan)
+        self._drift = DriftCount()
+        self._final: messages.Finished | None = None
+
+    # ------------------------------------------------------------ what workers say
+    def note(self, said: messages.Progress) -> None:
+        generation = self._membership.generation or self._dialogue.generation
+        now_s = self._dialogue.now_s
+        report = steps_report(self._job_id, generation, said, now_s)
+        for message in self._divergence.note(said.steps, report.loss, said.odd_since, report.metrics):
+            self._dialogue.warn(message)
+        for due in self._pacer.add(report, now_s):
+            self._dialogue.report(due)
+
+    def note_drift(self, said: messages.Drifted) -> None:
+        if told := self._drift.note(said):
+            self._dialogue.warn(told, about=DRIFT)
+
+    def note_finished(self, said: messages.Finished, is_leader: bool) -> None:
+        """The leader's word counts, or else the first."""
+        if self._final is None or is_leader:
+            self._final = said
+            self.steps = said.steps
+
+    # ------------------------------------------------------------ what is told
+    def report_due(self) -> None:
+        for report in self._pacer.due(self._dialogue.now_s):
+            self._dialogue.report(report)
+
+    def flush(self) -> None:
+        """Report what is held back: an event follows that must not overtake it."""
+        for report in self._pacer.flush(self._dialogue.now_s):
+            self._dialogue.report(report)
+
+    def report_last(self, round: int, num_workers: int, is_success: bool) -> None:
+        """How often replicas differed, and how far a job got that succeeded.
+
+        Args:
+            round: the latest group.
+            num_workers: its size.
+        """
+        if told := self._drift.rest():
+            self._dialogue.warn(told, about=DRIFT)
+        if self._final is not None and is_success:
+            self.steps = self._final.steps
+            last = messages.Progress(
+                generation=round,
+                steps=self._final.steps,
+                num_workers=num_workers,
+                loss=self._final.loss,
+                odd_since=self._final.odd_since,
+                metrics=self._final.metrics,
+            )
+            self.note(last)
+        self.flush()
