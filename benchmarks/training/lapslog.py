@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.training.steplog import this_group
-from swell.train.runtime.meter import Laps
+from swell.train.collective.laps import Laps
 
 
 class LapsLog(logging.Handler):

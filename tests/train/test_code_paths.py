@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swell.train.runtime.code_paths import edited_since, snapshotted, submitted
+from swell.train.link.code_paths import edited_since, snapshotted, submitted
 
 SCRIPT = """
 import multiprocessing, os, sys

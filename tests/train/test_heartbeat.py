@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.train.runtime.heartbeat import LONGEST_GAP_S, Pulse
+from swell.train.link.heartbeat import LONGEST_GAP_S, Pulse
 
 
 class Clock:

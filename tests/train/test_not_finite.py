@@ -17,9 +17,9 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.train.runtime.loss import MAX_UNREAD, LossLog
 from swell.train.state import checkpoint
 from swell.train.state.checkpoint import Checkpoints
+from swell.train.state.loss import MAX_UNREAD, LossLog
 from swell.train.state.train_state import TrainState
 from swell.wire import messages
 from swell.wire.checkpoint_files import steps_in

@@ -15,23 +15,21 @@ from swell.train.collective.gradients import FusedGradients, Gradients
 from swell.train.collective.sharded import ShardedGradients
 from swell.train.data.loader import Feed, check_loader, is_shuffled, is_stream
 from swell.train.data.sample_schedule import Course, default_shards
+from swell.train.data.stateful import Stateful
 from swell.train.data.stream_loader import StreamFeed
 from swell.train.data.stream_schedule import UNBOUNDED, AnyCourse, StreamCourse
-from swell.train.runtime.agent_link import open_link
+from swell.train.link.agent_link import open_link
 from swell.train.runtime.determinism import compute_alike
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.managed_run import Linked
-from swell.train.runtime.run import Run
+from swell.train.runtime.run import Run, started
 from swell.train.runtime.standalone_run import Alone
 from swell.train.runtime.torchrun_run import Torchrun
 from swell.train.runtime.trial_run import Profiling
 from swell.train.state.checkpoint import Checkpoints
-from swell.train.state.train_state import Stateful, TrainState
+from swell.train.state.train_state import TrainState
 from swell.wire import environ
 from swell.wire.messages import OnDrift
-
-#: Runs of this process, in order; the runner closes one that the script left early.
-started: list[Run] = []
 
 
 def elastic(

@@ -1,1 +1,1 @@
-"""The process group of a gang, and the sums and copies that go over it."""
+"""The process group of a gang, and the sums that go over it."""

@@ -14,10 +14,10 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.distributed import distributed_c10d
 
-from swell.train.runtime.agent_link import Link
-from swell.train.runtime.heartbeat import Pulse
-from swell.train.runtime.meter import Laps
-from swell.train.runtime.peer_sockets import Tether
+from swell.train.collective.laps import Laps
+from swell.train.collective.peer_sockets import Tether
+from swell.train.link.agent_link import Link
+from swell.train.link.heartbeat import Pulse
 from swell.wire import environ, messages
 
 LOOPBACK = "127.0.0.1"

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
+from swell.train.data.loader_cleanup import Leash
 from swell.train.data.sample_schedule import Pass, Share, mix
 from swell.train.data.samples import Disguise, Samples
-from swell.train.runtime.loader_cleanup import Leash
 
 
 class LoaderError(TypeError):

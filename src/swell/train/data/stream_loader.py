@@ -10,12 +10,12 @@ import torch
 from torch.utils.data import DataLoader
 
 from swell.train.data.loader import to_device
+from swell.train.data.loader_cleanup import Leash
 from swell.train.data.sample_schedule import Share, mix
 from swell.train.data.samples import Disguise
+from swell.train.data.stateful import Stateful
 from swell.train.data.stream_reader import Reader, Serving, Ticket
 from swell.train.data.stream_schedule import StreamCourse, StreamError, StreamPlace
-from swell.train.runtime.loader_cleanup import Leash
-from swell.train.state.train_state import Stateful
 
 ShareOf = Callable[[int], Share]
 

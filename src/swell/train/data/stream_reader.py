@@ -19,7 +19,7 @@ from torch.utils.data._utils import worker as loader_worker
 from swell.train.data.random_streams import Purpose, seed_streams
 from swell.train.data.sample_schedule import SampleClaim
 from swell.train.data.samples import Cover
-from swell.train.state.train_state import Stateful
+from swell.train.data.stateful import Stateful
 
 _CPU = torch.device("cpu")
 

@@ -1,1 +1,1 @@
-"""The worker's process: how a script is run, and its connection to the agent."""
+"""The worker's process: how a script is run, and under what."""

@@ -8,7 +8,7 @@ import time
 import torch
 
 from swell.train.collective.group import FormFailed, Group, GroupBroken
-from swell.train.runtime.agent_link import Link, Superseded, exit_now, open_link
+from swell.train.link.agent_link import Link, Superseded, exit_now, open_link
 from swell.wire import environ, messages
 
 SIZES_BYTES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 30_000_000)

@@ -25,7 +25,7 @@ from swell.train.data.sample_schedule import Share, tighter
 from swell.train.data.stream_loader import StreamFeed
 from swell.train.data.stream_position import Whereabouts
 from swell.train.data.stream_schedule import AnyCourse, StreamCourse
-from swell.train.runtime.agent_link import Link, Superseded, exit_now
+from swell.train.link.agent_link import Link, Superseded, exit_now
 from swell.train.runtime.host import Task
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
@@ -107,7 +107,8 @@ class Linked:
         check_no_group()
         self._task = task
         welcome = self._welcome
-        self._drift_watch = DriftWatch(task, welcome.on_drift or task.on_drift)
+        on_drift = welcome.on_drift or task.on_drift
+        self._drift_watch = DriftWatch(task.state, task.course, task.total_steps, on_drift)
         self._checkpoints = Checkpoints(
             Path(welcome.checkpoint_dir), welcome.keep_checkpoints, welcome.checkpoint_interval_s
         )

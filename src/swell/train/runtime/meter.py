@@ -4,28 +4,10 @@ from __future__ import annotations
 
 import time
 
+from swell.train.collective.laps import Laps
+
 #: Weight of the newest step in the running mean of the part of a step that waits for others.
 REST_GAIN_SHARE = 0.2
-
-
-class Laps:
-    """What a change of the gang takes, part by part."""
-
-    def __init__(self) -> None:
-        self.begin()
-
-    def begin(self) -> None:
-        self.parts_s: dict[str, float] = {}
-        self._last_s = time.monotonic()
-
-    def note(self, part: str) -> None:
-        """This part is over."""
-        now_s = time.monotonic()
-        self.parts_s[part] = self.parts_s.get(part, 0.0) + now_s - self._last_s
-        self._last_s = now_s
-
-    def __str__(self) -> str:
-        return ", ".join(f"{part} {seconds:.4f} s" for part, seconds in self.parts_s.items())
 
 
 class Meter:

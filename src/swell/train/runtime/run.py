@@ -243,6 +243,10 @@ class Run:
             self._host.finish()
 
 
+#: Runs of this process, in order; the runner closes one that the script left early.
+started: list[Run] = []
+
+
 def _mean(loss: torch.Tensor) -> torch.Tensor:
     if not isinstance(loss, torch.Tensor):
         raise LoopError(

@@ -16,12 +16,12 @@ from types import FrameType, TracebackType
 from typing import NoReturn
 
 from swell.train.collective.group import OwnGroupError, comes_of_own_group
-from swell.train.elastic import started
+from swell.train.link.agent_link import Link, LinkError, exit_now, open_link
+from swell.train.link.code_paths import edited_since, snapshot_folder, snapshotted, submitted
 from swell.train.runtime import unmanaged_script
-from swell.train.runtime.agent_link import Link, LinkError, exit_now, open_link
-from swell.train.runtime.code_paths import edited_since, snapshot_folder, snapshotted, submitted, use_snapshot
 from swell.train.runtime.memory import is_out_of_memory, largest_pass, why_hopeless
-from swell.train.runtime.run import Run
+from swell.train.runtime.run import Run, started
+from swell.train.runtime.snapshot_imports import use_snapshot
 from swell.wire import environ, messages
 
 #: The last part of a traceback, where the error itself stands.

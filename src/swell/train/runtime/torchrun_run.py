@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
-from swell.train.collective.broadcast import share_state
 from swell.train.collective.gradients import StepBallot, StepTotals
 from swell.train.collective.group import Group, backend_of
 from swell.train.data.sample_schedule import Share
@@ -13,6 +12,7 @@ from swell.train.data.stream_schedule import AnyCourse
 from swell.train.runtime.host import Task
 from swell.train.runtime.not_finite import LossNotFinite, not_finite, say
 from swell.train.runtime.standalone_run import keep_if_asked, save_if_due, steps_of_script
+from swell.train.state.broadcast import share_state
 from swell.train.state.checkpoint import Checkpoints
 from swell.train.state.drift import DriftError, DriftWatch
 from swell.train.state.drift import say as say_drift
@@ -66,7 +66,7 @@ class Torchrun:
             if self._checkpoints is not None:
                 self._checkpoints.load_newest(task.state)
         share_state(self._group, task.state, holders=[0])
-        self._drift_watch = DriftWatch(task, task.on_drift)
+        self._drift_watch = DriftWatch(task.state, task.course, task.total_steps, task.on_drift)
 
     def reach_boundary(self) -> None:
         """Nothing changes here."""

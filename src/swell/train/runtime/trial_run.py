@@ -12,7 +12,7 @@ from swell.train.collective.gradients import StepBallot, StepTotals
 from swell.train.collective.group import Group, check_no_group
 from swell.train.data.sample_schedule import Pass, Share, cut, slices, tighter
 from swell.train.data.stream_schedule import AnyCourse, StreamCourse
-from swell.train.runtime.agent_link import Link, exit_now
+from swell.train.link.agent_link import Link, exit_now
 from swell.train.runtime.host import Task
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.not_finite import LossNotFinite, not_finite

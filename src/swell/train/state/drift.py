@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import msgspec
 import torch
 
-from swell.train.collective.broadcast import share_state
 from swell.train.collective.equality import MAX_WORKERS, to_words
 from swell.train.collective.group import Group
 from swell.train.data.sample_schedule import Course
-from swell.train.runtime.host import Task
+from swell.train.data.stream_schedule import AnyCourse
+from swell.train.state.broadcast import share_state
 from swell.train.state.checksum import combine
 from swell.train.state.codec import EncodeError
 from swell.train.state.diagnosis import (
@@ -33,6 +33,7 @@ from swell.train.state.diagnosis import (
     has_same_hyperparameters,
 )
 from swell.train.state.replica import MAX_SLICES, Replica
+from swell.train.state.train_state import TrainState
 from swell.wire import messages
 from swell.wire.messages import OnDrift
 
@@ -97,11 +98,12 @@ def say(drift: Drift) -> None:
 class DriftWatch:
     """One worker's part in it. All members of a group begin together (`begin`)."""
 
-    def __init__(self, task: Task, on_drift: OnDrift) -> None:
+    def __init__(self, state: TrainState, course: AnyCourse, total_steps: int, on_drift: OnDrift) -> None:
         self.on_drift = on_drift
-        self._task = task
-        self._state = task.state
-        self._replica = Replica(task.state)
+        self._state = state
+        self._steps_per_epoch = course.steps_per_epoch if isinstance(course, Course) else None
+        self._total_steps = total_steps
+        self._replica = Replica(state)
         self._hyperparameter_words = (-1, torch.empty(0))  # after the checksum that they are of
         self.begin()
 
@@ -126,9 +128,8 @@ class DriftWatch:
 
     def _sum(self, step: int) -> torch.Tensor | None:
         """The checksum of what a step compares of the tensors; None if nothing."""
-        course = self._task.course
-        per_epoch = course.steps_per_epoch if isinstance(course, Course) else None
-        if step + 1 == self._task.total_steps or (per_epoch is not None and _is_full(step + 1, per_epoch)):
+        per_epoch = self._steps_per_epoch
+        if step + 1 == self._total_steps or (per_epoch is not None and _is_full(step + 1, per_epoch)):
             return self._replica.checksum()
         return None if step % INTERVAL else self._replica.checksum(turn=step // INTERVAL)
 
@@ -165,15 +166,15 @@ class DriftWatch:
         if not is_apart and self._state.scheduler is None:
             self._replica.take_hyperparameters(reports[0].hyperparameters)
             return True
-        if sum(group.gather(int(group.rank == 0 and not _is_sendable(self._task)))):
+        if sum(group.gather(int(group.rank == 0 and not _is_sendable(self._state)))):
             return False
         share_state(group, self._state, holders=[0])
         return True
 
 
-def _is_sendable(task: Task) -> bool:
+def _is_sendable(state: TrainState) -> bool:
     try:
-        task.state.encode()
+        state.encode()
     except EncodeError:  # each checkpoint tells it
         return False
     return True

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 import torch
 
-from swell.train.collective.broadcast import share_state
 from swell.train.collective.group import Group
+from swell.train.state.broadcast import share_state
 from swell.train.state.peer_memory import MemorySpan, read
 from swell.train.state.state_bundle import Header, make_room, pack
 from swell.train.state.train_state import TrainState

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import nn
 
-from swell.train.runtime.loss import LossLog
+from swell.train.data.stateful import Stateful
 from swell.train.state import codec
-
-
-@runtime_checkable
-class Stateful(Protocol):
-    """What `scheduler` and the values of `state` must offer."""
-
-    def state_dict(self) -> dict[str, Any]: ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> Any: ...
+from swell.train.state.loss import LossLog
 
 
 class TrainState:

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import msgspec
 
-from swell.train.runtime.heartbeat import Pulse
+from swell.train.link.heartbeat import Pulse
 from swell.wire import environ, messages
 from swell.wire.lines import LineBuffer
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from swell.train.runtime.code_paths import submitted
+from swell.train.link.code_paths import submitted
 from swell.wire import messages
 from swell.wire.messages import Awaited
 

@@ -1,0 +1,40 @@
+"""Names of a job's files, and of their copies in the snapshot of its code, if its agent made one."""
+
+from __future__ import annotations
+
+import os
+
+from swell.wire import environ
+
+
+def snapshotted(path: str) -> str:
+    """Where the snapshot has it; the path itself if it has it not."""
+    folder = snapshot_folder()
+    if not folder or not os.path.isabs(path):
+        return path
+    twin = folder + os.path.realpath(path)
+    return twin if os.path.realpath(twin) == twin and os.path.exists(twin) else path
+
+
+def submitted(text: str) -> str:
+    """The text with the names of the snapshot's files as they were when the job was submitted."""
+    folder = snapshot_folder()
+    return text.replace(folder, "") if folder else text
+
+
+def snapshot_folder() -> str:
+    """Empty if the code is that of now."""
+    folder = os.environ.get(environ.CODE, "")
+    return os.path.realpath(folder) if folder else ""
+
+
+def edited_since(path: str) -> bool:
+    """Whether a file of the snapshot is no more what it was."""
+    folder = snapshot_folder()
+    if not folder or not path.startswith(folder + os.sep):
+        return False
+    try:
+        with open(path, "rb") as ran, open(submitted(path), "rb") as now:
+            return ran.read() != now.read()
+    except OSError:
+        return True
