@@ -55,7 +55,7 @@ class Shutdown:
 
     # ------------------------------------------------------------ while workers are left
     def note_break(self) -> None:
-        """A collective failed: nobody comes any more to the group that some still wait for."""
+        """A collective failed: the group that some members still wait for will not form."""
         self.workers.kill(waiting(self.roster))
 
     def note_exit(self, member: Member, status: int, log_tail: str) -> None:
