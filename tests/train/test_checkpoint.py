@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import torch
-from fake_agent import FakeAgent, fork_script
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.train.fake_agent import FakeAgent, fork_script
 from torch import nn
 
 from swell.train.state import soundness

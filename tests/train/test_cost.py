@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from fake_agent import fork_script
+from tests.train.fake_agent import fork_script
 from torch.utils.data import DataLoader, Dataset
 
 from swell.train.data.loader import Feed

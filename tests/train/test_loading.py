@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from fake_agent import FakeAgent, until
+from tests.train.fake_agent import FakeAgent, until
 
 from swell.wire import messages
 

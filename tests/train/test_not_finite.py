@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from fake_agent import FakeAgent
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.train.fake_agent import FakeAgent
 from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 

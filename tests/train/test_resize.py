@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from fake_agent import FakeAgent
+from tests.train.fake_agent import FakeAgent
 
 from swell.wire import messages
 

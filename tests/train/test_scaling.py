@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from fake_agent import fork_script
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.train.fake_agent import fork_script
 from torch import nn, optim
 
 from swell.train.scaling import Moments, Noise, ScaledRate, gain_ratio, linear, moments, square_root

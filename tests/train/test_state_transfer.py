@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 import torch
-from fake_agent import fork_script
+from tests.train.fake_agent import fork_script
 from torch import nn
 
 from swell.train.collective.group import Group, GroupBroken

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from fake_agent import FakeAgent
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.train.fake_agent import FakeAgent
+from tests.train.wild import BATCH, NUM_SAMPLES, STEPS_PER_EPOCH, ride, run_alone
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
-from wild import BATCH, NUM_SAMPLES, STEPS_PER_EPOCH, ride, run_alone
 
 from swell.train import Run, elastic
 from swell.train.data.stream_reader import Reader, Ticket

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fake_agent import FakeAgent
+from tests.train.fake_agent import FakeAgent
 from torch import nn
 
 from swell.train.state.replica import Replica
