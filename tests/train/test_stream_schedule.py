@@ -141,7 +141,7 @@ def test_a_run_goes_on_in_the_middle_of_an_epoch(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(checkpoint, "REST_PER_SAVE", 0.0)  # one after every step
     for dataset in (Numbers(10), Told(10)):
         folder = tmp_path / type(dataset).__name__
-        options = {"checkpoint_dir": folder, "checkpoint_interval_s": 0.0}
+        options: dict[str, Any] = {"checkpoint_dir": folder, "checkpoint_interval_s": 0.0}
         first = train(run_of(dataset, steps=5, **options))
         assert first == {0: [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]], 1: [[0, 1, 2, 3], [4, 5, 6, 7]]}
         (path,) = sorted(folder.iterdir())[-1:]
