@@ -26,6 +26,7 @@ check: $(STAMP)
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/mypy -p benchmarks
+	$(BIN)/mypy -p tests
 	$(BIN)/lint-imports
 
 bench: $(STAMP)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FunctionType
 
 import numpy as np
 import pytest
@@ -53,7 +54,12 @@ def test_while_it_is_deferred_only_a_thread_that_compiles_has_machine_code(
 def test_a_crowd_calls_every_loop_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left out of it would be compiled in a live turn, which stops for as long."""
     called: set[str] = set()
-    monkeypatch.setattr(compiled, "compiled", lambda kernel: called.add(kernel.__name__) or kernel)
+
+    def note(kernel: FunctionType) -> FunctionType:
+        called.add(kernel.__name__)
+        return kernel
+
+    monkeypatch.setattr(compiled, "compiled", note)
     compile_loops("elasticflow")
     assert called >= {
         "_advance", "_expect", "_list_codes", "_list_levels", "_list_prices", "_list_tries",

@@ -34,9 +34,16 @@ def test_every_constant_of_a_part_has_a_setting(kind: Any) -> None:
     assert {field.name for field in fields(kind)} <= set(Settings.__struct_fields__)
 
 
+def limits(name: str) -> tuple[float, float]:
+    """The least and the most that a setting may be."""
+    meta = bounds(name)
+    assert meta.ge is not None and meta.le is not None
+    return meta.ge, meta.le
+
+
 @pytest.mark.parametrize("field", KNOWN, ids=lambda field: field.name)
 def test_every_setting_arrives_where_it_counts(field: Any) -> None:
-    value = field.default * 2 or bounds(field.name).le
+    value = field.default * 2 or limits(field.name)[1]
     changed = make_settings({field.name: value})
     parts = asdict(changed.core) | asdict(changed.conduct.patience) | asdict(changed.conduct.worker_settings)
     parts |= asdict(changed.conduct.logs) | asdict(changed.retention) | asdict(changed.code)
@@ -48,14 +55,16 @@ def test_every_setting_arrives_where_it_counts(field: Any) -> None:
 @pytest.mark.parametrize("field", KNOWN, ids=lambda field: field.name)
 @given(data=st.data())
 def test_what_is_spelled_is_read_and_what_is_out_of_bounds_is_not(field: Any, data: st.DataObject) -> None:
-    meta, is_whole = bounds(field.name), isinstance(field.default, int)
-    inside: Any = (
-        st.integers(meta.ge, meta.le) if is_whole else st.floats(meta.ge, meta.le, allow_subnormal=False)
+    least, most = limits(field.name)
+    inside: st.SearchStrategy[float] = (
+        st.integers(int(least), int(most))
+        if isinstance(field.default, int)
+        else st.floats(least, most, allow_subnormal=False)
     )
     value = data.draw(inside)
     assert parse_setting(f"{field.name}={spell(value)}") == (field.name, value)
-    for beyond in (meta.ge - 1, meta.le + 1):
-        with pytest.raises(InvalidSetting, match=f"between {spell(meta.ge)} and {spell(meta.le)}"):
+    for beyond in (least - 1, most + 1):
+        with pytest.raises(InvalidSetting, match=f"between {spell(least)} and {spell(most)}"):
             parse_setting(f"{field.name}={spell(beyond)}")
 
 

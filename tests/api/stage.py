@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.live.parts import NODE, Hands
 from tests.live.test_platform import PATIENCE_S, until
@@ -29,10 +30,10 @@ class Stage:
     hands: Hands
     client: Client
 
-    def run(self, script: Path, **fields: object) -> str:
+    def run(self, script: Path, **fields: Any) -> str:
         """A job of 100 steps of 8 samples that trains by the time this returns."""
-        given = {"global_batch": 8, "steps": 100, "script": script} | fields
-        job_id = self.client.submit(**given)
+        given: dict[str, Any] = {"global_batch": 8, "steps": 100, "script": script}
+        job_id = self.client.submit(**(given | fields))
         until(lambda: self.platform.job(job_id).phase is Phase.RUNNING)
         return job_id
 

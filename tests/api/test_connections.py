@@ -19,6 +19,7 @@ import swell
 from swell.api import connections, fields, server
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
+from swell.api.unix_socket import Peer
 from swell.store.folder import Endpoint, StateFolder
 
 PATIENCE_S = 20.0
@@ -184,10 +185,8 @@ def test_another_users_process_is_not_heard_on_the_unix_socket(
     folder: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever modes of files do not keep it out."""
-    stranger = connections.peer_of
-    monkeypatch.setattr(
-        connections, "peer_of", lambda connection: type(stranger(connection))(pid=1, uid=os.geteuid() + 1)
-    )
+    stranger = Peer(pid=1, uid=os.geteuid() + 1)
+    monkeypatch.setattr(connections, "peer_of", lambda connection: stranger)
     with pytest.raises(swell.NoPlatform):
         swell.connect(folder.path)
     monkeypatch.undo()

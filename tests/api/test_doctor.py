@@ -152,6 +152,11 @@ def _garble(journal: Path) -> None:
     raw.close()
 
 
+def _blank(journal: Path) -> None:
+    journal.unlink()
+    SqlJournal(journal).close()
+
+
 @pytest.mark.parametrize(
     "harm",
     [
@@ -160,7 +165,7 @@ def _garble(journal: Path) -> None:
         lambda journal: journal.write_bytes(b"?" * 5000),
         _shorten,
         _garble,
-        lambda journal: (journal.unlink(), SqlJournal(journal).close()),
+        _blank,
     ],
     ids=["gone", "empty", "junk", "short", "state", "blank"],
 )

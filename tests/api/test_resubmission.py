@@ -23,9 +23,15 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         yield found
 
 
+def url_of(stage: Stage) -> str:
+    url = stage.client.endpoint.url
+    assert url is not None
+    return url
+
+
 @pytest.fixture
 def http(stage: Stage) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=stage.client.endpoint.url, trust_env=False) as client:
+    with httpx.Client(base_url=url_of(stage), trust_env=False) as client:
         client.headers["Authorization"] = f"Bearer {stage.folder.read_token()}"
         yield client
 
@@ -75,7 +81,7 @@ class Breaks(httpx.BaseTransport):
 
 def _breaking(stage: Stage, times: int, monkeypatch: pytest.MonkeyPatch) -> client_module.Client:
     client = client_module.Client(stage.folder, stage.client.endpoint, stage.folder.read_token())
-    broken = httpx.Client(base_url=client.endpoint.url, headers=client._http.headers, transport=Breaks(times))
+    broken = httpx.Client(base_url=url_of(stage), headers=client._http.headers, transport=Breaks(times))
     monkeypatch.setattr(client, "_http", broken)
     return client
 

@@ -22,6 +22,8 @@ from tests.chaos.scene import Scene, own_disk
 from tests.platform.program import Program, eventually
 from tests.platform.wall import WallClock
 
+from swell.model.view import JobView
+
 pytest.importorskip("torch")
 
 #: Epochs of a job: a short life in `make test`, one of several faults in the long run.
@@ -82,7 +84,7 @@ def _check_end(scene: Scene) -> None:
     assert found["first_difference"] is None, found
 
 
-def _all_ended(scene: Scene) -> list[object] | None:
+def _all_ended(scene: Scene) -> list[JobView] | None:
     scene.ensure_up()
     views = scene.views()
     return views if all(view.phase.is_end for view in views) else None

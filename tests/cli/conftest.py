@@ -51,6 +51,6 @@ def here(folder: StateFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     def run(*words: object) -> subprocess.CompletedProcess[str]:
         status = main.run([str(word) for word in words])
         out, err = capsys.readouterr()
-        return subprocess.CompletedProcess(words, status, out, err)
+        return subprocess.CompletedProcess([str(word) for word in words], status, out, err)
 
     return run

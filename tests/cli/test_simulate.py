@@ -34,7 +34,7 @@ def swell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, t
     def run(*words: object) -> subprocess.CompletedProcess[str]:
         status = main.run(["simulate", *map(str, words)])
         out, err = capsys.readouterr()
-        return subprocess.CompletedProcess(words, status, out, err)
+        return subprocess.CompletedProcess([str(word) for word in words], status, out, err)
 
     return run
 
@@ -181,7 +181,7 @@ def test_an_empty_trace_is_refused(swell: Run) -> None:
 def tell(capsys: pytest.CaptureFixture[str], *words: object) -> subprocess.CompletedProcess[str]:
     status = main.run([*map(str, words)])
     out, err = capsys.readouterr()
-    return subprocess.CompletedProcess(words, status, out, err)
+    return subprocess.CompletedProcess([str(word) for word in words], status, out, err)
 
 
 def test_a_simulated_job_is_explained_as_a_live_one_is(

@@ -34,7 +34,7 @@ def swell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, t
     def run(*words: object) -> subprocess.CompletedProcess[str]:
         status = main.run(["trace", *map(str, words)])
         out, err = capsys.readouterr()
-        return subprocess.CompletedProcess(words, status, out, err)
+        return subprocess.CompletedProcess([str(word) for word in words], status, out, err)
 
     return run
 

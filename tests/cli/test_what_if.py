@@ -27,7 +27,7 @@ def swell(stage: Stage, capsys: pytest.CaptureFixture[str]) -> Run:
     def run(*words: object) -> subprocess.CompletedProcess[str]:
         status = main.run([*map(str, words), "--state", str(stage.folder.path)])
         out, err = capsys.readouterr()
-        return subprocess.CompletedProcess(words, status, out, err)
+        return subprocess.CompletedProcess([str(word) for word in words], status, out, err)
 
     return run
 

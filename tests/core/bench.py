@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from tests.core.fakes import Fixed, core_of, node, profile, spec
 
 from swell.core.core import Core
-from swell.model.command import AnyCommand, LaunchGang, WakeAt
+from swell.model.command import AnyCommand, Command, LaunchGang, WakeAt
 from swell.model.event import (
     AnyEvent,
     CancelRequested,
@@ -27,6 +28,15 @@ from swell.model.event import (
 )
 from swell.model.job import JobSpec, Phase
 from swell.model.view import JobView
+
+Kind = TypeVar("Kind", bound=Command)
+
+
+def only(commands: Sequence[AnyCommand], kind: type[Kind]) -> Kind:
+    """The one command that there is, which is of this kind."""
+    [command] = commands
+    assert isinstance(command, kind)
+    return command
 
 
 class Bench:

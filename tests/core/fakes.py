@@ -148,7 +148,8 @@ def exact_option(snapshot: Snapshot, workers: IntArray) -> IntArray:
 
 def _sizes(snapshot: Snapshot, row: int) -> list[int]:
     options = snapshot.options
-    return options.workers[options.starts[row] : options.starts[row + 1]].tolist()
+    sizes: list[int] = options.workers[options.starts[row] : options.starts[row + 1]].tolist()
+    return sizes
 
 
 def _best_rate(snapshot: Snapshot) -> FloatArray:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.core.fakes import FirstFree, PowerBelief, node, profile, spec
@@ -11,6 +12,7 @@ from tests.core.fakes import FirstFree, PowerBelief, node, profile, spec
 from swell.arrays import FloatArray, IntArray
 from swell.core.core import Core, CoreSettings
 from swell.core.planner import Planner
+from swell.core.record import JobRecord
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -87,10 +89,14 @@ class Stand:
 
     def wants(self, batch: int) -> Sequence[AnyCommand]:
         """From what training measures it follows that another batch is best."""
-        facts = {"steps": int(self.record.progress.done_steps), "num_workers": 1, "noise_scale": float(batch)}
-        return self.say(
-            self._answer(StepsReported, self.record.gang.generation, **facts), Woke(at_s=self.now_s)
+        report = self._answer(
+            StepsReported,
+            self.record.gang.generation,
+            steps=int(self.record.progress.done_steps),
+            num_workers=1,
+            noise_scale=float(batch),
         )
+        return self.say(report, Woke(at_s=self.now_s))
 
     def resized(self, generation: int, steps: int = 0) -> Sequence[AnyCommand]:
         return self.say(self._answer(GangResized, generation, steps=steps, pids=()))
@@ -101,11 +107,11 @@ class Stand:
     def lost(self, generation: int) -> Sequence[AnyCommand]:
         return self.say(self._answer(WorkersLost, generation, devices=("n0.0",), message="gone"))
 
-    def _answer(self, kind: type[AnyEvent], generation: int, **fields: object) -> AnyEvent:
-        return kind(at_s=self.now_s, job_id="a", generation=generation, **fields)  # type: ignore[arg-type]
+    def _answer(self, kind: Callable[..., AnyEvent], generation: int, **fields: Any) -> AnyEvent:
+        return kind(at_s=self.now_s, job_id="a", generation=generation, **fields)
 
     @property
-    def record(self):  # type: ignore[no-untyped-def]
+    def record(self) -> JobRecord:
         return self.core._state.records["a"]
 
 

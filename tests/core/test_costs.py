@@ -31,10 +31,15 @@ def expected(
     most_workers: int = 1,
 ) -> Expected:
     """Of one job, as plain numbers."""
-    floats = (
-        np.array([number]) for number in (own_pause_s, own_pause_s, own_wait_s, own_start_s, state_bytes)
+    columns = costs.expected(
+        own_pause_s=np.array([own_pause_s]),
+        own_most_pause_s=np.array([own_pause_s]),
+        own_wait_s=np.array([own_wait_s]),
+        own_start_s=np.array([own_start_s]),
+        state_bytes=np.array([state_bytes]),
+        is_restart=np.array([int(is_restart)]),
+        most_workers=np.array([most_workers]),
     )
-    columns = costs.expected(*floats, np.array([int(is_restart)]), np.array([most_workers]))
     return Expected(*(column[0] for column in columns))
 
 

@@ -164,7 +164,7 @@ def test_a_gang_grows_only_when_the_gain_beats_the_cost(
     workers = steady(snapshot, allocation, is_pinned).workers
     held = snapshot.held_workers
     for row in np.flatnonzero((held > 0) & (workers > held) & (allocation.floor <= held)):
-        saved_s = _saved_s(snapshot, row, int(held[row]), int(workers[row]))
+        saved_s = _saved_s(snapshot, int(row), int(held[row]), int(workers[row]))
         assert saved_s > GAIN_OVER_COST * snapshot.resize_cost_s[row]
 
 
@@ -178,7 +178,8 @@ def _saved_s(snapshot: Snapshot, row: int, held: int, wanted: int) -> float:
 
 def _left_s(snapshot: Snapshot, row: int, size: int) -> float:
     known = max(size_ for size_ in SIZES if size_ <= size)
-    return float(snapshot.remaining_steps[row]) / float(known) ** 0.8
+    left_s: float = float(snapshot.remaining_steps[row]) / float(known) ** 0.8
+    return left_s
 
 
 @SITUATIONS

@@ -43,7 +43,7 @@ class Diary(Policy):
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         seen = [*snapshot.memory.get("seen", []), [snapshot.now_s, snapshot.num_jobs, snapshot.is_due]]
-        answer = Fifo.decide(self, snapshot)
+        answer = Fifo().decide(snapshot)
         wake_s = snapshot.now_s + 0.5 + len(seen) % 3 if len(snapshot.options.workers) else math.inf
         return replace(answer, memory={"seen": seen[-20:]}, wake_s=wake_s)
 

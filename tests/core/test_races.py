@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from tests.core.bench import Bench
+from tests.core.bench import Bench, only
 from tests.core.fakes import core_of, node, profile, spec
 
 from swell.core.backoff import MAX_SETBACKS
@@ -110,7 +110,7 @@ def test_workers_are_lost_during_a_resize() -> None:
     first = bench.run(workers=2)
     kept, lost = bench.job().devices
     bench.want(a=4)
-    [resize] = bench.reported(first, 3)
+    resize = only(bench.reported(first, 3), Reconfigure)
     [heal] = bench.lost(resize.generation, lost)
     assert heal == Reconfigure(job_id="a", generation=resize.generation + 1, target=Target(devices=(kept,)))
     bench.resized(resize.generation)  # was on its way when the worker died
@@ -134,7 +134,7 @@ def test_a_loss_while_the_platform_drains_still_ends_in_a_checkpoint() -> None:
     bench = Bench()
     first = bench.run(workers=2)
     bench.want(a=4)
-    [resize] = bench.reported(first, 3)
+    resize = only(bench.reported(first, 3), Reconfigure)
     bench.say(DrainRequested(at_s=bench.now_s))
     [heal] = bench.lost(resize.generation, bench.job().devices[0])
     assert isinstance(heal, Reconfigure)
@@ -147,7 +147,7 @@ def test_a_loss_while_the_platform_drains_still_ends_in_a_checkpoint() -> None:
 def test_a_loss_during_a_suspension_asks_the_survivors_again() -> None:
     bench = Bench()
     bench.run(workers=2)
-    [suspend] = bench.make_room()
+    suspend = only(bench.make_room(), SuspendGang)
     [again] = bench.lost(suspend.generation, bench.job().devices[0])
     assert isinstance(again, SuspendGang) and again.generation > suspend.generation
     before = bench.core.num_stale
@@ -181,7 +181,7 @@ def test_a_gang_ends_during_its_resize() -> None:
     bench = Bench()
     first = bench.run(workers=2)
     bench.want(a=4)
-    [resize] = bench.reported(first, 3)
+    resize = only(bench.reported(first, 3), Reconfigure)
     bench.gone(first, Outcome.SUCCEEDED, steps=1000)
     assert bench.phase() is Phase.SUCCEEDED and bench.core.is_idle
     before = bench.core.num_stale
@@ -193,7 +193,7 @@ def test_a_failed_resize_frees_the_joiners_devices_and_is_not_tried_at_once() ->
     bench = Bench()
     first = bench.run(workers=2)
     bench.want(a=4)
-    [resize] = bench.reported(first, 3)
+    resize = only(bench.reported(first, 3), Reconfigure)
     assert bench.num_held() == 4
     assert bench.resize_failed(resize.generation) == []
     assert bench.num_held() == 2 and bench.phase() is Phase.RUNNING
@@ -215,7 +215,7 @@ def test_a_suspension_waits_for_the_resize_in_flight() -> None:
     bench = Bench()
     first = bench.run(workers=2)
     bench.want(a=4)
-    [resize] = bench.reported(first, 3)
+    resize = only(bench.reported(first, 3), Reconfigure)
     assert bench.make_room() == []
     [suspend] = bench.resized(resize.generation)
     assert isinstance(suspend, SuspendGang)
@@ -227,7 +227,7 @@ def test_a_suspension_tried_again_is_another_command() -> None:
     """So that the answer to the first, told twice, is not taken for the answer to the second."""
     bench = Bench()
     bench.run()
-    [first] = bench.make_room()
+    first = only(bench.make_room(), SuspendGang)
     bench.suspend_failed(first.generation)
     [second] = bench.say(Woke(at_s=bench.now_s + 5.0))
     assert isinstance(second, SuspendGang) and second.generation > first.generation
@@ -251,7 +251,7 @@ def test_a_drain_tries_a_failed_checkpoint_again_after_a_while() -> None:
     """Not at once: a disk that is full would make the loop spin."""
     bench = Bench()
     bench.run()
-    [suspend] = bench.say(DrainRequested(at_s=bench.now_s))
+    suspend = only(bench.say(DrainRequested(at_s=bench.now_s)), SuspendGang)
     assert bench.suspend_failed(suspend.generation) == []
     [wake] = [command for command in bench.core.under_way() if isinstance(command, WakeAt)]
     [again] = bench.say(Woke(at_s=wake.at_s))
@@ -263,13 +263,12 @@ def test_who_cannot_be_saved_is_asked_less_and_less_often(is_draining: bool) -> 
     """Though it makes steps meanwhile. Why is told once, and again when the platform is to stop."""
     bench = Bench()
     generation = bench.run()
-    [command] = bench.make_room()
+    command = only(bench.make_room(), SuspendGang)
     causes, pauses_s = [], []
     if is_draining:
         bench.suspend_failed(command.generation, message="step 8: full")
-        [command] = bench.say(DrainRequested(at_s=bench.now_s))
+        command = only(bench.say(DrainRequested(at_s=bench.now_s)), SuspendGang)
     for number in range(8):
-        assert isinstance(command, SuspendGang)
         failed_s = bench.now_s
         assert bench.suspend_failed(command.generation, message=f"step {number + 9}: full") == []
         causes += [told.text for _, told in bench.core.stories() if told.code == "suspend_failed"]
@@ -278,7 +277,7 @@ def test_who_cannot_be_saved_is_asked_less_and_less_often(is_draining: bool) -> 
         [wake] = [command for command in bench.core.under_way() if isinstance(command, WakeAt)]
         pauses_s.append(wake.at_s - failed_s)
         bench.now_s = wake.at_s
-        [command] = bench.say(Woke(at_s=wake.at_s))
+        command = only(bench.say(Woke(at_s=wake.at_s)), SuspendGang)
     assert pauses_s == pytest.approx([1, 2, 4, 8, 16, 32, 60, 60])
     trains_on = "trains on: its checkpoint could not be written:"
     assert causes == [f"{trains_on} step 9: full"] + 7 * [f"{trains_on} for the same reason as before"]
@@ -292,14 +291,13 @@ def test_a_resize_that_cannot_be_is_tried_less_and_less_often() -> None:
     bench.now_s += 10.0  # its size was held for long enough
     pauses_s, causes = [], []
     for number in range(4):
-        [resize] = bench.say(Woke(at_s=bench.now_s))
-        assert isinstance(resize, Reconfigure)
+        resize = only(bench.say(Woke(at_s=bench.now_s)), Reconfigure)
         if number == 3:
             bench.resized(resize.generation)
             generation = resize.generation
             bench.want(a=8)
             bench.now_s += 10.0
-            [resize] = bench.say(Woke(at_s=bench.now_s))
+            resize = only(bench.say(Woke(at_s=bench.now_s)), Reconfigure)
         failed_s = bench.now_s
         assert bench.resize_failed(resize.generation) == []
         causes += [told.text for _, told in bench.core.stories() if told.code == "resize_failed"]
@@ -320,7 +318,7 @@ def test_a_drain_does_not_wait_for_an_earlier_failure() -> None:
     bench = Bench()
     first = bench.run(workers=2)
     bench.want(a=4)
-    [resize] = bench.reported(first, 3)
+    resize = only(bench.reported(first, 3), Reconfigure)
     bench.now_s -= 1.0
     bench.resize_failed(resize.generation)
     bench.now_s -= 1.0
@@ -332,7 +330,7 @@ def test_a_drain_stops_what_is_starting_and_a_restart_says_so_again() -> None:
     bench = Bench()
     bench.want(a=2)
     bench.submit("a")
-    [launch] = bench.profiled("a")
+    launch = only(bench.profiled("a"), LaunchGang)
     [stop] = bench.say(DrainRequested(at_s=bench.now_s))
     assert stop == StopGang(job_id="a", generation=launch.generation)
     assert stop in bench.core.under_way()
@@ -461,7 +459,7 @@ def test_who_does_not_leave_for_a_promise_is_stopped_and_goes_on_from_its_checkp
     bench = Bench()
     first = bench.run(workers=2)
     bench.reported(first, 40)
-    [suspend] = bench.make_room()
+    suspend = only(bench.make_room(), SuspendGang)
     [wake] = [command for command in bench.core.under_way() if isinstance(command, WakeAt)]
     assert bench.say(Woke(at_s=wake.at_s - 1.0)) == []
     [stop] = bench.say(Woke(at_s=wake.at_s))
@@ -495,7 +493,7 @@ def test_a_cancelled_job_that_does_not_end_its_step_is_stopped() -> None:
     bench = Bench()
     bench.run(workers=2)
     bench.policy.is_floor = False
-    [suspend] = bench.make_room()
+    suspend = only(bench.make_room(), SuspendGang)
     assert bench.cancel("a") == []
     [wake] = [command for command in bench.core.under_way() if isinstance(command, WakeAt)]
     [stop] = bench.say(Woke(at_s=wake.at_s))
@@ -507,8 +505,8 @@ def test_losses_in_a_row_are_all_heard_while_repairs_are_asked_for() -> None:
     bench = Bench()
     first = bench.run(workers=4)
     one, two, three, four = bench.job().devices
-    [repair] = bench.lost(first, one)
-    [again] = bench.lost(repair.generation, two)
+    repair = only(bench.lost(first, one), Reconfigure)
+    again = only(bench.lost(repair.generation, two), Reconfigure)
     [last] = bench.lost(repair.generation, three)
     assert isinstance(last, Reconfigure) and last.target.devices == (four,)
     assert last.generation > again.generation > repair.generation

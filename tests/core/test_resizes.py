@@ -22,15 +22,29 @@ STATES = Path(__file__).parent / "states"
 
 
 def training(
-    bench: Bench, workers: int, generation: int, rate_per_s: float, num: int = 3, **first: float
+    bench: Bench,
+    workers: int,
+    generation: int,
+    rate_per_s: float,
+    num: int = 3,
+    pause_s: float | None = None,
 ) -> None:
-    """So many reports, a second apart, of a gang that makes so many steps a second; `first` of the first."""
+    """So many reports, a second apart, of a gang that makes so many steps a second; the first has a pause."""
     known = bench.job().steps or bench.told_steps  # nobody is shown what a restart job makes
     for number in range(num):
         bench.told_steps = known + (number + 1) * int(rate_per_s)
-        more = first if number == 0 else {"step_s": 1.0 / rate_per_s}
-        facts = {"at_s": bench.now_s, "job_id": "a", "generation": generation}
-        bench.say(StepsReported(**facts, steps=bench.told_steps, num_workers=workers, **more))
+        is_first = number == 0
+        bench.say(
+            StepsReported(
+                at_s=bench.now_s,
+                job_id="a",
+                generation=generation,
+                steps=bench.told_steps,
+                num_workers=workers,
+                step_s=None if is_first else 1.0 / rate_per_s,
+                pause_s=pause_s if is_first else None,
+            )
+        )
 
 
 def resize_to(bench: Bench, workers: int) -> int:
@@ -78,6 +92,7 @@ def test_a_growth_is_charged_for_all_that_it_took(
     assert (entry.before, entry.after, entry.wait_s, entry.cost_s) == (2, 4, 1.0, pause_s)
     assert entry.rate_before_per_s == pytest.approx(before)
     assert entry.gain_s == pytest.approx(made / before - took_s)
+    assert entry.gain_s is not None
     assert entry.verdict is (Verdict.PAID if entry.gain_s > 0 else Verdict.UNPAID)
     assert entry.rate_after_per_s == (pytest.approx(after) if num_reports > 1 else None)
     assert bench.job().resize_saved_s == entry.gain_s
@@ -123,7 +138,8 @@ def test_a_loss_is_no_resize_that_anybody_chose() -> None:
     repair = next(entry for entry in bench.job().resize_history if entry.after == 3)
     assert (repair.before, repair.verdict, repair.cost_s) == (4, Verdict.REPAIRED, 30.0)
     assert repair.expected_cost_s is None and bench.job().resize_pause_s == 30.0
-    assert last(bench).expected_cost_s is not None and last(bench).expected_cost_s < 1.0
+    expected_s = last(bench).expected_cost_s
+    assert expected_s is not None and expected_s < 1.0
 
 
 def test_a_resize_that_failed_is_told_and_costs_nothing() -> None:
@@ -201,6 +217,7 @@ def test_the_gain_of_a_restart_is_told_in_its_own_steps(before: int, after: int,
     assert entry.rate_before_per_s == pytest.approx(before)
     assert entry.rate_after_per_s == pytest.approx(after)
     assert entry.gain_s == pytest.approx(would_take_s - (bench.now_s - 1.0 - base_s))
+    assert entry.gain_s is not None
     assert entry.verdict is (Verdict.PAID if entry.gain_s > 0 else Verdict.UNPAID)
     assert bench.job().resize_saved_s == entry.gain_s
 
@@ -253,6 +270,7 @@ def test_in_a_world_that_pauses_growths_pay_what_the_world_knows(seed: int) -> N
         if entry.rate_after_per_s is None or entry.held_s < 3.0:
             continue
         truth = (entry.after / entry.before) ** 0.8
+        assert entry.rate_before_per_s is not None
         assert entry.rate_after_per_s / entry.rate_before_per_s == pytest.approx(truth, rel=0.15)
         assert entry.verdict is Verdict.PAID and entry.gain_s is not None
         # What it reported on may be half a second less than what it held, and steps are whole.
@@ -282,7 +300,8 @@ def test_a_growth_that_its_own_pauses_do_not_pay_is_not_made() -> None:
         assert bool(commands) == is_made
         if is_made:
             assert last(bench).expected_cost_s == pytest.approx(pause_s)
-            assert last(bench).expected_gain_s is not None and last(bench).expected_gain_s > pause_s
+            gain_s = last(bench).expected_gain_s
+            assert gain_s is not None and gain_s > pause_s
         else:
             assert "which is less than 2 times the 60 s that a change takes" in bench.job().reason
 
@@ -331,9 +350,15 @@ def test_a_state_from_before_there_was_a_log_goes_on() -> None:
     before = {view.id: view.resizes for view in core.views()}
     at_s = core.now_s
     for command in resizes:
-        facts = {"at_s": at_s, "job_id": command.job_id, "generation": command.generation}
-        core.handle([GangResized(**facts, steps=240, pids=(1,))])
-        core.handle([StepsReported(**facts, steps=250, num_workers=1, pause_s=0.5)])
+        job_id, generation = command.job_id, command.generation
+        core.handle([GangResized(at_s=at_s, job_id=job_id, generation=generation, steps=240, pids=(1,))])
+        core.handle(
+            [
+                StepsReported(
+                    at_s=at_s, job_id=job_id, generation=generation, steps=250, num_workers=1, pause_s=0.5
+                )
+            ]
+        )
     views = {view.id: view for view in core.views()}
     assert {job: views[job].resizes for job in "ab"} == {job: before[job] + 1 for job in "ab"}
     assert views["a"].resize_pause_s == pytest.approx(0.6) and views["a"].resize_history == ()
@@ -349,6 +374,7 @@ def test_what_a_gang_too_small_to_be_known_saves_by_growing_is_not_made_up() -> 
     generation = bench.run(workers=2, job=spec(10**6, min_workers=2))
     training(bench, 2, generation, 20)
     [heal] = bench.lost(generation, bench.job().devices[0])
+    assert isinstance(heal, Reconfigure)
     commands = bench.resized(heal.generation, steps=20) or bench.say(Woke(at_s=bench.now_s))
     [grow] = [command for command in commands if isinstance(command, Reconfigure)]
     bench.resized(grow.generation, steps=20)

@@ -47,7 +47,7 @@ def records(draw: st.DrawFn) -> JobRecord:
             as_of_s=draw(st.floats(0.0, 2 * NOW_S)),
             rate_per_s=draw(st.floats(0.0, 10.0)),
         ),
-        gang=gang.ask(gang.members) if held and draw(st.booleans()) else gang,
+        gang=gang.ask(gang.members) if len(held) > 0 and draw(st.booleans()) else gang,
         admission=Admission(is_promised=draw(st.booleans()), is_decided=draw(st.booleans())),
         commanded=CommandTimes(changed_s=draw(st.none() | st.floats(0.0, NOW_S))),
         resizes=ResizeLog(
@@ -83,7 +83,7 @@ def test_a_table_agrees_with_a_dict(steps: list[JobRecord | str], pause_s: float
 def _options(record: JobRecord) -> JobOptions:
     """The more it holds the fewer it has, and the faster they are."""
     sizes = SIZES[len(record.gang.held) :]
-    return JobOptions(sizes, 64 * sizes, sizes * (1.0 + len(record.gang.held)))
+    return JobOptions(sizes, 64 * sizes, (1.0 + len(record.gang.held)) * sizes.astype(np.float64))
 
 
 def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCosts) -> None:
@@ -175,7 +175,7 @@ def test_options_are_those_that_were_written_last_and_fit(
     table, twin = OptionTable(), dict[int, list[int]]()
     for row, run in writes:
         sizes = np.array(run, dtype=np.int64)
-        table.write(row, JobOptions(sizes, 10 * sizes, 0.5 * sizes))
+        table.write(row, JobOptions(sizes, 10 * sizes, 0.5 * sizes.astype(np.float64)))
         twin[row] = run
     count = max(twin, default=-1) + 1
     options, largest = table.pack(np.full(count, per_worker), np.full(count, num_devices))

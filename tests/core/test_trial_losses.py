@@ -74,7 +74,7 @@ def test_a_trial_that_is_lost_again_and_again_fails_the_job_and_says_so() -> Non
 
 def test_a_trial_that_failed_before_there_were_outcomes_was_the_scripts_fault() -> None:
     old = msgspec.json.encode({"type": "ProfilingFailed", "at_s": 1.0, "job_id": "a", "message": "raised"})
-    event = decoder(AnyEvent).decode(old)
+    event: AnyEvent = decoder(AnyEvent).decode(old)
     assert event == ProfilingFailed(at_s=1.0, job_id="a", message="raised", outcome=Outcome.FAILED)
 
 
@@ -104,6 +104,18 @@ class Script:
     def begin(self, commands: list[AnyCommand], at_s: float) -> None:
         (launch,) = (command for command in commands if isinstance(command, LaunchGang))
         self.hear(GangStarted(at_s=at_s, job_id="a", generation=launch.generation, steps=0, pids=(1,)))
+
+    def end(self, at_s: float, outcome: Outcome, steps: int, message: str = "") -> None:
+        self.hear(
+            GangEnded(
+                at_s=at_s,
+                job_id="a",
+                generation=self.generation,
+                outcome=outcome,
+                steps=steps,
+                message=message,
+            )
+        )
 
     @property
     def message(self) -> str:
@@ -148,8 +160,8 @@ def test_a_job_is_called_off_while_it_waits_for_its_next_try() -> None:
 
 # ---------------------------------------------------------------- texts of what is over
 def lose_gang(script: Script, at_s: float) -> None:
-    facts = {"at_s": at_s, "job_id": "a", "generation": script.generation}
-    script.hear(GangEnded(**facts, outcome=Outcome.LOST, steps=0, message="worker 0 was killed by SIGKILL"))
+    why = "worker 0 was killed by SIGKILL"
+    script.end(at_s, Outcome.LOST, 0, why)
 
 
 def test_a_job_that_trains_again_says_no_more_that_it_was_lost() -> None:
@@ -165,10 +177,9 @@ def test_a_job_that_trains_again_says_no_more_that_it_was_lost() -> None:
 def test_a_job_that_succeeded_says_what_its_end_says_and_no_old_failure(told: str) -> None:
     script = Script()
     script.start(1.0)
-    facts = {"job_id": "a", "generation": script.generation}
     record = script.core._state.records["a"]
     record.backoff.cause = "a joiner died"
-    script.hear(GangEnded(at_s=9.0, **facts, outcome=Outcome.SUCCEEDED, steps=100, message=told))
+    script.end(9.0, Outcome.SUCCEEDED, 100, told)
     assert script.message == told
 
 
@@ -176,8 +187,7 @@ def test_a_warning_outlives_success() -> None:
     script = Script()
     script.start(1.0)
     script.hear(JobWarned(at_s=2.0, job_id="a", message="the loss is nan since step 6"))
-    facts = {"job_id": "a", "generation": script.generation}
-    script.hear(GangEnded(at_s=9.0, **facts, outcome=Outcome.SUCCEEDED, steps=100))
+    script.end(9.0, Outcome.SUCCEEDED, 100)
     assert script.message == "the loss is nan since step 6"
 
 
@@ -187,12 +197,10 @@ def test_a_change_that_failed_is_forgotten_when_it_is_not_wanted_any_more() -> N
     script.start(1.0)
     policy.wanted["a"] = 4
     (resize,) = (c for c in script.hear(Opened(at_s=5.0)) if isinstance(c, Reconfigure))
-    facts = {"job_id": "a", "generation": resize.generation}
-    script.hear(ResizeFailed(at_s=6.0, **facts, message="a joiner died"))
-    facts = {"job_id": "a", "generation": 1, "num_workers": 2}
-    script.hear(StepsReported(at_s=6.5, **facts, steps=5))
+    script.hear(ResizeFailed(at_s=6.0, job_id="a", generation=resize.generation, message="a joiner died"))
+    script.hear(StepsReported(at_s=6.5, job_id="a", generation=1, num_workers=2, steps=5))
     assert script.message == "a joiner died", "it is to be tried again"
     policy.wanted["a"] = 2
     script.hear(Woke(at_s=7.0))
-    script.hear(StepsReported(at_s=8.0, **facts, steps=20))
+    script.hear(StepsReported(at_s=8.0, job_id="a", generation=1, num_workers=2, steps=20))
     assert script.message == ""

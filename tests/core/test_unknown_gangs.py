@@ -6,7 +6,7 @@ import pytest
 from tests.core.bench import Bench
 from tests.core.fakes import core_of, spec
 
-from swell.model.command import LaunchGang, StopGang, SuspendGang
+from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import DrainRequested, GangFound, Outcome, Woke
 from swell.model.job import Phase
 
@@ -36,7 +36,7 @@ def test_a_running_gang_does_not_grow_onto_it_nor_step_aside_for_it() -> None:
     bench.want(a=8)
     assert bench.reported(first, 3) == []
     [resize] = bench.gone(3, job_id="lost")  # it ended before it heard the command
-    assert len(resize.target.devices) == 8
+    assert isinstance(resize, Reconfigure) and len(resize.target.devices) == 8
 
 
 def test_a_job_whose_gang_is_ahead_of_the_journal_goes_on_after_it() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
+from typing import Any
 
 import msgspec
 from tests.core.fakes import SCALING_EXPONENT, STEPS_PER_S, profile
@@ -231,7 +232,7 @@ class FakeWorld:
 
     def _profiled(self, command: ProfileJob, is_lost: bool) -> None:
         self._profiling.discard(command.job_id)
-        facts = {"at_s": self.now_s, "job_id": command.job_id, "attempt": command.attempt}
+        facts: dict[str, Any] = {"at_s": self.now_s, "job_id": command.job_id, "attempt": command.attempt}
         if is_lost:
             self._say(ProfilingFailed(**facts, message="was killed", outcome=Outcome.LOST))
         elif command.spec.entry == "/dies_at_once.py":
@@ -420,7 +421,7 @@ class FakeWorld:
     def _are_there(self, devices: tuple[str, ...]) -> bool:
         return set(devices) <= set(self.cluster.devices())
 
-    def _facts(self, gang: Gang) -> dict[str, object]:
+    def _facts(self, gang: Gang) -> dict[str, Any]:
         return {"at_s": self.now_s, "job_id": gang.job_id, "generation": gang.generation}
 
     def _pids(self, gang: Gang) -> tuple[int, ...]:

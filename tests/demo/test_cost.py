@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from swell.demo import cnn, gru, transformer, vae
 from swell.demo.digits import digits
 from swell.demo.schedule import NUM_DEVICES, PACE_PER_S
-from swell.demo.text import SYMBOLS
+from swell.demo.text import SYMBOLS, next_letter_loss
 
 LOCAL_BATCH = 16
 CORES_SHARE = 0.6  # of one core, for all devices at full pace; all-reduces and the platform need the rest
@@ -31,10 +31,10 @@ def workloads() -> dict[str, tuple[nn.Module, Loss]]:
     return {
         "cnn": (cnn.build_model(), lambda model: nn.functional.cross_entropy(model(images), labels)),
         "vae": (vae.Vae(128), lambda model: model(images)),
-        "gru": (gru.LetterGru(96), lambda model: gru.next_letter_loss(model, x, y)),
+        "gru": (gru.LetterGru(96), lambda model: next_letter_loss(model, x, y)),
         "transformer": (
             transformer.LetterTransformer(64, 2),
-            lambda model: transformer.next_letter_loss(model, x, y),
+            lambda model: next_letter_loss(model, x, y),
         ),
     }
 

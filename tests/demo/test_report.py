@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from rich.console import Console
+from tests.demo.views import make_view
 
 from swell.demo.board import board, changes
 from swell.demo.report import as_json, path, table, verdict
@@ -29,11 +31,16 @@ MAY_BE_REFUSED = DemoJob(
     deadline_after_s=1,
     second_try="again",
 )
-KEPT = {"job_class": JobClass.STRICT, "deadline_s": 1040.0, "kept": True}
-REJECTED = {"job_class": JobClass.STRICT, "phase": Phase.REJECTED, "deadline_s": 1001.0, "metrics": {}}
+KEPT: dict[str, Any] = {"job_class": JobClass.STRICT, "deadline_s": 1040.0, "kept": True}
+REJECTED: dict[str, Any] = {
+    "job_class": JobClass.STRICT,
+    "phase": Phase.REJECTED,
+    "deadline_s": 1001.0,
+    "metrics": {},
+}
 
 
-def test_a_kept_promise_and_a_model_that_learned_are_no_failure(make_view) -> None:
+def test_a_kept_promise_and_a_model_that_learned_are_no_failure() -> None:
     assert verdict({"cnn": PART}, [make_view(**KEPT)]) == []
 
 
@@ -48,25 +55,25 @@ def test_a_kept_promise_and_a_model_that_learned_are_no_failure(make_view) -> No
         ({"name": "other"}, "does not know it"),
     ],
 )
-def test_whatever_went_wrong_is_said(make_view, changes: dict[str, object], says: str) -> None:
+def test_whatever_went_wrong_is_said(changes: dict[str, Any], says: str) -> None:
     (failure,) = verdict({"cnn": PART}, [make_view(**(KEPT | changes))])
     assert failure.startswith("cnn: ")
     assert says in failure
 
 
-def test_a_soft_deadline_is_no_promise(make_view) -> None:
+def test_a_soft_deadline_is_no_promise() -> None:
     late = make_view(**(KEPT | {"job_class": JobClass.SOFT, "kept": False}))
     assert verdict({"cnn": PART}, [late]) == []
 
 
-def test_a_refusal_needs_a_counter_offer(make_view) -> None:
+def test_a_refusal_needs_a_counter_offer() -> None:
     offered = make_view(**REJECTED, counter_offer_s=1060.0)
     assert verdict({"cnn": MAY_BE_REFUSED}, [offered]) == []
     (failure,) = verdict({"cnn": MAY_BE_REFUSED}, [make_view(**REJECTED)])
     assert "without a counter-offer" in failure
 
 
-def test_json_says_what_the_views_say(make_view) -> None:
+def test_json_says_what_the_views_say() -> None:
     language = make_view("gru", metrics={"held_out_loss": 1.7}, loss=1.5)
     shown = json.loads(json.dumps(as_json("paced:1x8@160", True, [make_view(**KEPT), language])))
     assert shown["cluster"] == {"devices": "paced:1x8@160", "paced": True}
@@ -102,7 +109,7 @@ def printed(thing: object) -> str:
     return capture.get()
 
 
-def test_the_table_tells_each_job_s_story(make_view) -> None:
+def test_the_table_tells_each_job_s_story() -> None:
     views = [make_view(**KEPT), make_view("rush", **REJECTED, counter_offer_s=1060.0)]
     kept, refused = [line for line in printed(table({"cnn": PART}, views)).splitlines() if "strict" in line]
     for word in ("40.0 s", "30.0 s", "yes", "4→8", "0.25 s", "97.0% ≥90%"):
@@ -110,7 +117,7 @@ def test_the_table_tells_each_job_s_story(make_view) -> None:
     assert "refused, 60.0 s offered" in refused
 
 
-def test_the_board_shows_devices_and_time_left(make_view) -> None:
+def test_the_board_shows_devices_and_time_left() -> None:
     running = make_view(
         phase=Phase.RUNNING, devices=("d0", "d1"), workers=2, steps=75, deadline_s=1040.0, finished_s=None
     )
@@ -121,7 +128,7 @@ def test_the_board_shows_devices_and_time_left(make_view) -> None:
         assert word in lines[2]
 
 
-def test_changes_are_told_once(make_view) -> None:
+def test_changes_are_told_once() -> None:
     queued = make_view("a", phase=Phase.QUEUED, reason_code="profiling")
     running = make_view("a", phase=Phase.RUNNING, workers=4, steps=75)
     assert changes([], [queued]) == ["a: queued, profiling"]

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.demo.views import make_view
 
 import swell.demo
 from swell.demo.digits import digits
@@ -112,7 +114,7 @@ def test_each_part_is_submitted_once_and_never_early(looks: list[float]) -> None
     assert all(before.at_s <= after.at_s for before, after in pairwise(submitted))
 
 
-def test_a_refused_part_comes_again_once_by_the_offer(make_view) -> None:
+def test_a_refused_part_comes_again_once_by_the_offer() -> None:
     (part,) = REFUSED
     prompter = Prompter([part], opened_s=1000.0)
     prompter.due(1000.0 + part.at_s, [])
@@ -121,7 +123,7 @@ def test_a_refused_part_comes_again_once_by_the_offer(make_view) -> None:
     assert (again.part.name, again.deadline_s) == (part.second_try, 1077.0 + SECOND_TRY_SLACK_S)
     assert prompter.due(1031.0, views) == []
     assert not prompter.is_over(views)
-    assert prompter.is_over([*views, make_view(part.second_try)])
+    assert prompter.is_over([*views, make_view(again.part.name)])
     assert set(prompter.played) == {part.name, part.second_try}
 
 
@@ -133,7 +135,7 @@ def test_a_refused_part_comes_again_once_by_the_offer(make_view) -> None:
         {"phase": Phase.FAILED, "counter_offer_s": 1077.0},
     ],
 )
-def test_without_a_refusal_and_an_offer_there_is_no_second_try(make_view, shown: dict[str, object]) -> None:
+def test_without_a_refusal_and_an_offer_there_is_no_second_try(shown: dict[str, Any]) -> None:
     (part,) = REFUSED
     prompter = Prompter([part], opened_s=1000.0)
     prompter.due(1000.0 + part.at_s, [])

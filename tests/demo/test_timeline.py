@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.image import imread
+from tests.demo.views import make_view
 
 from swell.demo.timeline import DeviceSpan, Watch, draw
 from swell.model.job import Phase
@@ -13,7 +13,7 @@ from swell.model.job import Phase
 DEVICES = ("d0", "d1", "d2")
 
 
-def test_a_device_that_changes_hands_ends_one_span_and_begins_another(make_view) -> None:
+def test_a_device_that_changes_hands_ends_one_span_and_begins_another() -> None:
     watch = Watch()
     watch.look(1.0, [make_view("a", devices=("d0", "d1"))])
     watch.look(2.0, [make_view("a", devices=("d0",)), make_view("b", devices=("d1",))])
@@ -31,8 +31,9 @@ def test_spans_say_exactly_what_was_seen(looks: list[list[str | None]]) -> None:
     for at_s, holders in enumerate(looks):
         names = {name for name in holders if name}
         views = [
-            SimpleNamespace(
-                name=name, devices=[device for device, by in zip(DEVICES, holders, strict=True) if by == name]
+            make_view(
+                name,
+                devices=tuple(device for device, by in zip(DEVICES, holders, strict=True) if by == name),
             )
             for name in names
         ]
@@ -44,7 +45,7 @@ def test_spans_say_exactly_what_was_seen(looks: list[list[str | None]]) -> None:
             assert found == ([by] if by else [])
 
 
-def test_the_picture_shows_each_job_in_its_own_colour(make_view, tmp_path: Path) -> None:
+def test_the_picture_shows_each_job_in_its_own_colour(tmp_path: Path) -> None:
     views = [
         make_view("a", deadline_s=1040.0),
         make_view("b"),

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ import pytest
 import swell.demo
 
 #: script -> (arguments, metric, how good it must be after so little)
-SHORT = {
+SHORT: dict[str, tuple[list[str], str, Callable[[float], bool]]] = {
     "cnn.py": (["--epochs", "2"], "accuracy", lambda value: value > 0.5),
     "vae.py": (["--epochs", "1"], "held_out_loss", lambda value: value < 32),
     "gru.py": (

@@ -23,6 +23,7 @@ import threading
 import time
 import traceback
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -214,7 +215,7 @@ class Worker:
     def exchange(self, vote: bool, is_source: bool = False) -> bool:
         """What all sent, to all; the source's steps, if there is one, become everybody's."""
         assert self.regroup is not None
-        mine = {"vote": vote, "steps": self.steps if is_source else None}
+        mine: dict[str, Any] = {"vote": vote, "steps": self.steps if is_source else None}
         if self.regroup.rank == 0:
             said = [mine, *(self.hear(peer) for peer in self.peers)]
             sources = [each["steps"] for each in said if each["steps"] is not None]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import signal
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
 from swell.executors.gang.elastic_controller import Gang
@@ -31,19 +33,19 @@ from swell.wire import messages as m
 JOB = "job-1"
 
 
-def make_spec(**changes: object) -> JobSpec:
-    fields: dict[str, object] = {
+def make_spec(**changes: Any) -> JobSpec:
+    fields: dict[str, Any] = {
         "name": "digits",
         "entry": "/scripts/train.py",
         "workdir": "/scripts",
         "global_batch": 64,
         "end": EndCondition(steps=1000),
     }
-    return JobSpec(**{**fields, **changes})  # type: ignore[arg-type]
+    return JobSpec(**(fields | changes))
 
 
 def make_stage(
-    total_steps: int | None = 1000, num_devices: int = 8, job_id: str = JOB, **changes: object
+    total_steps: int | None = 1000, num_devices: int = 8, job_id: str = JOB, **changes: Any
 ) -> Stage:
     bindings = {f"node0/{i}": DeviceBinding(torch_device="cpu", kind="cpu") for i in range(num_devices)}
     return Stage(job_id, make_spec(**changes), total_steps, "/checkpoints", bindings)
@@ -246,7 +248,8 @@ class PuppetWorld:
 
     def _break(self, puppet: Puppet) -> None:
         assert puppet.regroup is not None
-        kind = {"training": m.Broken, "meeting": m.JoinFailed}.get(puppet.phase)
+        kinds: dict[str, type[m.Broken | m.JoinFailed]] = {"training": m.Broken, "meeting": m.JoinFailed}
+        kind = kinds.get(puppet.phase)
         if kind is not None:
             puppet.phase = "broken"
             puppet.do("agent", self.now_s)
@@ -335,8 +338,8 @@ class PuppetWorld:
             )
 
     # ------------------------------------------------------------ what the gang wants
-    def _apply(self, effects: object) -> None:
-        for effect in effects:  # type: ignore[attr-defined]
+    def _apply(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
             self._do(effect)
 
     def _do(self, effect: Effect) -> None:

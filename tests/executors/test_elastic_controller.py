@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import signal
 from collections import deque
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
 
-from swell.executors.gang.effects import Kill, Report, Send
+from swell.executors.gang.effects import Effect, Kill, Report, Send
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.member import cut_slots
 from swell.executors.gang.memory_limit import half
@@ -32,9 +34,10 @@ from swell.model.event import (
 from swell.model.job import DriftAction, EndCondition, MetricTarget
 from swell.model.target import Target
 from swell.wire import messages as m
+from swell.wire.numbers import Number
 
 
-def world(num_workers: int, total_steps: int = 1000, **changes: object) -> PuppetWorld:
+def world(num_workers: int, total_steps: int = 1000, **changes: Any) -> PuppetWorld:
     made = PuppetWorld(Gang(make_stage(total_steps, **changes), 0, is_stopped), total_steps)
     spec = make_spec(**changes)
     made.command(
@@ -49,7 +52,7 @@ def world(num_workers: int, total_steps: int = 1000, **changes: object) -> Puppe
     return made
 
 
-def running(num_workers: int, **changes: object) -> PuppetWorld:
+def running(num_workers: int, **changes: Any) -> PuppetWorld:
     made = world(num_workers, **changes)
     made.settle()
     assert isinstance(made.events[0], GangStarted)
@@ -68,8 +71,8 @@ def ranks(made: PuppetWorld) -> list[int]:
     return list(made.gang._roster.group)
 
 
-def orders(effects: object) -> list[m.Regroup]:
-    sent = [effect.message for effect in effects if isinstance(effect, Send)]  # type: ignore[attr-defined]
+def orders(effects: Iterable[Effect]) -> list[m.Regroup]:
+    sent = [effect.message for effect in effects if isinstance(effect, Send)]
     return [message for message in sent if isinstance(message, m.Regroup)]
 
 
@@ -104,11 +107,19 @@ def test_survivors_train_on_while_joiners_start_and_keep_their_ranks() -> None:
     assert isinstance(last(made), GangResized)
 
 
-def test_a_clean_shrink_sends_no_state_and_frees_devices_only_when_their_workers_are_gone() -> None:
+def test_a_clean_shrink_sends_no_state_and_frees_devices_only_when_their_workers_are_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made = running(3)
     regroups: list[m.Regroup] = []
     apply = made._apply
-    made._apply = lambda effects: (regroups.extend(orders(effects)), apply(effects))[1]  # type: ignore[method-assign]
+
+    def noted(effects: Iterable[Effect]) -> None:
+        effects = list(effects)
+        regroups.extend(orders(effects))
+        apply(effects)
+
+    monkeypatch.setattr(made, "_apply", noted)
     made.command(resize(2, 1))
     assert [(order.rank, order.num_workers, order.has_news) for order in regroups] == [
         (0, 1, False),
@@ -146,7 +157,7 @@ def test_after_a_loss_the_rest_forms_again_from_the_most_advanced_without_a_word
     made = running(3)
     made.kill(0)
     made.hear(0)
-    regroups = []
+    regroups: list[m.Regroup] = []
     for number, steps in ((1, 40), (2, 41)):
         assert not regroups, "somebody has yet to notice"
         broken = m.Broken(generation=1, steps=steps, message="peer gone")
@@ -437,9 +448,7 @@ def test_a_warning_about_checkpoints_ends_with_the_next_one_that_leaves_room() -
     assert told[2:] == [""]
 
 
-def progress(
-    made: PuppetWorld, steps: int, loss: m.Number, odd_since: int | None, **metrics: m.Number
-) -> None:
+def progress(made: PuppetWorld, steps: int, loss: Number, odd_since: int | None, **metrics: Number) -> None:
     said = m.Progress(
         generation=1, steps=steps, num_workers=1, loss=loss, odd_since=odd_since, metrics=metrics
     )

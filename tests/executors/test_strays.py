@@ -23,6 +23,7 @@ from swell.executors.local.launch import AgentError, stop_agent
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.listing import is_alive
 from swell.executors.local.processes.strays import AGENT_MODULE, end_strays, is_agent
+from swell.executors.local.protocol import PROTOCOL
 from swell.model.command import Reconfigure, StopGang
 from swell.model.event import GangEnded, GangStarted, JobWarned, Outcome, ResizeFailed
 from swell.model.job import JobSpec
@@ -187,7 +188,7 @@ def test_an_agent_of_another_version_is_not_misunderstood(
 ) -> None:
     executor.start(lambda event: None)
     executor.close()
-    spoken = link.PROTOCOL
+    spoken = PROTOCOL
     monkeypatch.setattr(link, "PROTOCOL", spoken + 1)
     remedy = rf"it speaks protocol {spoken}, this one {spoken + 1}; `swell down --force` ends it"
     with pytest.raises(AgentError, match=remedy):

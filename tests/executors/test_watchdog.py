@@ -7,6 +7,7 @@ import signal
 import pytest
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
 
+from swell.executors.gang.effects import Kill
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.timeouts import Patience
 from swell.model.command import LaunchGang, Reconfigure, SuspendGang
@@ -255,7 +256,7 @@ def test_a_joiner_that_was_stopped_on_its_way_is_no_fault_of_the_script(is_conne
     made.puppets[1].phase = "stopped"
     made.now_s += 3.1
     effects = list(made.gang.tick(made.now_s))
-    assert [effect.worker for effect in effects if hasattr(effect, "signal")] == [1]
+    assert [effect.worker for effect in effects if isinstance(effect, Kill)] == [1]
     made._apply(effects)
     made.hear(1)
     (failed,) = told(made, ResizeFailed)

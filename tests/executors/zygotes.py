@@ -62,7 +62,8 @@ class Zygote:
         self.channel.sendall(msgspec.json.encode(request) + b"\n")
 
     def answer(self) -> Answer:
-        return msgspec.json.decode(self.answers.readline(), type=Answer)
+        answer: Answer = msgspec.json.decode(self.answers.readline(), type=Answer)
+        return answer
 
     def fork(self, folder: Path, function: str, *args: str, key: str = "a", **env: str) -> int:
         self.ask(fork_of(folder, key, function, args, env))

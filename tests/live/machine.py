@@ -151,8 +151,11 @@ class TimedExecutor:
                 gang = self.gangs.pop(job_id)
                 self._progress(gang)
                 self.saved[job_id] = gang.steps
-                facts = {"at_s": 0.0, "job_id": job_id, "generation": command.generation}
-                self.say(GangSuspended(**facts, steps=int(gang.steps)))
+                self.say(
+                    GangSuspended(
+                        at_s=0.0, job_id=job_id, generation=command.generation, steps=int(gang.steps)
+                    )
+                )
 
     def lose(self, job_id: str) -> None:
         """Every worker is killed; the latest steps count as saved."""

@@ -26,7 +26,7 @@ def copy_journal(folder: Path, name: str) -> Path:
     return target
 
 
-def first_index(hands: Hands, kind: type, job_id: str) -> int:
+def first_index(hands: Hands, kind: type[LaunchGang | SuspendGang], job_id: str) -> int:
     return next(i for i, c in enumerate(hands.performed) if isinstance(c, kind) and c.job_id == job_id)
 
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -186,7 +187,7 @@ def test_cancel_ends_a_waiting_and_a_running_job(tmp_path: Path) -> None:
     ],
 )
 def test_a_job_that_can_never_run_is_refused_before_it_is_one(
-    tmp_path: Path, changes: dict[str, object], words: str
+    tmp_path: Path, changes: dict[str, Any], words: str
 ) -> None:
     with running(tmp_path, Hands()) as platform:
         with pytest.raises(InvalidJob, match=words):

@@ -139,12 +139,9 @@ def test_an_answer_to_cancel_means_that_it_is_in_the_journal(tmp_path: Path) -> 
             platform.cancel(job_id)
         left, _ = as_if_killed(tmp_path, hands)
     history = SqlJournal(left / "journal.db").history()
-    told = [event.job_id for entry in history.entries for event in entry.batch if _is_cancel(event)]
+    events = [event for entry in history.entries for event in entry.batch]
+    told = [event.job_id for event in events if isinstance(event, CancelRequested)]
     assert sorted(told) == sorted(jobs)
-
-
-def _is_cancel(event: object) -> bool:
-    return isinstance(event, CancelRequested)
 
 
 def refuse(batch: object) -> None:

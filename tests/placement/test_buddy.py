@@ -80,7 +80,9 @@ wishes = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 9), max_siz
 
 
 @given(machines=machines_of_all_kinds, steps=st.lists(wishes, min_size=1, max_size=4), data=st.data())
-def test_devices_are_real_and_nobody_shares(machines: Cluster, steps: list, data: st.DataObject) -> None:
+def test_devices_are_real_and_nobody_shares(
+    machines: Cluster, steps: list[dict[str, int]], data: st.DataObject
+) -> None:
     held: Held = {}
     placer = BuddyPlacer()
     for wanted in steps:

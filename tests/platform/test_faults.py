@@ -9,6 +9,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -157,6 +158,10 @@ def test_the_source_dies_while_its_state_is_read_that_only_it_has(swell: Program
     assert read_diary(tmp_path)[begin].step == saved + 1, "it goes on from its checkpoint"
 
 
+def _are_gone(pids: list[int]) -> bool:
+    return not any(map(is_alive, pids))
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", range(SOAK_REPEATS))
@@ -174,7 +179,7 @@ def test_a_life_of_troubles(swell: Program, tmp_path: Path, seed: int) -> None:
             else:
                 os.kill(pid, signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
         gone = victims[-1:] if kind == "stick" else victims
-        eventually(lambda gone=gone: not any(map(is_alive, gone)), f"the end of {gone} ({kind})")
+        eventually(partial(_are_gone, gone), f"the end of {gone} ({kind})")
         job.await_size(4, begin=begin)
     check_steps(job)
 

@@ -88,4 +88,6 @@ def test_a_refusal_offers_a_deadline_that_is_promised(swell: Program, tmp_path: 
     assert "promised to finish by" in again.stdout
     explained = swell.ok("explain", job_id(again.stdout))
     assert "promised" in explained
-    assert np.isclose(shown["counter_offer_s"], swell.job(job_id(again.stdout)).deadline_s, atol=10)
+    deadline_s = swell.job(job_id(again.stdout)).deadline_s
+    assert deadline_s is not None
+    assert np.isclose(shown["counter_offer_s"], deadline_s, atol=10)

@@ -74,7 +74,7 @@ def stop_s(snapshot: Snapshot, row: int) -> float:
     return float(snapshot.start_cost_s[row]) if snapshot.held_workers[row] > 0 else 0.0
 
 
-def keep_promises(snapshot: Snapshot, levels: Levels, rows: Sequence[int]) -> Promises:
+def keep_promises(snapshot: Snapshot, levels: Levels, rows: Sequence[int] | IntArray) -> Promises:
     """Plan `rows`, earliest deadline first, each with the most reserve that fits.
 
     A job that does not fit any more (a belief changed, a node was lost) takes, as early as it can, as
@@ -195,7 +195,7 @@ def admit(snapshot: Snapshot, levels: Levels) -> tuple[Promises, dict[int, Refus
         order = by_deadline(snapshot, [*promised, row])  # lines 2-3
         trial = keep_promises(snapshot, levels, order)
         if _harms_nobody(trial, kept, row):
-            promised, kept = order, trial  # line 9
+            promised, kept = order.tolist(), trial  # line 9
         else:
             refusals[row] = _refuse(snapshot, levels, promised, kept, row)  # line 7
     return kept, refusals

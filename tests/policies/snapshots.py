@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypedDict, Unpack
 
 import numpy as np
 from hypothesis import strategies as st
@@ -45,19 +46,45 @@ class Job:
         return self.job_class == STRICT and not self.promised
 
 
-def strict(id: str, rates: Mapping[int, float], steps: float, deadline: float, **more: object) -> Job:
+class MoreOfJob(TypedDict, total=False):
+    """What else a job in one line may say of itself; as in `Job`."""
+
+    submitted: float
+    devices_per_worker: int
+    held: int
+    done: float
+    attained: float
+    changed: float
+    requested: int
+    resize_cost: float
+    most_resize_cost: float | None
+    start_cost: float
+    most_start_cost: float | None
+    most: int
+    changes: int
+    tenant: int
+    open: Mapping[int, tuple[int, float]] | None
+
+
+def strict(
+    id: str, rates: Mapping[int, float], steps: float, deadline: float, **more: Unpack[MoreOfJob]
+) -> Job:
     return Job(id=id, rates=rates, steps=steps, deadline=deadline, **more)
 
 
-def promised(id: str, rates: Mapping[int, float], steps: float, deadline: float, **more: object) -> Job:
+def promised(
+    id: str, rates: Mapping[int, float], steps: float, deadline: float, **more: Unpack[MoreOfJob]
+) -> Job:
     return Job(id=id, rates=rates, steps=steps, deadline=deadline, promised=True, **more)
 
 
-def soft(id: str, rates: Mapping[int, float], steps: float, deadline: float, **more: object) -> Job:
+def soft(
+    id: str, rates: Mapping[int, float], steps: float, deadline: float, **more: Unpack[MoreOfJob]
+) -> Job:
     return Job(id=id, rates=rates, steps=steps, deadline=deadline, job_class=SOFT, **more)
 
 
-def best_effort(id: str, rates: Mapping[int, float], steps: float, **more: object) -> Job:
+def best_effort(id: str, rates: Mapping[int, float], steps: float, **more: Unpack[MoreOfJob]) -> Job:
     return Job(id=id, rates=rates, steps=steps, job_class=BEST_EFFORT, **more)
 
 
@@ -75,8 +102,8 @@ def snapshot(
 ) -> Snapshot:
     """`num_tenants` None: those that have jobs. `opens_batches`: for a policy whose domain does."""
 
-    def column(values: list[object], kind: type) -> np.ndarray:
-        array = np.array(values, dtype=kind)
+    def column(values: Sequence[float], kind: type[float] | type[np.int64]) -> np.ndarray:
+        array: np.ndarray = np.array(values, dtype=kind)
         array.setflags(write=False)
         return array
 
@@ -148,6 +175,10 @@ def _most(most_s: float | None, mean_s: float) -> float:
     return mean_s if most_s is None else most_s
 
 
+def _larger_batches(rates: Mapping[int, float], gain: float) -> dict[int, tuple[int, float]]:
+    return {size: (64 * size, gain * rate) for size, rate in rates.items()}
+
+
 #: Concave, linear, with a peak, with a hole, from two workers on, with a step that brings nothing.
 CURVES = (
     {1: 1.0, 2: 1.5, 4: 2.0, 8: 2.2},
@@ -185,7 +216,7 @@ def some_jobs(draw: st.DrawFn, most: int = 7, *, curves: Sequence[Mapping[int, f
                 promised=job_class == STRICT and draw(st.booleans()),
                 changes=draw(st.sampled_from([0, 3])),
                 tenant=draw(st.integers(0, 2)),
-                open=gain and {size: (64 * size, gain * rate) for size, rate in rates.items()},
+                open=None if gain is None else _larger_batches(rates, gain),
             )
         )
     return jobs

@@ -23,13 +23,14 @@ from swell.policies.edf import Edf, EdfLargest
 from swell.policies.edf_admission import EdfAdmission, EdfAdmissionLargest
 from swell.policies.edf_elastic import EdfElastic
 from swell.policies.elasticflow.elasticflow import ElasticFlow
+from swell.policies.policy import Policy
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 CONCAVE = {1: 1.0, 2: 1.5, 4: 2.0}
 PEAK_AT_2 = {1: 1.0, 2: 1.8, 4: 1.5}
 
 
-def kept(policy: object, jobs: list[Job], num_devices: int) -> set[str]:
+def kept(policy: Policy, jobs: list[Job], num_devices: int) -> set[str]:
     """Jobs that end in time if the policy is followed to the letter."""
     run = follow(policy, jobs, num_devices, margin_share=0.0, min_hold_s=0.0)
     return {job.id for job in jobs if run.finished.get(job.id, float("inf")) <= job.deadline + 1e-6}

@@ -139,7 +139,9 @@ def declares(**attributes: object) -> type[Policy]:
         ({"name": "odd", "__annotations__": {"period_s": Period}, "period_s": 0.0}, "out of its own bounds"),
     ],
 )
-def test_what_a_policy_declares_is_checked_when_it_is_registered(attributes: dict, error: str) -> None:
+def test_what_a_policy_declares_is_checked_when_it_is_registered(
+    attributes: dict[str, object], error: str
+) -> None:
     with pytest.raises(TypeError, match=error):
         declared(declares(**attributes))
     assert declared(declares(name="fine")).name == "fine"

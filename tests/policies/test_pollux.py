@@ -20,7 +20,8 @@ curves = st.sampled_from([LINEAR, FLAT, CONCAVE])
 
 
 def workers(jobs: list[Job], num_devices: int) -> list[int]:
-    return Pollux().decide(snapshot(jobs, num_devices)).workers.tolist()
+    sizes: list[int] = Pollux().decide(snapshot(jobs, num_devices)).workers.tolist()
+    return sizes
 
 
 @given(shapes=st.lists(curves, min_size=1, max_size=4), num_devices=st.integers(1, 16))

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.policies import plain_promises as plain
-from tests.policies.snapshots import CURVES, Job, best_effort, promised, snapshot, snapshots, soft, strict
+from tests.policies.snapshots import (
+    CURVES,
+    Job,
+    MoreOfJob,
+    best_effort,
+    promised,
+    snapshot,
+    snapshots,
+    soft,
+    strict,
+)
 
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.admission import admit
@@ -63,7 +73,7 @@ def crowd(seed: int, num_jobs: int, num_devices: int, slack: float) -> Snapshot:
         curve = CURVES[random.integers(len(CURVES))]
         steps = random.uniform(20, 400)
         deadline = steps / max(curve.values()) * random.uniform(1.0, slack)
-        facts = {
+        facts: MoreOfJob = {
             "submitted": -float(random.integers(0, 50)),
             "held": int(random.choice([0, *curve])),
             "resize_cost": 0.2,
@@ -108,7 +118,7 @@ def test_nobody_new_comes_before_a_promise_that_has_nothing_to_spare(
     spare: float, earlier: int, later: int
 ) -> None:
     """Its 50 s of work and six resizes of 1 s each are to be done, with so much to spare."""
-    facts = {"held": 4, "most_resize_cost": 1.0}
+    facts: MoreOfJob = {"held": 4, "most_resize_cost": 1.0}
     weak = promised("weak", {4: 1.0}, 50.0, 56.0 + spare, **facts)
     newcomers = [strict(name, {1: 1.0}, 1.0, at) for name, at in (("before", earlier), ("behind", later))]
     view = snapshot([weak, *newcomers], 8, min_hold_s=2.0, margin_share=0.05)
@@ -122,7 +132,7 @@ def test_nobody_new_comes_before_a_promise_that_has_nothing_to_spare(
 def test_a_gang_keeps_what_it_will_need_again_soon(held: int, needed_in_s: float, now: int) -> None:
     """To shrink, to stay for the hold of 2 s, and to grow back takes 4 s with resizes of 1 s each."""
     steps = 20.0 + (20.0 - needed_in_s)  # six resizes are kept back of its 26 s
-    facts = {"held": held, "most_resize_cost": 1.0}
+    facts: MoreOfJob = {"held": held, "most_resize_cost": 1.0}
     view = snapshot(
         [promised("one", {1: 1.0, 2: 2.0}, steps, 26.0, **facts)], 8, min_hold_s=2.0, margin_share=0.0
     )
@@ -134,7 +144,7 @@ def test_a_gang_keeps_what_it_will_need_again_soon(held: int, needed_in_s: float
 @pytest.mark.parametrize("held", [1, 2])
 def test_one_in_need_does_not_shrink(held: int) -> None:
     """The lower level would just do, but not after the resize."""
-    facts = {"held": held, "most_resize_cost": 1.0}
+    facts: MoreOfJob = {"held": held, "most_resize_cost": 1.0}
     view = snapshot(
         [promised("one", {1: 1.0, 2: 1.05}, 9.9, 10.0, **facts)], 8, min_hold_s=2.0, margin_share=0.0
     )
@@ -147,7 +157,7 @@ def test_one_in_need_does_not_shrink(held: int) -> None:
 @pytest.mark.parametrize(("until_s", "now"), [(4.5, 2), (12.0, 1)])
 def test_one_that_is_near_its_end_does_not_shrink(until_s: float, now: int) -> None:
     """Its smaller size would do, but it is done before it could come back to the larger one."""
-    facts = {"held": 2, "most_resize_cost": 1.0}
+    facts: MoreOfJob = {"held": 2, "most_resize_cost": 1.0}
     running_s = until_s - until_s / 2.0
     view = snapshot(
         [promised("one", {1: 1.0, 2: 2.0}, 0.9 * running_s, until_s, **facts)],

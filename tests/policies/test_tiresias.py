@@ -55,7 +55,8 @@ def test_who_starves_is_promoted_and_keeps_that_until_it_is_served() -> None:
                           attained=service + 4 * since_s, changed=-since_s if since_s else -waited_s,
                           submitted=-(ran_s + waited_s + since_s))  # fmt: skip
         new = best_effort("new", LINEAR, 1e6, requested=4, submitted=-1.0)
-        return Tiresias().decide(snapshot([old, new], 4)).workers.tolist()
+        sizes: list[int] = Tiresias().decide(snapshot([old, new], 4)).workers.tolist()
+        return sizes
 
     assert workers(starved_s - 1.0, 0.0) == [0, 4]
     assert workers(starved_s, 0.0) == [4, 0]

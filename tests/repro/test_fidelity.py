@@ -81,9 +81,11 @@ def test_a_run_that_went_as_simulated_has_no_error(policy: str) -> None:
 
 
 def test_costs_are_fitted_without_going_below_nothing() -> None:
-    assert _line([0.0, 1.0, 3.0], [0.2, 0.5, 1.1]) == (pytest.approx(0.2), pytest.approx(0.3))
+    assert _line([0.0, 1.0, 3.0], [0.2, 0.5, 1.1]) == pytest.approx((0.2, 0.3))
     assert _line([1.0, 2.0], [1.0, 0.0]) == (0.5, 0.0)
-    assert _line([1.0, 2.0], [0.0, 1.0]) == (0.0, pytest.approx(0.4))
+    intercept, slope = _line([1.0, 2.0], [0.0, 1.0])
+    assert intercept == 0.0
+    assert slope == pytest.approx(0.4)
     assert _line([], []) == (0.0, 0.0)
 
 

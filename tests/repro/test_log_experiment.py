@@ -39,7 +39,8 @@ def test_paper_published_and_ours_stand_side_by_side(data: Path) -> None:
     assert compared["changed"] == compared["everyone"] == pytest.approx(2 / 3)
     assert compared["points"] == pytest.approx(100 / 3)
     assert (compared["adm"], compared["rej"], compared["late"]) == (2, 1, 0)
-    assert (fifo["changed"], fifo["late"]) == (pytest.approx(2 / 3), 1)
+    assert fifo["changed"] == pytest.approx(2 / 3)
+    assert fifo["late"] == 1
     assert fifo["everyone"] is None, "there is nothing to compare it with"
 
 
@@ -58,7 +59,8 @@ def test_the_makespan_of_a_published_run_is_on_the_clock_of_its_trace(data: Path
 def test_counts_stand_in_for_a_run_that_is_not_at_hand(data: Path) -> None:
     findings = found(tiny.experiment(tiny.line("elasticflow", counts=(3, 1))), data)
     (row,) = rows(findings.tables[0])
-    assert (row["own"], row["strict"]) == (1.0, pytest.approx(1 / 3))
+    assert row["own"] == 1.0
+    assert row["strict"] == pytest.approx(1 / 3)
 
 
 def test_a_missing_published_run_is_said_and_the_rest_is_done(data: Path) -> None:

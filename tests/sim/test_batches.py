@@ -47,7 +47,14 @@ def profiles(tmp_path: Path) -> ProfileSet:
     return load(str(tmp_path))
 
 
-def some(profiles: ProfileSet, num: int = 1, rules: Rules = RULES, **draws: float) -> list[SimJob]:
+def some(
+    profiles: ProfileSet,
+    num: int = 1,
+    rules: Rules = RULES,
+    noise_share: float = 0.0,
+    profile_error_share: float = 0.0,
+    seed: int = 0,
+) -> list[SimJob]:
     jobs = tuple(
         TraceJob(
             id=f"job-{row}",
@@ -58,9 +65,8 @@ def some(profiles: ProfileSet, num: int = 1, rules: Rules = RULES, **draws: floa
         )
         for row in range(num)
     )
-    return jobs_of(
-        fill(Trace(jobs=jobs, format="plain", source="t"), profiles, rules), profiles, "gpu", **draws
-    )
+    workload = fill(Trace(jobs=jobs, format="plain", source="t"), profiles, rules)
+    return list(jobs_of(workload, profiles, "gpu", noise_share, profile_error_share, seed))
 
 
 def run(

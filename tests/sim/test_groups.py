@@ -18,29 +18,28 @@ from swell.sim.metrics import metrics_of
 from swell.sim.outcome import JobOutcome
 
 
-def outcome(tenant: str, is_kept: bool | None = True, **changes: object) -> JobOutcome:
-    fields = {
-        "id": "j",
-        "model": "m",
-        "tenant": tenant,
-        "requested_devices": 1,
-        "job_class": JobClass.BEST_EFFORT if is_kept is None else JobClass.STRICT,
-        "submit_s": 0.0,
-        "deadline_s": None if is_kept is None else 10.0,
-        "phase": Phase.REJECTED if is_kept is False else Phase.SUCCEEDED,
-        "is_promised": bool(is_kept),
-        "counter_offer_s": None,
-        "start_s": 0.0,
-        "end_s": 5.0,
-        "is_kept": is_kept,
-        "is_buggy": False,
-        "num_resizes": 0,
-        "device_s": 0.0 if is_kept is False else 3600.0,
-        "single_device_s": 1.0,
-        "sizes": (),
-        "why": "",
-    }
-    return JobOutcome(**(fields | changes))
+def outcome(tenant: str, is_kept: bool | None = True, requested_devices: int = 1) -> JobOutcome:
+    return JobOutcome(
+        id="j",
+        model="m",
+        tenant=tenant,
+        requested_devices=requested_devices,
+        job_class=JobClass.BEST_EFFORT if is_kept is None else JobClass.STRICT,
+        submit_s=0.0,
+        deadline_s=None if is_kept is None else 10.0,
+        phase=Phase.REJECTED if is_kept is False else Phase.SUCCEEDED,
+        is_promised=bool(is_kept),
+        counter_offer_s=None,
+        start_s=0.0,
+        end_s=5.0,
+        is_kept=is_kept,
+        is_buggy=False,
+        num_resizes=0,
+        device_s=0.0 if is_kept is False else 3600.0,
+        single_device_s=1.0,
+        sizes=(),
+        why="",
+    )
 
 
 def met(tenant: str, num_met: int, num: int = LEAST_DEADLINES) -> list[JobOutcome]:

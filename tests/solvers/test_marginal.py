@@ -14,7 +14,8 @@ from swell.solvers.marginal import boost, raise_in_order, serve_in_order
 @st.composite
 def concave_rates(draw: st.DrawFn, num_levels: int) -> list[float]:
     steps = sorted(draw(st.lists(st.integers(1, 20), min_size=num_levels, max_size=num_levels)), reverse=True)
-    return np.cumsum(steps).astype(float).tolist()
+    rates: list[float] = np.cumsum(steps).astype(float).tolist()
+    return rates
 
 
 @st.composite
@@ -24,20 +25,32 @@ def takers(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     return rates, np.array([draw(st.integers(1, 20)) / 10 for _ in range(num_takers)])
 
 
-def boosted(rates: np.ndarray, price: np.ndarray, left: int, **more: np.ndarray) -> tuple[np.ndarray, int]:
+def boosted(
+    rates: np.ndarray,
+    price: np.ndarray,
+    left: int,
+    level: np.ndarray | None = None,
+    devices: np.ndarray | None = None,
+    held: np.ndarray | None = None,
+    rank: np.ndarray | None = None,
+) -> tuple[np.ndarray, int]:
     num_takers, num_levels = rates.shape
-    given_ = {
-        "level": np.zeros(num_takers, dtype=np.int64),
-        "devices": np.tile(np.arange(1, num_levels + 1), (num_takers, 1)),
-        "num_levels": np.full(num_takers, num_levels),
-        "held": np.zeros(num_takers, dtype=np.int64),
-        "rank": np.arange(num_takers),
-    } | more
-    return boost(rates=rates, price=price, left=left, **given_)
+    return boost(
+        level=np.zeros(num_takers, dtype=np.int64) if level is None else level,
+        devices=np.tile(np.arange(1, num_levels + 1), (num_takers, 1)) if devices is None else devices,
+        rates=rates,
+        num_levels=np.full(num_takers, num_levels),
+        price=price,
+        held=np.zeros(num_takers, dtype=np.int64) if held is None else held,
+        rank=np.arange(num_takers) if rank is None else rank,
+        left=left,
+    )
 
 
 @given(tasks=takers(), left=st.integers(0, 10))
-def test_with_unit_steps_and_concave_curves_the_greedy_answer_is_optimal(tasks: tuple, left: int) -> None:
+def test_with_unit_steps_and_concave_curves_the_greedy_answer_is_optimal(
+    tasks: tuple[np.ndarray, np.ndarray], left: int
+) -> None:
     rates, price = tasks
     num_takers, num_levels = rates.shape
     level, unused = boosted(rates, price, left)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from unittest.mock import patch
 
@@ -23,11 +24,10 @@ holds = st.sampled_from([0.0, 1.5])
 
 def work_of(starts_s: np.ndarray, devices: np.ndarray, task: Taker) -> float:
     """Done with so many devices, of which each stretch has a number that is a level's."""
-    rates = dict(zip(task.devices.tolist(), task.rates.tolist(), strict=True)) | {0: 0.0}
+    rates: dict[int, float] = dict(zip(task.devices.tolist(), task.rates.tolist(), strict=True)) | {0: 0.0}
     assert devices[-1] == 0
-    return sum(
-        length_s * rates[num] for length_s, num in zip(np.diff(starts_s), devices[:-1].tolist(), strict=True)
-    )
+    lengths_s: list[float] = np.diff(starts_s).tolist()
+    return sum(length_s * rates[num] for length_s, num in zip(lengths_s, devices[:-1].tolist(), strict=True))
 
 
 @given(tasks=tasks_, num_devices=st.integers(0, 9), hold_s=holds, is_late_served=st.booleans())
@@ -73,7 +73,7 @@ def test_a_fill_that_fails_takes_nothing_and_could_not_have_been_done(
 
 @given(curve=curves, need=st.integers(1, 60), end_s=st.integers(1, 12), num_devices=st.integers(1, 9))
 def test_alone_the_lowest_level_that_suffices_is_taken_as_late_as_can_be(
-    curve: tuple, need: int, end_s: int, num_devices: int
+    curve: tuple[Sequence[int], Sequence[float]], need: int, end_s: int, num_devices: int
 ) -> None:
     task, free = Taker(curve, need, end_s), FreeProfile(num_devices, 1)
     plan = fill_all(free, [task])

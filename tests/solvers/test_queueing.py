@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -20,10 +21,11 @@ def ends(num_free: int, running: list[tuple[float, int]], waiting: list[tuple[in
     machine = np.full(len(waiting), NEVER_S)
     compiled(_schedule)(num_free, end_s, held, wanted, lasts_s, machine)
     assert machine.tolist() == found.tolist()
-    return found.tolist()
+    ends_s: list[float] = found.tolist()
+    return ends_s
 
 
-def columns(pairs: list, place: int) -> np.ndarray:
+def columns(pairs: Sequence[tuple[float, float]], place: int) -> np.ndarray:
     return np.array([float(pair[place]) for pair in pairs])
 
 
@@ -40,7 +42,9 @@ def test_a_task_that_fits_nowhere_delays_nobody() -> None:
     running=st.lists(st.tuples(st.floats(0, 50), st.integers(1, 4)), max_size=4),
     waiting=st.lists(st.tuples(st.integers(1, 6), st.floats(0, 50)), max_size=6),
 )
-def test_starts_follow_the_order_and_capacity_is_kept(num_free: int, running: list, waiting: list) -> None:
+def test_starts_follow_the_order_and_capacity_is_kept(
+    num_free: int, running: list[tuple[float, int]], waiting: list[tuple[int, float]]
+) -> None:
     ends_s = ends(num_free, running, waiting)
     total = num_free + sum(devices for _, devices in running)
     placed = [

@@ -16,9 +16,9 @@ NUM = np.array([3, 3, 3])
 
 
 def ends(work: list[float], rows: list[int], num_devices: int) -> list[float]:
-    return ends_in_order(
-        DEVICES, RATES, NUM, np.array(work), np.array(rows, dtype=np.int64), num_devices
-    ).tolist()
+    at_rows = np.array(rows, dtype=np.int64)
+    ends_s: list[float] = ends_in_order(DEVICES, RATES, NUM, np.array(work), at_rows, num_devices).tolist()
+    return ends_s
 
 
 def test_the_first_takes_all_that_helps_and_the_next_what_is_left() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.store.views import job_view, report
 
 from swell.model.cluster import Node
-from swell.model.event import JobProfiled, NodeJoined, Woke
+from swell.model.event import AnyEvent, JobProfiled, NodeJoined, Woke
 from swell.model.job import Phase, Profile
 from swell.model.view import Story
 
@@ -25,7 +25,7 @@ PROFILE = Profile(
     samples_per_epoch=1797,
     start_s=0.4,
 )
-BATCHES = [
+BATCHES: list[list[AnyEvent]] = [
     [NodeJoined(at_s=1.0, node=Node(name="here", devices=("cpu0", "cpu1"), kind="cpu"))],
     [JobProfiled(at_s=2.0, job_id="digits-1", profile=PROFILE), Woke(at_s=2.0)],
     [report(10, loss=math.inf)],
@@ -47,6 +47,16 @@ class JournalContract:
     def test_a_new_journal_has_no_history(self, journal: Any) -> None:
         history = journal.history()
         assert (history.state, history.seq, list(history.entries)) == (None, 0, [])
+
+    def test_a_pruned_job_leaves_only_its_id(self, journal: Any) -> None:
+        told = [("a", Story(at_s=1.0, code="held", text="x"))]
+        journal.fold(b"{}", [job_view(id="a"), job_view(id="b")], told)
+        journal.prune(["a", "never was"], 9.0)
+        journal.prune(["a"], 10.0)
+        assert [view.id for view in journal.archived_jobs()] == ["b"]
+        assert journal.stories("a") == []
+        assert [journal.pruned_s(job_id) for job_id in ("a", "b")] == [10.0, None]
+        assert journal.knows("a"), "its id is not given again"
 
     def test_digests_stand_beside_their_batches(self, journal: Any) -> None:
         first, second = _append(journal, BATCHES[0]), _append(journal, BATCHES[1])

@@ -25,6 +25,7 @@ class MemoryJournal:
         self._submitted: dict[str, JobSubmitted] = {}
         self._jobs: dict[str, JobView] = {}
         self._stories: dict[tuple[str, Story], None] = {}
+        self._pruned_s: dict[str, float] = {}
 
     def append(self, batch: Sequence[AnyEvent]) -> None:
         self.last_seq += 1
@@ -38,10 +39,19 @@ class MemoryJournal:
         return next((event for event in self._submitted.values() if key and event.origin.key == key), None)
 
     def knows(self, job_id: str) -> bool:
-        return job_id in self._submitted or job_id in self._jobs
+        return job_id in self._submitted or job_id in self._jobs or job_id in self._pruned_s
+
+    def prune(self, job_ids: Sequence[str], at_s: float) -> None:
+        for job_id in job_ids:
+            self._jobs.pop(job_id, None)
+            self._submitted.pop(job_id, None)
+            self._pruned_s[job_id] = at_s
+        self._stories = {entry: None for entry in self._stories if entry[0] not in job_ids}
 
     def pruned_s(self, job_id: str) -> float | None:
-        return None
+        return self._pruned_s.get(job_id)
+
+    def close(self) -> None: ...
 
     def note_commands(self, seq: int, digest: str) -> None:
         self._entries[seq] = JournalEntry(seq, self._entries[seq].batch, digest)

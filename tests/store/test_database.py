@@ -87,8 +87,8 @@ def test_without_its_folder_nothing_is_acknowledged(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------ damage
-def content(path: Path) -> tuple[object, ...]:
-    """All that the journal is for."""
+def content(path: Path) -> tuple[tuple[object, ...], tuple[str, ...]]:
+    """All that the journal is for, and its notices."""
     journal = SqlJournal(path)
     try:
         history = journal.history()

@@ -24,8 +24,15 @@ SIZES = np.array([1, 2, 4, 8, 16], dtype=np.int64)
 LONG = 100_000  #: steps in a report that leaves nothing of what was believed before
 
 
-def spec(global_batch: int = 64, **fields: object) -> JobSpec:
-    return JobSpec(name="j", entry="/j.py", workdir="/", global_batch=global_batch, **fields)
+def spec(global_batch: int = 64, min_workers: int = 1, max_workers: int | None = None) -> JobSpec:
+    return JobSpec(
+        name="j",
+        entry="/j.py",
+        workdir="/",
+        global_batch=global_batch,
+        min_workers=min_workers,
+        max_workers=max_workers,
+    )
 
 
 def profile(compute_s: dict[int, float], allreduce_s: dict[int, float]) -> Profile:

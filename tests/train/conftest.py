@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # the forked workers import `fake_agent` by this name
-
-from fake_agent import FakeAgent, fork_script
+from tests.train.fake_agent import FakeAgent, fork_script
 
 from swell.wire import messages
 

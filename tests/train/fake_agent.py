@@ -61,15 +61,15 @@ class FakeAgent:
         folder.mkdir()
         self.folder = folder
         self.checkpoint_dir = Path(fields.setdefault("checkpoint_dir", str(folder / "checkpoints")))
-        fields = {
+        known: dict[str, Any] = {
             "job_id": "job",
             "mode": "train",
             "device": "cpu",
             "global_batch": 6,
             "total_steps": 100,
             "seed": 0,
-        } | fields
-        self.welcome = messages.Welcome(**fields)
+        }
+        self.welcome = messages.Welcome(**(known | fields))
         self.may_drift = False  #: its workers' replicas
         self.said: list[tuple[int, messages.Message]] = []
         self.processes: dict[int, ForkServerProcess] = {}

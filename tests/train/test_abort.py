@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fake_agent import FakeAgent
+from tests.train.fake_agent import FakeAgent
 
 from swell.wire import messages
 

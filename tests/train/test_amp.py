@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from fake_agent import FakeAgent
+from tests.train.fake_agent import FakeAgent
 from torch import nn
 
 from swell.train.state.train_state import TrainState

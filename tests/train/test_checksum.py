@@ -99,7 +99,7 @@ def replica(num_tensors: int = 3, num_features: int = 4, seed: int = 0) -> tuple
     torch.manual_seed(seed)
     model = nn.Sequential(*(nn.Linear(num_features, 1) for _ in range(num_tensors)))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
-    sum(layer(torch.ones(1, num_features)).sum() for layer in model).backward()  # type: ignore[union-attr]
+    sum(layer(torch.ones(1, num_features)).sum() for layer in model).backward()
     optimizer.step()
     state = TrainState(model, optimizer, None, {})
     return Replica(state), state

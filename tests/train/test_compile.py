@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import fake_agent
 import pytest
-from fake_agent import FakeAgent
+from tests.train import fake_agent
+from tests.train.fake_agent import FakeAgent
 
 from swell.train import load_checkpoint
 from swell.wire import messages

@@ -10,9 +10,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from fake_agent import FakeAgent
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.train.fake_agent import FakeAgent
 
 from swell.train.state.drift import FULL_INTERVAL, _is_full
 from swell.wire import messages

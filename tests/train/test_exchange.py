@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fake_agent import fork_script
+from tests.train.fake_agent import fork_script
 
 SUMS = Path(__file__).parent / "scripts" / "sums.py"
 

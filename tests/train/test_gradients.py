@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 import pytest
 import torch
@@ -27,7 +28,7 @@ class Net(nn.Module):
         self.idle = nn.Parameter(torch.ones(4, dtype=torch.float64))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.main(x).square().mean()
+        y: torch.Tensor = self.main(x).square().mean()
         return y + (self.side * x.relu()).mean() if bool((x > 0).any()) else y
 
 
@@ -76,7 +77,7 @@ def compute(
     share = course.share(0, rank, num_workers, bound)
     gradients.begin(share)
     for part in share.passes:
-        loss = net(x[part.indices])
+        loss: torch.Tensor = net(x[part.indices])
         loss.backward()
         if part is not share.passes[-1]:
             gradients.add(part, loss.detach())
@@ -105,7 +106,7 @@ def reduce_all(
     for rank in range(num_workers if num_workers > 1 else 0):
         with pytest.raises(PackedError):
             work(rank, pack)
-    return [work(rank, lambda flat: flat.copy_(sum(packed))) for rank in range(num_workers)]
+    return [work(rank, lambda flat: flat.copy_(reduce(torch.add, packed))) for rank in range(num_workers)]
 
 
 def assert_equal_to_one_pass(net: Net, loss: torch.Tensor, num_samples: int) -> None:
@@ -142,7 +143,8 @@ def test_shards_lead_to_the_same_gradient(num_samples: int, num_shards: int) -> 
 def test_a_borrowed_sample_counts_nothing_even_if_its_loss_is_infinite() -> None:
     net = Net()
     net.main.weight.grad = torch.full((1, 2), torch.inf, dtype=torch.float64)
-    share, gradients, packed = Course(1, 1, False, False).share(0, 0, 2), FusedGradients(net), []
+    share, gradients = Course(1, 1, False, False).share(0, 0, 2), FusedGradients(net)
+    packed: list[torch.Tensor] = []
     assert share.num_local == 0
     gradients.begin(share)
     with pytest.raises(LoopError, match=r"loss\.backward\(\)"):  # nobody else has a gradient
@@ -171,14 +173,21 @@ class Normed(nn.Module):
         self.weight = nn.Parameter(torch.ones(1))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return (self.norm(x) * self.weight).square().mean()
+        y: torch.Tensor = self.norm(x) * self.weight
+        return y.square().mean()
 
 
-KINDS = [FusedGradients, ShardedGradients]
-NORMS = [nn.BatchNorm1d(2), nn.BatchNorm1d(2, momentum=None), nn.InstanceNorm1d(2, track_running_stats=True)]
+Kind = type[FusedGradients | ShardedGradients]
+KINDS: list[Kind] = [FusedGradients, ShardedGradients]
+Norm = nn.BatchNorm1d | nn.InstanceNorm1d
+NORMS: list[Norm] = [
+    nn.BatchNorm1d(2),
+    nn.BatchNorm1d(2, momentum=None),
+    nn.InstanceNorm1d(2, track_running_stats=True),
+]
 
 
-def train_two_steps(kind: type[Gradients], net: nn.Module, num_shards: int) -> None:
+def train_two_steps(kind: Kind, net: nn.Module, num_shards: int) -> None:
     """Two steps of six samples each, on one worker, in passes of two samples or in `num_shards` shards."""
     is_sharded = kind is ShardedGradients
     course = Course(12, 6, False, False, num_shards=num_shards if is_sharded else None)
@@ -199,8 +208,8 @@ def train_two_steps(kind: type[Gradients], net: nn.Module, num_shards: int) -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("norm", NORMS, ids=["batch", "cumulative", "instance"])
-def test_running_statistics_are_the_mean_over_passes(kind: type[Gradients], norm: nn.Module) -> None:
-    norm.reset_running_stats()  # type: ignore[operator]
+def test_running_statistics_are_the_mean_over_passes(kind: Kind, norm: Norm) -> None:
+    norm.reset_running_stats()
     train_two_steps(kind, Normed(norm), num_shards=3)
     x = torch.randn(12, 2, 3, generator=torch.Generator().manual_seed(1))
     mean, var = torch.zeros(2), torch.ones(2)
@@ -209,37 +218,43 @@ def test_running_statistics_are_the_mean_over_passes(kind: type[Gradients], norm
         starts = mean, var
         mean, var = mean * (1 - 3 * gain), var * (1 - 3 * gain)
         for part in x[6 * step : 6 * step + 6].split(2):
-            single = nn.BatchNorm1d(2, momentum=1.0) if isinstance(norm, nn.BatchNorm1d) else None
-            single = single or nn.InstanceNorm1d(2, momentum=1.0, track_running_stats=True)
+            single: Norm = nn.InstanceNorm1d(2, momentum=1.0, track_running_stats=True)
+            if isinstance(norm, nn.BatchNorm1d):
+                single = nn.BatchNorm1d(2, momentum=1.0)
             single(part)
+            assert single.running_mean is not None and single.running_var is not None
             mean, var = mean + gain * single.running_mean, var + gain * single.running_var
         assert starts[0] is not mean
-    assert torch.allclose(norm.running_mean, mean, atol=1e-6)
-    assert torch.allclose(norm.running_var, var, atol=1e-6)
-    assert norm.num_batches_tracked.item() == (2 if isinstance(norm, nn.BatchNorm1d) else 0)
+    assert torch.allclose(norm.get_buffer("running_mean"), mean, atol=1e-6)
+    assert torch.allclose(norm.get_buffer("running_var"), var, atol=1e-6)
+    assert norm.get_buffer("num_batches_tracked").item() == (2 if isinstance(norm, nn.BatchNorm1d) else 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_frozen_statistics_do_not_drift(kind: type[Gradients]) -> None:
+def test_frozen_statistics_do_not_drift(kind: Kind) -> None:
     net = Normed(nn.BatchNorm1d(2).eval())
-    net.norm.running_mean.fill_(0.1)
+    net.norm.get_buffer("running_mean").fill_(0.1)
     train_two_steps(kind, net, num_shards=3)
-    assert torch.equal(net.norm.running_mean, torch.full((2,), 0.1))  # three thirds of it would be another
+    mean = net.norm.get_buffer("running_mean")
+    assert torch.equal(mean, torch.full((2,), 0.1))  # three thirds of it would be another
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_step_that_does_not_count_leaves_statistics_alone(kind: type[Gradients]) -> None:
+def test_a_step_that_does_not_count_leaves_statistics_alone(kind: Kind) -> None:
     net = Normed(nn.BatchNorm1d(2))
     gradients = kind(net)
     gradients.begin(Course(4, 4, False, False, num_shards=2).share(0, 0, 1))
     net(torch.randn(4, 2, 3)).backward()
     gradients.abandon()
-    assert torch.equal(net.norm.running_mean, torch.zeros(2))
-    assert net.norm.num_batches_tracked.item() == 0
+    assert torch.equal(net.norm.get_buffer("running_mean"), torch.zeros(2))
+    assert net.norm.get_buffer("num_batches_tracked").item() == 0
 
 
 def test_shards_refuse_a_buffer_that_nobody_averages() -> None:
     class Counting(Normed):
+        constant: torch.Tensor
+        seen: torch.Tensor
+
         def __init__(self) -> None:
             super().__init__(nn.Identity())
             self.register_buffer("constant", torch.ones(1))
@@ -283,11 +298,12 @@ def test_low_precision_is_summed_in_float32() -> None:
             if part is not share.passes[-1]:
                 gradients.add(part, loss.detach())
         gradients.reduce(share, loss.detach(), StepBallot(), Alone())
+        assert net.weight.grad is not None
         assert torch.allclose(net.weight.grad.float(), expected, rtol=1e-2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_sparse_gradients_are_refused(kind: type[Gradients]) -> None:
+def test_sparse_gradients_are_refused(kind: Kind) -> None:
     net = nn.Embedding(5, 2, sparse=True)
     share = Course(2, 2, False, False, num_shards=2).share(0, 0, 1)
     gradients = kind(net)

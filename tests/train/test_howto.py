@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fake_agent import FakeAgent, fork_script
+from tests.train.fake_agent import FakeAgent, fork_script
 
 from swell.wire import messages
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
-from fake_agent import FakeAgent, until
+from tests.train.fake_agent import FakeAgent, until
 
 from swell.wire import messages
 
@@ -16,6 +17,14 @@ LOADS = Path(__file__).parent / "scripts" / "loads.py"
 
 def loaders(agent: FakeAgent, worker: int) -> set[psutil.Process]:
     return set(psutil.Process(agent.processes[worker].pid).children())
+
+
+def has_both_loaders(agent: FakeAgent, worker: int) -> bool:
+    return len(loaders(agent, worker)) == 2
+
+
+def is_of(num_workers: int, message: messages.Progress) -> bool:
+    return message.num_workers == num_workers
 
 
 @pytest.mark.parametrize("kind", ["map", "stream"])
@@ -31,10 +40,9 @@ def test_a_resize_leaves_as_many_as_were_asked_for_and_the_end_none(
     for members in ([0, 1, 2], [0, 2]):
         leavers = {process for worker in {1, 2} - set(members) for process in loaders(agent, worker)}
         agent.join(members, source=0)
-        size = len(members)
-        agent.wait(0, messages.Progress, lambda message, size=size: message.num_workers == size)
+        agent.wait(0, messages.Progress, partial(is_of, len(members)))
         for worker in members:
-            until(lambda worker=worker: len(loaders(agent, worker)) == 2)
+            until(partial(has_both_loaders, agent, worker))
         gone, _ = psutil.wait_procs(leavers, timeout=10)
         assert len(gone) == len(leavers)
     now = loaders(agent, 0)

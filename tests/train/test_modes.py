@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from fake_agent import FakeAgent
+from tests.train.fake_agent import FakeAgent
 
 from swell.wire import messages
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from fake_agent import FakeAgent
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.train.fake_agent import FakeAgent
 from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -173,7 +173,7 @@ def test_a_run_whose_loss_is_a_number_says_nothing(capfd: pytest.CaptureFixture[
 def test_the_first_odd_loss_is_told_once_also_where_losses_are_read_late(losses: list[float]) -> None:
     for is_lazy in (False, True):
         log, told = LossLog(is_lazy), list[tuple[str, int]]()
-        log.tell_odd = lambda loss, since, told=told: told.append((str(loss), since))  # type: ignore[misc]
+        log.tell_odd = lambda loss, since, told=told: told.append((str(loss), since))
         for step, loss in enumerate(losses, start=1):
             log.add(step, torch.tensor(loss))
         log.read()

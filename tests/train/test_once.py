@@ -24,7 +24,7 @@ class Gang:
     def __init__(self, course: Course, bound: int | None) -> None:
         self.course = course
         self.bound = bound
-        loader = DataLoader(range(NUM_SAMPLES), batch_size=BATCH)  # type: ignore[arg-type]
+        loader: DataLoader[int] = DataLoader(range(NUM_SAMPLES), batch_size=BATCH)  # type: ignore[arg-type]
         self.feeds = [Feed(loader, torch.device("cpu"), course.seed) for _ in range(MAX_WORKERS)]
 
     def compute(self, step: int, size: int, edition: int, num_passes: int | None) -> list[int]:
@@ -51,7 +51,8 @@ def test_each_sample_comes_once_whatever_the_sizes_and_the_steps_that_come_again
 ) -> None:
     course = Course(NUM_SAMPLES, BATCH, True, False, seed, num_shards)
     gang = Gang(course, None if num_shards else bound)
-    edition, size, done = 0, 1, []
+    edition, size = 0, 1
+    done: list[list[int]] = []
     todo = iter(attempts)
     while len(done) < NUM_EPOCHS * course.steps_per_epoch:
         new_size, num_passes = next(todo, (size, None))

@@ -29,7 +29,7 @@ def settings() -> Iterator[None]:
 
 def make(
     norm: bool = False, zeroes: bool = False, **options: Any
-) -> tuple[nn.Module, list[float], list[int]]:
+) -> tuple[nn.Sequential, list[float], list[int]]:
     """Train three epochs; returns the model, the losses of steps, and the samples of each pass."""
     torch.manual_seed(1)
     x = torch.randn(NUM_SAMPLES, 4)
@@ -66,13 +66,15 @@ def test_what_does_not_fit_at_once_goes_through_in_parts() -> None:
 
 
 def test_a_batch_norm_counts_steps_not_passes(settings: None) -> None:
-    for options in ({}, {"max_local_batch": 3}, {"deterministic": True, "shards": 3}):
+    ways: list[dict[str, Any]] = [{}, {"max_local_batch": 3}, {"deterministic": True, "shards": 3}]
+    for options in ways:
         model, _, _ = make(norm=True, **options)
-        assert model[1].num_batches_tracked.item() == 12
+        assert model.get_buffer("1.num_batches_tracked").item() == 12
 
 
 def test_zeroing_gradients_is_as_good_as_taking_them_away(settings: None) -> None:
-    for options in ({"max_local_batch": 3}, {"deterministic": True, "shards": 4}):
+    ways: list[dict[str, Any]] = [{"max_local_batch": 3}, {"deterministic": True, "shards": 4}]
+    for options in ways:
         first, second = make(**options)[0], make(zeroes=True, **options)[0]
         for ours, theirs in zip(first.parameters(), second.parameters(), strict=True):
             assert torch.equal(ours, theirs)
@@ -117,7 +119,7 @@ def test_a_step_that_is_left_half_way_begins_anew() -> None:
             if len(seen) == 2:
                 break
         if run.steps == 0:
-            assert torch.equal(model[1].running_mean, torch.zeros(2))
-            assert model[1].num_batches_tracked.item() == 0
+            assert torch.equal(model.get_buffer("1.running_mean"), torch.zeros(2))
+            assert model.get_buffer("1.num_batches_tracked").item() == 0
     assert seen == [[0, 1], [2, 3], [0, 1], [2, 3], [4, 5], [6, 7]]
-    assert (run.steps, model[1].num_batches_tracked.item()) == (1, 1)
+    assert (run.steps, model.get_buffer("1.num_batches_tracked").item()) == (1, 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fake_agent import FakeAgent
+from tests.train.fake_agent import FakeAgent
 
 from swell.train import load_checkpoint
 from swell.wire import messages

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fake_agent import FakeAgent, fork_script, until
+from tests.train.fake_agent import FakeAgent, fork_script, until
 
 from swell.wire import messages
 

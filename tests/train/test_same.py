@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import fake_agent
 import pytest
-from fake_agent import FakeAgent
-from wild import BATCH, NUM_SAMPLES, SAME, STEPS_PER_EPOCH, Story, read_story, ride, run_alone
+from tests.train import fake_agent
+from tests.train.fake_agent import FakeAgent
+from tests.train.wild import BATCH, NUM_SAMPLES, SAME, STEPS_PER_EPOCH, Story, read_story, ride, run_alone
 
 EPOCHS = 24
 ALL = ("deterministic", "norm", "noise")

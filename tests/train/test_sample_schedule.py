@@ -13,9 +13,9 @@ from swell.train.data.sample_schedule import Course, Share, cut, default_shards,
 def courses(draw: st.DrawFn, with_shards: bool | None = None) -> Course:
     global_batch = draw(st.integers(1, 70))
     num_samples = draw(st.integers(global_batch, 300))
-    num_shards = st.none() if not with_shards else st.integers(1, global_batch)
+    num_shards: st.SearchStrategy[int | None] = st.integers(1, global_batch) if with_shards else st.none()
     if with_shards is None:
-        num_shards |= st.integers(1, global_batch)
+        num_shards = st.none() | st.integers(1, global_batch)
     seed = draw(st.integers(0, 2**63 - 1))
     return Course(num_samples, global_batch, draw(st.booleans()), False, seed, draw(num_shards))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -55,8 +56,9 @@ def feeds(loader: DataLoader[Any], size: int, bound: int | None = None) -> Itera
     laid = course()
     for rank in range(size):
         feed = Feed(loader, CPU, 5)
+        share_of = partial(laid.share, rank=rank, num_workers=size, max_local_batch=bound)
         for step in range(2 * laid.steps_per_epoch):
-            for batch in feed.draw(step, lambda step, rank=rank: laid.share(step, rank, size, bound), 8, 0):
+            for batch in feed.draw(step, share_of, 8, 0):
                 yield step, batch
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from fake_agent import fork_script
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.train.fake_agent import fork_script
 from torch import nn, optim
 
 from swell.train.scaling import Moments, Noise, ScaledRate, gain_ratio, linear, moments, square_root
@@ -150,13 +151,13 @@ def test_steps_are_scaled_and_rates_stay_those_of_the_base_batch(rule: str, fact
 
 
 @pytest.mark.parametrize("kind", [optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop, optim.Adagrad])
-def test_any_optimizer_does_as_with_a_rate_that_was_set_by_hand(kind: type[optim.Optimizer]) -> None:
+def test_any_optimizer_does_as_with_a_rate_that_was_set_by_hand(kind: Callable[..., optim.Optimizer]) -> None:
     def train(by_hand: bool) -> torch.Tensor:
         weight = nn.Parameter(torch.ones(3, dtype=torch.float64))
         other = nn.Parameter(torch.ones(3, dtype=torch.float64))
         optimizer = kind(
             [{"params": [weight]}, {"params": [other], "lr": 0.003}], lr=0.03 if by_hand else 0.01
-        )  # type: ignore[call-arg]
+        )
         if by_hand:
             optimizer.param_groups[1]["lr"] *= 3
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,16 @@ from swell.train.state import checkpoint
 CURVE = Path(__file__).parent / "scripts" / "curve.py"
 
 
-def make_loop(num_samples: int = 10, **options: Any) -> tuple[nn.Module, optim.Optimizer, DataLoader[Any]]:
+def make_loop(num_samples: int = 10, **options: Any) -> tuple[nn.Linear, optim.Optimizer, DataLoader[Any]]:
     torch.manual_seed(0)
     model = nn.Linear(1, 1)
     data = TensorDataset(torch.arange(float(num_samples)).unsqueeze(1))
     return model, optim.SGD(model.parameters(), 0.001), DataLoader(data, **({"batch_size": 4} | options))
 
 
-def train_on(run: train.Run, model: nn.Module, optimizer: optim.Optimizer) -> Iterator[torch.Tensor]:
+def train_on(
+    run: train.Run, model: nn.Module, optimizer: optim.Optimizer
+) -> Generator[torch.Tensor, None, None]:
     for _ in run.epochs():
         for (x,) in run.batches():
             optimizer.zero_grad()

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from fake_agent import FakeAgent
+from tests.train.fake_agent import FakeAgent
 
 from swell.train.data.stream_position import Whereabouts
 from swell.train.data.stream_schedule import StreamPlace

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from fake_agent import FakeAgent
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.train.fake_agent import FakeAgent
+from tests.train.wild import BATCH, NUM_SAMPLES, STEPS_PER_EPOCH, ride, run_alone
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
-from wild import BATCH, NUM_SAMPLES, STEPS_PER_EPOCH, ride, run_alone
 
 from swell.train import Run, elastic
 from swell.train.data.stream_reader import Reader, Ticket
@@ -141,7 +141,7 @@ def test_a_run_goes_on_in_the_middle_of_an_epoch(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(checkpoint, "REST_PER_SAVE", 0.0)  # one after every step
     for dataset in (Numbers(10), Told(10)):
         folder = tmp_path / type(dataset).__name__
-        options = {"checkpoint_dir": folder, "checkpoint_interval_s": 0.0}
+        options: dict[str, Any] = {"checkpoint_dir": folder, "checkpoint_interval_s": 0.0}
         first = train(run_of(dataset, steps=5, **options))
         assert first == {0: [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]], 1: [[0, 1, 2, 3], [4, 5, 6, 7]]}
         (path,) = sorted(folder.iterdir())[-1:]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from fake_agent import FakeAgent
+from tests.train.fake_agent import FakeAgent
 from torch import nn
+from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from swell.train.state.replica import Replica
 from swell.train.state.train_state import TrainState
@@ -44,12 +46,12 @@ def test_each_part_is_what_it_would_be_in_one_process(
 
 
 @pytest.mark.parametrize("options", [{"fused": True}, {"foreach": True}, {}], ids=str)
-def test_channels_last_stays_so_in_what_the_optimizer_keeps(options: dict[str, bool]) -> None:
+def test_channels_last_stays_so_in_what_the_optimizer_keeps(options: dict[str, Any]) -> None:
     """A fused optimizer takes the moments of other elements where they lie in another order."""
 
     def made() -> TrainState:
         torch.manual_seed(0)
-        model = nn.Conv2d(3, 5, 2).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        model = convert_conv2d_weight_memory_format(nn.Conv2d(3, 5, 2), torch.channels_last)
         return TrainState(model, torch.optim.Adam(model.parameters(), 0.1, **options), None, {})
 
     def step(state: TrainState) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
-from fake_agent import TOKEN, FakeAgent, fork_script, until
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.train.fake_agent import TOKEN, FakeAgent, fork_script, until
 
 from swell.train.runtime.unmanaged_script import Ballot, own_count
 from swell.wire import environ, messages

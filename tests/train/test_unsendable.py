@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from fake_agent import FakeAgent
+from tests.train.fake_agent import FakeAgent
 
 from swell.wire import messages
 

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from fake_agent import FakeAgent, fork_script, until
+from tests.train.fake_agent import FakeAgent, fork_script, until
 
 from swell.wire import messages
 

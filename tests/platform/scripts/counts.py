@@ -8,13 +8,16 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 checkpoint = Path("counts.json")
-saved = json.loads(checkpoint.read_text()) if checkpoint.exists() else {"steps": 0, "sizes": []}
-stop = []
+saved: dict[str, Any] = (
+    json.loads(checkpoint.read_text()) if checkpoint.exists() else {"steps": 0, "sizes": []}
+)
+stop: list[int] = []
 signal.signal(signal.SIGTERM, lambda number, frame: stop.append(number))
 dist.init_process_group("gloo")
 saved["sizes"].append(dist.get_world_size())

@@ -8,7 +8,9 @@ in `from-PID` the first step of one.
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -16,6 +18,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 from swell.train.state import state_transfer
+from swell.train.state.peer_memory import MemorySpan, read
 
 Path(f"here-{os.getpid()}").touch()
 while Path("gate").exists():
@@ -34,14 +37,14 @@ def hang(name: str) -> None:
         time.sleep(0.01)
 
 
-def read_late(*spans: object) -> None:
+def read_late(pid: int, sources: Sequence[MemorySpan], targets: Sequence[MemorySpan]) -> None:
     while Path("reading").exists():
         Path("blocked").touch()
         time.sleep(0.01)
-    read(*spans)
+    read(pid, sources, targets)
 
 
-read, state_transfer.read = state_transfer.read, read_late
+patch.object(state_transfer, "read", read_late).start()
 torch.manual_seed(0)
 x = torch.randn(512, 8)
 y = (x @ torch.arange(8.0) > 0).long()

@@ -32,7 +32,9 @@ def note(place: str) -> None:
 def leave() -> None:
     if is_trial and (here / "exits").exists():
         kind, status = (here / "exits").read_text().split()
-        (sys.exit if kind == "sys" else os._exit)(int(status))
+        if kind == "sys":
+            sys.exit(int(status))
+        os._exit(int(status))
 
 
 note("start")

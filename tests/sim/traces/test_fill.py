@@ -189,7 +189,7 @@ def test_one_rule_does_not_shift_what_another_draws() -> None:
 
 def test_classes_go_by_their_shares_and_leave_what_a_trace_says() -> None:
     many = trace(*(job(str(at)) for at in range(1000)), job("strict", deadline_s=5.0, is_soft=False))
-    found = fill(many, PROFILES, Rules(best_effort_share=0.3, soft_share=0.5)).jobs
+    found = tuple(fill(many, PROFILES, Rules(best_effort_share=0.3, soft_share=0.5)).jobs)
     counts = {kind: sum(j.job_class is kind for j in found) for kind in JobClass}
     assert counts[JobClass.BEST_EFFORT] == pytest.approx(300, abs=50)
     assert counts[JobClass.SOFT] == pytest.approx(350, abs=50)

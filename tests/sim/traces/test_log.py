@@ -97,7 +97,7 @@ def test_a_malformed_line_is_refused_wherever_it_stands(write: Write) -> None:
         Log(path, is_strict=True)
 
 
-class Traceable(TraceJob, weakref=True, gc=True):
+class Traceable(TraceJob, frozen=True, weakref=True, gc=True):
     """A job of which one can tell whether anybody still has it."""
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from swell.sim.traces.entry import Trace, TraceJob, order
+from swell.sim.traces.entry import Status, Trace, TraceJob, order
 from swell.sim.traces.errors import TraceError
 from swell.sim.traces.formats import philly_json
 from swell.sim.traces.read import Scan, read
@@ -174,28 +174,26 @@ CELLS = st.text(
 )
 SECONDS = st.floats(0, 1e12, allow_subnormal=False)
 POSITIVE = st.floats(1e-6, 1e12)
+STATUSES: st.SearchStrategy[Status] = st.sampled_from(("completed", "failed", "killed"))
 
 
 @st.composite
 def trace_jobs(draw: st.DrawFn) -> TraceJob:
-    def maybe(strategy: st.SearchStrategy[float] | st.SearchStrategy[str]) -> object:
-        return draw(st.none() | strategy)
-
     return TraceJob(
         id=draw(CELLS),
         submit_s=draw(SECONDS),
-        num_devices=maybe(st.integers(1, 4096)),
-        duration_s=maybe(POSITIVE),
-        model=maybe(CELLS),
-        global_batch=maybe(st.integers(1, 10**6)),
-        num_steps=maybe(POSITIVE),
-        deadline_s=maybe(st.floats(-1e12, 1e12)),
-        is_best_effort=maybe(st.booleans()),
-        is_soft=maybe(st.booleans()),
-        user=maybe(CELLS),
-        tenant=maybe(CELLS),
-        status=maybe(st.sampled_from(("completed", "failed", "killed"))),
-        ended_after_s=maybe(SECONDS),
+        num_devices=draw(st.none() | st.integers(1, 4096)),
+        duration_s=draw(st.none() | POSITIVE),
+        model=draw(st.none() | CELLS),
+        global_batch=draw(st.none() | st.integers(1, 10**6)),
+        num_steps=draw(st.none() | POSITIVE),
+        deadline_s=draw(st.none() | st.floats(-1e12, 1e12)),
+        is_best_effort=draw(st.none() | st.booleans()),
+        is_soft=draw(st.none() | st.booleans()),
+        user=draw(st.none() | CELLS),
+        tenant=draw(st.none() | CELLS),
+        status=draw(st.none() | STATUSES),
+        ended_after_s=draw(st.none() | SECONDS),
     )
 
 

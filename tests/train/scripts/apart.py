@@ -1,6 +1,7 @@
 """Learns from a stream that is longer for one worker than for the other: it looks at who reads it."""
 
 import os
+from collections.abc import Iterator
 
 import torch
 from torch import nn
@@ -9,8 +10,8 @@ from torch.utils.data import DataLoader, IterableDataset
 from swell import train
 
 
-class Apart(IterableDataset):
-    def __iter__(self):
+class Apart(IterableDataset[torch.Tensor]):
+    def __iter__(self) -> Iterator[torch.Tensor]:
         length = 12 - 2 * int(os.environ["SWELL_WORKER"])
         return iter(torch.ones(length, 1))
 

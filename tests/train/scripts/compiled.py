@@ -19,10 +19,12 @@ torch.manual_seed(7)
 x = torch.randn(96, 64)
 y = torch.sin(x.sum(1, keepdim=True))
 layers = [layer for _ in range(4) for layer in (nn.Linear(64, 64), nn.LayerNorm(64), nn.GELU())]
-model = nn.Sequential(*layers, nn.Linear(64, 1))
+model: nn.Module = nn.Sequential(*layers, nn.Linear(64, 1))
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 if kind != "eager":
-    model = torch.compile(model, dynamic=True if kind == "dynamic" else None)
+    compiled = torch.compile(model, dynamic=True if kind == "dynamic" else None)
+    assert isinstance(compiled, nn.Module)
+    model = compiled
 if "ahead" in words:
     functional.mse_loss(model(x[:8]), y[:8]).backward()
     optimizer.zero_grad()

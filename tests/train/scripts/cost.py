@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -49,7 +50,7 @@ criterion = nn.CrossEntropyLoss()
 
 def plain_steps() -> Iterator[None]:
     net: nn.Module = model
-    sampler = None
+    sampler: DistributedSampler[tuple[torch.Tensor, ...]] | None = None
     if num_workers > 1:
         dist.init_process_group("gloo")
         net, sampler = DistributedDataParallel(model), DistributedSampler(data)
@@ -63,7 +64,7 @@ def plain_steps() -> Iterator[None]:
 
 
 def elastic_steps() -> Iterator[None]:
-    shards = {} if loop == "default" else {"deterministic": True, "shards": int(loop)}
+    shards: dict[str, Any] = {} if loop == "default" else {"deterministic": True, "shards": int(loop)}
     run = train.elastic(model, optimizer, DataLoader(data, batch, shuffle=True), epochs=10**6, **shards)
     for _ in run.epochs():
         for a, b in run.batches():

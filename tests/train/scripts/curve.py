@@ -6,6 +6,7 @@ the loop early) or `load` (load in two processes).
 
 import json
 import sys
+from typing import Any
 
 import torch
 from torch import nn
@@ -24,7 +25,7 @@ class Counter:
     def state_dict(self) -> dict[str, object]:
         return {"seen": self.seen, "pair": (1, None, 2.5)}
 
-    def load_state_dict(self, state: dict[str, object]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         assert state["pair"] == (1, None, 2.5)
         self.seen = state["seen"]
 

@@ -29,7 +29,7 @@ run = train.elastic(
     stop_on_nan=folder is not None,
     checkpoint_dir=folder,
 )
-for _ in run.epochs():
+for _epoch in run.epochs():
     for (x,) in run.batches():
         optimizer.zero_grad()
         loss = model(x).square().mean()

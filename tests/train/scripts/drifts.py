@@ -14,14 +14,18 @@ import hashlib
 import sys
 from pathlib import Path
 
+import msgspec
 import torch
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
+from swell.train.state.train_state import Stateful
+from swell.wire.messages import OnDrift
 
-folder, on_drift, mistake, *batch = sys.argv[1:]
+folder, word, mistake, *batch = sys.argv[1:]
+on_drift: OnDrift = msgspec.convert(word, OnDrift)
 torch.manual_seed(7)
 x = torch.randn(48, 5)
 y = torch.sin(x.sum(1, keepdim=True)) + 0.3 * torch.randn(48, 1)
@@ -37,7 +41,7 @@ second_plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(second, factor=0.7, 
 loader = DataLoader(TensorDataset(x, y), batch_size=6, shuffle=True)
 is_mended = mistake == "mended"
 known = scheduler if mistake == "known" or is_mended else None
-further = {"second": second, "plateau": second_plateau} if is_mended else {}
+further: dict[str, Stateful] = {"second": second, "plateau": second_plateau} if is_mended else {}
 
 
 class Handle:
@@ -50,7 +54,7 @@ class Handle:
         pass
 
 
-run = None
+run: train.Run | None = None
 if mistake == "unsendable":
     further["reader"] = Handle()
 run = train.elastic(model, optimizer, loader, epochs=10, scheduler=known, state=further, on_drift=on_drift)

@@ -22,7 +22,13 @@ class Interrupted(io.StringIO):
 
     def write(self, text: str) -> int:
         signal.raise_signal(signal.SIGTERM)
+        assert sys.__stderr__ is not None
         return sys.__stderr__.write(text)
+
+
+def tell_late(after_s: float, text: str) -> None:
+    time.sleep(after_s)
+    print(text)
 
 
 match sys.argv[1]:
@@ -38,10 +44,10 @@ match sys.argv[1]:
     case "quietly":
         print("done")
     case "threads" | "threads-exit":
-        threading.Thread(target=lambda: (time.sleep(0.3), print("thread is done"))).start()
+        threading.Thread(target=tell_late, args=(0.3, "thread is done")).start()
         pool = ThreadPoolExecutor(1)
         for number in range(3):
-            pool.submit(lambda number=number: (time.sleep(0.1), print(f"task {number} is done")))
+            pool.submit(tell_late, 0.1, f"task {number} is done")
         atexit.register(lambda: print("at exit"))
         if sys.argv[1] == "threads-exit":
             sys.exit()
@@ -56,10 +62,12 @@ match sys.argv[1]:
             print("a line of the log")
             time.sleep(0.01)
     case "group":
+        import torch
         from torch import nn, optim
+        from torch._C._distributed_c10d import HashStore
         from torch.utils.data import DataLoader, TensorDataset
 
-        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
         model = nn.Linear(1, 1)
-        loader = DataLoader(TensorDataset(dist.torch.zeros(8, 1)), batch_size=2)
+        loader = DataLoader(TensorDataset(torch.zeros(8, 1)), batch_size=2)
         train.elastic(model, optim.SGD(model.parameters(), 0.1), loader, epochs=1)

@@ -9,6 +9,7 @@ import sys
 
 import torch
 import torch.distributed as dist
+from torch.utils.data import DataLoader, TensorDataset
 
 kind, earlier, most, *words = sys.argv[1:]
 weight = torch.nn.Parameter(torch.ones(3))
@@ -28,8 +29,8 @@ def save(number: int, frame: object) -> None:
 
 if "handle" in words:
     signal.signal(signal.SIGTERM, save)
-loader = torch.utils.data.DataLoader(range(int(most)), num_workers=2 * ("load" in words))
-for number in loader:
+loader = DataLoader(TensorDataset(torch.arange(int(most))), num_workers=2 * ("load" in words))
+for (number,) in loader:
     step += 1
     weight.grad = number * torch.ones(3)
     dist.all_reduce(weight.grad)

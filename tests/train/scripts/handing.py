@@ -11,6 +11,8 @@ import msgspec
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch._C._distributed_c10d import FileStore
+from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from swell.train.collective.group import Group
 from swell.train.state.state_bundle import Pieces
@@ -24,7 +26,8 @@ Pieces.SMALL_BYTES, Pieces.PIECE_BYTES = 64, 101  # pieces that cut numbers in t
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.convolution = nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)  # not contiguous
+        # not contiguous
+        self.convolution = convert_conv2d_weight_memory_format(nn.Conv2d(3, 8, 3), torch.channels_last)
         self.norm = nn.BatchNorm2d(8)  # counts in int64
         self.first = nn.Linear(8, 8)
         self.last = nn.Linear(8, 8)
@@ -34,7 +37,8 @@ class Net(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.norm(self.convolution(x)).mean(dim=(2, 3))
-        return self.last(self.first(x)).square().mean() + self.coarse.float().square().mean()
+        y: torch.Tensor = self.last(self.first(x))
+        return y.square().mean() + self.coarse.float().square().mean()
 
 
 class Mine:
@@ -98,7 +102,7 @@ def hand(holders: tuple[int, ...], kind: str, way: str) -> None:
         state.is_valid = True
     else:
         state = begin(10 + rank, 0)
-    weight = state.model.first.weight
+    weight = state.model.get_parameter("first.weight")
     address = weight.data_ptr()
     loan = Loan(state.steps if rank in holders else NO_STATE, state if rank in holders else None)
     cards: list[Card] = [loan.card] * num_workers
@@ -113,7 +117,7 @@ def hand(holders: tuple[int, ...], kind: str, way: str) -> None:
     assert_same(state, begin(1, 4), what)
 
 
-store = dist.FileStore(path, num_workers)
+store = FileStore(path, num_workers)
 dist.init_process_group("gloo", store=store, rank=rank, world_size=num_workers, timeout=timedelta(seconds=30))
 group = Group(torch.device("cpu"))
 group.rank, group.num_workers = rank, num_workers

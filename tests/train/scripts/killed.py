@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -16,7 +17,7 @@ def be_killed(source: str, target: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-os.rename = be_killed
 model = nn.Linear(3, 1)
 state = TrainState(model, torch.optim.SGD(model.parameters(), 0.1), None, {})
-Checkpoints(Path(sys.argv[1]), 2, 30.0).save(state)
+with patch.object(os, "rename", be_killed):
+    Checkpoints(Path(sys.argv[1]), 2, 30.0).save(state)

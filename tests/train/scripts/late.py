@@ -4,6 +4,7 @@ import runpy
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch.distributed as dist
 
@@ -11,7 +12,7 @@ gate, sys.argv[1:] = Path(sys.argv[1]), sys.argv[2:]
 connect = dist.init_process_group
 
 
-def connect_late(*args: object, **kwargs: object) -> None:
+def connect_late(*args: Any, **kwargs: Any) -> None:
     while gate.exists():
         time.sleep(0.01)
     connect(*args, **kwargs)

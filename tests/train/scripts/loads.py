@@ -5,6 +5,7 @@ Arguments: `map` or `stream`.
 
 import sys
 import time
+from collections.abc import Iterator
 
 import torch
 from torch import nn
@@ -13,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from swell import train
 
 
-class Numbers(Dataset):
+class Numbers(Dataset[torch.Tensor]):
     def __len__(self) -> int:
         return 64
 
@@ -22,8 +23,8 @@ class Numbers(Dataset):
         return torch.tensor([index / 64])
 
 
-class Stream(IterableDataset):
-    def __iter__(self):
+class Stream(IterableDataset[torch.Tensor]):
+    def __iter__(self) -> Iterator[torch.Tensor]:
         return (Numbers()[index] for index in range(64))
 
 

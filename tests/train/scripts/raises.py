@@ -32,6 +32,7 @@ run: train.Run | None = None  # an optimizer is tried before
 
 
 def fail(before: dict[str, torch.Tensor]) -> None:
+    assert run is not None
     torch.save(before, folder / f"{run.rank}.pt")
     raise ZeroDivisionError("in the loop")
 

@@ -11,7 +11,9 @@ import os
 import random
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,8 +25,10 @@ from swell import train
 
 NUM_SAMPLES, BATCH = 45, 12
 
+Sample = tuple[torch.Tensor, int, int]  #: picture, label, id
 
-class Pictures(Dataset):
+
+class Pictures(Dataset[Sample]):
     """Each is turned, shifted and blurred at random: one draw from each generator that a process has."""
 
     def __init__(self) -> None:
@@ -33,7 +37,7 @@ class Pictures(Dataset):
     def __len__(self) -> int:
         return NUM_SAMPLES
 
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int, int]:
+    def __getitem__(self, index: int) -> Sample:
         x = self.x[index]
         if random.random() < 0.5:
             x = x.flip(-1)
@@ -41,13 +45,13 @@ class Pictures(Dataset):
         return x, index % 5, index
 
 
-class Stream(IterableDataset):
+class Stream(IterableDataset[Sample]):
     """All pictures in random order, cut up among the loader's processes as torch's own examples do."""
 
     def __init__(self, pictures: Pictures) -> None:
         self.pictures = pictures
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Sample]:
         order = list(range(NUM_SAMPLES))
         random.shuffle(order)
         if (info := get_worker_info()) is not None:
@@ -61,7 +65,7 @@ class Placed(Stream):
 
     left: list[int] | None = None
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Sample]:
         if self.left is None:
             self.left = list(range(NUM_SAMPLES))
             np.random.shuffle(self.left)
@@ -70,9 +74,10 @@ class Placed(Stream):
         self.left = None
 
     def state_dict(self) -> dict[str, object]:
+        assert self.left is not None
         return {"left": list(self.left)}
 
-    def load_state_dict(self, state: dict[str, object]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         self.left = list(state["left"])
 
 

@@ -6,6 +6,7 @@ Arguments: a folder; seconds a sample. Prints how much had been read when `elast
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -21,8 +22,8 @@ def counter(pid: int) -> Path:
     return folder / f"read-{pid}"
 
 
-class Slow(IterableDataset):
-    def __iter__(self):
+class Slow(IterableDataset[torch.Tensor]):
+    def __iter__(self) -> Iterator[torch.Tensor]:
         with counter(os.getppid()).open("wb", buffering=0) as file:  # this is the loader's process
             for number in range(10**6):
                 time.sleep(sample_s)

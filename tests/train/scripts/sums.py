@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import FileStore
 
 from swell.train.collective.exchange import Exchange
 from swell.train.collective.group import Group
@@ -24,7 +25,7 @@ def fold(numbers: torch.Tensor, leaves: range) -> Fold[torch.Tensor]:
     return held
 
 
-store = dist.FileStore(path, num_workers)
+store = FileStore(path, num_workers)
 dist.init_process_group("gloo", store=store, rank=rank, world_size=num_workers, timeout=timedelta(seconds=30))
 group = Group(torch.device("cpu"))
 group.rank, group.num_workers = rank, num_workers

@@ -7,6 +7,7 @@ import hashlib
 import json
 import random
 import sys
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,7 +31,7 @@ class Average:
     def state_dict(self) -> dict[str, object]:
         return {"weights": self.weights}
 
-    def load_state_dict(self, state: dict[str, object]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         self.weights = [tensor.clone() for tensor in state["weights"]]
 
 
@@ -47,7 +48,7 @@ class Sampler:
     def state_dict(self) -> dict[str, object]:
         return {"generator": self.generator.get_state(), "drawn": self.drawn}
 
-    def load_state_dict(self, state: dict[str, object]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         self.generator.set_state(state["generator"].cpu())
         self.drawn = state["drawn"]
 
