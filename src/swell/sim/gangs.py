@@ -30,12 +30,21 @@ from swell.sim.change_cost import ChangeCost, GangChange
 from swell.sim.gang import Training, Upcoming
 from swell.sim.injected_faults import MESSAGE, InjectedFaults
 from swell.sim.job import SimJob
-from swell.sim.occurrence import Changes, Ends, Leaves, Occurrence, Reports, Resumes, Starts, Turns
+from swell.sim.occurrence import (
+    Changes,
+    Ends,
+    Leaves,
+    LosesWorker,
+    Occurrence,
+    Reports,
+    Resumes,
+    Starts,
+    Turns,
+)
 from swell.sim.tally import UsageTally
 
 #: Of a step: so little is nothing, for progress is summed up from pieces.
 WHOLE = 1e-4
-NODE_LOST = "a node was lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +138,7 @@ class SimGangs:
             return
         training.is_unheard = False
         delay_s = self._begin(training, len(training.devices), command.target)
+        self._may_lose_worker(training, now_s + delay_s / 2)
         self._agenda.put(now_s + delay_s, Changes(training.job.id, command.generation))
 
     def suspend(self, command: SuspendGang, now_s: float) -> None:
@@ -143,6 +153,7 @@ class SimGangs:
         self._boundary_s(training, boundary_s)  # whole steps, to the last digit
         training.halt(boundary_s)
         self.tally.note(training)
+        self._may_lose_worker(training, boundary_s + self._timings.save_s / 2)
         self._agenda.put(boundary_s + self._timings.save_s, Leaves(training.job.id, command.generation))
 
     def stop(self, command: StopGang, now_s: float) -> None:
@@ -220,6 +231,9 @@ class SimGangs:
         change = self._take_change(occurrence.job_id, occurrence.generation)
         if change is not None:
             training = self.training[occurrence.job_id]
+            if self._is_struck("launch", training):
+                self._end(training, Outcome.LOST, now_s, MESSAGE)
+                return
             training.formed_s = now_s
             steps = math.floor(training.steps)
             self._reply(training, GangStarted(**_facts(training, now_s), steps=steps, pids=()))
@@ -322,25 +336,35 @@ class SimGangs:
         """These devices are no more, and with them the workers on them."""
         for training in list(self.training.values()):
             if not gone.isdisjoint(training.occupied):
-                self._lose_devices(training, gone, now_s)
+                self._lose_devices(training, gone, now_s, "a node was lost")
 
-    def _lose_devices(self, training: Training, gone: frozenset[str], now_s: float) -> None:
+    def lose_worker(self, occurrence: LosesWorker, now_s: float) -> None:
+        training = self.training.get(occurrence.job_id)
+        if training is not None and training.generation == occurrence.generation:
+            newest = training.devices[-training.job.spec.devices_per_worker :]
+            self._lose_devices(training, frozenset(newest), now_s, MESSAGE)
+
+    def _may_lose_worker(self, training: Training, at_s: float) -> None:
+        if self._is_struck("loss", training):
+            self._agenda.put(at_s, LosesWorker(training.job.id, training.generation))
+
+    def _lose_devices(self, training: Training, gone: frozenset[str], now_s: float, cause: str) -> None:
         """The workers that are left wait for the head's word. A gang that was starting is lost whole."""
         left = _whole_workers(training.devices, training.job.spec.devices_per_worker, gone)
         training.change = None
         if training.formed_s is None or not left:
             training.lose_unsaved(now_s, self._timings.checkpoint_interval_s)
-            self._end(training, Outcome.LOST, now_s, NODE_LOST)
+            self._end(training, Outcome.LOST, now_s, cause)
             return
         lost = tuple(device for device in training.devices if device not in left)
         if not lost:
-            self._fail(training, now_s, NODE_LOST)
+            self._fail(training, now_s, cause)
             return
         training.halt(now_s)
         training.devices, training.is_unheard = left, True
         self.tally.note(training)
         self.version += 1
-        self._reply(training, WorkersLost(**_facts(training, now_s), devices=lost, message=NODE_LOST))
+        self._reply(training, WorkersLost(**_facts(training, now_s), devices=lost, message=cause))
 
     # ------------------------------------------------------------ the same for all
     def _boundary_s(self, training: Training, now_s: float) -> float:
