@@ -12,7 +12,7 @@ from tests.core.fakes import FirstFree, Shuffler, core_of, node, spec, strict
 from tests.core.head import Head
 
 from swell.core.ports import Placer
-from swell.model.event import DrainRequested, Opened
+from swell.model.event import DrainRequested, Opened, ResizeFailed
 from swell.model.job import Elasticity, Phase
 from swell.placement.buddy import BuddyPlacer
 from swell.policies.registry import POLICIES
@@ -85,6 +85,25 @@ def test_every_job_ends_after_faults(seed: int, placer: Placer) -> None:
     calm_down(world)
     head.run()
     assert_all_done(head, world)
+
+
+@settings(max_examples=10, deadline=None)
+@given(SEEDS)
+def test_a_resize_that_failed_is_tried_again_and_made_as_soon_as_it_can_be(seed: int) -> None:
+    world = DrivenWorld(seed, FaultRates(resize=1.0))
+    head = Head(core_of, world)
+    world.join(node("n0", 2))
+    head.submit("a", spec(2000))
+    head.run_until(lambda: any(view.workers == 2 for view in head.core.views()))
+    world.join(node("n1", 2))
+    head.run_until(lambda: len(_failed_resizes(head)) >= 3)
+    assert head.job("a").workers == 2
+    world.calm_down()
+    head.run_until(lambda: head.job("a").workers == 4)
+
+
+def _failed_resizes(head: Head) -> set[int]:
+    return {event.generation for event in head.delivered if isinstance(event, ResizeFailed)}
 
 
 @settings(max_examples=20, deadline=None)
