@@ -141,6 +141,8 @@ class GangContract:
         while (report := world.wait(StepsReported, num=num_reports(world) + 1)).steps <= last:
             pass
         assert report.num_workers == 2
+        world.perform(reconfigure(2, wanted, batch=512))
+        world.wait(ResizeFailed, 2, num=2)
         world.perform(reconfigure(3, world.devices[:1]))
         world.wait(GangResized, 3)
 
@@ -155,6 +157,32 @@ class GangContract:
         first = world.wait(GangResized, 2)
         world.perform(change)
         assert world.wait(GangResized, 2, num=2).steps >= first.steps
+
+    def test_what_is_said_to_a_gang_that_ended_is_answered_with_its_end(self, world: GangWorld) -> None:
+        """A head that died before it heard of the end launches the gang once more."""
+        launch = world.launch(1, world.devices[:1], steps=30)
+        world.perform(launch)
+        first = world.wait(GangEnded, 1)
+        world.perform(launch)
+        again = world.wait(GangEnded, 1, num=2)
+        assert (again.outcome, again.steps) == (first.outcome, first.steps) == (Outcome.SUCCEEDED, 30)
+        world.perform(SuspendGang(job_id=JOB, generation=2))
+        assert world.wait(GangEnded, 2).outcome is Outcome.SUCCEEDED
+        assert sum(isinstance(event, GangStarted) for event in world.events) == 1
+
+    def test_a_change_that_was_asked_for_before_a_loss_was_heard_fails(self, world: GangWorld) -> None:
+        """The head takes the devices that it names for free as soon as it hears of the loss."""
+        world.perform(world.launch(1, world.devices[:3]))
+        world.wait(StepsReported, 1)
+        world.kill(world.devices[0])
+        world.wait(WorkersLost, 1)
+        world.perform(reconfigure(2, world.devices))
+        assert world.wait(ResizeFailed, 2)
+        world.perform(reconfigure(3, world.devices[1:3]))
+        world.wait(GangResized, 3)
+        assert world.wait(StepsReported, 3).num_workers == 2
+        world.perform(reconfigure(4, world.devices))
+        world.wait(GangResized, 4)
 
     def test_of_a_gang_that_is_not_there_the_end_is_told(self, world: GangWorld) -> None:
         world.perform(reconfigure(7, world.devices[:1]))

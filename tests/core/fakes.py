@@ -173,7 +173,7 @@ def _by_arrival(snapshot: Snapshot) -> list[int]:
 
 def everybody(wanted: Mapping[str, int], held: Mapping[str, tuple[str, ...]]) -> Mapping[str, int]:
     """Who is to have how many devices, whoever keeps its number first."""
-    numbers = {job: len(devices) for job, devices in held.items() if job not in wanted} | dict(wanted)
+    numbers = {job: len(held[job]) for job in sorted(held.keys() - wanted.keys())} | dict(wanted)
     return {job: num for job, num in numbers.items() if num}
 
 

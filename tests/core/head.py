@@ -1,16 +1,19 @@
-"""Runs a core in a fake world and holds it to its laws at every turn."""
+"""Runs a core in a simulated world and holds it to its laws at every turn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tests.core.world import FakeWorld
+from tests.core.checked_world import CheckedWorld
+from tests.core.crossing import Crossing
+from tests.core.driven_world import DrivenWorld
 
 from swell.core.core import Core
+from swell.core.ports import World
 from swell.core.resizes import NUM_KEPT
 from swell.live.board import ViewBoard
 from swell.model.command import AnyCommand, ProfileJob, StopGang, WakeAt
-from swell.model.event import AnyEvent, CancelRequested, JobSubmitted
+from swell.model.event import AnyEvent, CancelRequested
 from swell.model.job import JobSpec, Phase
 from swell.model.resize import Verdict
 from swell.model.view import JobView
@@ -21,10 +24,12 @@ class Head:
 
     Args:
         make: a fresh core; called for each life.
+        delivers: what stands between the head and the world; messages cross unless it is told.
     """
 
-    def __init__(self, make: Callable[[], Core], world: FakeWorld) -> None:
+    def __init__(self, make: Callable[[], Core], world: DrivenWorld, delivers: World | None = None) -> None:
         self.world = world
+        self.port = CheckedWorld(delivers or Crossing(world, world.seed), lambda: world.gangs)
         self.core = make()
         self.ended: dict[str, JobView] = {}
         self.batches: list[Sequence[AnyEvent]] = []
@@ -38,10 +43,10 @@ class Head:
 
     # ------------------------------------------------------------ users
     def submit(self, job_id: str, spec: JobSpec) -> None:
-        self.world.send(JobSubmitted(at_s=self.world.now_s, job_id=job_id, spec=spec))
+        self.world.submit(job_id, spec)
 
     def cancel(self, job_id: str) -> None:
-        self.world.send(CancelRequested(at_s=self.world.now_s, job_id=job_id))
+        self.world.say(CancelRequested(at_s=self.world.now_s, job_id=job_id))
 
     # ------------------------------------------------------------ the loop
     def turn(self) -> bool:
@@ -50,7 +55,7 @@ class Head:
         if commands is None:
             return False
         for command in commands:
-            self.world.perform(command)
+            self.port.perform(command)
         self._check_world()
         return True
 
@@ -80,7 +85,7 @@ class Head:
         self.run_until(lambda: self.world.is_quiet_until(until_s))
 
     def decide(self) -> list[AnyCommand] | None:
-        batch = self.world.next_events()
+        batch = self.port.next_events()
         if not batch:
             return None
         self.batches.append(batch)
@@ -113,7 +118,7 @@ class Head:
             self._board.post(self.core)
         assert self.core.save() == before
         for command in self.core.under_way():
-            self.world.perform(command)
+            self.port.perform(command)
 
     def copies(self, num: int) -> list[Core]:
         """Cores in the state of this one, to try something out on."""
@@ -129,6 +134,11 @@ class Head:
 
     def phase(self, job_id: str) -> Phase:
         return self.job(job_id).phase
+
+    @property
+    def delivered(self) -> list[AnyEvent]:
+        """All that it was told so far."""
+        return [event for batch in self.batches for event in batch]
 
     def story(self) -> str:
         return "; ".join(
@@ -177,10 +187,10 @@ class Head:
         assert all(command in issued for command in under_way)
 
     def _check_world(self) -> None:
-        """Every device with a process on it is one that the head holds for this very job."""
+        """Every device that may have a process on it is one that the head holds for this very job."""
         held = {device: view.id for view in self.core.views() for device in view.devices}
         held |= self.core.unknown_owner
-        for device, job_id in self.world.busy.items():
+        for device, job_id in self.port.occupied.items():
             assert held.get(device) == job_id, f"{device} is busy with {job_id}, the head says {held}"
 
 

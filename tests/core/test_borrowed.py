@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import core_of, node, profile, spec, strict
 from tests.core.head import Head
-from tests.core.world import ALL_FAULTS, FakeWorld, Faults
 
 from swell.core.reclaims import Reclaims
 from swell.model.cluster import Cluster, Node
@@ -40,7 +40,7 @@ def assert_on_owned(head: Head) -> None:
 )
 def test_no_promise_ever_stands_on_a_borrowed_node(policy: str, seed: int, fates: list[str]) -> None:
     """Whatever fails, and whenever nodes are lent and taken back; and every job ends."""
-    world = FakeWorld(seed, ALL_FAULTS)
+    world = DrivenWorld(seed, ALL_FAULTS)
     head = Head(lambda: core_of(POLICIES[policy](), BuddyPlacer(), FittedBelief), world)
     world.join(borrowed("b0"))
     world.join(node("n0", 4))
@@ -58,7 +58,7 @@ def test_no_promise_ever_stands_on_a_borrowed_node(policy: str, seed: int, fates
             case _:
                 head.turn()
         assert_on_owned(head)
-    world.faults = Faults()
+    world.calm_down()
     world.join(borrowed("b0"))
     for _ in range(3000):
         if not head.turn():

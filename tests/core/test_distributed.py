@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.core.driven_world import DrivenWorld
 from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
-from tests.core.world import FakeWorld
 
 from swell.model.event import ScriptDistributed
 from swell.model.job import Elasticity, JobSpec
@@ -15,8 +15,8 @@ def restart(**fields: object) -> JobSpec:
     return spec(None, elasticity=Elasticity.RESTART, estimate_s=1000.0, **fields)
 
 
-def on_four_devices(job: JobSpec) -> tuple[Head, FakeWorld]:
-    world = FakeWorld()
+def on_four_devices(job: JobSpec) -> tuple[Head, DrivenWorld]:
+    world = DrivenWorld()
     head = Head(core_of, world)
     world.join(node("n0", 4))
     head.submit("job", job)
@@ -32,10 +32,10 @@ def test_it_grows_when_its_script_is_known_to_be_distributed(least: int) -> None
     assert {workers for _, workers in head.job("job").sizes} == {least}
     head.die()
     head.fold()
-    world.send(ScriptDistributed(at_s=world.now_s, job_id="job"))
+    world.say(ScriptDistributed(at_s=world.now_s, job_id="job"))
     head.run_until(lambda: head.job("job").workers == 4)
     head.die()
-    world.send(ScriptDistributed(at_s=world.now_s, job_id="job"))
+    world.say(ScriptDistributed(at_s=world.now_s, job_id="job"))
     head.run_for(0.5)
     assert head.job("job").workers == 4
 

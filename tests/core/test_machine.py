@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from tests.core import reports
+from tests.core.driven_world import ALL_FAULTS, DIES_AT_ONCE, DrivenWorld
 from tests.core.fakes import FirstFree, Restless, Shuffler, core_of, node, spec, strict
 from tests.core.head import Head
-from tests.core.world import ALL_FAULTS, FakeWorld, Faults
 
 from swell.model.event import (
     AnyEvent,
@@ -32,7 +32,7 @@ SPECS: list[JobSpec] = [
     spec(60, devices_per_worker=2, tenant="b"),
     spec(None, elasticity=Elasticity.RESTART, estimate_s=5.0),
     spec(None, elasticity=Elasticity.RESTART, estimate_s=5.0, grows_when_distributed=True),
-    spec(50, entry="/dies_at_once.py"),
+    spec(50, entry=DIES_AT_ONCE),
     strict(deadline_s=60.0),
     strict(deadline_s=2.0),
 ]
@@ -44,7 +44,7 @@ class HostileWorld(RuleBasedStateMachine):
 
     @initialize(seed=st.integers(0, 1000), placer=st.sampled_from([FirstFree(), Shuffler()]))
     def open(self, seed: int, placer: FirstFree) -> None:
-        self.world = FakeWorld(seed, ALL_FAULTS)
+        self.world = DrivenWorld(seed, ALL_FAULTS)
         self.head = Head(lambda: core_of(placer=placer), self.world)
         self.num_jobs = self.num_found = 0
         self.world.join(node("n0", 4))
@@ -62,15 +62,15 @@ class HostileWorld(RuleBasedStateMachine):
 
     @rule()
     def drain(self) -> None:
-        self.world.send(DrainRequested(at_s=self.world.now_s))
+        self.world.say(DrainRequested(at_s=self.world.now_s))
 
     @rule(policy=st.sampled_from(["in_turns", "restless"]))
     def reopen(self, policy: str) -> None:
-        self.world.send(Opened(at_s=self.world.now_s, policy=policy))
+        self.world.say(Opened(at_s=self.world.now_s, policy=policy))
 
     @rule(offset_s=st.sampled_from([0.0, 0.5, -3600.0, 86_400.0]))
     def set_the_clock(self, offset_s: float) -> None:
-        self.world.send(ClockStepped(at_s=self.world.now_s, calendar_offset_s=offset_s))
+        self.world.say(ClockStepped(at_s=self.world.now_s, calendar_offset_s=offset_s))
 
     # ------------------------------------------------------------ machines
     @rule(name=NODES)
@@ -90,21 +90,22 @@ class HostileWorld(RuleBasedStateMachine):
     def find_a_gang(self, generation: int, num: int) -> None:
         """The journal is an older copy, or a new one: a gang has devices that it believes free."""
         held = {device for view in self.head.core.views() for device in view.devices}
-        taken = held | set(self.world.busy) | set(self.head.core.unknown_owner)
-        free = tuple(device for device in self.world.cluster.devices() if device not in taken)
+        taken = held | set(self.head.port.occupied) | set(self.head.core.unknown_owner)
+        free = tuple(device for device in sorted(self.world.devices) if device not in taken)
         if len(free) >= num:
             self.num_found += 1
-            self.world.harbour(f"x{self.num_found}", generation, free[:num], spec(60))
+            self.world.find_gang(f"x{self.num_found}", generation, free[:num], spec(60))
+            self.head.turn()  # that it is there is told before anything is decided
 
-    @precondition(lambda self: self.world.delivered)
+    @precondition(lambda self: self.head.delivered)
     @rule(data=st.data(), delay_s=st.floats(0.0, 2.0))
     def repeat(self, data: st.DataObject, delay_s: float) -> None:
         """Something that was said before is said again."""
-        event = data.draw(st.sampled_from(self.world.delivered))
+        event = data.draw(st.sampled_from(self.head.delivered))
         if isinstance(event, GangFound):
             return  # told by a platform that starts, of what it finds then
         if isinstance(event, GangEvent | JobProfiled | ProfilingFailed | CancelRequested):
-            self.world.send(event, delay_s)
+            self.world.say(event, delay_s)
 
     # ------------------------------------------------------------ the loop, and its deaths
     @rule(num=st.integers(1, 12))
@@ -124,11 +125,11 @@ class HostileWorld(RuleBasedStateMachine):
     def fold(self) -> None:
         self.head.fold()
 
-    @precondition(lambda self: self.world.delivered)
+    @precondition(lambda self: self.head.delivered)
     @rule(data=st.data())
     def hear_stale_reports(self, data: st.DataObject) -> None:
         """They change the counter and nothing else: compared with one about a job that never was."""
-        events = [event for event in self.world.delivered if self._is_surely_stale(event)]
+        events = [event for event in self.head.delivered if self._is_surely_stale(event)]
         if events:
             event = data.draw(st.sampled_from(events))
             stale, nobody = self.head.copies(2)
@@ -151,12 +152,12 @@ class HostileWorld(RuleBasedStateMachine):
         """The weather clears: every job ends, and then nothing happens any more."""
         if not hasattr(self, "head"):
             return
-        self.world.faults = Faults()
+        self.world.calm_down()
         self.world.join(node("n0", 4))
-        self.world.send(Opened(at_s=self.world.now_s, policy="in_turns"))
+        self.world.say(Opened(at_s=self.world.now_s, policy="in_turns"))
         self.head.run()
         assert len(self.head.ended) == self.num_jobs, self.head.story()
-        assert self.head.core.is_idle and not self.world.busy
+        assert self.head.core.is_idle and not self.head.port.occupied
 
 
 class Babble(RuleBasedStateMachine):

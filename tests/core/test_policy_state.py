@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import PowerBelief, core_of, node, profile, spec
 from tests.core.head import Head
-from tests.core.world import ALL_FAULTS, FakeWorld, Faults
 from tests.policies.guide import from_the_guide, sources
 
 from swell.core.core import Core, CoreSettings
@@ -63,7 +63,7 @@ def remembering(policy: str) -> Core:
 )
 def test_kills_folds_and_replays_lead_to_the_same_commands(seed: int, policy: str, fates: list[str]) -> None:
     """`Head` holds every life to a twin that never dies, command by command and state by state."""
-    world = FakeWorld(seed, ALL_FAULTS)
+    world = DrivenWorld(seed, ALL_FAULTS)
     head = Head(lambda: remembering(policy), world)
     world.join(node("n0", 4))
     for number in range(5):
@@ -80,8 +80,8 @@ def test_kills_folds_and_replays_lead_to_the_same_commands(seed: int, policy: st
                 head.turn_and_die()
             case "switch":
                 other = "diary" if policy == "periodic_shares" else "periodic_shares"
-                world.send(Opened(at_s=world.now_s, policy=other))
-    world.faults = Faults()
+                world.say(Opened(at_s=world.now_s, policy=other))
+    world.calm_down()
     world.join(node("n0", 4))
     head.run()
     assert len(head.ended) == 5 and not world.gangs

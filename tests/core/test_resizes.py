@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.bench import Bench
+from tests.core.driven_world import PAUSE_S, DrivenWorld
 from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
-from tests.core.world import PAUSE_S, FakeWorld
 
 from swell.core.resizes import NUM_KEPT
 from swell.model.command import LaunchGang, Reconfigure
@@ -254,7 +254,7 @@ def test_the_latest_are_kept_and_the_totals_count_all() -> None:
 @given(st.integers(0, 1000))
 def test_in_a_world_that_pauses_growths_pay_what_the_world_knows(seed: int) -> None:
     """One job among others that come and go: what was measured of each growth is what the world did."""
-    world = FakeWorld(seed)
+    world = DrivenWorld(seed)
     head = Head(lambda: core_of(), world)
     world.join(node("n0", 8))
     head.submit("a", spec(3000))

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.core.driven_world import DrivenWorld
 from tests.core.fakes import Fixed, core_of, node, profile, spec
 from tests.core.head import Head
-from tests.core.world import FakeWorld, Faults
 
 from swell.core.backoff import MAX_SETBACKS
 from swell.core.ports import Decides
@@ -31,10 +31,11 @@ from swell.model.event import (
     Woke,
 )
 from swell.model.job import Phase
+from swell.sim.injected_faults import MESSAGE, FaultRates
 
 
-def head_that_loses(share: float, seed: int = 0) -> tuple[Head, FakeWorld]:
-    world = FakeWorld(seed, Faults(trial_lost=share))
+def head_that_loses(share: float, seed: int = 0) -> tuple[Head, DrivenWorld]:
+    world = DrivenWorld(seed, FaultRates(trial=share))
     world.join(node())
     return Head(core_of, world), world
 
@@ -51,7 +52,7 @@ def test_lost_trials_are_repeated_until_one_succeeds(seed: int, dies: bool, fold
         head.fold()
     if dies:
         head.die()
-    world.faults = Faults()
+    world.calm_down()
     head.run()
     assert head.phase("a") is Phase.SUCCEEDED
     assert head.job("a").message == ""
@@ -66,7 +67,7 @@ def test_a_trial_that_is_lost_again_and_again_fails_the_job_and_says_so() -> Non
     view = head.job("a")
     assert view.phase is Phase.FAILED
     assert f"its trial run was lost {MAX_SETBACKS} times in a row" in view.reason
-    assert view.message == "was killed"
+    assert view.message == MESSAGE
     times_s = [at_s for at_s, command in world.performed if isinstance(command, ProfileJob)]
     assert len(times_s) == MAX_SETBACKS
     assert 120.0 < times_s[-1] - times_s[0] < 300.0, "it waits longer each time"

@@ -16,6 +16,8 @@ from swell.placement.buddy import BuddyPlacer
 clusters = st.sampled_from(
     [cluster(8), cluster(4, 4), lent(cluster(4, 4), 1), lent(cluster(6, 3, 8), 0), cluster()]
 )
+#: So many jobs that some share a node, and so small that there is room for them elsewhere.
+small_wishes = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 2), min_size=3)
 
 
 @pytest.mark.parametrize("make", [BuddyPlacer, FirstFree, Shuffler])
@@ -39,3 +41,21 @@ def test_a_placer_keeps_its_contract(
         for job, num in wanted.items():
             assert job in pinned or job not in held or len(held[job]) == num
         assert all(owned(machines).issuperset(held[job]) for job in BOUND & held.keys())
+
+
+@pytest.mark.parametrize("make", [BuddyPlacer, FirstFree, Shuffler])
+@given(machines=clusters, before=small_wishes, wanted=small_wishes, data=st.data())
+def test_the_order_of_what_is_held_says_nothing(
+    make: type[Placer], machines: Cluster, before: dict[str, int], wanted: dict[str, int], data: st.DataObject
+) -> None:
+    """A head that was killed holds the same in another order, and is to decide as it would have."""
+    held = dict(make().place(machines, before, {}, frozenset(), BOUND).changes)
+    left = machines.without_node(
+        data.draw(st.sampled_from(["none", *(node.name for node in machines.nodes)]))
+    )
+    changes = {job: num for job, num in wanted.items() if num != len(held.get(job, ()))}
+    one, other = (
+        make().place(left, changes, dict(order), frozenset(), BOUND)
+        for order in (held.items(), reversed(held.items()))
+    )
+    assert one == other

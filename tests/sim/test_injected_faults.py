@@ -1,4 +1,4 @@
-"""Trial runs, resizes and suspends that fail at given rates: the scheduler backs off, and no job is lost."""
+"""What fails at given rates, and workers that are lost so: the scheduler backs off, and no job is lost."""
 
 from __future__ import annotations
 
@@ -76,6 +76,35 @@ def test_a_suspend_that_fails_leaves_its_job_training_and_keeps_its_progress() -
     assert len(ears.times_s("suspend_failed")) >= 3 and len(ears.times_s("suspended")) >= 10
 
 
+def test_a_launch_that_is_lost_is_repeated_and_ten_losses_fail_the_job() -> None:
+    ears = Ears()
+    (lost,) = run([job("a")], faults=InjectedFaults(FaultRates(launch=1.0)), listen=ears).jobs
+    assert lost.phase is Phase.FAILED and len(ears.times_s("requeued")) == MAX_SETBACKS - 1
+    assert lost.why == MESSAGE and not ears.times_s("started")
+
+
+def test_a_gang_that_loses_a_worker_in_a_resize_goes_on_with_those_that_are_left() -> None:
+    """Each resize and each repair loses one, until nobody is left and the job begins at its checkpoint."""
+    ears = Ears()
+    jobs = [job("first", steps=60, rates={4: 4.0}), job("second", submit_s=1.0, steps=400, rates=RATES)]
+    outcome = run(jobs, faults=InjectedFaults(FaultRates(loss=1.0)), listen=ears)
+    assert [each.phase for each in outcome.jobs] == [Phase.SUCCEEDED] * 2
+    _, second = outcome.jobs
+    assert [workers for _, workers in second.sizes[:5]] == [4, 3, 2, 1, 0]
+    assert len(ears.times_s("workers_lost")) >= 3 and not ears.times_s("resized")
+
+
+def test_a_gang_that_loses_a_worker_in_a_suspend_is_saved_by_those_that_are_left() -> None:
+    """The short job comes first by the policy."""
+    ears, rates = Ears(), {8: 8.0}
+    jobs = [job("long", steps=4000, rates=rates), job("short", submit_s=20.0, steps=80, rates=rates)]
+    faults = InjectedFaults(FaultRates(loss=0.5), seed=0)
+    long, short = run(jobs, "srtf", faults=faults, listen=ears).jobs
+    assert long.phase is short.phase is Phase.SUCCEEDED
+    assert len(ears.times_s("workers_lost")) == len(ears.times_s("suspended")) == 1
+    assert long.end_s == pytest.approx(4080 / 8.0, abs=1.0), "no step is done twice"
+
+
 def test_a_warning_is_told_with_each_start() -> None:
     ears = Ears()
     run([job("a")], faults=InjectedFaults(FaultRates(warning=1.0)), listen=ears)
@@ -87,7 +116,9 @@ def test_a_warning_is_told_with_each_start() -> None:
     rates=st.builds(
         FaultRates,
         trial=st.floats(0, 0.4),
+        launch=st.floats(0, 0.4),
         resize=st.floats(0, 1),
+        loss=st.floats(0, 1),
         suspend=st.floats(0, 0.6),
         warning=st.floats(0, 1),
     ),
@@ -102,14 +133,14 @@ def test_every_job_ends_and_the_same_faults_have_the_same_outcome(
     for each in first.jobs:
         assert each.phase in (Phase.SUCCEEDED, Phase.REJECTED, Phase.FAILED)
         if each.phase is Phase.FAILED:
-            assert "its trial run was lost" in each.why
+            assert each.why == MESSAGE
 
 
 def test_rates_are_read_and_what_is_none_is_refused() -> None:
     assert parse_fault_rates("resize=0.1, trial=1") == FaultRates(resize=0.1, trial=1.0)
     assert parse_fault_rates("") == FaultRates()
     for text, part in (
-        ("crash=1", "'crash' is not known; write NAME=SHARE with trial, resize"),
+        ("crash=1", "'crash' is not known; write NAME=SHARE with trial, launch"),
         ("resize", "'resize' has no number; write resize=0.1"),
         ("resize=2", "resize is 2.0; it must be within 0 and 1"),
         ("trial=nan", "trial is nan"),

@@ -68,6 +68,21 @@ def test_survivors_of_a_lost_node_go_on_from_where_they_were() -> None:
     assert [size for _, size in only.sizes][:2] == [16, 8]
 
 
+def test_a_gang_whose_joiners_alone_are_lost_trains_on() -> None:
+    """It grows to the second node when the job there ends, and that node fails before the joiners are up."""
+    jobs = [
+        job("short", steps=300, rates={8: 8.0}),
+        job("long", submit_s=0.1, steps=2000, rates={8: 8.0, 16: 14.0}),
+    ]
+    slow = [
+        dataclasses.replace(one, profile=msgspec.structs.replace(one.profile, start_s=10.0)) for one in jobs
+    ]
+    others: list[tuple[float, Occurrence]] = [(80.0, NodeFails("n0"))]
+    short, long = run(slow, nodes=2, cost="profile", others=others).jobs
+    assert short.end_s == pytest.approx(65.0)
+    assert long.sizes == (pytest.approx((27.6, 8)), pytest.approx((277.6, 0)))
+
+
 def test_a_buggy_job_fails_where_it_dies_and_a_cancelled_one_ends_when_its_user_says_so() -> None:
     buggy, gone = run([job("buggy", steps=300, dies_at_step=30), job("gone", steps=300, cancel_s=20.0)]).jobs
     assert buggy.phase is Phase.FAILED and buggy.end_s is not None and buggy.end_s < 40.0

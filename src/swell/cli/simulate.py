@@ -61,8 +61,9 @@ def simulate(
         str,
         typer.Option(
             metavar="WHAT=SHARE,...",
-            help="Shares of trial runs (trial), resizes (resize) and suspends (suspend) that fail, and of "
-            "starts with a warning (warning).",
+            help="Shares of trial runs (trial), launches (launch), resizes (resize) and suspends (suspend) "
+            "that fail, of resizes and suspends that lose a worker (loss), and of starts with a warning "
+            "(warning).",
         ),
     ] = "",
     buggy: Annotated[float, typer.Option(metavar="SHARE", help="Of jobs, that die early.")] = 0.0,

@@ -53,7 +53,7 @@ class BuddyPlacer:
         if cluster is not self._reality.cluster:
             self._reality = Reality(cluster)
         self._reality.learn(held)
-        damaged = [job for job in held if job in self._reality.damaged] if self._reality.damaged else []
+        damaged = sorted(self._reality.damaged)
         if not wanted and not damaged:
             return Placement(changes={})
         placing = _Placing(self._reality, pinned, owned_only)

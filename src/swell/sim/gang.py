@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from swell.model.event import AnyEvent
 from swell.model.target import PLAIN_CONFIGURATION, Configuration, Target
 from swell.sim.job import SimJob
 
@@ -27,10 +28,18 @@ class Training:
     configuration: Configuration = PLAIN_CONFIGURATION
     formed_s: float | None = None  #: when its workers first trained; None: they are starting
     known_sets: set[frozenset[str]] = field(default_factory=set)
+    answer: AnyEvent | None = None  #: to the latest command; of a gang that is no more, its end
+    is_unheard: bool = False  #: a loss was told, and no command shows yet that the head has heard of it
 
     @property
     def num_workers(self) -> int:
         return len(self.devices) // self.job.spec.devices_per_worker
+
+    @property
+    def occupied(self) -> frozenset[str]:
+        """Devices with a process on them: of its workers, and of those that are starting."""
+        coming = () if self.change is None else self.change.target.devices
+        return frozenset(self.devices).union(coming)
 
     @property
     def end_step(self) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypedDict
 
+import msgspec
+
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -28,7 +30,17 @@ from swell.sim.change_cost import ChangeCost, GangChange
 from swell.sim.gang import Training, Upcoming
 from swell.sim.injected_faults import MESSAGE, InjectedFaults
 from swell.sim.job import SimJob
-from swell.sim.occurrence import Changes, Ends, Leaves, Occurrence, Reports, Resumes, Starts, Turns
+from swell.sim.occurrence import (
+    Changes,
+    Ends,
+    Leaves,
+    LosesWorker,
+    Occurrence,
+    Reports,
+    Resumes,
+    Starts,
+    Turns,
+)
 from swell.sim.tally import UsageTally
 
 #: Of a step: so little is nothing, for progress is summed up from pieces.
@@ -97,10 +109,9 @@ class SimGangs:
 
     # ------------------------------------------------------------ commands
     def launch(self, job: SimJob, command: LaunchGang, gone: frozenset[str], now_s: float) -> None:
-        there = self.training.get(job.id)
-        if there is not None and command.generation <= there.generation:
-            if there.formed_s is not None:  # it was said before, and the answer did not arrive
-                self._tell(GangStarted(**_facts(there, now_s), steps=math.floor(there.steps), pids=()))
+        latest = self.training.get(job.id) or self._left.get(job.id)
+        if latest is not None and command.generation <= latest.generation:
+            self._answer_again(latest, command, now_s)
             return
         training = Training(job, command.generation, command.target.devices, as_of_s=now_s)
         before = self._left.pop(job.id, None)
@@ -119,30 +130,22 @@ class SimGangs:
 
     def reconfigure(self, command: Reconfigure, gone: frozenset[str], now_s: float) -> None:
         training = self._gang_of(command, now_s)
-        if training is None or command.generation < training.generation:
+        if training is None or not self._is_news(training, command, now_s):
             return
-        if command.generation == training.generation:
-            if training.change is None:  # it was said before, and the answer did not arrive
-                self._tell(
-                    GangResized(**_facts(training, now_s), steps=self._steps(training, now_s), pids=())
-                )
-            return
-        training.generation = command.generation
-        if gone:
-            self.lose_devices(training, gone, now_s)
-            return
-        if command.target.configuration != PLAIN_CONFIGURATION and training.job.batches is None:
+        if obstacle := _obstacle(training, command.target, gone):
             training.change = None
-            self._fail(training, now_s, "its batch is its own, and not open")
+            self._fail(training, now_s, obstacle)
             return
+        training.is_unheard = False
         delay_s = self._begin(training, len(training.devices), command.target)
+        self._may_lose_worker(training, now_s + delay_s / 2)
         self._agenda.put(now_s + delay_s, Changes(training.job.id, command.generation))
 
     def suspend(self, command: SuspendGang, now_s: float) -> None:
         training = self._gang_of(command, now_s)
-        if training is None or command.generation <= training.generation:
+        if training is None or not self._is_news(training, command, now_s):
             return
-        training.generation, training.change = command.generation, None
+        training.change, training.is_unheard = None, False
         boundary_s = self._boundary_s(training, now_s)
         if self._timings.grain_steps and boundary_s >= training.end_s():
             return  # it is done before it can leave
@@ -150,6 +153,7 @@ class SimGangs:
         self._boundary_s(training, boundary_s)  # whole steps, to the last digit
         training.halt(boundary_s)
         self.tally.note(training)
+        self._may_lose_worker(training, boundary_s + self._timings.save_s / 2)
         self._agenda.put(boundary_s + self._timings.save_s, Leaves(training.job.id, command.generation))
 
     def stop(self, command: StopGang, now_s: float) -> None:
@@ -162,29 +166,47 @@ class SimGangs:
         """The job's gang. Where there is none, its end is told, in answer to the command."""
         training = self.training.get(command.job_id)
         if training is None:
-            left = self._left.get(command.job_id)
-            outcome = Outcome.STOPPED if isinstance(command, StopGang) else Outcome.LOST
-            self._tell(
-                GangEnded(
-                    at_s=now_s,
-                    job_id=command.job_id,
-                    generation=command.generation,
-                    outcome=outcome,
-                    steps=0 if left is None else math.floor(left.saved_steps),
-                    message="" if outcome is Outcome.STOPPED else "there is no such gang",
-                )
-            )
+            self._tell_end(command, now_s)
         return training
+
+    def _tell_end(self, command: GangCommand, now_s: float) -> None:
+        left = self._left.get(command.job_id)
+        if left is not None and left.answer is not None:
+            self._tell(msgspec.structs.replace(left.answer, at_s=now_s, generation=command.generation))
+            return
+        outcome = Outcome.STOPPED if isinstance(command, StopGang) else Outcome.LOST
+        self._tell(
+            GangEnded(
+                at_s=now_s,
+                job_id=command.job_id,
+                generation=command.generation,
+                outcome=outcome,
+                steps=0 if left is None else math.floor(left.saved_steps),
+                message="" if outcome is Outcome.STOPPED else "there is no such gang",
+            )
+        )
+
+    def _is_news(self, training: Training, command: GangCommand, now_s: float) -> bool:
+        """Whether the command was not said before, and none that supersedes it."""
+        if command.generation <= training.generation:
+            self._answer_again(training, command, now_s)
+            return False
+        training.generation, training.answer = command.generation, None
+        return True
+
+    def _answer_again(self, training: Training, command: GangCommand, now_s: float) -> None:
+        """The command was said before; an answer that is still to come will come by itself."""
+        if training.answer is not None and command.generation == training.generation:
+            self._tell(msgspec.structs.replace(training.answer, at_s=now_s))
+
+    def _reply(self, training: Training, event: AnyEvent) -> None:
+        training.answer = event
+        self._tell(event)
 
     def _fail(self, training: Training, now_s: float, message: str) -> None:
         """The change was not to be had: it trains on as it was, and goes on reporting."""
-        self._tell(ResizeFailed(**_facts(training, now_s), message=message))
+        self._reply(training, ResizeFailed(**_facts(training, now_s), message=message))
         self._expect_report(training, now_s)
-
-    @staticmethod
-    def _steps(training: Training, now_s: float) -> int:
-        training.advance(now_s)
-        return math.floor(training.steps)
 
     def _begin(self, training: Training, before: int, target: Target) -> float:
         """Note the change that is under way; returns when it takes place, in seconds from now."""
@@ -209,8 +231,12 @@ class SimGangs:
         change = self._take_change(occurrence.job_id, occurrence.generation)
         if change is not None:
             training = self.training[occurrence.job_id]
+            if self._is_struck("launch", training):
+                self._end(training, Outcome.LOST, now_s, MESSAGE)
+                return
             training.formed_s = now_s
-            self._tell(GangStarted(**_facts(training, now_s), steps=math.floor(training.steps), pids=()))
+            steps = math.floor(training.steps)
+            self._reply(training, GangStarted(**_facts(training, now_s), steps=steps, pids=()))
             self._train(training, change.target, change.pause_s or 0.0, now_s)
             if self._is_struck("warning", training):
                 self._tell(JobWarned(at_s=now_s, job_id=training.job.id, message=MESSAGE, about="simulation"))
@@ -227,7 +253,8 @@ class SimGangs:
                 self._fail(training, now_s, MESSAGE)
                 return
             training.advance(now_s)
-            self._tell(GangResized(**_facts(training, now_s), steps=math.floor(training.steps), pids=()))
+            steps = math.floor(training.steps)
+            self._reply(training, GangResized(**_facts(training, now_s), steps=steps, pids=()))
             if change.pause_s is not None:
                 training.paused_s = change.pause_s
             self._train(training, change.target, change.pause_s or 0.0, now_s)
@@ -255,14 +282,15 @@ class SimGangs:
             return
         if self._is_struck("suspend", training):
             self._train(training, training.target, 0.0, now_s)
-            self._tell(SuspendFailed(**_facts(training, now_s), message=MESSAGE))
+            self._reply(training, SuspendFailed(**_facts(training, now_s), message=MESSAGE))
             return
         del self.training[occurrence.job_id]
         self.tally.drop(occurrence.job_id)
         self.version += 1
         training.saved_steps = math.floor(training.steps)
         self._left[occurrence.job_id] = training
-        self._tell(GangSuspended(**_facts(training, now_s), steps=math.floor(training.steps)))
+        steps = math.floor(training.steps)
+        self._reply(training, GangSuspended(**_facts(training, now_s), steps=steps))
 
     def ended(self, occurrence: Ends, now_s: float) -> None:
         training = self.training.get(occurrence.job_id)
@@ -307,24 +335,36 @@ class SimGangs:
     def lose(self, gone: frozenset[str], now_s: float) -> None:
         """These devices are no more, and with them the workers on them."""
         for training in list(self.training.values()):
-            under_way = training.change.target.devices if training.change is not None else ()
-            if not gone.isdisjoint(training.devices) or not gone.isdisjoint(under_way):
-                self.lose_devices(training, gone, now_s)
+            if not gone.isdisjoint(training.occupied):
+                self._lose_devices(training, gone, now_s, "a node was lost")
 
-    def lose_devices(self, training: Training, gone: frozenset[str], now_s: float) -> None:
+    def lose_worker(self, occurrence: LosesWorker, now_s: float) -> None:
+        training = self.training.get(occurrence.job_id)
+        if training is not None and training.generation == occurrence.generation:
+            newest = training.devices[-training.job.spec.devices_per_worker :]
+            self._lose_devices(training, frozenset(newest), now_s, MESSAGE)
+
+    def _may_lose_worker(self, training: Training, at_s: float) -> None:
+        if self._is_struck("loss", training):
+            self._agenda.put(at_s, LosesWorker(training.job.id, training.generation))
+
+    def _lose_devices(self, training: Training, gone: frozenset[str], now_s: float, cause: str) -> None:
         """The workers that are left wait for the head's word. A gang that was starting is lost whole."""
         left = _whole_workers(training.devices, training.job.spec.devices_per_worker, gone)
         training.change = None
         if training.formed_s is None or not left:
             training.lose_unsaved(now_s, self._timings.checkpoint_interval_s)
-            self._end(training, Outcome.LOST, now_s, "a node was lost")
+            self._end(training, Outcome.LOST, now_s, cause)
+            return
+        lost = tuple(device for device in training.devices if device not in left)
+        if not lost:
+            self._fail(training, now_s, cause)
             return
         training.halt(now_s)
-        lost = tuple(device for device in training.devices if device not in left)
-        training.devices = left
+        training.devices, training.is_unheard = left, True
         self.tally.note(training)
         self.version += 1
-        self._tell(WorkersLost(**_facts(training, now_s), devices=lost, message="a node was lost"))
+        self._reply(training, WorkersLost(**_facts(training, now_s), devices=lost, message=cause))
 
     # ------------------------------------------------------------ the same for all
     def _boundary_s(self, training: Training, now_s: float) -> float:
@@ -392,11 +432,23 @@ class SimGangs:
         self._left[training.job.id] = training
         training.halt(now_s)
         steps = math.floor(training.steps)
-        self._tell(GangEnded(**_facts(training, now_s), outcome=outcome, steps=steps, message=message))
+        end = GangEnded(**_facts(training, now_s), outcome=outcome, steps=steps, message=message)
+        self._reply(training, end)
 
 
 def _facts(training: Training, now_s: float) -> SimEventFields:
     return {"at_s": now_s, "job_id": training.job.id, "generation": training.generation}
+
+
+def _obstacle(training: Training, target: Target, gone: frozenset[str]) -> str:
+    """Why the gang cannot become this; empty if it can."""
+    if training.is_unheard and set(target.devices) != set(training.devices):
+        return "workers had been lost when this was asked for"
+    if gone:
+        return "a device of it is gone"
+    if target.configuration != PLAIN_CONFIGURATION and training.job.batches is None:
+        return "its batch is its own, and not open"
+    return ""
 
 
 def _whole_workers(

@@ -1,4 +1,4 @@
-"""Failures of trial runs, resizes and suspends, and warnings, at given rates."""
+"""Failures of trial runs, launches, resizes and suspends, losses of workers, and warnings, at given rates."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ class FaultRates(msgspec.Struct, frozen=True, kw_only=True):
     """Shares within 0 and 1. Raises InvalidInput."""
 
     trial: float = 0.0  #: of trial runs, that are lost through no fault of the script
+    launch: float = 0.0  #: of launches, whose gang is lost before it trains
     resize: float = 0.0  #: of resizes of gangs that train, that leave them at their former size
     suspend: float = 0.0  #: of suspends, that cannot write their checkpoint
+    loss: float = 0.0  #: of resizes and suspends, that lose a worker while they are under way
     warning: float = 0.0  #: of starts, that are followed by a warning to the job's owner
 
     def __post_init__(self) -> None:

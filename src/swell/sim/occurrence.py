@@ -32,6 +32,14 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
+class LosesWorker:
+    """The worker of highest rank dies, unless another change of the gang has been asked for since."""
+
+    job_id: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class Resumes:
     """A pause is over, unless the gang's `mark` has moved on."""
 
@@ -92,6 +100,7 @@ Occurrence = (
     EventArrives
     | Starts
     | Changes
+    | LosesWorker
     | Resumes
     | Reports
     | Leaves

@@ -38,6 +38,7 @@ from swell.sim.occurrence import (
     Ends,
     EventArrives,
     Leaves,
+    LosesWorker,
     NodeFails,
     NodeReturns,
     Occurrence,
@@ -67,7 +68,7 @@ class SimulatedWorld:
         jobs: by submission. Each is taken when time has come to it, and kept until somebody says `forget`.
         others: what else happens, failures and repairs: (time, occurrence).
         end_turn: called after each turn, with its time.
-        faults: which trial runs, resizes and suspends fail.
+        faults: which trial runs and changes of gangs fail, and which changes lose a worker.
     """
 
     def __init__(
@@ -232,15 +233,7 @@ class SimulatedWorld:
         job_id, attempt = occurrence.job_id, self._trials.pop(occurrence.job_id, None)
         if attempt is None:
             return
-        if self._faults.is_struck("trial", job_id, attempt):
-            failed = ProfilingFailed(
-                at_s=self.now_s, job_id=job_id, message=MESSAGE, outcome=Outcome.LOST, attempt=attempt
-            )
-            self._told.append(failed)
-        else:
-            profile = self._jobs[job_id].profile
-            answer = JobProfiled(at_s=self.now_s, job_id=job_id, profile=profile, attempt=attempt)
-            self._told.append(answer)
+        self._told.append(self._outcome_of_trial(self._jobs[job_id], attempt))
 
     @_happen.register
     def _(self, occurrence: Starts) -> None:
@@ -249,6 +242,10 @@ class SimulatedWorld:
     @_happen.register
     def _(self, occurrence: Changes) -> None:
         self._gangs.changed(occurrence, self.now_s)
+
+    @_happen.register
+    def _(self, occurrence: LosesWorker) -> None:
+        self._gangs.lose_worker(occurrence, self.now_s)
 
     @_happen.register
     def _(self, occurrence: Resumes) -> None:
@@ -286,6 +283,17 @@ class SimulatedWorld:
             self._nodes[node.name] = node
             self._devices |= frozenset(node.devices)
             self._told.append(NodeJoined(at_s=self.now_s, node=node))
+
+    def _outcome_of_trial(self, job: SimJob, attempt: int) -> JobProfiled | ProfilingFailed:
+        if self._faults.is_struck("trial", job.id, attempt):
+            message, outcome = MESSAGE, Outcome.LOST
+        elif job.dies_at_step == 0:
+            message, outcome = "its script fails at step 0", Outcome.FAILED
+        else:
+            return JobProfiled(at_s=self.now_s, job_id=job.id, profile=job.profile, attempt=attempt)
+        return ProfilingFailed(
+            at_s=self.now_s, job_id=job.id, message=message, outcome=outcome, attempt=attempt
+        )
 
 
 def _dispatch(name: str, world: SimulatedWorld, thing: object) -> None:

@@ -1,0 +1,131 @@
+"""A simulated world to which a test does what users and machines do, at moments of its choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from tests.core.fakes import SCALING_EXPONENT, STEPS_PER_S, profile
+
+from swell.model.cluster import Node
+from swell.model.command import AnyCommand
+from swell.model.event import AnyEvent, GangFound, JobSubmitted
+from swell.model.job import JobSpec
+from swell.sim.change_cost import AsMeasured
+from swell.sim.gang import Training
+from swell.sim.gangs import GangTimings
+from swell.sim.injected_faults import NO_FAULTS, FaultRates, InjectedFaults
+from swell.sim.job import SimJob, TrueSpeed
+from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns
+from swell.sim.world import SimulatedWorld
+
+#: No worker trains for so long at a resize, and the gang says so.
+PAUSE_S = 0.1
+COST = AsMeasured(pause_s=PAUSE_S, state_bytes_per_s=math.inf, restart_s=0.5)
+TIMINGS = GangTimings(profiling_s=0.6, save_s=0.5, report_s=0.5)
+ALL_FAULTS = FaultRates(trial=0.2, launch=0.2, resize=0.2, suspend=0.2, loss=0.2, warning=0.1)
+#: The entry of a script that fails in its trial run.
+DIES_AT_ONCE = "/dies_at_once.py"
+#: Of a job whose spec names none.
+PLAIN_STEPS = 100
+
+SIZES = np.arange(1, 9)
+#: The truth: 10 % less than believed at first.
+SPEED = TrueSpeed(SIZES, 0.9 * STEPS_PER_S * SIZES.astype(float) ** SCALING_EXPONENT)
+
+
+@dataclass(frozen=True, slots=True)
+class EndingFaults(InjectedFaults):
+    """Faults at these rates until a test has had enough of them."""
+
+    is_over: Callable[[], bool] = lambda: False
+
+    def is_struck(self, kind: str, job_id: str, number: int) -> bool:
+        return not self.is_over() and InjectedFaults.is_struck(self, kind, job_id, number)
+
+
+class DrivenWorld(SimulatedWorld):
+    """Begins without nodes and jobs.
+
+    Args:
+        seed: of the faults, and for whoever else has to draw.
+    """
+
+    def __init__(self, seed: int = 0, rates: FaultRates = NO_FAULTS) -> None:
+        self.seed = seed
+        self.performed: list[tuple[float, AnyCommand]] = []
+        self._is_calm = False
+        super().__init__((), (), COST, TIMINGS, faults=EndingFaults(rates, seed, lambda: self._is_calm))
+
+    def perform(self, command: AnyCommand) -> None:
+        self.performed.append((self.now_s, command))
+        super().perform(command)
+
+    # ------------------------------------------------------------ what is done to it
+    def say(self, event: AnyEvent, delay_s: float = 0.0) -> None:
+        """The head hears of this: a user says so, or a machine once more."""
+        self.say_at(self.now_s + delay_s, event)
+
+    def say_at(self, at_s: float, event: AnyEvent) -> None:
+        self._agenda.put(at_s, EventArrives(event))
+
+    def submit(self, job_id: str, spec: JobSpec) -> None:
+        self._add_job(job_id, spec)
+        self.say(JobSubmitted(at_s=self.now_s, job_id=job_id, spec=spec))
+
+    def join(self, node: Node) -> None:
+        self._agenda.put(self.now_s, NodeReturns(node))
+
+    def lose_node(self, name: str) -> None:
+        """The machine is gone, and with it all that ran there."""
+        self._agenda.put(self.now_s, NodeFails(name))
+
+    def lose_workers(self, job_id: str, num: int = 1) -> None:
+        """Some of the job's newest workers die at once, and joiners only if there are no others left."""
+        gang = self.gangs[job_id]
+        members = set(gang.devices)
+        joiners = () if gang.change is None else gang.change.target.devices
+        devices = (*(device for device in joiners if device not in members), *gang.devices)
+        num_devices = num * gang.job.spec.devices_per_worker
+        self._gangs.lose(frozenset(devices[-num_devices:]), self.now_s)
+
+    def find_gang(self, job_id: str, generation: int, devices: tuple[str, ...], spec: JobSpec) -> None:
+        """A gang of another journal trains here, and is found at once."""
+        job = self._add_job(job_id, spec)
+        gang = Training(job, generation, devices, as_of_s=self.now_s, formed_s=self.now_s)
+        gang.rate_per_s = gang.true_rate_per_s
+        self._gangs.adopt(gang, self.now_s)
+        facts = {"at_s": self.now_s, "job_id": job_id, "generation": generation}
+        self._told.append(GangFound(**facts, devices=devices, steps=0))
+
+    def calm_down(self) -> None:
+        """No more faults."""
+        self._is_calm = True
+
+    def _add_job(self, job_id: str, spec: JobSpec) -> SimJob:
+        job = SimJob(
+            id=job_id,
+            submit_s=self.now_s,
+            spec=spec,
+            profile=profile(),
+            speed=SPEED,
+            num_steps=spec.end.steps or PLAIN_STEPS,
+            dies_at_step=0 if spec.entry == DIES_AT_ONCE else None,
+        )
+        self._jobs[job_id] = job
+        return job
+
+    # ------------------------------------------------------------ what is seen of it
+    @property
+    def gangs(self) -> Mapping[str, Training]:
+        return self._gangs.training
+
+    @property
+    def devices(self) -> frozenset[str]:
+        return self._devices
+
+    def is_quiet_until(self, at_s: float) -> bool:
+        """Nothing happens before then."""
+        return not self._told and min(self._agenda.next_s, self._wake_s) > at_s
