@@ -67,7 +67,7 @@ def listen(path: Path) -> socket.socket:
     except OSError as error:
         listener.close()
         raise StateError(
-            f"cannot listen on {path} ({error.strerror}); remove what lies there, or choose a state folder "
-            "on a local disk with --state"
+            f"cannot listen on {path} ({error.strerror}); remove the file that is there, or "
+            "choose a state folder on a local disk with --state"
         ) from error
     return listener

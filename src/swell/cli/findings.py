@@ -23,4 +23,4 @@ def show_findings(findings: Findings) -> None:
         print(f"\n{text}")
     print()
     for text in findings.missed:
-        warn(f"{findings.name} misses what is to be reached: {text}")
+        warn(f"{findings.name} misses a target: {text}")

@@ -26,7 +26,7 @@ def recorded(run: Path | None, policy: str | None, state: Path | None) -> Record
     """
     if run is None:
         if policy is not None:
-            raise typer.BadParameter("--policy goes with --run FOLDER; a platform has one policy only")
+            raise typer.BadParameter("--policy needs --run FOLDER; a platform has only one policy")
         return None
     if state is not None:
         raise typer.BadParameter("--run and --state exclude each other; give one of them")

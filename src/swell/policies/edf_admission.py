@@ -45,8 +45,8 @@ class EdfAdmission(Policy):
             levels,
             level,
             order,
-            lambda row: "the most that help and that earlier deadlines leave",
-            "earlier deadlines come first",
+            lambda row: "the most useful workers that jobs with earlier deadlines leave free",
+            "jobs with earlier deadlines come first",
         )
         # What was foreseen at the gate holds only if each promised job has just these sizes.
         floor = np.zeros_like(answer.workers)

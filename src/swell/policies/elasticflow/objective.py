@@ -105,7 +105,8 @@ class ManyJobs:
             return ""
         share, most = bid.taken / bid.free, self.most_share
         return (
-            f"it would take {share:.0%} of what the promises made before leave, and one job gets {most:.0%}"
+            f"it would take {share:.0%} of what the promises already made leave, more than "
+            f"the {most:.0%} that one job may take"
         )
 
 
@@ -129,7 +130,8 @@ class FairShares:
             return ""
         own, rest = bid.own[worst] / all_s[worst], left[worst] / all_s[worst]
         return (
-            f"of all device time of the next {bid.until_s[worst]:.0f} s its tenant would be promised "
-            f"{own:.0%}, more than its equal share among {bid.num_tenants} tenants "
-            f"({1 / bid.num_tenants:.0%}) and more than would stay free for the others ({rest:.0%})"
+            f"its tenant would be promised {own:.0%} of all device time of the next "
+            f"{bid.until_s[worst]:.0f} s, more than its equal share among {bid.num_tenants} "
+            f"tenants ({1 / bid.num_tenants:.0%}) and more than would stay free for the "
+            f"others ({rest:.0%})"
         )
