@@ -271,6 +271,7 @@ class Client:
         return job
 
     def cluster(self) -> ClusterView:
+        """Nodes, devices and the platform's own state. Raises NoPlatform."""
         return self._get("/v1/cluster", ClusterView)
 
     def prune(

@@ -59,6 +59,7 @@ Count = TypeVar("Count", int, float)
 
 
 def bounded(field: str, value: Count, least: float, most: float) -> Count:
+    """The value. Raises InvalidField if it is not within [least, most], or NaN."""
     if not least <= value <= most:  # false for NaN too
         raise InvalidField(
             field, f"{shown(value)} is not between {least:g} and {most:g}; choose a number that is"
@@ -67,6 +68,7 @@ def bounded(field: str, value: Count, least: float, most: float) -> Count:
 
 
 def power_of_two(field: str, value: int) -> int:
+    """The value. Raises InvalidField if it is not a power of two, or too large."""
     if value < 1 or value & (value - 1):
         raise InvalidField(field, f"{shown(value)} is not a power of two; choose 1, 2, 4, 8, ...")
     return bounded(field, value, 1, MAX_DEVICES_PER_WORKER)
@@ -195,6 +197,7 @@ def tenant(name: str | None) -> str:
 
 
 def arguments(args: tuple[str | int | float, ...]) -> tuple[str, ...]:
+    """The arguments as text. Raises InvalidField for a NUL, or text that is not UTF-8."""
     return tuple(_plain("args", str(arg)) for arg in args)
 
 
@@ -276,6 +279,7 @@ def worker_range(workers: str | int | None) -> tuple[int, int | None]:
 
 
 def target(until: str | None) -> MetricTarget | None:
+    """Parse `until`, such as `accuracy>=0.97`. Raises InvalidField."""
     if until is None:
         return None
     match = TARGET.fullmatch(until)

@@ -30,6 +30,7 @@ class Peer:
 
 
 def peer_of(connection: socket.socket) -> Peer:
+    """Process at the other end of a connected Unix socket. Raises OSError."""
     pid, uid, _ = _CREDENTIALS.unpack(
         connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     )

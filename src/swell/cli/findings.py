@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 
 def show_findings(findings: Findings) -> None:
+    """Print title, conditions, tables and notes; missed targets go to stderr."""
     from swell.repro.tables import cells
 
     print(findings.title)

@@ -99,6 +99,7 @@ def _phase(view: JobView) -> str:
 
 
 def done(view: JobView) -> str:
+    """`42%`; `744 st.` of a job whose total is unknown; `-` before the first step."""
     if view.total_steps:
         return f"{min(1.0, view.steps / view.total_steps):.0%}"
     return f"{view.steps} st." if view.steps else "-"

@@ -140,6 +140,7 @@ class Printer:
         self.last_lines: deque[str] = deque(maxlen=NUM_LAST_LINES)
 
     def print(self, chunks: list[LogChunk]) -> None:
+        """Print complete lines; an incomplete one is kept for the next call."""
         for chunk in chunks:
             self._unfinished.setdefault((chunk.is_trial, chunk.worker), "")
         for chunk in chunks:

@@ -53,6 +53,7 @@ class RecordedRun:
         return choose(self._jobs, wanted, remedy)
 
     def stories(self, view: JobView) -> Sequence[Story]:
+        """The history of the job's decisions, oldest first."""
         return self._record.stories(self._policy, view.id)
 
     @property

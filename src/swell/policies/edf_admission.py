@@ -68,6 +68,7 @@ class EdfAdmissionLargest(EdfAdmission):
     name = "edf_admission_largest"
 
     def decide(self, snapshot: Snapshot) -> Allocation:
+        """Like `EdfAdmission`, with free starts and resizes in the snapshot."""
         return super().decide(without_costs(snapshot))
 
     def _levels(self, snapshot: Snapshot) -> Levels:

@@ -28,6 +28,7 @@ def barely_keeps_promise(workers: int, until_s: float) -> Reason:
 
 
 def promise_can_wait(until_s: float, starts_s: float) -> Reason:
+    """A promised job whose plan begins later."""
     return Reason("waiting", f"waits: {_promise(until_s)} needs no workers for {_seconds(starts_s)}")
 
 
@@ -53,6 +54,7 @@ def gets(workers: int, why: str, ends_s: float) -> Reason:
 
 
 def waits(for_what: str, starts_s: float) -> Reason:
+    """A waiting job; `for_what` names the jobs or limits that it waits for."""
     return Reason("waiting", f"waits: {for_what}; expected to start {_in(starts_s)}")
 
 
@@ -64,6 +66,7 @@ def promisable(snapshot: Snapshot) -> str:
 
 
 def fits_nowhere(num_devices: int) -> Reason:
+    """A waiting job whose sizes are all larger than the cluster."""
     return Reason(
         "waiting",
         f"waits: none of its allowed sizes fits on the {num_devices} devices of the cluster; "
@@ -72,6 +75,7 @@ def fits_nowhere(num_devices: int) -> Reason:
 
 
 def refused(refusal: Refusal) -> Reason:
+    """A job that this plan refuses."""
     return Reason("refused", f"refused: {refusal.text}")
 
 

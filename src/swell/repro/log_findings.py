@@ -36,6 +36,7 @@ MAX_CASES_BY_SIZE = 3
 
 
 def findings_of(experiment: LogComparison, results: Sequence[CaseResult], context: Context) -> Findings:
+    """Tables, charts, remarks and missed targets of an experiment's results."""
     bars = [
         (bar, *_measured(experiment, bar, results))
         for bar in experiment.bars

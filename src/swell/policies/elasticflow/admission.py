@@ -125,6 +125,7 @@ class Refusals(Mapping[int, Refusal]):
         self._answers: dict[int, Callable[[], Refusal]] = {}
 
     def add(self, row: int, answer: Callable[[], Refusal]) -> None:
+        """Refuse the job of this row; `answer` is called once, when the refusal is first read."""
         self._answers[row] = cache(answer)
 
     def __getitem__(self, row: int) -> Refusal:

@@ -101,6 +101,7 @@ class ManyJobs:
     most_share: float = 0.25  #: of what is free that one job may take
 
     def objection(self, bid: Bid) -> str:
+        """Reason to refuse a job that takes more than `most_share` of the free device time; else empty."""
         if bid.taken <= self.most_share * bid.free:
             return ""
         share, most = bid.taken / bid.free, self.most_share
@@ -120,6 +121,7 @@ class FairShares:
     """
 
     def objection(self, bid: Bid) -> str:
+        """Reason to refuse a job beyond its tenant's equal share and beyond what stays free; else empty."""
         if bid.num_tenants <= 1:
             return ""
         all_s = bid.num_devices * bid.until_s
