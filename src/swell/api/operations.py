@@ -261,7 +261,7 @@ OPERATIONS = (
 FAILURES = {
     400: "The request is not HTTP or not JSON.",
     401: "Wrong or missing token.",
-    403: "The `Host` is no name of this machine's loopback.",
+    403: "The `Host` is not a name of this machine's loopback.",
     413: "The body is larger than 1 MiB.",
     500: "The platform failed to answer; `daemon.log` says more.",
     404: "There is no such job.",

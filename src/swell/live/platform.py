@@ -412,7 +412,7 @@ class Platform:
         if view is None and self._store.pruned_s(job_id) is not None:
             raise UnknownJob(f"job {job_id!r} has ended and was pruned: nothing of it is kept")
         if view is None:
-            raise UnknownJob(f"there is no job {job_id!r}; `swell jobs` lists those there are")
+            raise UnknownJob(f"there is no job {job_id!r}; `swell jobs` lists all jobs")
         return view
 
     def stories(self, job_id: str) -> list[Story]:
