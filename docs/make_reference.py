@@ -46,7 +46,7 @@ def cli_page() -> str:
     commands = {**group.commands, "demo": typer.main.get_command(demo_app())}  # type: ignore[attr-defined]
     parts = [
         f"# Command line\n\n{NOTICE}\n\n{_text(group.help)}\n",
-        "Exit status: 0 done, 1 it could not be done (one line on stderr says why), 2 wrong usage, "
+        "Exit status: 0 success, 1 failure (one line on stderr says why), 2 wrong usage, "
         "3 a job was refused.\n",
     ]
     for name, command in commands.items():
@@ -85,8 +85,8 @@ def job_file_page() -> str:
         f"# Job file\n\n{NOTICE}\n",
         "A job as `swell submit FILE.yaml` takes it. `swell submit` has an option of the same name for each "
         "field, and `swell.connect().submit(...)` a keyword (`job_class` for `class`). Relative paths start "
-        "at the file's folder, or at the current one. Lengths of time are written `90s`, `3m`, `2h`, `1d`, "
-        f"`1h30m`.\n\n{EXAMPLE}",
+        "at the file's folder, or at the current one without a file. Durations are written `90s`, `3m`, "
+        f"`2h`, `1d`, `1h30m`.\n\n{EXAMPLE}",
         "| field | meaning | default |",
         "|---|---|---|",
     ]
@@ -106,10 +106,11 @@ def settings_page() -> str:
     """Every setting with its default, bounds and meaning."""
     lines = [
         f"# Settings\n\n{NOTICE}\n",
-        "Given as `swell up --set NAME=VALUE`, as often as needed, and remembered until they are set anew; "
-        "`--set ''` forgets them all. What ends in `_s` is in seconds.\n",
-        "The first six count from that `swell up` on. The others are the agent's, which keeps those it was "
-        "started with: if it already runs, because the daemon was killed, `swell down` first. "
+        "Set with `swell up --set NAME=VALUE`, which may be repeated. Later starts keep the values; "
+        "`--set ''` resets all of them. Names that end in `_s` are in seconds.\n",
+        "The first six and those named `code_...` take effect with that `swell up`. The others belong to the "
+        "agent, which keeps the values it was started with: if it still runs because the daemon was killed, "
+        "run `swell down` first. "
         f"`silence_s` must be at least {HEARTBEATS_IN_SILENCE} times `heartbeat_s`.\n",
         "| setting | meaning | default | least | most |",
         "|---|---|---|---|---|",
@@ -127,9 +128,9 @@ def _parameters() -> list[str]:
     """Those of policies, with what every policy has in one line."""
     lines = [
         "\n## Parameters of policies\n",
-        "Set in the same way, as `--set tiresias.promote_knob=4`; they count from that `swell up` on, and in "
-        "`swell simulate`. Every policy has `period_s`: it decides at least so often, whatever happens "
-        "(default: no period of its own).\n",
+        "Set in the same way, for example `--set tiresias.promote_knob=4`; they take effect with that "
+        "`swell up`, and in `swell simulate`. Every policy has `period_s`, the longest time between two "
+        "decisions (default: none).\n",
         "| parameter | meaning | default |",
         "|---|---|---|",
     ]

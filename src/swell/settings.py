@@ -49,97 +49,118 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     # ---- the head: counts from the next `swell up` on
     min_hold_s: Annotated[
-        float, _seconds(0, HOUR_S, "A job keeps its size at least so long, promises apart.")
+        float, _seconds(0, HOUR_S, "Minimum time a job keeps its size, unless a promise needs another one.")
     ] = _CORE.min_hold_s
     report_plan_s: Annotated[
-        float, _seconds(0.1, HOUR_S, "Progress reports alone lead to a new plan at most so often.")
+        float,
+        _seconds(0.1, HOUR_S, "Minimum time between two plans that are caused by progress reports alone."),
     ] = _CORE.report_plan_s
     yield_s: Annotated[
         float,
         _seconds(
-            1, DAY_S, "A job that does not give up devices which a promise lacks is stopped after that."
+            1, DAY_S, "Time after which a job is stopped if it does not give up devices that a promise needs."
         ),
     ] = _CORE.yield_s
 
     # ---- the platform: counts from the next `swell up` on
     keep_days: Annotated[
-        float, Meta(ge=0, le=36500, description="Jobs that ended so many days ago are pruned; 0: none are.")
+        float, Meta(ge=0, le=36500, description="Ended jobs are pruned after this many days; 0: never.")
     ] = _RETENTION.keep_days
     keep_bytes: Annotated[
-        int, _bytes(0, "Ended jobs are pruned, oldest first, while their folders hold more; 0: none are.")
+        int,
+        _bytes(
+            0, "Ended jobs are pruned, oldest first, while their folders hold more than this; 0: no limit."
+        ),
     ] = _RETENTION.keep_bytes
     min_free_bytes: Annotated[
-        int, _bytes(0, "`swell nodes` warns when less is free on the disk of the state folder.")
+        int, _bytes(0, "`swell nodes` warns when the disk of the state folder has less free space than this.")
     ] = _RETENTION.min_free_bytes
 
     # ---- the agent: counts from its start on
     ready_s: Annotated[
-        float, _seconds(1, DAY_S, "From the start of a worker to its call of `swell.train.elastic`.")
+        float,
+        _seconds(1, DAY_S, "Time limit from the start of a worker to its call of `swell.train.elastic`."),
     ] = _PATIENCE.ready_s
     silence_s: Annotated[
-        float, _seconds(1, DAY_S, "A worker without a sign of life for so long is killed.")
+        float, _seconds(1, DAY_S, "A worker that sends no heartbeat for this long is killed.")
     ] = _PATIENCE.silence_s
     standstill_s: Annotated[
-        float, _seconds(0.5, DAY_S, "The same for a worker whose process was stopped, as by SIGSTOP.")
+        float,
+        _seconds(
+            0.5, DAY_S, "The same limit for a worker whose process was stopped by a signal such as SIGSTOP."
+        ),
     ] = _PATIENCE.standstill_s
     notice_s: Annotated[
-        float, _seconds(1, DAY_S, "For workers that wait for a dead one to notice that it is gone.")
+        float, _seconds(1, DAY_S, "Time limit for workers to notice that a worker they wait for is dead.")
     ] = _PATIENCE.notice_s
     boundary_s: Annotated[
         float,
         _seconds(
-            1, DAY_S, "For a job that is to change to come to the end of its step; it is warned of then."
+            1,
+            DAY_S,
+            "Time limit for a job to reach the end of its step before a resize; the owner is warned then.",
         ),
     ] = _PATIENCE.boundary_s
     stuck_s: Annotated[
-        float, _seconds(1, DAY_S, "A worker for which the others of its job wait for so long is killed.")
+        float, _seconds(1, DAY_S, "A worker is killed if the other workers of its job wait for it this long.")
     ] = _PATIENCE.stuck_s
-    stop_s: Annotated[float, _seconds(0.1, HOUR_S, "From SIGTERM to SIGKILL for a worker.")] = (
+    stop_s: Annotated[float, _seconds(0.1, HOUR_S, "Time from SIGTERM to SIGKILL for a worker.")] = (
         _PATIENCE.stop_s
     )
     finish_s: Annotated[
-        float, _seconds(1, 7 * DAY_S, "For a script's last lines: evaluating, writing the final model.")
+        float,
+        _seconds(
+            1,
+            7 * DAY_S,
+            "Time limit for the part of a script after its training loop, such as an evaluation.",
+        ),
     ] = _PATIENCE.finish_s
     leave_s: Annotated[
-        float, _seconds(0.1, HOUR_S, "For the exit of a worker that has left its job, as it was told to.")
+        float, _seconds(0.1, HOUR_S, "Time limit for the exit of a worker that left its job.")
     ] = _PATIENCE.leave_s
     step_end_s: Annotated[
         float,
-        _seconds(0, HOUR_S, "SIGTERM waits so long for a step to end, for a job with elasticity `restart`."),
+        _seconds(
+            0, HOUR_S, "Time that SIGTERM is delayed for a step to end, for jobs with elasticity `restart`."
+        ),
     ] = _PATIENCE.step_end_s
     restart_s: Annotated[
-        float, _seconds(0.1, HOUR_S, "From SIGTERM to SIGKILL for a job with elasticity `restart`.")
+        float, _seconds(0.1, HOUR_S, "Time from SIGTERM to SIGKILL for jobs with elasticity `restart`.")
     ] = _PATIENCE.restart_s
-    trial_s: Annotated[
-        float, _seconds(1, DAY_S, "A trial run of a script, and each calibration, take no longer.")
-    ] = _CONDUCT.trial_s
+    trial_s: Annotated[float, _seconds(1, DAY_S, "Time limit of a trial run and of each calibration.")] = (
+        _CONDUCT.trial_s
+    )
     checkpoint_interval_s: Annotated[
-        float, _seconds(1, DAY_S, "Between two checkpoints of a running job.")
+        float, _seconds(1, DAY_S, "Time between two checkpoints of a running job.")
     ] = _WORKER_SETTINGS.checkpoint_interval_s
     keep_checkpoints: Annotated[
-        int, Meta(ge=1, le=1000, description="The newest so many checkpoints of a job are kept.")
+        int, Meta(ge=1, le=1000, description="Number of checkpoints kept for each job, the newest.")
     ] = _WORKER_SETTINGS.keep_checkpoints
-    heartbeat_s: Annotated[float, _seconds(0.05, 60, "Between two signs of life of a worker.")] = (
+    heartbeat_s: Annotated[float, _seconds(0.05, 60, "Time between two heartbeats of a worker.")] = (
         _WORKER_SETTINGS.heartbeat_s
     )
 
-    log_bytes: Annotated[
-        int, _bytes(0, "The newest so many bytes of what each worker prints are kept; 0: all.")
-    ] = _LOGS.log_bytes
+    log_bytes: Annotated[int, _bytes(0, "Bytes kept of each worker's output, the newest; 0: all.")] = (
+        _LOGS.log_bytes
+    )
     job_log_bytes: Annotated[
         int,
-        _bytes(0, "Logs of a job's ended workers are discarded, oldest first, while all hold more; 0: none."),
+        _bytes(
+            0,
+            "Logs of a job's ended workers are discarded, oldest first, while its logs "
+            "hold more than this; 0: no limit.",
+        ),
     ] = _LOGS.job_log_bytes
     # ---- submissions: counts from the next `swell up` on
     code_file_mib: Annotated[
         float,
-        Meta(ge=0, le=1e6, description="A larger file that git does not track is no part of a job's code."),
+        Meta(ge=0, le=1e6, description="Largest file not tracked by git that is copied with a job's code."),
     ] = _CODE.code_file_mib
     code_total_mib: Annotated[
-        float, Meta(ge=0, le=1e6, description="The snapshot of a job's code holds at most so much.")
+        float, Meta(ge=0, le=1e6, description="Largest total size of the copy of a job's code.")
     ] = _CODE.code_total_mib
     code_num_files: Annotated[
-        int, Meta(ge=1, le=10**7, description="The snapshot of a job's code holds at most so many files.")
+        int, Meta(ge=1, le=10**7, description="Largest number of files in the copy of a job's code.")
     ] = _CODE.code_num_files
 
     # ---- policies: count from the next `swell up` on
@@ -148,8 +169,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def __post_init__(self) -> None:
         if self.silence_s < HEARTBEATS_IN_SILENCE * self.heartbeat_s:
             raise InvalidSetting(
-                f"silence_s={spell(self.silence_s)} is too short for heartbeat_s={spell(self.heartbeat_s)}; "
-                f"it must be at least {HEARTBEATS_IN_SILENCE} times as long"
+                f"silence_s={spell(self.silence_s)} is too short for "
+                f"heartbeat_s={spell(self.heartbeat_s)}; it must be at least "
+                f"{HEARTBEATS_IN_SILENCE} times as long"
             )
         if 0 < self.log_bytes < LEAST_LOG_BYTES:
             raise InvalidSetting(
@@ -203,7 +225,7 @@ def parse_setting(text: str) -> tuple[str, Number]:
     """`ready_s=300`, or a parameter of a policy: `tiresias.promote_knob=4`. Raises InvalidSetting."""
     name, sign, value = text.partition("=")
     if not sign:
-        raise InvalidSetting(f"{text!r} is not NAME=VALUE; write it as ready_s=300")
+        raise InvalidSetting(f"{text!r} is not NAME=VALUE; write for example ready_s=300")
     name = name.strip()
     is_whole = False
     if not _is_parameter(name):
@@ -248,8 +270,8 @@ def _check_name(name: str) -> None:
     known = [field for field in Settings.__struct_fields__ if field != "parameters"]
     if name not in known:
         raise InvalidSetting(
-            f"no setting has the name {name!r}; there are {', '.join(known)}, "
-            "and parameters of policies, as tiresias.promote_knob"
+            f"there is no setting {name!r}; choose from {', '.join(known)}, and parameters of "
+            "policies such as tiresias.promote_knob"
         )
 
 

@@ -81,7 +81,7 @@ def test_what_is_wrong_comes_back_as_what_it_is(client: Client, script: Path) ->
         client.job("../../v1/cluster")
     with pytest.raises(InvalidJob, match="epochz: no such field"):
         client.submit(script=script, global_batch=8, epochz=1)
-    with pytest.raises(InvalidJob, match=r"'/\\udcff\.py' is no UTF-8"):
+    with pytest.raises(InvalidJob, match=r"'/\\udcff\.py' is not UTF-8"):
         client.submit(script="/\udcff.py", global_batch=8, steps=1)
     with pytest.raises(InvalidJob, match=r"deadline: .* past"):
         client.submit(script=script, global_batch=8, steps=1, deadline="2001-01-01")

@@ -23,7 +23,7 @@ pytest.importorskip("torch")
     [
         (errno.ENOSPC, Unwritable, "make room on its disk"),
         (errno.EDQUOT, Unwritable, "make room on its disk"),
-        (errno.EACCES, InvalidJob, "cannot be kept"),
+        (errno.EACCES, InvalidJob, "cannot be stored"),
     ],
 )
 def test_code_that_cannot_be_kept_is_no_fault_of_the_job_where_the_disk_is_full(

@@ -102,7 +102,8 @@ def test_a_client_that_hears_nothing_says_how_to_ask_again(
     with (
         _breaking(stage, 1, monkeypatch) as client,
         pytest.raises(
-            client_module.NoPlatform, match=r"not known: submit it again with the key mine \(--key\)"
+            client_module.NoPlatform,
+            match=r"unknown whether the job was submitted: submit it again with the key mine \(--key\)",
         ),
     ):
         client.submit(script=script, global_batch=8, steps=100, workers=2, key="mine")
@@ -175,10 +176,10 @@ def test_a_deadline_that_has_passed_must_be_given_again(
     relative = end(alone, script, deadline="now+10m", job_class="soft")
     monkeypatch.setattr(alone.platform, "now_s", lambda: now_s + 3600)
     with pytest.raises(
-        InvalidJob, match=rf"deadline: that of job '{absolute}' has passed.*--deadline now\+10m"
+        InvalidJob, match=rf"deadline: the deadline of job '{absolute}' has passed.*--deadline now\+10m"
     ):
         alone.client.retry(absolute)
-    with pytest.raises(InvalidJob, match=r"lies .* in the past"):
+    with pytest.raises(InvalidJob, match=r"is .* in the past"):
         alone.client.retry(absolute, deadline=now_s + 700)
     new = alone.client.retry(absolute, deadline="now+1h")
     assert alone.client.job(new).deadline_s == pytest.approx(now_s + 7200)

@@ -147,7 +147,7 @@ def test_a_job_that_breaks_a_rule_is_refused(
 def test_a_body_that_is_no_json_is_refused(http: httpx.Client, body: bytes) -> None:
     answer = http.post("/v1/jobs", content=body)
     assert answer.status_code == 400
-    assert "no JSON" in answer.json()["error"]
+    assert "not JSON" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(

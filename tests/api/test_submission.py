@@ -46,7 +46,7 @@ def test_durations(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "3", "m", "-3m", "3 m", "1m1h", "3min", "٣m", "1.5h", "now"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(ValueError, match="write one as"):
+    with pytest.raises(ValueError, match="write 90s"):
         parse_duration(text)
 
 
@@ -165,12 +165,12 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"global_batch": "64"}, "global_batch", "expected `int`"),
     ({"global_batch": 2, "workers": "4:8"}, "global_batch", "shared by 4 workers"),
     ({"script": "absent.py"}, "script", "absent.py cannot be read"),
-    ({"script": "."}, "script", "is a folder, no file"),
+    ({"script": "."}, "script", "is a folder, not a file"),
     ({"script": "a\0b"}, "script", "NUL"),
     ({"script": "x" * 5000}, "script", "cannot be read"),
     ({"script": "~nobody-of-this-name/x.py"}, "script", "user"),
-    ({"script": ...}, "script", "one of script"),
-    ({"entry": "a.b:c"}, "script", "only one"),
+    ({"script": ...}, "script", "either script"),
+    ({"entry": "a.b:c"}, "script", "either script"),
     ({"script": ..., "entry": "os.system('ls')"}, "entry", "package.module:function"),
     ({"script": ..., "entry": "a/b.py"}, "entry", "package.module:function"),
     ({"workdir": "absent"}, "workdir", "not a folder"),
@@ -217,15 +217,15 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"workers": "-1:2"}, "workers", "MIN:MAX"),
     ({"workers": "1:2:3"}, "workers", "MIN:MAX"),
     ({"workers": "5:7"}, "workers", "lower MIN to 4 or raise MAX to 8"),
-    ({"workers": 3}, "workers", "no size"),
+    ({"workers": 3}, "workers", "no power of two"),
     ({"devices_per_worker": 3}, "devices_per_worker", "power of two"),
     ({"devices_per_worker": 0}, "devices_per_worker", "power of two"),
     ({"elasticity": "rubber"}, "elasticity", "live, restart"),
     ({"elasticity": "restart"}, "steps", "ends when its script does"),
     ({"elasticity": "restart", "steps": ..., "until": "loss<=1"}, "until", "ends when its script does"),
-    ({"elasticity": "restart", "steps": ..., "deadline": "now+3m"}, "estimate", "needs one"),
+    ({"elasticity": "restart", "steps": ..., "deadline": "now+3m"}, "estimate", "needs an estimate"),
     ({"estimate": "10m"}, "estimate", "remove it"),
-    ({"elasticity": "restart", "steps": ..., "estimate": "long"}, "estimate", "length of time"),
+    ({"elasticity": "restart", "steps": ..., "estimate": "long"}, "estimate", "is not a duration"),
     ({"elasticity": "restart", "steps": ..., "estimate": -1}, "estimate", "more than 0"),
     ({"seed": -1}, "seed", "between"),
     ({"tenant": ""}, "tenant", "leave it out"),
@@ -241,7 +241,7 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"env": {"WORLD_SIZE": 2}}, "env", "set by Swell"),
     ({"env": {"OMP_NUM_THREADS": 2}}, "env", "set it for `swell up`"),
     ({"env": {"NOT_SET_ANYWHERE": None}}, "env", "NOT_SET_ANYWHERE=VALUE"),
-    ({"python": "no/such/python"}, "python", "is no program"),
+    ({"python": "no/such/python"}, "python", "is not a program"),
     ({"python": "no-such-python"}, "python", "on the PATH"),
     ({"on_drift": "cry"}, "on_drift", "warn, heal, fail"),
     ({"elasticity": "restart", "steps": ..., "on_drift": "heal"}, "on_drift", "elasticity live"),
@@ -288,7 +288,7 @@ def test_a_script_is_a_file(tmp_path: Path, make: Callable[[Path], None], kind: 
     """To open a named pipe would wait for a writer; a device may act on being opened."""
     path = tmp_path / "train.py"
     make(path)
-    with pytest.raises(InvalidField, match=f"^script: .* is {kind}, no file; give the path"):
+    with pytest.raises(InvalidField, match=f"^script: .* is {kind}, not a file; give the path"):
         spec(path)
 
 
@@ -382,8 +382,8 @@ def test_a_file_may_hold_several_jobs_relative_to_itself(
         ("- {entry: 'a:b', global_batch: 8, steps: 1}\n-\n  script: x.py\n  global_batch: 8\n  steps: 1\n",
          3, "x.py cannot be read"),
         ("- script: train.py\n  steps: 3\n", 1, "global_batch: missing"),
-        ("- 3\n", 1, "a job is a table"),
-        ("text\n", 1, "a job is a table"),
+        ("- 3\n", 1, "a job must be a mapping"),
+        ("text\n", 1, "a job must be a mapping"),
         ("name: !!python/object/apply:os.system [ls]\n", 1, "plain values only"),
         ("{[1]: 2}\n", 1, "plain values only"),
         ("steps: !!int x\n", 1, "plain values only"),

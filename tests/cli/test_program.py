@@ -390,7 +390,7 @@ def resized(control: FakeControl) -> JobView:
         after=4,
         verdict=Verdict.PAID,
         reason_code="boosted",
-        reason="has 4 workers: 2 to run at all, 2 more because they save 12 s",
+        reason="has 4 workers: minimum 2, plus 2 to finish 12 s sooner",
         expected_cost_s=0.1,
         expected_gain_s=9.14,
         wait_s=0.81,
@@ -497,8 +497,8 @@ def test_prune_says_what_it_frees(here: Run, control: FakeControl) -> None:
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        ((), "say which: JOB, --older-than or --keep-bytes"),
-        (("--older-than", "long"), "write one as 90s"),
+        ((), "name the jobs to remove: JOB, --older-than or --keep-bytes"),
+        (("--older-than", "long"), "is not a duration; write 90s"),
         (("--keep-bytes", "much"), "write one as 500M"),
         (("big", "--older-than", "1d"), "JOB excludes --older-than and --keep-bytes"),
     ],
@@ -568,7 +568,7 @@ def test_logs_follow_the_leaders(here: Run, logged: Path) -> None:
 def test_logs_of_a_rotated_log_say_what_is_missing(here: Run, logged: Path) -> None:
     (logged / "worker-0.log").rename(logged / "worker-0.log.4096")
     (logged / "worker-0.log").write_text("\nepoch 3\n")
-    missing = "[swell: 4096 bytes before this are no longer kept]\n"
+    missing = "[swell: 4096 bytes before this were discarded]\n"
     assert here("logs", "logged").stdout == f"{missing}epoch 1\nepoch 2\nepoch 3\n"
     (logged / "worker-0.log").unlink()
     (logged / "worker-0.log.4096").rename(logged / "worker-0.log.9999")
@@ -652,7 +652,7 @@ def test_replay_of_nothing_says_so(swell: Run, folder: StateFolder) -> None:
     folder.journal.touch()
     done = swell("replay", FAKE_BATCHES="0")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("nothing since the last fold: ")
+    assert done.stdout.startswith("nothing to compare: ")
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_what_is_missed_ends_with_status_1(data: Path, capsys: pytest.CaptureFix
     trace = data / "elasticflow/traces/elasticVpollux_e.csv"
     trace.write_text(JOBS.replace(",9000,", ",101,"))
     assert main.run(["repro", "elasticflow", "8a"]) == 1
-    assert "swell: 8a misses what is to be reached: elasticflow on 16x4: 0.500" in capsys.readouterr().err
+    assert "swell: 8a misses a target: elasticflow on 16x4: 0.500" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

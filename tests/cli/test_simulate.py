@@ -149,9 +149,9 @@ def test_jobs_that_ask_for_more_than_there_is_are_counted_in_the_truth(swell: Ru
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("log.csv", "--cluster", "1x8", "--buggy", "2"), "--buggy is 2; it must be within 0 and 1"),
-        (("log.csv", "--cluster", "1x8", "--soft", "nan"), "--soft is nan; it must be within 0 and 1"),
-        (("log.csv", "--cluster", "big"), "--cluster is 'big'; write NODESxDEVICES, as 16x8"),
+        (("log.csv", "--cluster", "1x8", "--buggy", "2"), "--buggy is 2; it must be between 0 and 1"),
+        (("log.csv", "--cluster", "1x8", "--soft", "nan"), "--soft is nan; it must be between 0 and 1"),
+        (("log.csv", "--cluster", "big"), "--cluster is 'big'; write NODESxDEVICES, such as 16x8"),
         (("log.csv", "--cluster", "0x8"), "a cluster of 0x8 has no devices; both must be at least 1"),
         (
             ("log.csv", "--cluster", "99999999x8"),
@@ -160,7 +160,7 @@ def test_jobs_that_ask_for_more_than_there_is_are_counted_in_the_truth(swell: Ru
         (("log.csv", "--cluster", "1x8", "--policy", "best"), "there is no policy 'best'; choose one of"),
         (("log.csv", "--cluster", "1x8", "--resize-cost", "much"), "'much' is no resize cost; give one of"),
         (("log.csv", "--cluster", "1x8", "--resize-cost", "1e9"), "or a number of seconds from 0 to 86400"),
-        (("log.csv", "--cluster", "1x8", "--noise", "-1"), "--noise is -1; it must be within 0 and 2"),
+        (("log.csv", "--cluster", "1x8", "--noise", "-1"), "--noise is -1; it must be between 0 and 2"),
         (("none.csv", "--cluster", "1x8"), "none.csv"),
     ],
 )
@@ -220,7 +220,7 @@ def test_of_several_policies_one_is_chosen(swell: Run, capsys: pytest.CaptureFix
     [
         (("early", "--run", "none"), 1, "none holds no record of a run; write one with `swell simulate"),
         (("nobody", "--run", "why"), 1, "no job has the id or name 'nobody'; the run in why has 3 others"),
-        (("early", "--policy", "fifo"), 2, "--policy goes with --run FOLDER"),
+        (("early", "--policy", "fifo"), 2, "--policy needs --run FOLDER"),
         (("early", "--run", "why", "--state", "x"), 2, "--run and --state exclude each other"),
     ],
 )
@@ -238,17 +238,20 @@ def test_a_run_that_is_none_is_named(
     [
         (
             ("--json", "nowhere/a.json"),
-            "--json: there is no folder nowhere to write a.json to; make it first",
+            "--json: there is no folder nowhere to write a.json to; create it first",
         ),
-        (("--jobs", "nowhere/a.csv"), "--jobs: there is no folder nowhere to write a.csv to; make it first"),
+        (
+            ("--jobs", "nowhere/a.csv"),
+            "--jobs: there is no folder nowhere to write a.csv to; create it first",
+        ),
         (("--json", "."), "--json: . is a folder; name a file"),
         (("--jobs", "-"), "--jobs writes a file; name one"),
-        (("--json", "log.csv"), "--json: log.csv is what is read; give it a file of its own"),
-        (("--json", "a", "--jobs", "a"), "--jobs: a is what --json writes; give it a file of its own"),
+        (("--json", "log.csv"), "--json: log.csv is what is read; choose another file"),
+        (("--json", "a", "--jobs", "a"), "--jobs: a is what --json writes; choose another file"),
         (("--plot", "log.csv"), "--plot: log.csv is a file; name a folder"),
         (("--stories", "log.csv"), "--stories: log.csv is a file; name a folder"),
         (("--stories", "log.csv/why"), "--stories: cannot write log.csv/why: Not a directory"),
-        (("--set", "colour=1"), "--set: no setting has the name 'colour'; there are min_hold_s"),
+        (("--set", "colour=1"), "--set: there is no setting 'colour'; choose from min_hold_s"),
         (("--set", "min_hold_s=-5"), "--set: min_hold_s=-5 is not between 0 and 3600"),
     ],
 )

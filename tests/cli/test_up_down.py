@@ -157,10 +157,10 @@ def test_options_from_before_there_were_settings_can_be_read(state: Path) -> Non
 @pytest.mark.parametrize(
     ("setting", "part"),
     [
-        ("redy_s=3", "no setting has the name 'redy_s'; there are min_hold_s, report_plan_s, "),
+        ("redy_s=3", "there is no setting 'redy_s'; choose from min_hold_s, report_plan_s, "),
         ("ready_s=0.5", "ready_s=0.5 is not between 1 and 86400"),
         ("ready_s=nan", "ready_s=nan is not between"),
-        ("ready_s", "'ready_s' is not NAME=VALUE; write it as ready_s=300"),
+        ("ready_s", "'ready_s' is not NAME=VALUE; write for example ready_s=300"),
         ("ready_s=soon", "'soon' is not a number"),
         ("keep_checkpoints=1.5", "'1.5' is not a whole number"),
         ("heartbeat_s=20", "silence_s=60 is too short for heartbeat_s=20"),
@@ -190,7 +190,7 @@ def test_remembered_settings_that_cannot_be_are_said_to_be_so(
     )
     assert main.run(["up", "--state", str(state)]) == 1
     ((name, value),) = settings.items()
-    remedy = "say it anew, or forget all settings with `--set ''`"
+    remedy = "give it again, or forget all settings with `--set ''`"
     assert f"(--set {name}={value:g} is from the last `swell up`; {remedy})" in capsys.readouterr().err
 
 
@@ -211,7 +211,7 @@ def test_remembered_options_that_cannot_be_met_are_said_to_be_so(state: Path, ho
     folder.create()
     folder.log.touch()
     folder.write_options(LastOptions(devices="paced:8@200", policy="astrology", preload=()))
-    expected = "--policy astrology is from the last `swell up`; say it anew"
+    expected = "--policy astrology is from the last `swell up`; give it again"
     fails(run_swell("up", "--state", state, *how), 1, "'astrology'", expected)
     wait_for_lock(state)
     assert folder.read_options() == LastOptions(devices="paced:8@200", policy="astrology", preload=())
@@ -358,7 +358,7 @@ def test_down_names_the_jobs_that_were_not_saved(state: Path) -> None:
     jobs = "a-1:running:7:8 b-2:queued c-3:stopping:9 d-4:starting"
     down = run_swell("down", "--state", state, FAKE_JOBS=jobs)
     assert (down.returncode, down.stderr) == (1, "")
-    said = r"stopped the platform \(.+\nnot saved: a-1, c-3, d-4: they continue from their last checkpoints\n"
+    said = r"stopped the platform \(.+\nnot saved, continuing from their last checkpoints: a-1, c-3, d-4\n"
     assert re.fullmatch(said, down.stdout), down.stdout
 
 
@@ -387,8 +387,8 @@ def test_down_ends_what_a_killed_platform_left(state: Path, left_agent: subproce
 @pytest.mark.parametrize(
     ("left", "told"),
     [
-        ({7}, "1 worker was ended unsaved: a-1, to be continued from the last checkpoint"),
-        ({7, 8, 9}, "3 workers were ended unsaved: a-1, b-2, to be continued from the last checkpoint"),
+        ({7}, "1 worker was ended unsaved: a-1, continuing from the last checkpoint"),
+        ({7, 8, 9}, "3 workers were ended unsaved: a-1, b-2, continuing from the last checkpoint"),
         ({10}, "1 worker was ended unsaved"),  # of a trial run, or of a job that the journal does not know
     ],
 )

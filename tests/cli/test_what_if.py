@@ -63,9 +63,9 @@ def test_json_is_the_same_for_programs(stage: Stage, swell: Run, script: Path) -
 
 
 def test_without_jobs_and_without_a_question(stage: Stage, swell: Run) -> None:
-    assert swell("what-if", "--add-nodes", 1).stdout == "4 devices instead of 2\nno job is open\n"
+    assert swell("what-if", "--add-nodes", 1).stdout == "4 devices instead of 2\nthere are no open jobs\n"
     done = swell("what-if")
-    assert done.returncode == 2 and "say what is to be different" in done.stderr
+    assert done.returncode == 2 and "name at least one change" in done.stderr
     done = swell("what-if", "--policy", "best")
     assert done.returncode == 1 and done.stderr.startswith("swell: there is no policy 'best'")
     done = swell("what-if", "--add-nodes", 10**8)

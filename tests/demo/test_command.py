@@ -14,8 +14,8 @@ import pytest
     ("arguments", "says"),
     [
         (["--devices", "paced:8"], "devices 'paced:8' are not known"),
-        (["--out", "taken/pictures"], "folder taken/pictures cannot be made"),
-        (["--json", "taken/out.json"], "folder taken cannot be made"),
+        (["--out", "taken/pictures"], "folder taken/pictures cannot be created"),
+        (["--json", "taken/out.json"], "folder taken cannot be created"),
         (["--json", "temporary"], "temporary is a folder"),
     ],
 )

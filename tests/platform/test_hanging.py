@@ -70,7 +70,7 @@ def test_a_stopped_agent_is_named_and_goes_on_by_force(swell: Program, tmp_path:
     assert "`swell down --force`" in up.stderr
     forced = swell("down", "--force")
     assert forced.returncode == 0, forced
-    assert f"the agent (pid {agent}) was stopped by a signal: it goes on" in forced.stderr
+    assert f"resumed the agent (pid {agent}), which was stopped by a signal" in forced.stderr
     check_nothing_is_left(swell)
 
 

@@ -227,11 +227,12 @@ def _refuse(snapshot: Snapshot, levels: Levels, promised: list[int], kept: Promi
     if offer_s is None:
         return Refusal(
             earliest_deadline_s=None,
-            text=f"no size it may have fits on the {promisable(snapshot)}; allow fewer workers or add nodes",
+            text=f"none of its allowed sizes fits on the {promisable(snapshot)}; "
+            "allow fewer workers or add nodes",
         )
     asked = f"its deadline in {until_s:.0f} s cannot be kept" if until_s > 0 else "its deadline has passed"
-    beside = {0: "", 1: " beside the promise made before"}.get(
-        len(promised), f" beside the {len(promised)} promises made before"
+    beside = {0: "", 1: " given the promise already made"}.get(
+        len(promised), f" given the {len(promised)} promises already made"
     )
     return Refusal(
         earliest_deadline_s=snapshot.now_s + offer_s,

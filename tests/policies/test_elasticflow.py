@@ -347,5 +347,5 @@ def test_reasons_say_what_keeps_the_promise_and_what_is_more() -> None:
     assert reason.code == "boosted"
     assert (
         reason.text
-        == "has 4 workers: 2 for the promise to end within 40 s for now, 2 more because they save 10 s"
+        == "has 4 workers: 2 needed now for the promise to end within 40 s, plus 2 to finish 10 s sooner"
     )

@@ -97,8 +97,8 @@ def test_a_refusal_says_why() -> None:
     view = snapshot([strict("large", LINEAR, 700.0, 100.0)], 8)
     refusal = ElasticFlowCount().decide(view).refusals[0]
     assert refusal.text == (
-        "its deadline in 100 s is not promised: it would take 88% of what the promises made before "
-        "leave, and one job gets 25%; the earliest that can be promised is in 350 s"
+        "its deadline in 100 s is not promised: it would take 88% of what the promises already made "
+        "leave, more than the 25% that one job may take; the earliest that can be promised is in 350 s"
     )
     assert refusal.earliest_deadline_s is not None
     assert np.isclose(refusal.earliest_deadline_s, view.now_s + 350)
@@ -201,7 +201,7 @@ def test_a_refusal_names_the_share_and_a_deadline() -> None:
     ]
     (refusal,) = ElasticFlowTenant().decide(snapshot(jobs, 8, num_tenants=3)).refusals.values()
     assert refusal.text == (
-        "its deadline in 1000 s is not promised: of all device time of the next 1000 s its tenant would be "
-        "promised 55%, more than its equal share among 3 tenants (33%) and more than would stay free for "
+        "its deadline in 1000 s is not promised: its tenant would be promised 55% of all device time of the "
+        "next 1000 s, more than its equal share among 3 tenants (33%) and more than would stay free for "
         "the others (8%); the earliest that can be promised is in 1475 s"
     )

@@ -74,11 +74,11 @@ def test_a_large_difference_is_explained_or_said_not_to_be(data: Path) -> None:
     lines = (tiny.COMPARED, tiny.line("fifo", run=tiny.RUN))
     notes = "\n".join(found(tiny.experiment(*lines), data).notes)
     assert (
-        "elasticflow differs from the published simulator's own run by (1x4 +33.3) points: not explained."
+        "elasticflow differs from the published simulator's own run by (1x4 +33.3) points. Not explained."
         in notes
     )
     assert (
-        "fifo differs from the published simulator's own run by (1x4 +33.3) points: it knows no deadlines."
+        "fifo differs from the published simulator's own run by (1x4 +33.3) points. It knows no deadlines."
         in notes
     )
 

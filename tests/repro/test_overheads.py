@@ -85,7 +85,9 @@ def run(records: FakeRecords | None) -> Findings:
 
 def test_without_records_nothing_is_ours_and_it_says_so() -> None:
     findings = run(None)
-    assert findings.truth == ("no records of a platform were given (--state): nothing here is ours",)
+    assert findings.truth == (
+        "no records of a platform were given (--state), so there are no figures of ours",
+    )
     profiling, resizes = findings.tables
     assert profiling.rows == (("ResNet50", 549.8, None, None),)
     assert resizes.rows == (

@@ -59,6 +59,6 @@ def experiment(
         measures=(SATISFACTION, MAKESPAN, EFFICIENCY, BEST_EFFORT_SPEED_UP),
         remarks=("Three jobs are few.",),
         bars=(Bar(policy="elasticflow", cases=("1x4",), at_least=at_least),),
-        why={"fifo": "it knows no deadlines."},
+        why={"fifo": "It knows no deadlines."},
         picture=picture,  # type: ignore[arg-type]
     )

@@ -9,6 +9,7 @@ UNMEASURED = ("submitted", "profiling", "profiled", "trial_lost")
 
 
 def is_measured(job: JobView) -> bool:
+    """Whether the job was measured and planned since."""
     return job.reason_code not in UNMEASURED
 
 

@@ -271,6 +271,7 @@ class Client:
         return job
 
     def cluster(self) -> ClusterView:
+        """Nodes, devices and the platform's own state. Raises NoPlatform."""
         return self._get("/v1/cluster", ClusterView)
 
     def prune(
@@ -327,9 +328,7 @@ class Client:
         try:
             asked = encode(submission)
         except UnicodeEncodeError as error:
-            raise InvalidJob(
-                f"{shown(error.object)} is no UTF-8; give the job texts and paths that are"
-            ) from error
+            raise InvalidJob(f"{shown(error.object)} is not UTF-8; use texts and paths in UTF-8") from error
         return self._send_once("/v1/jobs", asked, key)
 
     def _resubmit(self, path: str, deadline: str | float | None, key: str | None) -> str:
@@ -346,8 +345,9 @@ class Client:
             except (NoPlatform, PlatformSilent, Unavailable) as error:
                 if time.monotonic() >= give_up_s:
                     raise type(error)(
-                        f"{error}; whether the job was submitted is not known: submit it again with the key "
-                        f"{headers['Idempotency-Key']} (--key), and it is submitted once"
+                        f"{error}; it is unknown whether the job was submitted: submit it "
+                        f"again with the key {headers['Idempotency-Key']} (--key), which "
+                        "creates it only once"
                     ) from error
                 time.sleep(LOOK_EVERY_S)
                 self._find_again()
@@ -403,8 +403,9 @@ class Client:
             if peer != Peer(self.endpoint.pid, os.geteuid()):
                 stream.close()
                 raise NoPlatform(
-                    f"process {peer.pid} listens at {self.folder.socket}, and not the platform (pid "
-                    f"{self.endpoint.pid}); nothing was sent to it: end it, then run `swell up`"
+                    f"process {peer.pid} listens at {self.folder.socket} instead of the "
+                    f"platform (pid {self.endpoint.pid}); nothing was sent to it; end it, "
+                    "then run `swell up`"
                 )
 
 

@@ -37,10 +37,12 @@ class BoundedProtocol(H11Protocol):
 
     @property
     def is_answering(self) -> bool:
+        """Whether a complete request has arrived and its answer is not complete."""
         return self._answered is not None
 
     # ------------------------------------------------------------ asyncio.Protocol
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Reject other users of the Unix socket; close the oldest connection if there are too many."""
         super().connection_made(transport)
         connection: socket.socket = transport.get_extra_info("socket")
         self._family = connection.family

@@ -57,7 +57,8 @@ class Control(Protocol):
     def log_dir(self, job_id: str) -> Path:
         """Folder of the job's log files, `worker-N.log` each. Raises UnknownJob."""
 
-    def cluster(self) -> ClusterView: ...
+    def cluster(self) -> ClusterView:
+        """The nodes, which job holds each device, and the platform's own state."""
 
     def prune(self, request: PruneRequest) -> Sequence[PrunedJob]:
         """Remove ended jobs: folders, views, stories. Raises UnknownJob, Unwritable. May take long."""

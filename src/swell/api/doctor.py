@@ -80,7 +80,7 @@ def _folder(folder: StateFolder) -> Finding:
     if found.st_mode & 0o077:
         mode = f"{found.st_mode & 0o777:04o}"
         return _warn("folder", f"{folder.path} has mode {mode}: others may look into it", "chmod 700")
-    return _ok("folder", f"{folder.path} is yours alone")
+    return _ok("folder", f"only you can read {folder.path}")
 
 
 def _processes(folder: StateFolder) -> Iterator[Finding]:
@@ -91,15 +91,15 @@ def _processes(folder: StateFolder) -> Iterator[Finding]:
         endpoint = None
         yield _bad("daemon", str(error), f"remove {folder.endpoint}")
     if is_held:
-        where = f"pid {endpoint.pid}" if endpoint else "it does not say where it listens"
+        where = f"pid {endpoint.pid}" if endpoint else "its address is unknown"
         yield _ok("daemon", f"is up ({where})")
     elif endpoint is not None:
-        yield _warn("daemon", "was killed; its endpoint.json is still there", "`swell up` goes on")
+        yield _warn("daemon", "was killed; its endpoint.json remains", "`swell up` goes on")
     else:
         yield _ok("daemon", "is down")
     if agent is not None and not is_held:
         yield _warn(
-            "agent", f"runs on by itself (pid {agent.pid})", "`swell up` adopts it, `swell down` ends it"
+            "agent", f"runs without a daemon (pid {agent.pid})", "`swell up` adopts it, `swell down` ends it"
         )
     else:
         yield _ok("agent", f"is up (pid {agent.pid})" if agent else "is down")
@@ -173,8 +173,8 @@ def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
     if damaged:
         yield _bad("archive", f"{len(damaged)} damaged rows: {_named(damaged)}", way_back(folder.journal))
     if not found.is_equal:
-        text = f"batch {found.first_difference} leads to other commands now than then"
-        yield _warn("replay", text, "no harm by itself; please report it with a copy of the journal")
+        text = f"batch {found.first_difference} leads to other commands now than it did then"
+        yield _warn("replay", text, "harmless by itself; please report it with a copy of the journal")
     yield from _jobs(folder, place, open_jobs, ended)
 
 
@@ -184,7 +184,7 @@ def _copy(folder: StateFolder, place: StateFolder) -> None:
         try:
             sqlite.copy_file(folder.journal, place.journal)
         except OSError as error:
-            raise StateError(f"{folder.journal} cannot be copied to be looked at ({error})") from error
+            raise StateError(f"{folder.journal} cannot be copied for inspection ({error})") from error
     else:
         for file in (folder.journal, sqlite.log_of(folder.journal)):
             if file.exists():
@@ -199,26 +199,28 @@ def _jobs(
 ) -> Iterator[Finding]:
     folders = JobFolders(folder.jobs)
     there, known = set(folders.ids()), {view.id for view in open_jobs} | ended | _submitted(place, folders)
-    salvage = f"`swell doctor --salvage --state {folder.path}` takes those in that have a job.json"
+    salvage = f"`swell doctor --salvage --state {folder.path}` recovers those that have a job.json"
     if strange := sorted(there - known):
-        text = f"{len(strange)} folders of jobs that the journal does not know: {_named(strange)}"
+        text = f"{len(strange)} job folders are not in the journal: {_named(strange)}"
         yield _warn("jobs", text, f"{salvage}; or remove them")
     if bare := sorted(view.id for view in open_jobs if view.id not in there):
         text = f"{len(bare)} open jobs have no folder: {_named(bare)}"
-        yield _warn("jobs", text, "they begin at step 0 when they run")
+        yield _warn("jobs", text, "they will begin at step 0")
     if mute := sorted(view.id for view in open_jobs if view.id in there and not folders.submitted(view.id)):
         text = f"{len(mute)} open jobs have no readable job.json: {_named(mute)}"
         yield _warn("jobs", text, "the next `swell up` writes it; without it they are lost with the journal")
     if over := sorted(view.id for view in open_jobs if folders.ended(view.id)):
-        text = f"{len(over)} open jobs have ended before, as their folders tell: {_named(over)}"
+        text = f"{len(over)} open jobs have already ended, according to their folders: {_named(over)}"
         yield _warn(
-            "jobs", text, f"they run again; `swell doctor --salvage --state {folder.path}` notes their end"
+            "jobs",
+            text,
+            f"they would run again; `swell doctor --salvage --state {folder.path}` records their end",
         )
     if not (strange or bare or mute or over):
-        yield _ok("jobs", f"{len(there)} folders, each of a job that the journal knows")
+        yield _ok("jobs", f"{len(there)} folders, all in the journal")
     if gone := sorted(ended - there):
-        text = f"{len(gone)} ended jobs have no folder any more: {_named(gone)}"
-        yield _ok("jobs", f"{text}; `swell prune {gone[0]}` takes such a one off the list")
+        text = f"{len(gone)} ended jobs no longer have a folder: {_named(gone)}"
+        yield _ok("jobs", f"{text}; `swell prune {gone[0]}` removes such a job from the list")
     yield from _checkpoints(folders, open_jobs)
 
 
@@ -239,15 +241,17 @@ def _checkpoints(folders: JobFolders, open_jobs: list[JobView]) -> Iterator[Find
         try:
             damaged = [path for digest, path in found if not is_whole(path, digest)]
         except OSError as error:
-            yield _bad("checkpoints", f"of {view.id} cannot be read ({error})", "look at the disk")
+            yield _bad("checkpoints", f"of {view.id} cannot be read ({error})", "check the disk")
             continue
         num_sound += len(found) - len(damaged)
         if damaged and len(damaged) == len(found):
             text = f"all {len(found)} of {view.id} are damaged"
-            yield _bad("checkpoints", text, "it begins at step 0; put a sound copy there to go on from it")
+            yield _bad(
+                "checkpoints", text, "it will begin at step 0; put a sound copy there to continue from it"
+            )
         elif damaged:
             text = f"{len(damaged)} of {view.id} damaged: {_named([path.name for path in damaged])}"
-            yield _warn("checkpoints", text, "it goes on from another one; remove these")
+            yield _warn("checkpoints", text, "it continues from another one; remove these")
     yield _ok("checkpoints", f"{num_sound} of open jobs are sound")
 
 

@@ -16,7 +16,7 @@ def parse_duration(text: str) -> float:
     """
     match = _FORM.fullmatch(text.strip())
     if not match or not any(match.groups()):
-        raise ValueError(f"{text!r} is not a length of time; write one as 90s, 3m, 2h, 1d or 1h30m")
+        raise ValueError(f"{text!r} is not a duration; write 90s, 3m, 2h, 1d or 1h30m")
     return sum(
         float(part or 0) * unit_s for part, unit_s in zip(match.groups(), _UNITS_S.values(), strict=True)
     )

@@ -59,6 +59,7 @@ Count = TypeVar("Count", int, float)
 
 
 def bounded(field: str, value: Count, least: float, most: float) -> Count:
+    """The value. Raises InvalidField if it is not within [least, most], or NaN."""
     if not least <= value <= most:  # false for NaN too
         raise InvalidField(
             field, f"{shown(value)} is not between {least:g} and {most:g}; choose a number that is"
@@ -67,6 +68,7 @@ def bounded(field: str, value: Count, least: float, most: float) -> Count:
 
 
 def power_of_two(field: str, value: int) -> int:
+    """The value. Raises InvalidField if it is not a power of two, or too large."""
     if value < 1 or value & (value - 1):
         raise InvalidField(field, f"{shown(value)} is not a power of two; choose 1, 2, 4, 8, ...")
     return bounded(field, value, 1, MAX_DEVICES_PER_WORKER)
@@ -80,11 +82,11 @@ def duration(field: str, value: str | int | float) -> float:
         seconds = math.inf
     except ValueError:
         raise InvalidField(
-            field, f"{shown(value)} is not a length of time; write one as 90s, 3m, 2h, 1d or 1h30m"
+            field, f"{shown(value)} is not a duration; write 90s, 3m, 2h, 1d or 1h30m"
         ) from None
     if not 0 < seconds <= HORIZON_S:
         raise InvalidField(
-            field, f"{shown(value)} is not more than 0 and at most 100 years; write a length of time as 10m"
+            field, f"{shown(value)} is not more than 0 and at most 100 years; write a duration such as 10m"
         )
     return seconds
 
@@ -94,11 +96,9 @@ def entry(script: str | None, function: str | None) -> str:
     if script is not None and function is None:
         return _script(script)
     if function is None or script is not None:
-        raise InvalidField(
-            "script", "give one of script (a path) and entry (package.module:function), and only one"
-        )
+        raise InvalidField("script", "give either script (a path) or entry (package.module:function)")
     if not ENTRY.fullmatch(function):
-        raise InvalidField("entry", f"{shown(function)} is not package.module:function; write it so")
+        raise InvalidField("entry", f"{shown(function)} is not of the form package.module:function")
     return function
 
 
@@ -122,13 +122,13 @@ def _script(script: str) -> str:
 def _check_script(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise InvalidField(
-            "script", f"{path} is {_file_kind(status.st_mode)}, no file; give the path of a Python script"
+            "script", f"{path} is {_file_kind(status.st_mode)}, not a file; give the path of a Python script"
         )
     if status.st_size > MAX_SCRIPT_BYTES:
         raise InvalidField(
             "script",
-            f"{path} has {status.st_size:,} bytes, more than {MAX_SCRIPT_BYTES:,}; keep data in files of "
-            "its own, and give the path of a Python script",
+            f"{path} has {status.st_size:,} bytes, more than {MAX_SCRIPT_BYTES:,}; keep data in "
+            "separate files, and give the path of a Python script",
         )
 
 
@@ -143,14 +143,14 @@ def folder(field: str, value: str | None) -> str:
         raise InvalidField(field, "missing; give an absolute path of a folder")
     path = _absolute(field, value)
     if not os.path.isdir(path):  # Path.is_dir raises for names that are too long
-        raise InvalidField(field, f"{path} is not a folder; make it, or give the path of one")
+        raise InvalidField(field, f"{path} is not a folder; create it, or choose another one")
     return str(path)
 
 
 def _absolute(field: str, value: str) -> Path:
     path = Path(_plain(field, value))
     if not path.is_absolute():
-        raise InvalidField(field, f"{shown(value)} is relative to nothing; give an absolute path")
+        raise InvalidField(field, f"{shown(value)} is a relative path; give an absolute path")
     return path
 
 
@@ -159,13 +159,13 @@ def anchored(field: str, value: str, base_dir: Path) -> str:
     try:
         return str(base_dir / Path(value).expanduser())
     except RuntimeError as error:
-        raise InvalidField(field, f"{shown(value)} names a user that is not there; correct it") from error
+        raise InvalidField(field, f"{shown(value)} names a user that does not exist; correct it") from error
 
 
 def _plain(field: str, text: str) -> str:
     """Text that can be written as UTF-8 and handed to a process."""
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise InvalidField(field, f"{shown(text)} holds a NUL or what is no UTF-8; remove it")
+        raise InvalidField(field, f"{shown(text)} holds a NUL or text that is not UTF-8; remove it")
     return text
 
 
@@ -177,8 +177,8 @@ def job_name(name: str | None, entry: str) -> str:
     if not NAME.fullmatch(name):
         raise InvalidField(
             "name",
-            f"{shown(name)} is no name for a job; use at most 63 letters, digits, dots, dashes and "
-            "underscores, a letter or digit first",
+            f"{shown(name)} is not a valid job name; use at most 63 letters, digits, dots, "
+            "dashes and underscores, a letter or digit first",
         )
     return name
 
@@ -190,13 +190,14 @@ def tenant(name: str | None) -> str:
     if not TENANT.fullmatch(name):
         raise InvalidField(
             "tenant",
-            f"{shown(name)} is no name for a tenant; use at most 63 letters, digits and . _ @ / -, a "
-            "letter or digit first, or leave it out",
+            f"{shown(name)} is not a valid tenant name; use at most 63 letters, digits and . "
+            "_ @ / -, a letter or digit first, or leave it out",
         )
     return name
 
 
 def arguments(args: tuple[str | int | float, ...]) -> tuple[str, ...]:
+    """The arguments as text. Raises InvalidField for a NUL, or text that is not UTF-8."""
     return tuple(_plain("args", str(arg)) for arg in args)
 
 
@@ -216,14 +217,14 @@ def variables(env: Mapping[str, str | int | float | None]) -> tuple[tuple[str, s
 
 def _variable(name: str) -> str:
     if not VARIABLE.fullmatch(name):
-        raise InvalidField("env", f"{shown(name)} is no name of a variable; use letters, digits and _")
+        raise InvalidField("env", f"{shown(name)} is not a valid variable name; use letters, digits and _")
     if name in environ.RESERVED or name.startswith(environ.RESERVED_PREFIXES):
         raise InvalidField("env", f"{name} is set by Swell for each worker; remove it")
     if name in environ.READ_AT_START:
         raise InvalidField(
             "env",
-            f"{name} is read before a worker is a job's, when its interpreter starts; set it for `swell up`, "
-            "or in the script's own subprocesses",
+            f"{name} is read when the interpreter starts, before a worker belongs to a job; "
+            "set it for `swell up`, or in the script's own subprocesses",
         )
     return name
 
@@ -250,7 +251,7 @@ def interpreter(python: str | None) -> str:
         return ""
     path = _absolute("python", python)
     if not os.path.isfile(path) or not os.access(path, os.X_OK):
-        raise InvalidField("python", f"{path} is no program; give the path of an interpreter")
+        raise InvalidField("python", f"{path} is not a program; give the path of an interpreter")
     return str(path)
 
 
@@ -271,13 +272,14 @@ def worker_range(workers: str | int | None) -> tuple[int, int | None]:
         above, below = 1 << most.bit_length(), 1 << (most.bit_length() - 1)
         raise InvalidField(
             "workers",
-            f"{workers} leaves no size, gangs have 1, 2, 4, 8, ... workers; lower MIN to {below} or raise "
-            f"MAX to {above}",
+            f"{workers} contains no power of two, but gangs have 1, 2, 4, 8, ... workers; "
+            f"lower MIN to {below} or raise MAX to {above}",
         )
     return least, most
 
 
 def target(until: str | None) -> MetricTarget | None:
+    """Parse `until`, such as `accuracy>=0.97`. Raises InvalidField."""
     if until is None:
         return None
     match = TARGET.fullmatch(until)
@@ -298,12 +300,10 @@ def deadline(value: str | int | float | None, now_s: float) -> float | None:
     if deadline_s <= now_s:
         ago = format_duration(min(max(now_s - deadline_s, 1.0), HORIZON_S))
         raise InvalidField(
-            "deadline", f"{_said(value)} lies {ago} in the past; choose a later one, as now+10m"
+            "deadline", f"{_said(value)} is {ago} in the past; choose a later one, such as now+10m"
         )
     if deadline_s - now_s > HORIZON_S:
-        raise InvalidField(
-            "deadline", f"{_said(value)} lies more than 100 years ahead; choose an earlier one"
-        )
+        raise InvalidField("deadline", f"{_said(value)} is more than 100 years ahead; choose an earlier one")
     return deadline_s
 
 
@@ -335,7 +335,7 @@ def job_class(given: JobClass | None, deadline_s: float | None) -> JobClass:
         raise InvalidField("class", "best_effort jobs have no deadline; remove the deadline, or choose soft")
     if given is not JobClass.BEST_EFFORT and deadline_s is None:
         raise InvalidField(
-            "class", f"{given} jobs need a deadline; give one, as now+10m, or choose best_effort"
+            "class", f"{given} jobs need a deadline; give one, such as now+10m, or choose best_effort"
         )
     return given
 

@@ -61,7 +61,7 @@ class Intake:
         except TooMuchCode as error:
             raise InvalidField("code", str(error)) from error
         except OSError as error:
-            why = f"the code of job {spec.name!r} cannot be kept: {error}"
+            why = f"the code of job {spec.name!r} cannot be stored: {error}"
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise Unwritable(f"{why}; make room on its disk, then submit it again") from error
             raise InvalidJob(why) from error
@@ -106,8 +106,9 @@ def is_installed(module: str) -> bool:
 
 def _install(what: str, python: str) -> str:
     return (
-        f"{what} is not installed for {python}, with which jobs would run; "
-        f"`{python} -m pip install 'swell[torch]'`, or name another interpreter with `python:` (`--python`)"
+        f"{what} is not installed for {python}, the interpreter of the workers; run `{python} "
+        "-m pip install 'swell[torch]'`, or name another interpreter with `python:` "
+        "(`--python`)"
     )
 
 
@@ -123,7 +124,7 @@ def _ask(python: str) -> str:
         )
         known = json.loads(asked.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        return f"{python} cannot be asked what is installed for it ({error}); name Python 3.11 or newer"
+        return f"{python} does not say what is installed for it ({error}); name Python 3.11 or newer"
     for name in ("torch", "swell"):
         if not known[name]:
             return _install(name, python)

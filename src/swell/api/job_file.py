@@ -68,11 +68,9 @@ def load(path: Path) -> list[FileJob]:
     try:
         node = yaml.compose(path.read_text("utf-8"), Loader=_Loader)
     except OSError as error:
-        raise InvalidJob(
-            f"job file {path} cannot be read ({error.strerror}); give the path of one"
-        ) from error
+        raise InvalidJob(f"job file {path} cannot be read ({error.strerror}); correct the path") from error
     except UnicodeDecodeError as error:
-        raise InvalidJob(f"job file {path} is not text in UTF-8; save it as such") from error
+        raise InvalidJob(f"job file {path} is not UTF-8 text; save it as UTF-8") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
@@ -80,7 +78,7 @@ def load(path: Path) -> list[FileJob]:
     except (yaml.YAMLError, RecursionError) as error:
         raise InvalidJob(f"{path}: malformed YAML: {error}; correct it") from error
     if node is None or (isinstance(node, yaml.SequenceNode) and not node.value):
-        raise InvalidJob(f"{path} holds no job; write one, or a list of them")
+        raise InvalidJob(f"{path} holds no job; write one job or a list of jobs")
     nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
     return [_job(path, item) for item in nodes]
 

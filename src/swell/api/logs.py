@@ -60,6 +60,7 @@ def read_chunks(
 
 
 def is_news(chunk: LogChunk) -> bool:
+    """Whether the chunk has text, or reports discarded text."""
     return chunk.next_offset > chunk.offset or chunk.discarded_bytes > 0
 
 

@@ -215,6 +215,7 @@ def _profile() -> Profile:
 
 
 def main() -> None:
+    """Entry point of the process that compiles the loops of a policy."""
     os.nice(NICENESS)
     compile_loops(sys.argv[1])
     if not compiled.is_kept():

@@ -59,7 +59,16 @@ def _operation(operation: Operation, answer: Schema) -> dict[str, Any]:
         described["requestBody"] = {"required": True, "content": _json(_reference(operation.body))}
     described["responses"] = {
         str(operation.status): {"description": "Done.", "content": _json(answer)},
-        **({"200": {"description": "Done before.", "content": _json(answer)}} if operation.repeated else {}),
+        **(
+            {
+                "200": {
+                    "description": "Repeated request; the answer is the same as before.",
+                    "content": _json(answer),
+                }
+            }
+            if operation.repeated
+            else {}
+        ),
         **{
             str(status): {"$ref": f"#/components/responses/Failure{status}"}
             for status in (*COMMON_FAILURES, *operation.failures)

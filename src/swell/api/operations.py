@@ -73,18 +73,20 @@ JOB_ID = Parameter(
 )
 KEY = Parameter(
     name="Idempotency-Key",
-    description="However often a request with this key is made, there is one job: a client that heard no "
-    "answer may ask again.",
+    description="Repeated requests with the same key create one job, so a client that "
+    "received no answer can ask again.",
     schema={"type": "string", "minLength": 1, "maxLength": 200},
     place="header",
 )
 OFFSET = Parameter(
     name="offset",
-    description="Where to begin to read: `WORKER:BYTES,...`; with `worker`, just bytes. Default: the start.",
+    description="Where to start reading: `WORKER:BYTES,...`; with `worker`, only bytes. Default: the start.",
     schema={"type": "string"},
 )
 WORKER = Parameter(
-    name="worker", description="Of this worker only. Default: all.", schema={"type": "integer", "minimum": 0}
+    name="worker",
+    description="Only lines of this worker. Default: all workers.",
+    schema={"type": "integer", "minimum": 0},
 )
 WHOSE = Parameter(
     name="whose",
@@ -94,28 +96,29 @@ WHOSE = Parameter(
 
 MATCH = Parameter(
     name="match",
-    description="Only the job of this id, else the newest of this name, else a few whose ids begin so. Other "
-    "parameters count for nothing then.",
+    description="Only the job with this id, else the newest with this name, else a few whose "
+    "ids begin with it. Other parameters are ignored then.",
     schema={"type": "string"},
 )
 PHASE = Parameter(
     name="phase",
-    description="Only jobs in these phases, as `queued,running`. Default: all.",
+    description="Only jobs in these phases, such as `queued,running`. Default: all.",
     schema={"type": "string"},
 )
 SINCE = Parameter(
     name="since",
-    description="Leave out jobs that ended before: seconds since 1970.",
+    description="Leave out jobs that ended before this time, in seconds since 1970.",
     schema={"type": "number"},
 )
 BEFORE = Parameter(
     name="before",
-    description="Only jobs that come before this one, by its id: the first of the page that was read last.",
+    description="Only jobs before the job with this id, which is the first one of the page "
+    "that was read last.",
     schema={"type": "string"},
 )
 LIMIT = Parameter(
     name="limit",
-    description="The newest so many at most; 0: as many as an answer may hold.",
+    description="At most this many jobs, the newest; 0: as many as an answer may hold.",
     schema={"type": "integer", "minimum": 0, "maximum": MAX_JOBS, "default": MAX_JOBS},
 )
 
@@ -170,7 +173,8 @@ OPERATIONS = (
         method="GET",
         path="/v1/jobs",
         name="jobs",
-        summary="Jobs, ended ones too, oldest first. A long list comes in pages, the newest first.",
+        summary="Jobs, including ended ones, oldest first. A long list comes in pages, the "
+        "newest page first.",
         answer=list[JobView],
         parameters=(MATCH, PHASE, SINCE, BEFORE, LIMIT),
         failures=(404, 422),
@@ -179,7 +183,7 @@ OPERATIONS = (
         method="GET",
         path="/v1/counts",
         name="counts",
-        summary="How many jobs there are, by phase.",
+        summary="The number of jobs in each phase.",
         answer=dict[Phase, int],
     ),
     Operation(
@@ -214,7 +218,7 @@ OPERATIONS = (
         method="GET",
         path="/v1/jobs/{job_id}/logs",
         name="logs",
-        summary="What a job printed, in pieces: ask again from each `next_offset`.",
+        summary="What a job printed, in pieces. The next piece begins at `next_offset`.",
         answer=list[LogChunk],
         parameters=(JOB_ID, OFFSET, WORKER, WHOSE),
         failures=(404, 422),
@@ -230,7 +234,7 @@ OPERATIONS = (
         method="POST",
         path="/v1/prune",
         name="prune",
-        summary="Remove jobs that have ended: their folders, and all that is known of them.",
+        summary="Remove ended jobs, with their folders and records.",
         answer=list[PrunedJob],
         body=PruneRequest,
         failures=(404, 422, 503),
@@ -239,7 +243,7 @@ OPERATIONS = (
         method="GET",
         path="/v1/head",
         name="head",
-        summary="All that the scheduler remembers. Its form changes between versions.",
+        summary="The scheduler's whole state. Its format may change between versions.",
         answer=dict[str, Any],
     ),
     Operation(
@@ -255,9 +259,9 @@ OPERATIONS = (
 
 #: What each status means. The first ones may come from any operation.
 FAILURES = {
-    400: "No HTTP, or no JSON.",
+    400: "The request is not HTTP or not JSON.",
     401: "Wrong or missing token.",
-    403: "The `Host` is no name of this machine's loopback.",
+    403: "The `Host` is not a name of this machine's loopback.",
     413: "The body is larger than 1 MiB.",
     500: "The platform failed to answer; `daemon.log` says more.",
     404: "There is no such job.",

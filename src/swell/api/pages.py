@@ -14,7 +14,7 @@ MAX_JOBS = 1000
 def parse_query(phase: str, since_s: float | None, limit: int) -> JobQuery:
     """Raises ValueError, which names what is wrong and the remedy."""
     if since_s is not None and not math.isfinite(since_s):
-        raise ValueError(f"since {since_s} is no time; give seconds since 1970")
+        raise ValueError(f"since {since_s} is not a time; give seconds since 1970")
     return JobQuery(phases=_phases(phase), since_s=since_s, limit=limit or MAX_JOBS)
 
 

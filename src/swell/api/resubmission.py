@@ -70,7 +70,9 @@ def _renewed(submission: JobSubmitted, wish: Resubmission, now_s: float) -> tupl
         return msgspec.structs.replace(spec, deadline_s=now_s + within_s), within_s
     if spec.deadline_s is not None and spec.deadline_s <= now_s:
         raise InvalidField(
-            "deadline", f"that of job {submission.job_id!r} has passed; give a new one, as --deadline now+10m"
+            "deadline",
+            f"the deadline of job {submission.job_id!r} has passed; "
+            "give a new one, such as --deadline now+10m",
         )
     return spec, None
 

@@ -99,8 +99,9 @@ def _salvage(folder: StateFolder) -> SalvageReport:
     ]
     if not (rescue.has_state or rescue.num_batches or rescue.ended or queued):
         raise StateError(
-            f"nothing can be read of {folder.journal}, and no folder in {folder.jobs} tells of its job; "
-            "nothing was changed; to start with no jobs, move both to another place"
+            f"nothing of {folder.journal} can be read, and no folder in {folder.jobs} has a "
+            "readable job.json; nothing was changed; to start with no jobs, move both to "
+            "another place"
         )
     wanted = {event.job_id for event in queued} | open_ids
     cancels = [event for event in later if isinstance(event, CancelRequested) and event.job_id in wanted]

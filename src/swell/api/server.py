@@ -166,7 +166,7 @@ class Routes:
         try:
             wanted = msgspec.json.decode(body, type=PruneRequest)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return failure(422, f"the body is no request to prune ({error}); correct it")
+            return failure(422, f"the body is not a prune request ({error}); correct it")
         return answer(self._control.prune(wanted))
 
     def head(self) -> Response:
@@ -191,8 +191,8 @@ class _SubmissionThreads:
         except TimeoutError:
             return failure(
                 503,
-                "other submissions have been waiting for their files; look whether the file systems of "
-                "script and workdir answer, and try again",
+                "earlier submissions still wait for their files; check that the file systems "
+                "of script and workdir answer, then try again",
             )
         try:
             return await to_thread.run_sync(call, limiter=self._limiter)
@@ -207,7 +207,7 @@ def _submission(body: bytes, now_s: float) -> tuple[Submission, JobSpec]:
     except RecursionError:
         raise HTTPException(400, "the body is nested too deeply; send a job as a JSON object") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise HTTPException(400, f"the body is no JSON ({error}); send a job as a JSON object") from error
+        raise HTTPException(400, f"the body is not JSON ({error}); send a job as a JSON object") from error
     try:
         submission = parse(value)
         return submission, submission.to_spec(now_s)

@@ -30,7 +30,7 @@ def bind(port: int = 0) -> socket.socket:
         PortTaken, InvalidOption
     """
     if not 0 <= port <= 65535:
-        raise InvalidOption(f"port {port} is not between 0 and 65535; choose one that is")
+        raise InvalidOption(f"port {port} is not between 0 and 65535; choose another")
     listener = socket.socket(
         socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
     )  # named, so that asyncio sets TCP_NODELAY: without it each answer waits 40 ms for an acknowledgement
@@ -42,8 +42,8 @@ def bind(port: int = 0) -> socket.socket:
         listener.close()
         if error.errno == errno.EADDRINUSE:
             raise PortTaken(
-                f"port {port} on {HOST} is taken by another program; choose another with --port, "
-                "or leave it out for any that is free"
+                f"port {port} on {HOST} is used by another program; choose another with "
+                "--port, or --port 0 for a free one"
             ) from error
         raise InvalidOption(f"cannot listen on port {port} ({error.strerror}); choose another") from error
     return listener

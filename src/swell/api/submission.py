@@ -26,8 +26,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     global_batch: Annotated[
         int | None,
         Meta(
-            description="Samples in one optimizer step, over all workers together. Never changes. "
-            "Every `live` job needs it; the script of a `restart` job cuts its batches itself."
+            description="Samples in one optimizer step, over all workers together. It never "
+            "changes. Required for `live` jobs; the script of a `restart` job "
+            "divides its batches itself."
         ),
     ] = None
     name: Annotated[
@@ -40,9 +41,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     entry: Annotated[str | None, Meta(description="`package.module:function`, called without arguments.")] = (
         None
     )
-    args: Annotated[
-        tuple[str | Number, ...], Meta(description="Arguments of the script, as it finds them in `sys.argv`.")
-    ] = ()
+    args: Annotated[tuple[str | Number, ...], Meta(description="Arguments of the script (`sys.argv`).")] = ()
     workdir: Annotated[
         str | None,
         Meta(description="Folder the script runs in. Default: the job file's folder, else the current one."),
@@ -50,37 +49,40 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     code: Annotated[
         CodeSource,
         Meta(
-            description="`snapshot`: all workers, whenever they start, run the code as it was submitted: the "
-            "script, its folder and the workdir, as far as git tracks them or they are small. `live`: each "
-            "runs the files as they are when it starts."
+            description="`snapshot`: all workers run the code as it was submitted: the "
+            "script, its folder and the workdir, limited to files that are "
+            "tracked by git or small. `live`: each worker runs the files as they "
+            "are when it starts."
         ),
     ] = CodeSource.SNAPSHOT
     env: Annotated[
         dict[str, str | Number | None],
         Meta(
-            description="Environment variables of the workers, besides those of `swell up`. A name without a "
-            "value has the submitter's."
+            description="Environment variables of the workers, in addition to those of "
+            "`swell up`. A name without a value takes its value from the "
+            "submitter's environment."
         ),
     ] = {}
     python: Annotated[
         str | None,
         Meta(
-            description="Interpreter of the workers, as `~/env/bin/python`; `swell[torch]` must be installed "
-            "for it. Default: the platform's."
+            description="Interpreter of the workers, such as `~/env/bin/python`; "
+            "`swell[torch]` must be installed for it. Default: the platform's."
         ),
     ] = None
-    steps: Annotated[int | None, Meta(description="End after so many optimizer steps.")] = None
+    steps: Annotated[int | None, Meta(description="End after this many optimizer steps.")] = None
     epochs: Annotated[
-        Number | None, Meta(description="End after so many passes over the data. May be a fraction.")
+        Number | None, Meta(description="End after this many passes over the data. May be a fraction.")
     ] = None
-    samples: Annotated[int | None, Meta(description="End after so many samples.")] = None
+    samples: Annotated[int | None, Meta(description="End after this many samples.")] = None
     until: Annotated[
-        str | None, Meta(description="End sooner, once a reported metric is good enough: `accuracy>=0.97`.")
+        str | None, Meta(description="End earlier, once a reported metric reaches a value: `accuracy>=0.97`.")
     ] = None
     deadline: Annotated[
         str | Number | None,
         Meta(
-            description="`now+3m`, a time as `2030-01-31T18:00:00` (local, or with a zone: `...+00:00`), or "
+            description="When the job must have ended: `now+3m`, a time such as "
+            "`2030-01-31T18:00:00` (local, or with a zone: `...+00:00`), or "
             "seconds since 1970."
         ),
     ] = None
@@ -98,41 +100,43 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "... workers. Default: `1:`."
         ),
     ] = None
-    devices_per_worker: Annotated[int, Meta(description="1, 2, 4, 8, ...")] = 1
+    devices_per_worker: Annotated[int, Meta(description="Devices of each worker: 1, 2, 4, 8, ...")] = 1
     elasticity: Annotated[
         Elasticity,
         Meta(
-            description="`live`: the script uses `swell.train`, its gang changes inside running processes. "
-            "`restart`: it does not, and is stopped and started from its own checkpoint."
+            description="`live`: the script uses `swell.train`, and the job is resized "
+            "inside its running processes. `restart`: the script does not use "
+            "it, and is stopped and started from its own checkpoint."
         ),
     ] = Elasticity.LIVE
     estimate: Annotated[
         str | Number | None,
-        Meta(
-            description="For `restart` jobs: how long they would run on one worker, as `10m` or in seconds."
-        ),
+        Meta(description="For `restart` jobs: expected time on one worker, such as `10m`, or in seconds."),
     ] = None
-    seed: Annotated[int, Meta(description="Order of the samples.")] = 0
+    seed: Annotated[int, Meta(description="Random seed of the sample order.")] = 0
     tenant: Annotated[
         str | None,
         Meta(
-            description="On whose behalf it runs, where a cluster is shared: a team, a project, a user. "
-            "Policies that share fairly count by it. Jobs that name none count as one tenant's."
+            description="Team, project or user that the job belongs to, on a shared cluster. "
+            "Fair-share policies divide the cluster between tenants. Jobs "
+            "without a tenant share a default one."
         ),
     ] = None
     stop_on_nan: Annotated[
         bool,
         Meta(
-            description="`true`: the job fails at the first loss that is NaN or infinite. The update of that "
-            "step is not applied, and the state before it is saved. Default: it is only warned of."
+            description="`true`: the job fails at the first loss that is NaN or infinite. "
+            "The update of that step is not applied, and the state before it is "
+            "saved. Default: only a warning."
         ),
     ] = False
     on_drift: Annotated[
         DriftAction | None,
         Meta(
-            description="Where parameters, optimizer state or hyperparameters are found to differ between "
-            "workers: `heal`: all take those of rank 0, with a warning. `warn`: only the warning. `fail`: "
-            "the job fails. Default: what the script gives to `elastic(on_drift=...)`, else `heal`."
+            description="What to do when parameters, optimizer state or hyperparameters "
+            "differ between workers. `heal`: all workers take those of rank 0, "
+            "with a warning. `warn`: only the warning. `fail`: the job fails. "
+            "Default: the script's `elastic(on_drift=...)`, else `heal`."
         ),
     ] = None
 
@@ -229,7 +233,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def _stop_on_nan(self) -> bool:
         if self.stop_on_nan and self.elasticity is Elasticity.RESTART:
             raise InvalidField(
-                "stop_on_nan", "a restart job tells nobody its loss; remove it, and stop in the script"
+                "stop_on_nan", "a restart job does not report its loss; remove it, and stop in the script"
             )
         return self.stop_on_nan
 
@@ -237,8 +241,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if self.on_drift is not None and self.elasticity is Elasticity.RESTART:
             raise InvalidField(
                 "on_drift",
-                "the workers of a restart job are compared by its own script, if at all; remove it, or use "
-                "elasticity live",
+                "Swell does not compare the workers of a restart job; remove it, or use elasticity live",
             )
         return self.on_drift
 
@@ -251,7 +254,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             if deadline_s is not None:
                 raise InvalidField(
                     "estimate",
-                    "a restart job with a deadline needs one; give its time on one worker: 10m",
+                    "a restart job with a deadline needs an estimate; give its time on one "
+                    "worker, such as 10m",
                 )
             return None
         return fields.duration("estimate", self.estimate)
@@ -264,7 +268,9 @@ def parse(value: Any) -> Submission:
         InvalidField: a key is unknown or missing, or a value has the wrong type.
     """
     if not isinstance(value, dict):
-        raise InvalidField("", f"a job is a table of fields, not {shown(value)}; write `name: ...` lines")
+        raise InvalidField(
+            "", f"a job must be a mapping of fields, not {shown(value)}; write `name: ...` lines"
+        )
     for key in value:
         if key not in FIELD_NAMES:
             name = key if isinstance(key, str) and len(key) <= 80 else shown(key)
@@ -279,7 +285,7 @@ def request_key(key: str | None) -> str:
     """The idempotency key of a request; empty if it has none. Raises InvalidField."""
     if key is not None and not KEY.fullmatch(key):
         raise InvalidField(
-            "key", f"{shown(key)} is no idempotency key; use 1 to 200 printable ASCII characters"
+            "key", f"{shown(key)} is not a valid idempotency key; use 1 to 200 printable ASCII characters"
         )
     return key or ""
 

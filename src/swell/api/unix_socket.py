@@ -30,6 +30,7 @@ class Peer:
 
 
 def peer_of(connection: socket.socket) -> Peer:
+    """Process at the other end of a connected Unix socket. Raises OSError."""
     pid, uid, _ = _CREDENTIALS.unpack(
         connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     )
@@ -67,7 +68,7 @@ def listen(path: Path) -> socket.socket:
     except OSError as error:
         listener.close()
         raise StateError(
-            f"cannot listen on {path} ({error.strerror}); remove what lies there, or choose a state folder "
-            "on a local disk with --state"
+            f"cannot listen on {path} ({error.strerror}); remove the file that is there, or "
+            "choose a state folder on a local disk with --state"
         ) from error
     return listener

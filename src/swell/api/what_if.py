@@ -168,9 +168,7 @@ def _more_nodes(cluster: Cluster, num: int) -> tuple[Node, ...]:
     if num == 0:
         return ()
     if not cluster.nodes:
-        raise InvalidInput(
-            "--add-nodes: the platform has no node that others could be like; start it with `swell up`"
-        )
+        raise InvalidInput("--add-nodes: the platform has no node to copy; start it with `swell up`")
     like, taken = cluster.nodes[-1], {node.name for node in cluster.nodes}
     if (num_then := cluster.num_devices + num * len(like.devices)) > MAX_DEVICES:
         raise InvalidInput(
@@ -233,13 +231,15 @@ def _known(record: JobRecord, belief: FittedBelief, likenesses: Likenesses, num_
     try:
         return sim_job(known, belief, num_devices)
     except ValueError as error:
-        raise InvalidJob(f"{error}: its end is in epochs of a length that its script does not name") from None
+        raise InvalidJob(
+            f"{error}: its end is given in epochs, and its script does not say how long an epoch is"
+        ) from None
 
 
 def _unmeasured(record: JobRecord) -> str:
     return (
-        f"job {record.spec.name!r}: how fast {record.spec.entry} goes with a global batch of "
-        f"{record.spec.global_batch} was never measured here; submit it once, if only for a few steps "
+        f"job {record.spec.name!r}: the speed of {record.spec.entry} with a global batch of "
+        f"{record.spec.global_batch} was never measured here; submit it once for a few steps "
         "(`swell submit ... --steps 8`)"
     )
 

@@ -12,12 +12,15 @@ from swell.model.lengths import relative
 class Times(Protocol):
     """How moments are written: of a platform by the clock on the wall, of a simulated run as it counts."""
 
-    def clock(self, at_s: float) -> str: ...
+    def clock(self, at_s: float) -> str:
+        """The time in a short form."""
+
     def moment(self, at_s: float) -> str:
         """With how far away it is, where that is of interest."""
 
     @property
-    def now_s(self) -> float: ...
+    def now_s(self) -> float:
+        """The present, to which other times are compared."""
 
 
 @dataclass(frozen=True, slots=True)

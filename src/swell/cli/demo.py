@@ -41,22 +41,23 @@ SCRIPTS = Path(swell.demo.__file__).parent
 def demo(
     json_file: Annotated[
         Path | None,
-        typer.Option("--json", metavar="FILE", help="Write what came of it to this file, for programs."),
+        typer.Option("--json", metavar="FILE", help="Write the results to this file as JSON."),
     ] = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the picture.")] = Path("demo-out"),
     devices: Annotated[
         str | None,
         typer.Option(
             metavar="DEVICES",
-            help="As for `swell up`. Default: the machine's GPUs if there are four or more, else "
-            f"{PACED_DEVICES}: devices that really train but take their time.",
+            help="Devices, as for `swell up`. Default: the machine's GPUs if there are four "
+            f"or more, else {PACED_DEVICES}: paced devices, which train for real at a "
+            "fixed speed.",
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Of weights and of the order of samples.")
+        int, typer.Option(min=0, metavar="N", help="Random seed of weights and sample order.")
     ] = 0,
 ) -> None:
-    """Train eight real jobs under deadlines on this machine, and show what became of each promise.
+    """Train eight real jobs under deadlines on this machine, and show which promises were kept.
 
     Exits with 0 only if every promise was kept and every model learned.
     """
@@ -108,7 +109,7 @@ def _make(folder: Path, option: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidOption(
-            f"folder {folder} cannot be made ({error.strerror}); choose another with {option}"
+            f"folder {folder} cannot be created ({error.strerror}); choose another with {option}"
         ) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InvalidOption(f"folder {folder} cannot be written; choose another with {option}")
@@ -130,8 +131,9 @@ def _choose_devices(console: Console) -> str:
     if num_gpus >= LEAST_REAL_DEVICES:
         return "cuda"
     console.print(
-        f"This machine has {num_gpus or 'no'} GPUs, so the demo uses paced devices ({PACED_DEVICES}): "
-        "workers on them train for real, gradients, all-reduces and all, but take their time as slow GPUs do."
+        f"This machine has {num_gpus or 'no'} GPUs, so the demo uses paced devices "
+        f"({PACED_DEVICES}): their workers train for real, with gradients and all-reduces, at "
+        "the fixed speed of a slow GPU."
     )
     return PACED_DEVICES
 

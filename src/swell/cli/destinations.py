@@ -24,7 +24,7 @@ def check_files(files: Mapping[str, Path | None], inputs: Iterable[Path]) -> Non
         _check_file(option, file)
         place = file.resolve()
         if place in taken and not file.is_char_device():
-            raise InvalidInput(f"{option}: {file} is {taken[place]}; give it a file of its own")
+            raise InvalidInput(f"{option}: {file} is {taken[place]}; choose another file")
         taken[place] = f"what {option} writes"
 
 
@@ -56,7 +56,7 @@ def _check_file(option: str, file: Path) -> None:
         raise InvalidInput(f"{option}: {file} is a folder; name a file")
     if not file.parent.is_dir():
         raise InvalidInput(
-            f"{option}: there is no folder {file.parent} to write {file.name} to; make it first"
+            f"{option}: there is no folder {file.parent} to write {file.name} to; create it first"
         )
     if not os.access(file if file.exists() else file.parent, os.W_OK):
         raise InvalidInput(f"{option}: {file} cannot be written; choose another")

@@ -23,14 +23,14 @@ def doctor(
         bool,
         typer.Option(
             "--salvage",
-            help="Make a new journal of what can be read of a damaged one, and of the jobs' folders.",
+            help="Build a new journal from the readable part of a damaged one and from the jobs' folders.",
         ),
     ] = False,
     json: Json = False,
 ) -> None:
     """Check a state folder: journal, jobs, checkpoints, processes, disk. Changes nothing without --salvage.
 
-    Exit status 1: something is bad. The platform may run meanwhile; --salvage needs it down.
+    Exit status 1: a check failed. The platform may be running, except with --salvage.
     """
     from swell.api.doctor import Level, examine
     from swell.store.folder import StateFolder
@@ -62,18 +62,18 @@ def _salvage(path: Path, json: bool) -> None:
 
 
 def _told(report: SalvageReport) -> list[str]:
-    kept = f"; the former one is {report.damaged} now" if report.damaged else ""
+    kept = f"; the old one was moved to {report.damaged}" if report.damaged else ""
     lines = [f"{report.journal} is a new journal{kept}"]
     if report.has_state:
         lines.append(f"kept: {report.num_kept} open jobs as they were, {report.num_ended} ended ones")
     else:
         lines.append(
-            f"kept: {report.num_ended} ended jobs; the scheduler's own state is lost: what it promised is "
-            "decided again"
+            f"kept: {report.num_ended} ended jobs; the scheduler's own state is lost, so "
+            "promises are decided again"
         )
     if report.queued_again:
         lines.append(
-            "queued again, to go on from their last checkpoints where they have one: "
+            "queued again, to continue from the last checkpoint if there is one: "
             + ", ".join(report.queued_again)
         )
     if report.num_batches_lost or report.num_rows_damaged:
@@ -82,29 +82,29 @@ def _told(report: SalvageReport) -> list[str]:
         )
     if report.unknown:
         lines.append(f"folders without a readable job.json, left as they are: {', '.join(report.unknown)}")
-    return [*lines, "`swell up` goes on from here"]
+    return [*lines, "`swell up` continues from here"]
 
 
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file for the copy.")],
     state: State = None,
 ) -> None:
-    """Copy the journal, whether or not the platform runs. Checkpoints and logs are not in it."""
+    """Copy the journal; the platform may be running. Checkpoints and logs are not included."""
     from swell.store.backup import back_up
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
     size = back_up(folder, file)
     print(f"copied the journal of {folder.path} to {file}: {size:,} bytes, every row checked")
-    print(f"not in it: what is in {folder.jobs} (checkpoints, logs), and profiles; copy these as files")
-    print(f"`swell down`, then `swell restore {file}` goes back to it")
+    print(f"not included: {folder.jobs} (checkpoints, logs) and profiles; copy these as files")
+    print(f"to go back to it: `swell down`, then `swell restore {file}`")
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A copy that `swell backup` has written.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A copy written by `swell backup`.")],
     state: State = None,
 ) -> None:
-    """Go back to a copy of the journal. The platform must be down."""
+    """Restore the journal from a copy. The platform must be down."""
     from swell.api.at_rest import at_rest
     from swell.store import backup as copies
     from swell.store.folder import StateFolder
@@ -114,5 +114,10 @@ def restore(
     folder.create()
     with at_rest(folder):
         kept = copies.restore(folder, file)
-    print(f"{folder.journal} is the copy {file} now" + (f"; the former one is {kept}" if kept else ""))
-    print(f"`swell doctor --state {folder.path}` tells which jobs were submitted, or have ended, since")
+    print(
+        f"{folder.journal} now is a copy of {file}" + (f"; the old one was moved to {kept}" if kept else "")
+    )
+    print(
+        f"`swell doctor --state {folder.path}` lists the jobs that were submitted or ended "
+        "since the copy was made"
+    )

@@ -37,13 +37,14 @@ def down(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="End a platform that hangs, too: it is killed, and its jobs saved if they can be."
+            "--force",
+            help="Also end a platform that hangs: it is killed, and its jobs are saved if possible.",
         ),
     ] = False,
 ) -> None:
     """Suspend every job and end the platform with all its processes.
 
-    Exit status 1: a job could not be saved in time; it continues from its last checkpoint.
+    Exit status 1: a job could not be saved in time; it will continue from its last checkpoint.
     """
     from swell.cli.force import make_answer
     from swell.store.folder import StateFolder
@@ -60,7 +61,7 @@ def down(
         is_left = _stop_agent(folder)
         jobs = _running(folder) if pid is not None or is_killed or left else []
     if num_strays:
-        print(f"ended what jobs of a killed platform had left behind: {_processes(num_strays)}")
+        print(f"ended {_processes(num_strays)} left behind by jobs of a killed platform")
     if pid is not None or is_killed:
         _tell_of_platform(folder, pid, jobs)
     elif is_left:
@@ -100,8 +101,9 @@ def _free(folder: StateFolder) -> Iterator[None]:
     except StateLocked as error:
         pid = find_holder(folder.lock)
         raise ApiError(
-            f"a process (pid {pid or 'unknown'}) holds {folder.lock} and does not answer: a platform that "
-            "starts or hangs, or another `swell down`; try again, or end it with `swell down --force`"
+            f"a process (pid {pid or 'unknown'}) holds {folder.lock} and does not answer: it "
+            "is a platform that starts or hangs, or another `swell down`; try again, or end "
+            "it with `swell down --force`"
         ) from error
     with lock:
         yield
@@ -238,7 +240,7 @@ def _running(folder: StateFolder) -> list[JobView]:
     try:
         return [job for job in unended_jobs(folder.path) if job.phase.holds_devices]
     except StateUnwritable as error:  # even to read it SQLite needs some room
-        warn(f"which jobs were not saved cannot be told: {error}")
+        warn(f"cannot tell which jobs were not saved: {error}")
         return []
 
 
@@ -247,7 +249,7 @@ def _tell_of_platform(folder: StateFolder, pid: int | None, unsaved: list[JobVie
     who = "the killed platform" if pid is None else f"the platform (pid {pid})"
     print(f"stopped {who} of {folder.path}; `swell up` continues its jobs")
     if unsaved:
-        print(f"not saved: {_ids(unsaved)}: they continue from their last checkpoints")
+        print(f"not saved, continuing from their last checkpoints: {_ids(unsaved)}")
         raise typer.Exit(UNSAVED)
 
 
@@ -259,7 +261,7 @@ def _killed(folder: StateFolder, left: frozenset[int], jobs: list[JobView]) -> s
     number = "1 worker was" if len(left) == 1 else f"{len(left)} workers were"
     text += f"\n{number} ended unsaved"
     unsaved = [job for job in jobs if left.intersection(job.live_pids)]
-    return f"{text}: {_ids(unsaved)}, to be continued from the last checkpoint" if unsaved else text
+    return f"{text}: {_ids(unsaved)}, continuing from the last checkpoint" if unsaved else text
 
 
 def _ids(jobs: list[JobView]) -> str:

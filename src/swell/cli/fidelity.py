@@ -19,23 +19,28 @@ if TYPE_CHECKING:
 
 def fidelity(
     policy: Annotated[
-        str, typer.Option(metavar="NAME,...", help="One live run each, of about two minutes.")
+        str,
+        typer.Option(
+            metavar="NAME,...", help="Policies to compare. Each takes one live run of about two minutes."
+        ),
     ] = "elasticflow,srtf,fifo",
     live: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Run nothing: simulate again what --out of an earlier run holds."
+            metavar="FOLDER", help="Repeat only the simulation, from the --out folder of an earlier live run."
         ),
     ] = None,
     out: Annotated[
         Path,
-        typer.Option(metavar="FOLDER", help="For tables (CSV), a picture, and what was measured (JSON)."),
+        typer.Option(
+            metavar="FOLDER", help="Folder for tables (CSV), a picture and the measurements (JSON)."
+        ),
     ] = Path("out/repro"),
 ) -> None:
     """Run twelve real jobs on paced devices, simulate them from their own profiles, and compare.
 
-    Live runs are sensitive to load: let the machine do nothing else. Exit status 1: completion times are more
-    than 3 % off on average, or another set of jobs was admitted.
+    Live runs need an otherwise idle machine. Exit status 1: completion times are off by more than 3 % on
+    average, or the simulation admitted other jobs.
     """
     from swell.repro import findings_store
     from swell.repro.fidelity_findings import findings_of
@@ -87,7 +92,7 @@ def _read(folder: Path, policy: str) -> LiveRun:
     except OSError as error:
         raise InvalidInput(f"{file} cannot be read ({error.strerror}); run it live first") from error
     except msgspec.MsgspecError as error:
-        raise InvalidInput(f"{file} is no record of this version ({error}); run it live again") from error
+        raise InvalidInput(f"{file} was not written by this version ({error}); run it live again") from error
 
 
 def _file(folder: Path, policy: str) -> Path:

@@ -14,33 +14,52 @@ if TYPE_CHECKING:
 Format = Annotated[
     str | None,
     typer.Option(
-        "--format", metavar="NAME", help="Of the trace. Default: what it looks like.", show_default=False
+        "--format",
+        metavar="NAME",
+        help="Format of the trace. Default: detected from its content.",
+        show_default=False,
     ),
 ]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Refuse a trace with a malformed line, instead of skipping it.")
+    bool, typer.Option("--strict", help="Refuse a trace that has malformed lines instead of skipping them.")
 ]
 Profiles = Annotated[
     str | None,
     typer.Option(
         metavar="FOLDER|NAME",
-        help="Throughput tables MODEL.csv, or bftrainer, hu, law, law:EXPONENT. Fills what is missing.",
+        help="Throughput profiles: a folder of tables MODEL.csv, or bftrainer, hu, law, "
+        "law:EXPONENT. Missing fields are filled from them.",
         show_default=False,
     ),
 ]
-FillSeed = Annotated[int, typer.Option("--seed", metavar="N", help="Of everything that is drawn.")]
+FillSeed = Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.")]
 Deadlines = Annotated[
-    str, typer.Option(metavar="WHICH", help="Draw missing ones, draw all, or none: missing, all, none.")
+    str, typer.Option(metavar="WHICH", help="Which deadlines to draw at random: missing, all or none.")
 ]
 Tightness = Annotated[
-    str, typer.Option(metavar="LOW:HIGH", help="A drawn deadline is so many durations after the submission.")
+    str,
+    typer.Option(
+        metavar="LOW:HIGH",
+        help="Range of a drawn deadline: submission plus this many times the job's duration.",
+    ),
 ]
 BestEffort = Annotated[
-    float, typer.Option("--best-effort", metavar="SHARE", help="Of jobs without a deadline, that get none.")
+    float,
+    typer.Option(
+        "--best-effort",
+        metavar="SHARE",
+        help="Share of the jobs without a deadline that stay without one (best_effort).",
+    ),
 ]
-Soft = Annotated[float, typer.Option("--soft", metavar="SHARE", help="Of deadlines, that are soft.")]
+Soft = Annotated[float, typer.Option("--soft", metavar="SHARE", help="Share of the deadlines that are soft.")]
 Unknown = Annotated[
-    str, typer.Option(metavar="WHAT", help="Models the profiles do not have: refuse, draw, drop.")
+    str,
+    typer.Option(
+        metavar="WHAT",
+        help="Jobs whose model has no profile: refuse the trace, "
+        "draw another model, or drop the job: refuse, draw, "
+        "drop.",
+    ),
 ]
 
 
@@ -63,7 +82,7 @@ def rules_of(
 def share(option: str, value: float, most: float = 1.0) -> float:
     """Raises InvalidInput."""
     if not 0.0 <= value <= most:
-        raise InvalidInput(f"--{option} is {value:g}; it must be within 0 and {most:g}")
+        raise InvalidInput(f"--{option} is {value:g}; it must be between 0 and {most:g}")
     return value
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 
 def show_findings(findings: Findings) -> None:
+    """Print title, conditions, tables and notes; missed targets go to stderr."""
     from swell.repro.tables import cells
 
     print(findings.title)
@@ -23,4 +24,4 @@ def show_findings(findings: Findings) -> None:
         print(f"\n{text}")
     print()
     for text in findings.missed:
-        warn(f"{findings.name} misses what is to be reached: {text}")
+        warn(f"{findings.name} misses a target: {text}")

@@ -39,7 +39,7 @@ def kill_daemon(folder: StateFolder, pid: int) -> None:
     lock.acquire(GONE_WITHIN_S)
     lock.release()
     print(
-        f"killed the platform (pid {pid}) of {folder.path}: it did not answer, or did not end",
+        f"killed the platform (pid {pid}) of {folder.path}, which did not answer or did not end",
         file=sys.stderr,
     )
 
@@ -52,7 +52,7 @@ def _wake_agent(folder: StateFolder) -> None:
     agent = find_agent(folder.path)
     if agent is not None and is_stopped(agent.pid):
         os.kill(agent.pid, signal.SIGCONT)
-        print(f"the agent (pid {agent.pid}) was stopped by a signal: it goes on", file=sys.stderr)
+        print(f"resumed the agent (pid {agent.pid}), which was stopped by a signal", file=sys.stderr)
 
 
 def _silent_daemon(folder: StateFolder) -> int | None:

@@ -18,7 +18,9 @@ Entry = Annotated[
     str | None,
     typer.Option(metavar="PACKAGE.MODULE:FUNCTION", help="A function, called without arguments."),
 ]
-Name = Annotated[str | None, typer.Option(metavar="NAME", help="Default: the script's or function's.")]
+Name = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Name of the job. Default: that of the script or function.")
+]
 GlobalBatch = Annotated[
     int | None,
     typer.Option(
@@ -26,65 +28,96 @@ GlobalBatch = Annotated[
         help="Samples in one optimizer step, over all workers. Not needed for restart jobs.",
     ),
 ]
-Steps = Annotated[int | None, typer.Option(metavar="N", help="End after so many optimizer steps.")]
-Epochs = Annotated[float | None, typer.Option(metavar="N", help="End after so many passes over the data.")]
-Samples = Annotated[int | None, typer.Option(metavar="N", help="End after so many samples.")]
-Until = Annotated[str | None, typer.Option(metavar="TARGET", help="End sooner, as 'accuracy>=0.97'.")]
-Deadline = Annotated[str | None, typer.Option(metavar="TIME", help="now+3m, 2030-01-31T18:00:00.")]
+Steps = Annotated[int | None, typer.Option(metavar="N", help="End after N optimizer steps.")]
+Epochs = Annotated[float | None, typer.Option(metavar="N", help="End after N passes over the data.")]
+Samples = Annotated[int | None, typer.Option(metavar="N", help="End after N samples.")]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TARGET",
+        help="End earlier when a reported metric reaches this value, such as 'accuracy>=0.97'.",
+    ),
+]
+Deadline = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="When the job must have ended: now+3m or 2030-01-31T18:00:00."),
+]
 Class = Annotated[
     str | None,
     typer.Option(
-        "--class", metavar="CLASS", help="strict (default with a deadline), soft, best_effort (without)."
+        "--class",
+        metavar="CLASS",
+        help="strict (default with a deadline), soft or best_effort (default without one).",
     ),
 ]
-Workers = Annotated[str | None, typer.Option(metavar="MIN:MAX", help="Or N for exactly N.")]
-DevicesPerWorker = Annotated[int | None, typer.Option(metavar="N", help="1, 2, 4, 8, ...")]
-Elasticity = Annotated[str | None, typer.Option(metavar="KIND", help="live (default) or restart.")]
+Workers = Annotated[
+    str | None, typer.Option(metavar="MIN:MAX", help="Number of workers, or N for exactly N.")
+]
+DevicesPerWorker = Annotated[
+    int | None, typer.Option(metavar="N", help="Devices of each worker: 1, 2, 4, 8, ...")
+]
+Elasticity = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KIND",
+        help="live (default): the script uses swell.train; "
+        "restart: it is stopped and started from its own "
+        "checkpoints.",
+    ),
+]
 Estimate = Annotated[
-    str | None, typer.Option(metavar="DURATION", help="restart jobs: time on one worker, as 10m.")
+    str | None,
+    typer.Option(metavar="DURATION", help="For restart jobs: expected time on one worker, such as 10m."),
 ]
 Workdir = Annotated[
-    str | None, typer.Option(metavar="FOLDER", help="Folder the script runs in. Default: this one.")
+    str | None, typer.Option(metavar="FOLDER", help="Folder the script runs in. Default: the current one.")
 ]
 Code = Annotated[
     str | None,
     typer.Option(
         metavar="KIND",
-        help="snapshot (default): all workers run the code as it is now; live: as it is when they start.",
+        help="snapshot (default): all workers run the code as it is now; live: each worker "
+        "runs it as it is when the worker starts.",
     ),
 ]
 Env = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME[=VALUE]",
-        help="Set an environment variable of the workers, by default as it is here; may be repeated.",
+        help="Environment variable of the workers; without a value, it is taken from this "
+        "shell. May be repeated.",
     ),
 ]
 Python = Annotated[
     str | None,
     typer.Option(metavar="PATH", help="Interpreter of the workers. Default: the platform's."),
 ]
-Seed = Annotated[int | None, typer.Option(metavar="N", help="Order of the samples.")]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="Random seed of the sample order.")]
 Tenant = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="On whose behalf, where a cluster is shared: a team, a project."),
+    typer.Option(metavar="NAME", help="Team or project that the job belongs to, on a shared cluster."),
 ]
 StopOnNan = Annotated[
     bool | None,
-    typer.Option("--stop-on-nan", help="Fail at the first loss that is NaN, before it spoils the model."),
+    typer.Option(
+        "--stop-on-nan",
+        help="Fail at the first loss that is NaN or infinite, before the model is updated with it.",
+    ),
 ]
 Key = Annotated[
     str | None,
     typer.Option(
         metavar="KEY",
-        help="Idempotency key: however often it is submitted with this key, there is one job.",
+        help="Idempotency key: repeated submissions with the same key create one job.",
     ),
 ]
 OnDrift = Annotated[
     str | None,
     typer.Option(
         metavar="WHAT",
-        help="Where the workers' replicas differ: heal (default), warn or fail.",
+        help="What to do when the workers' replicas differ: heal (default), warn or fail.",
     ),
 ]
-NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait for the trial run and the verdict.")]
+NoWait = Annotated[
+    bool, typer.Option("--no-wait", help="Do not wait for the trial run and the admission decision.")
+]

@@ -30,15 +30,16 @@ def list_jobs(
         str | None,
         typer.Option(
             metavar="PHASE,...",
-            help="Only jobs in these phases: queued, starting, running, stopping, succeeded, failed, "
-            "cancelled, rejected; `open` and `ended` stand for the first and the last four.",
+            help="Only jobs in these phases: queued, starting, running, stopping, succeeded, "
+            "failed, cancelled, rejected; `open` means the first four, `ended` the last "
+            "four.",
         ),
     ] = None,
     since: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Leave out jobs that ended before: 2h for two hours ago, or 2030-01-31T18:00:00.",
+            help="Leave out jobs that ended before this time: 2h for two hours ago, or 2030-01-31T18:00:00.",
         ),
     ] = None,
     limit: Annotated[
@@ -46,8 +47,8 @@ def list_jobs(
         typer.Option(
             metavar="N",
             min=0,
-            help="At most N jobs: those with devices first, then those that wait, then the newest that "
-            "have ended. 0: all. Default: 100, with --json all.",
+            help="List at most N jobs: those with devices first, then waiting ones, then the "
+            "newest ended ones. 0: all. Default: 100; all with --json.",
         ),
     ] = None,
     state: State = None,
@@ -98,6 +99,7 @@ def _phase(view: JobView) -> str:
 
 
 def done(view: JobView) -> str:
+    """`42%`; `744 st.` of a job whose total is unknown; `-` before the first step."""
     if view.total_steps:
         return f"{min(1.0, view.steps / view.total_steps):.0%}"
     return f"{view.steps} st." if view.steps else "-"
@@ -118,7 +120,7 @@ def _kept(view: JobView) -> str:
 def show(
     job: JobName, run: Run = None, policy: RunPolicy = None, state: State = None, json: Json = False
 ) -> None:
-    """Show everything about a job, how it failed too."""
+    """Show everything about a job, including why it failed."""
     view, times = _look(job, run, policy, state)
     if json:
         print_json(view)
@@ -204,7 +206,7 @@ def _run_time(view: JobView) -> str:
 def explain(
     job: JobName, run: Run = None, policy: RunPolicy = None, state: State = None, json: Json = False
 ) -> None:
-    """Tell why a job has what it has, waits, or was refused; or had, in a simulated run."""
+    """Explain a job's size, waiting or refusal, live or in a simulated run."""
     view, stories, times = _hear(job, run, policy, state)
     if json:
         print_json(stories)
@@ -228,13 +230,13 @@ def _hear(
 
 
 def cancel(job: JobName, state: State = None) -> None:
-    """End a job. What it has saved stays."""
+    """Cancel a job. Its checkpoints and logs stay."""
     from swell.api.client import connect
 
     with connect(state) as client:
         view = find_job(client, job)
         if view.phase.is_end:
-            print(f"{view.id}: {view.phase} already, nothing to cancel")
+            print(f"{view.id}: already {view.phase}, nothing to cancel")
             return
         client.cancel(view.id)
     print(f"{view.id}: will be cancelled")

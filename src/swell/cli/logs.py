@@ -27,19 +27,21 @@ NUM_LAST_LINES = 200
 
 def logs(
     job: JobName,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
-    every: Annotated[
-        bool, typer.Option("--all", help="Of all its workers, with their numbers in front.")
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing new lines until the job has ended.")
     ] = False,
-    worker: Annotated[int | None, typer.Option(min=0, metavar="N", help="Of this worker only.")] = None,
-    trial: Annotated[bool, typer.Option("--trial", help="Of its trial run.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Lines of all workers, each with its worker's number.")
+    ] = False,
+    worker: Annotated[int | None, typer.Option(min=0, metavar="N", help="Lines of this worker only.")] = None,
+    trial: Annotated[bool, typer.Option("--trial", help="Lines of the trial run.")] = False,
     state: State = None,
     json: Json = False,
 ) -> None:
-    """Print what a job printed.
+    """Print the output of a job.
 
-    That is its leader's lines: those of rank 0, whichever worker that was. A job that has had no worker of
-    its own yet shows its trial run. A failed one ends with how it failed.
+    By default only the lines of rank 0. A job that has not started yet shows its trial run. The output of a
+    failed job ends with its error.
     """
     from swell.api.client import connect
 
@@ -86,7 +88,7 @@ def _nothing(client: Client, job_id: str, worker: int | None) -> str:
     from swell.api.logs import Whose
 
     if worker is None:
-        return f"job {job_id} has printed nothing there"
+        return f"job {job_id} has printed nothing in its trial run"
     numbers = sorted({chunk.worker for chunk in client.logs(job_id, whose=Whose.WORKERS)})
     known = f"its workers are {', '.join(map(str, numbers))}" if numbers else "it has had no worker yet"
     return f"worker {worker} of job {job_id} has printed nothing; {known}"
@@ -138,6 +140,7 @@ class Printer:
         self.last_lines: deque[str] = deque(maxlen=NUM_LAST_LINES)
 
     def print(self, chunks: list[LogChunk]) -> None:
+        """Print complete lines; an incomplete one is kept for the next call."""
         for chunk in chunks:
             self._unfinished.setdefault((chunk.is_trial, chunk.worker), "")
         for chunk in chunks:
@@ -146,7 +149,7 @@ class Printer:
                 self._finish(other for other in self._unfinished if other != key)  # it leads no more
             if chunk.discarded_bytes:
                 self._finish([key])
-                self._write(key, f"[swell: {chunk.discarded_bytes} bytes before this are no longer kept]")
+                self._write(key, f"[swell: {chunk.discarded_bytes} bytes before this were discarded]")
             *lines, rest = (self._unfinished[key] + chunk.text).split("\n")
             self._unfinished[key] = rest
             for line in lines:

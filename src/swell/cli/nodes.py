@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def list_nodes(state: State = None, json: Json = False) -> None:
-    """List nodes and devices, and who holds them."""
+    """List nodes and devices, and the jobs that hold them."""
     from swell.api.client import connect
 
     with connect(state) as client:

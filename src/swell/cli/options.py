@@ -16,18 +16,22 @@ State = Annotated[
         show_default=False,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JobName = Annotated[
     str,
-    typer.Argument(metavar="JOB", help="Id, the beginning of one, or a name: then the newest of that name."),
+    typer.Argument(
+        metavar="JOB", help="Job id, unique beginning of an id, or name (the newest job of that name)."
+    ),
 ]
 Run = Annotated[
     Path | None,
     typer.Option(
-        "--run", metavar="FOLDER", help="Of a simulated run, as `simulate --stories` has written it."
+        "--run",
+        metavar="FOLDER",
+        help="Folder written by `swell simulate --stories`: show a job of that run.",
     ),
 ]
 RunPolicy = Annotated[
     str | None,
-    typer.Option("--policy", metavar="NAME", help="With --run: under this policy, if there are several."),
+    typer.Option("--policy", metavar="NAME", help="With --run: the policy, if the run has several."),
 ]

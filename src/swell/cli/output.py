@@ -20,6 +20,7 @@ ANY_WIDTH = 10_000
 
 
 def console(width: int | None = None) -> Console:
+    """A console as wide as the terminal, or `PIPED_WIDTH` without one; `width` overrides both."""
     from rich.console import Console
 
     if width is not None:
@@ -48,6 +49,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], wrapping
 
 
 def print_json(value: object) -> None:
+    """Print the value as indented JSON."""
     import msgspec
 
     from swell.model.coding import encode

@@ -26,23 +26,25 @@ Parsed = TypeVar("Parsed")
 def prune(
     jobs: Annotated[list[str] | None, typer.Argument(metavar="JOB", help="Ids of ended jobs.")] = None,
     older_than: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Jobs that ended so long ago, as 7d or 12h.")
+        str | None,
+        typer.Option(metavar="TIME", help="Jobs that ended longer ago than this, such as 7d or 12h."),
     ] = None,
     keep_bytes: Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE", help="The oldest, while the folders of all ended jobs hold more, as 10G."
+            metavar="SIZE",
+            help="Oldest jobs first, until the folders of ended jobs hold at most this much, such as 10G.",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell which, and remove none.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the jobs without removing them.")] = False,
     state: State = None,
 ) -> None:
-    """Remove ended jobs: their logs, their checkpoints, and what is known of them."""
+    """Remove ended jobs with their logs, checkpoints and records."""
     if not jobs and older_than is None and keep_bytes is None:
-        raise typer.BadParameter("say which: JOB, --older-than or --keep-bytes")
+        raise typer.BadParameter("name the jobs to remove: JOB, --older-than or --keep-bytes")
     if jobs and not (older_than is None and keep_bytes is None):
         raise typer.BadParameter(
-            "JOB excludes --older-than and --keep-bytes; name jobs, or limit all of them"
+            "JOB excludes --older-than and --keep-bytes; give either job names or limits"
         )
     age_s = _parsed("--older-than", older_than, parse_duration)
     limit = _parsed("--keep-bytes", keep_bytes, parse_bytes)
@@ -76,7 +78,7 @@ def _prune(
     from swell.live.retention import PruneRequest
 
     def find(ended: Sequence[JobView]) -> list[str]:
-        return [choose(ended, name, "no platform is up, and it has not ended").id for name in jobs]
+        return [choose(ended, name, "no platform is up, and the job has not ended").id for name in jobs]
 
     request = PruneRequest(ended_before_s=before_s, keep_bytes=keep_bytes, is_dry_run=is_dry_run)
     return prune_left_behind(folder.path, request, find)

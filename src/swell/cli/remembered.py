@@ -47,7 +47,7 @@ class Choice:
             if not guilty:
                 raise
             settings = [said for said in guilty if said.startswith("--set ")]
-            remedy = "say it anew, or forget all settings with `--set ''`" if settings else "say it anew"
+            remedy = "give it again, or forget all settings with `--set ''`" if settings else "give it again"
             raise InvalidOption(
                 f"{error} ({', '.join(settings or guilty)} is from the last `swell up`; {remedy})"
             ) from error

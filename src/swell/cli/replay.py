@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def replay(state: State = None, json: Json = False) -> None:
     """Check that the journal leads to the same commands again.
 
-    A fresh head handles its batches; what it commands is compared with what was commanded. Works
-    beside a running platform. Exit status 1: there is a difference.
+    A fresh scheduler handles the recorded batches, and its commands are compared with the recorded ones.
+    The platform may be running. Exit status 1: there is a difference.
     """
     from swell.store.errors import StateError
     from swell.store.folder import StateFolder
@@ -38,10 +38,7 @@ def replay(state: State = None, json: Json = False) -> None:
 
 def _said(found: Replay) -> str:
     if found.num_batches == 0:
-        return (
-            "nothing since the last fold: the journal is one state and no batches, as after `swell down`, "
-            "so there is nothing to compare"
-        )
+        return "nothing to compare: the journal holds one state and no batches since, as after `swell down`"
     end = "all equal" if found.is_equal else f"batch {found.first_difference} leads to other commands now"
     return (
         f"{found.num_batches} batches since the last fold, {found.num_commands} commands, "

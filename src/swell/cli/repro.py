@@ -17,18 +17,23 @@ if TYPE_CHECKING:
     from swell.repro.experiment import Context, Paper, Records
 
 Figures = Annotated[
-    list[str] | None, typer.Argument(metavar="FIGURE", help="As the paper numbers them. Default: all.")
+    list[str] | None, typer.Argument(metavar="FIGURE", help="Figures by the paper's numbers. Default: all.")
 ]
 Data = Annotated[
-    Path, typer.Option(metavar="FOLDER", help="Public inputs, a folder a paper; what is missing is said.")
+    Path,
+    typer.Option(
+        metavar="FOLDER", help="Public inputs, one folder per paper. An error names missing inputs."
+    ),
 ]
-Out = Annotated[Path, typer.Option(metavar="FOLDER", help="For tables (CSV), pictures and findings (JSON).")]
-Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Of everything that is drawn.")]
+Out = Annotated[
+    Path, typer.Option(metavar="FOLDER", help="Folder for tables (CSV), pictures and findings (JSON).")
+]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")]
 Docs = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
-        help="Also write results/PAPER.md there, of all findings that --out holds.",
+        help="Also write results/PAPER.md to this folder, from all findings in --out.",
         show_default=False,
     ),
 ]
@@ -37,7 +42,7 @@ Policies = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME,...",
-        help="Run only these; of the others is shown what was published.",
+        help="Run only these policies; the others show published figures only.",
         show_default=False,
     ),
 ]
@@ -45,7 +50,7 @@ State = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
-        help="State folder of a platform that is up: what it has recorded of trial runs and resizes.",
+        help="State folder of a running platform, whose measured trial runs and resizes are used.",
         show_default=False,
     ),
 ]
@@ -59,7 +64,7 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def begin(context: typer.Context) -> None:
-    """Run a paper's evaluation, and print its figures beside ours."""
+    """Run a paper's evaluation and compare its figures with ours."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -79,9 +84,9 @@ def elasticflow(
 ) -> None:
     """Figures 6b, 8a, 8b, 9, 10, 11 and 12 of ElasticFlow.
 
-    Each shows what the paper prints, what its published simulator did, by its own count and strictly, and
-    what Swell does: with the same resize costs (everyone), and paid by who changes (changed). Exit status
-    1: something that is to be reached was not.
+    Each table compares the paper, its published simulator (by its own count and strictly), and Swell with two
+    resize costs: the simulator's (everyone), and one paid by resized jobs only (changed). Exit status 1: a
+    target was missed.
     """
     from swell.cli.progress import progress_bar
     from swell.repro.elasticflow import PAPER

@@ -17,9 +17,7 @@ def find_job(client: Client, wanted: str) -> JobView:
     return choose(client.candidates(wanted), wanted)
 
 
-def choose(
-    jobs: Sequence[JobView], wanted: str, remedy: str = "`swell jobs` lists those there are"
-) -> JobView:
+def choose(jobs: Sequence[JobView], wanted: str, remedy: str = "`swell jobs` lists all jobs") -> JobView:
     """By id; else the newest of that name; else by the beginning of its id, which must be the only one."""
     exact = [job for job in jobs if job.id == wanted]
     named = sorted((job for job in jobs if job.name == wanted), key=lambda job: job.submitted_s)

@@ -14,13 +14,16 @@ from swell.cli.submit import tell_verdicts
 
 Jobs = Annotated[
     list[str],
-    typer.Argument(metavar="JOB", help="Id, the beginning of one, or a name: then the newest of that name."),
+    typer.Argument(
+        metavar="JOB", help="Job id, unique beginning of an id, or name (the newest job of that name)."
+    ),
 ]
 Deadline = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="now+3m, 2030-01-31T18:00:00. Default: as submitted; one given as now+3m counts from now on.",
+        help="New deadline: now+3m or 2030-01-31T18:00:00. Default: as submitted; a relative "
+        "one counts from now.",
     ),
 ]
 
@@ -48,9 +51,9 @@ def go_on(
     state: State = None,
     json: Json = False,
 ) -> None:
-    """Submit failed or cancelled jobs again, each as a new job that goes on from the old one's checkpoint.
+    """Submit failed or cancelled jobs again, each as a new job that continues from the old one's checkpoint.
 
-    A restart job has its checkpoints in its own folder: for it this is the same as retry.
+    For restart jobs this is the same as retry, because their scripts keep their own checkpoints.
     """
     from swell.api.client import connect
 
@@ -60,6 +63,7 @@ def go_on(
         for view in ended:
             if view.elasticity == "restart":
                 warn(
-                    f"{view.id} is a restart job: its script goes on from its own checkpoint, if it finds one"
+                    f"{view.id} is a restart job: its script continues from its own "
+                    "checkpoint, if it finds one"
                 )
         tell_verdicts(client, ids, no_wait, json)

@@ -26,7 +26,7 @@ def recorded(run: Path | None, policy: str | None, state: Path | None) -> Record
     """
     if run is None:
         if policy is not None:
-            raise typer.BadParameter("--policy goes with --run FOLDER; a platform has one policy only")
+            raise typer.BadParameter("--policy needs --run FOLDER; a platform has only one policy")
         return None
     if state is not None:
         raise typer.BadParameter("--run and --state exclude each other; give one of them")
@@ -53,6 +53,7 @@ class RecordedRun:
         return choose(self._jobs, wanted, remedy)
 
     def stories(self, view: JobView) -> Sequence[Story]:
+        """The history of the job's decisions, oldest first."""
         return self._record.stories(self._policy, view.id)
 
     @property

@@ -27,6 +27,8 @@ GROUPS = {"open": HOLDING | {Phase.QUEUED}, "ended": ENDED}
 
 @dataclass(frozen=True, slots=True)
 class Selection:
+    """The jobs that a list shows, and the numbers of those that it leaves out."""
+
     views: list[JobView]  #: oldest first
     counts: Mapping[Phase, int] = field(default_factory=dict)  #: of jobs that the limit leaves out
 

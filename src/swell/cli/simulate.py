@@ -29,45 +29,59 @@ if TYPE_CHECKING:
 
 
 def simulate(
-    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="A log of jobs; .gz is seen through.")],
-    cluster: Annotated[str, typer.Option(metavar="NODESxDEVICES", help="Equal nodes: 16x8 is 128 devices.")],
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="Log of jobs; may be gzipped (.gz).")],
+    cluster: Annotated[
+        str, typer.Option(metavar="NODESxDEVICES", help="Equal nodes: 16x8 means 128 devices.")
+    ],
     policy: Annotated[
-        str, typer.Option(metavar="NAME,...", help="One row of the table each.")
+        str, typer.Option(metavar="NAME,...", help="Policies to compare, one row of the table each.")
     ] = "elasticflow",
     profiles: Annotated[
-        str, typer.Option(metavar="FOLDER|NAME", help="Throughput tables MODEL.csv, or a built-in set.")
+        str,
+        typer.Option(metavar="FOLDER|NAME", help="Folder of throughput tables MODEL.csv, or a built-in set."),
     ] = "law",
     resize_cost: Annotated[
         str,
         typer.Option(
             metavar="MODEL",
-            help="changed (who changes pays ElasticFlow's amounts), everyone (all pay at every event, as in "
-            "its simulator), profile (as measured live), none, or seconds.",
+            help="Cost of resizes: changed (resized jobs pay ElasticFlow's amounts), "
+            "everyone (all jobs pay at every event, as in its simulator), profile (as "
+            "measured live), none, or a number of seconds.",
         ),
     ] = "changed",
     noise: Annotated[
-        float, typer.Option(metavar="S", help="True rates differ from the profile's by exp(S x normal).")
+        float,
+        typer.Option(metavar="S", help="True rates differ from the profile by a factor exp(S x normal)."),
     ] = 0.0,
     profile_error: Annotated[
-        float, typer.Option(metavar="S", help="The same for what a trial run measures, of the truth.")
+        float,
+        typer.Option(
+            metavar="S",
+            help="Rates measured in trial runs differ from the true ones by a factor exp(S x normal).",
+        ),
     ] = 0.0,
     node_mtbf: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Nodes fail so seldom, each, on average.")
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="Mean time between failures of a node. Default: nodes never fail."
+        ),
     ] = None,
     node_mttr: Annotated[
-        str, typer.Option(metavar="DURATION", help="And are back after so long, on average.")
+        str, typer.Option(metavar="DURATION", help="Mean time until a failed node is back.")
     ] = "1h",
     fault_rates: Annotated[
         str,
         typer.Option(
             metavar="WHAT=SHARE,...",
-            help="Shares of trial runs (trial), launches (launch), resizes (resize) and suspends (suspend) "
-            "that fail, of resizes and suspends that lose a worker (loss), and of starts with a warning "
-            "(warning).",
+            help="Shares of trial runs (trial), launches (launch), resizes (resize) and suspensions (suspend) "
+            "that fail, of resizes and suspensions that lose a worker (loss), and of starts that give a "
+            "warning (warning).",
         ),
     ] = "",
-    buggy: Annotated[float, typer.Option(metavar="SHARE", help="Of jobs, that die early.")] = 0.0,
-    cancelled: Annotated[float, typer.Option(metavar="SHARE", help="Of jobs, that users give up.")] = 0.0,
+    buggy: Annotated[float, typer.Option(metavar="SHARE", help="Share of jobs that crash early.")] = 0.0,
+    cancelled: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of jobs that their users cancel.")
+    ] = 0.0,
     seed: fill.FillSeed = 0,
     deadlines: fill.Deadlines = "missing",
     tightness: fill.Tightness = "0.5:1.5",
@@ -78,37 +92,50 @@ def simulate(
     strict: fill.Strict = False,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the head; may be repeated."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Scheduler setting; may be repeated."),
     ] = None,
     json: Annotated[
-        Path | None, typer.Option("--json", metavar="OUT", help="Write the figures; - prints them.")
+        Path | None,
+        typer.Option("--json", metavar="OUT", help="Write the figures as JSON to this file; - prints them."),
     ] = None,
     jobs: Annotated[
         Path | None,
         typer.Option(
             "--jobs",
             metavar="OUT.csv",
-            help="Write what became of each job, and what refused ones were offered.",
+            help="Write one line for each job: its outcome, and the offer if it was refused.",
         ),
     ] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FOLDER", help="Draw pictures.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FOLDER", help="Write pictures to this folder.")
+    ] = None,
     stories: Annotated[
         Path | None,
         typer.Option(
-            "--stories", metavar="FOLDER", help="Write why each job had what it had, for `explain --run`."
+            "--stories",
+            metavar="FOLDER",
+            help="Write the reasons of all decisions, for `swell explain --run`.",
         ),
     ] = None,
     bound: Annotated[
-        bool, typer.Option("--bound", help="Also what nobody could beat who knew all jobs beforehand.")
+        bool,
+        typer.Option(
+            "--bound",
+            help="Also compute an upper bound: no schedule meets more "
+            "deadlines, even if it knows all jobs in advance.",
+        ),
     ] = False,
     timing: Annotated[
-        bool, typer.Option("--timing", help="Also what deciding cost; differs from run to run.")
+        bool,
+        typer.Option(
+            "--timing", help="Also show the time that decisions took, which differs from run to run."
+        ),
     ] = False,
 ) -> None:
     """Try policies on a log of jobs.
 
-    The head that decides is the one that runs live. Two runs with the same options, files and version print
-    the same.
+    The scheduler is the one that runs live. Two runs with the same options, files and version print the same
+    results.
     """
     from swell.sim.stage import truth_of
 
@@ -142,7 +169,7 @@ def policy_names(text: str) -> list[str]:
 
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
-        raise InvalidInput("--policy names no policy; write elasticflow,fifo")
+        raise InvalidInput("--policy names no policy; write for example elasticflow,fifo")
     for name in names:
         try:
             new_policy(name)
@@ -185,7 +212,7 @@ def _conditions(
 
     nodes, cross, devices = cluster.partition("x")
     if not (cross and nodes.isdecimal() and devices.isdecimal()):
-        raise InvalidInput(f"--cluster is {cluster!r}; write NODESxDEVICES, as 16x8")
+        raise InvalidInput(f"--cluster is {cluster!r}; write NODESxDEVICES, such as 16x8")
     return Conditions(
         nodes=int(nodes),
         devices_per_node=int(devices),

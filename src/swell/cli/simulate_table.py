@@ -55,7 +55,7 @@ def print_results(results: list[PolicyResult], timing: bool) -> None:
         print_table(TENANT_HEADINGS, rows, wrapping=None)
     if truth.offline_bound is not None:
         most = f"more than {truth.offline_bound:.3f} of the deadlines"
-        print(f"\nNobody who knew all jobs beforehand could meet {most}.")
+        print(f"\nUpper bound: no schedule meets {most}, even if it knows all jobs in advance.")
     if timing:
         print()
         rows = [_timing_row(result.policy, result.timing) for result in results]

@@ -56,9 +56,9 @@ def submit(
     state: State = None,
     json: Json = False,
 ) -> None:
-    """Submit a job, and say whether its deadline is promised.
+    """Submit a job and print whether its deadline is promised.
 
-    Waits until the job was tried out. Exit status 1: it failed in its trial run; 3: it was refused.
+    Waits for the trial run of the job. Exit status 1: the job failed in its trial run; 3: it was refused.
     """
     from swell.api.client import connect
 
@@ -75,7 +75,7 @@ def submit(
 
 
 def tell_verdicts(client: Client, job_ids: list[str], no_wait: bool, json: bool) -> None:
-    """Print what becomes of submissions, once that is known. Ends the program if not all is well."""
+    """Wait for each job's admission decision and print it. Exits with status 1 or 3 if one failed."""
     views = [_judged(client, job_id, no_wait) for job_id in job_ids]
     cluster = client.cluster()
     if json:
@@ -139,7 +139,7 @@ def _judged(client: Client, job_id: str, no_wait: bool) -> JobView:
     view = client.job(job_id)
     if no_wait or has_verdict(view):
         return view
-    note(f"{job_id}: waiting for the verdict, it is tried out first")
+    note(f"{job_id}: waiting for its trial run and the admission decision")
     told = ""
     while not has_verdict(view):
         view = client.wait(job_id, partial(_is_news, told))

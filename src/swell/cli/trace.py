@@ -27,42 +27,58 @@ HOUR_S = 3600.0
 #: (file, jobs, the first submission on the log's own clock)
 Writer = Callable[[Path, "Iterable[TraceJob]", float], None]
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A trace; .gz is seen through.")]
-Out = Annotated[Path, typer.Argument(metavar="OUT", help="File to write; packed if it ends in .gz.")]
-To = Annotated[str, typer.Option("--to", metavar="FORMAT", help="plain or elasticflow.")]
-Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="How many.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Trace; may be gzipped (.gz).")]
+Out = Annotated[Path, typer.Argument(metavar="OUT", help="File to write; gzipped if its name ends in .gz.")]
+To = Annotated[str, typer.Option("--to", metavar="FORMAT", help="Format to write: plain or elasticflow.")]
+Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Number of jobs.")]
 Kind = Annotated[
     str,
-    typer.Option("--arrivals", metavar="LAW", help="poisson, bursty, mmpp (bursty, random phases), diurnal."),
+    typer.Option(
+        "--arrivals",
+        metavar="LAW",
+        help="Arrival process: poisson, bursty, mmpp (bursty with random phases) or diurnal.",
+    ),
 ]
 PerHour = Annotated[
     float,
-    typer.Option("--per-hour", metavar="JOBS", help="Arrivals: the mean, of bursty ones the high rate."),
+    typer.Option("--per-hour", metavar="JOBS", help="Mean arrival rate; for bursty arrivals the high rate."),
 ]
 LowPerHour = Annotated[
     float | None,
     typer.Option(
-        "--low-per-hour", metavar="JOBS", help="Of bursty arrivals. Default: a quarter.", show_default=False
+        "--low-per-hour",
+        metavar="JOBS",
+        help="Low rate of bursty arrivals. Default: a quarter of --per-hour.",
+        show_default=False,
     ),
 ]
 Phase = Annotated[
-    str, typer.Option("--phase", metavar="DURATION", help="Of bursty arrivals: high, then low.")
+    str,
+    typer.Option(
+        "--phase",
+        metavar="DURATION",
+        help="Length of each phase of bursty arrivals, which begin with the high rate.",
+    ),
 ]
 Swing = Annotated[
-    float, typer.Option("--swing", metavar="SHARE", help="Of diurnal arrivals, around the mean.")
+    float,
+    typer.Option("--swing", metavar="SHARE", help="Amplitude of diurnal arrivals, as a share of the mean."),
 ]
 Devices = Annotated[
     str | None,
     typer.Option(
         "--devices",
         metavar="N:WEIGHT,...",
-        help="Devices that jobs ask for. Default: 1:70,2:10,4:8,8:8,16:4.",
+        help="Weights of the numbers of devices that jobs request. Default: 1:70,2:10,4:8,8:8,16:4.",
         show_default=False,
     ),
 ]
-Median = Annotated[str, typer.Option("--median", metavar="DURATION", help="Of the jobs' durations.")]
+Median = Annotated[str, typer.Option("--median", metavar="DURATION", help="Median duration of a job.")]
 Spread = Annotated[
-    float, typer.Option("--spread", metavar="S", help="Standard deviation of log(duration); 0: all alike.")
+    float,
+    typer.Option(
+        "--spread", metavar="S", help="Standard deviation of log(duration); 0: all jobs take equally long."
+    ),
 ]
 
 app = typer.Typer(
@@ -74,16 +90,16 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def begin(context: typer.Context) -> None:
-    """Look at a log of jobs, convert it, or make one up."""
+    """Inspect, convert or generate a log of jobs."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
 
 @app.command()
 def info(file: File, format: fill.Format = None, strict: fill.Strict = False, json: Json = False) -> None:
-    """Say what is in a trace: its format, jobs, sizes, durations, deadlines, and what was skipped.
+    """Summarise a trace: its format, jobs, sizes, durations, deadlines and skipped lines.
 
-    Reads it once and keeps a bit to ten bytes a job, so that no file is too long.
+    The file is read once, with at most ten bytes of memory per job.
     """
     from swell.cli.progress import reading
     from swell.sim.traces.survey import survey
@@ -116,10 +132,10 @@ def convert(
     format: fill.Format = None,
     strict: fill.Strict = False,
 ) -> None:
-    """Write a trace in another format, as it is, or (--profiles) with what it lacks filled in.
+    """Convert a trace to another format; with --profiles, also fill in missing fields.
 
-    Says by which rules what was filled. Jobs that cannot be filled are left out, and named. Those of a long
-    trace wait in a file until all are read, in the folder for temporary files (TMPDIR) and beside OUT.
+    Prints the rules by which fields were filled, and the jobs that were left out because they could not be.
+    A long trace needs room for temporary files in TMPDIR and in the folder of OUT.
     """
     from swell.cli.progress import reading
     from swell.sim.traces.log import Log
@@ -155,9 +171,9 @@ def generate(
     best_effort: fill.BestEffort = 0.0,
     soft: fill.Soft = 0.0,
 ) -> None:
-    """Make up a trace: Poisson, bursty or diurnal arrivals, devices by weight, log-normal durations.
+    """Generate a trace: Poisson, bursty or diurnal arrivals, devices by weight, log-normal durations.
 
-    With --profiles it gets models, steps and deadlines as well. The same options write the same file.
+    With --profiles, jobs also get models, steps and deadlines. The same options write the same file.
     """
     from swell.sim.traces.generate import generate as make
 
@@ -228,7 +244,9 @@ def _weights(text: str) -> dict[int, float]:
     try:
         return {int(number): float(weight or 1.0) for number, _, weight in pairs}
     except ValueError:
-        raise InvalidInput(f"--devices is {text!r}; write NUMBER:WEIGHT,..., as 1:70,2:20,8:10") from None
+        raise InvalidInput(
+            f"--devices is {text!r}; write NUMBER:WEIGHT,..., such as 1:70,2:20,8:10"
+        ) from None
 
 
 def _seconds(option: str, text: str) -> float:

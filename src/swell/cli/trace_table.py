@@ -40,6 +40,7 @@ def rows(found: Survey) -> Iterator[tuple[str, str]]:
 
 
 def skipped_rows(found: Survey) -> Iterator[tuple[str, str, str]]:
+    """(number, reason, example) for each reason for which lines were skipped."""
     for lines in found.skipped:
         shown = ", ".join(f"line {entry.line}" for entry in lines.examples[:1])
         detail = lines.examples[0].why.partition(":")[2].strip()

@@ -24,20 +24,20 @@ def up(
         str | None,
         typer.Option(
             metavar="DEVICES",
-            help="auto, cpu, cpu:N, cuda, cuda:N, or devices that train but take their time: "
-            "paced:DEVICES@SAMPLES_PER_S, paced:NODESxDEVICES@SAMPLES_PER_S. "
-            "Default: as last time, else auto.",
+            help="auto, cpu, cpu:N, cuda, cuda:N, or paced devices, which train for real at "
+            "a fixed speed: paced:DEVICES@SAMPLES_PER_S, "
+            "paced:NODESxDEVICES@SAMPLES_PER_S. Default: previous value, else auto.",
         ),
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Who gets how much. Default: as last time, else elasticflow."),
+        typer.Option(metavar="NAME", help="Scheduling policy. Default: previous value, else elasticflow."),
     ] = None,
     port: Annotated[
         int | None,
         typer.Option(
             metavar="PORT",
-            help="Answer HTTP on this port of 127.0.0.1 as well; 0: any that is free. Default: no port, only "
+            help="Control API port on 127.0.0.1; 0 picks a free one. Default: no port, only "
             "the Unix socket in the state folder.",
             show_default=False,
         ),
@@ -46,7 +46,8 @@ def up(
         list[str] | None,
         typer.Option(
             metavar="MODULE",
-            help="Import this for all workers beforehand; may be repeated. Default: as last time; '': none.",
+            help="Module to import once for all workers before they start; may be repeated. "
+            "Default: previous value; '': none.",
         ),
     ] = None,
     set_: Annotated[
@@ -54,15 +55,16 @@ def up(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Change a setting, as ready_s=300 (all: docs/reference/settings.md); may be repeated. "
-            "Others are as last time; '': as by default.",
+            help="Change a setting, such as ready_s=300 (see docs/reference/settings.md); "
+            "may be repeated. Other settings keep their previous values; '' resets all.",
         ),
     ] = None,
     foreground: Annotated[
-        bool, typer.Option("--foreground", help="Stay, and end with Ctrl-C, instead of going on unseen.")
+        bool,
+        typer.Option("--foreground", help="Run in the foreground until Ctrl-C instead of in the background."),
     ] = False,
 ) -> None:
-    """Start the platform, or continue where it was. What is not said is as it was last time."""
+    """Start the platform, or continue a stopped one. Omitted options keep their previous values."""
     from swell.cli.remembered import choose
     from swell.store.folder import StateFolder
 
@@ -80,7 +82,7 @@ def up(
 
 
 def _check_modules(modules: Iterable[str]) -> None:
-    """Of `a.b` only whether there is an `a`, which is told without importing it."""
+    """Only the package `a` of `a.b` is looked for, which imports nothing. Raises InvalidOption."""
     for module in modules:
         package = module.partition(".")[0]
         if not package or find_spec(package) is None:
@@ -91,7 +93,7 @@ def _check_modules(modules: Iterable[str]) -> None:
 
 
 def _note_lack() -> None:
-    """Jobs may name another interpreter, so the platform is of use all the same."""
+    """A note and no error, because jobs may name another interpreter."""
     from swell.api.intake import lack_of_torch
 
     if lack := lack_of_torch():

@@ -23,43 +23,39 @@ NOTHING_S = 0.5
 
 
 def what_if(
-    policy: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Another policy decides from now on.")
-    ] = None,
+    policy: Annotated[str | None, typer.Option(metavar="NAME", help="Switch to this policy now.")] = None,
     add_nodes: Annotated[
-        int, typer.Option(min=0, metavar="N", help="So many nodes join, each like the last one there is.")
+        int, typer.Option(min=0, metavar="N", help="Add N nodes that are like the last existing one.")
     ] = 0,
     submit: Annotated[
-        Path | None, typer.Option(metavar="FILE.yaml", help="The jobs of this file are submitted.")
+        Path | None, typer.Option(metavar="FILE.yaml", help="Submit the jobs of this file.")
     ] = None,
     state: State = None,
     json: Json = False,
 ) -> None:
-    """Tell what would become of each job if something were different, and change nothing.
+    """Forecast each job after a change of policy, nodes or jobs, without making the change.
 
-    A copy of the platform's head goes on in a simulated world from where the live one stands, with what that
-    believes of its jobs; options combine. Works with the platform up or down.
+    A copy of the live scheduler's state is simulated, with its estimated speeds of the jobs. Options can be
+    combined. Works with the platform up or down.
     """
     from swell.api.what_if import Wish
     from swell.api.what_if import what_if as ask
 
     if policy is None and not add_nodes and submit is None:
-        raise typer.BadParameter(
-            "say what is to be different: --policy NAME, --add-nodes N, --submit FILE.yaml"
-        )
+        raise typer.BadParameter("name at least one change: --policy NAME, --add-nodes N, --submit FILE.yaml")
     answer = ask(state, Wish(policy=policy, add_nodes=add_nodes, submit=submit))
     if json:
         print_json(answer)
         return
     for job_id in answer.left_out:
-        warn(f"left out: {job_id} has not been measured yet; ask again when its trial run is over")
+        warn(f"left out: {job_id} has not been measured yet; ask again after its trial run")
     _print(answer)
 
 
 def _print(answer: WhatIf) -> None:
     print("; ".join(_differences(answer)))
     if not answer.jobs:
-        print("no job is open")
+        print("there are no open jobs")
         return
     print()
     print_table(HEADINGS, [_row(job, answer.at_s) for job in answer.jobs], wrapping=0)
@@ -70,7 +66,7 @@ def _print(answer: WhatIf) -> None:
 
 def _differences(answer: WhatIf) -> Iterator[str]:
     if not answer.is_up:
-        yield "the platform is down: as if it were started now"
+        yield "the platform is down; the forecast assumes that it starts now"
     if answer.policy_then != answer.policy_now:
         yield f"policy {answer.policy_then} instead of {answer.policy_now}"
     if answer.num_devices_then != answer.num_devices_now:

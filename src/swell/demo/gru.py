@@ -19,6 +19,8 @@ LENGTH = 32
 
 
 class LetterGru(nn.Module):
+    """Embedding, one GRU layer and a linear head of S logits."""
+
     def __init__(self, width: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(len(SYMBOLS), 32)

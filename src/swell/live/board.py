@@ -70,6 +70,7 @@ class ViewBoard:
         return ended
 
     def job(self, job_id: str) -> JobView | None:
+        """An open or recently ended job, with head times; None for any other job."""
         with self._lock:
             posted, is_explained = self._posted, job_id in self._explained
             view = self._open.get(job_id)
@@ -148,6 +149,7 @@ class ViewBoard:
         return self._posted.refused_nodes
 
     def nodes(self) -> tuple[NodeView, ...]:
+        """The nodes after the last scheduling cycle, with the holder of each device."""
         with self._lock:
             posted = self._posted
             held = {device: view.id for view in self._open.values() for device in view.devices}

@@ -33,6 +33,7 @@ def shown_job(view: JobView, calendar: Calendar) -> JobView:
 
 
 def shown_story(story: Story, calendar: Calendar) -> Story:
+    """The same line with its head time converted to calendar time."""
     if calendar.is_head_time:
         return story
     return msgspec.structs.replace(story, at_s=calendar.time_of(story.at_s))

@@ -68,6 +68,7 @@ class HeadClock:
         return self._boot_offset_s
 
     def now_s(self) -> float:
+        """Head time; never goes back."""
         return self.of_boot_s(self._system.boot_s())
 
     def of_boot_s(self, boot_s: float) -> float:

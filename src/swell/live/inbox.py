@@ -33,6 +33,7 @@ class Inbox:
         self._is_closed = False
 
     def put(self, event: AnyEvent) -> None:
+        """Thread-safe. A progress report alone wakes the scheduler only after `REPORTS_WAIT_S`."""
         with self._changed:
             self._events.append(event)
             if not isinstance(event, StepsReported):

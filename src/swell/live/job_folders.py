@@ -61,6 +61,7 @@ class JobFolders:
 
     # ------------------------------------------------------------ what is told of a job
     def note_submitted(self, event: JobSubmitted) -> None:
+        """Write `job.json`, which recovers the job if the journal is lost."""
         self._write(event.job_id, SUBMITTED, event)
 
     def note_ended(self, view: JobView) -> None:
@@ -69,9 +70,11 @@ class JobFolders:
             self._write(view.id, ENDED, view)
 
     def forget_end(self, job_id: str) -> None:
+        """Remove `ended.json`, because the job is open again."""
         (self.path / job_id / ENDED).unlink(missing_ok=True)
 
     def has_note(self, job_id: str) -> bool:
+        """Whether the folder has a `job.json`."""
         return (self.path / job_id / SUBMITTED).exists()
 
     def submitted(self, job_id: str) -> JobSubmitted | None:

@@ -67,37 +67,62 @@ class History(Protocol):
     """A state, and the batches after it."""
 
     @property
-    def state(self) -> bytes | None: ...
+    def state(self) -> bytes | None:
+        """The state of the last fold, as JSON; None before the first fold."""
+
     @property
-    def entries(self) -> Iterable[Entry]: ...
+    def entries(self) -> Iterable[Entry]:
+        """The batches since the last fold, oldest first."""
 
 
 class EndedJobsByName(EndedJobs, Protocol):
     """Those that can be asked for in all the ways that a user names a job."""
 
-    def named(self, name: str) -> JobView | None: ...
-    def begun(self, beginning: str, limit: int) -> list[JobView]: ...
-    def count(self) -> dict[Phase, int]: ...
+    def named(self, name: str) -> JobView | None:
+        """The newest job with this name; None if there is none."""
+
+    def begun(self, beginning: str, limit: int) -> list[JobView]:
+        """At most `limit` jobs whose ids start with `beginning`."""
+
+    def count(self) -> dict[Phase, int]:
+        """Number of jobs in each phase."""
 
 
 class Store(Journal, Submissions, Protocol):
     """A journal with an archive."""
 
-    def note_commands(self, seq: int, digest: str) -> None: ...
-    def fold(self, state: bytes, ended: Sequence[JobView], stories: Sequence[tuple[str, Story]]) -> int: ...
-    def stories(self, job_id: str) -> list[Story]: ...
-    def add_stories(self, stories: Sequence[tuple[str, Story]]) -> None: ...
+    def note_commands(self, seq: int, digest: str) -> None:
+        """Store the digest of the commands of batch `seq`, which `swell replay` compares."""
+
+    def fold(self, state: bytes, ended: Sequence[JobView], stories: Sequence[tuple[str, Story]]) -> int:
+        """Replace all batches by this state and archive ended jobs; the number of the last batch."""
+
+    def stories(self, job_id: str) -> list[Story]:
+        """Archived lines of the job, oldest first."""
+
+    def add_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
+        """Archive (job id, line) pairs; a line that is already archived is not added again."""
+
     @property
     def archive(self) -> EndedJobsByName: ...
-    def prune(self, job_ids: Sequence[str], at_s: float) -> None: ...
-    def pruned_s(self, job_id: str) -> float | None: ...
+    def prune(self, job_ids: Sequence[str], at_s: float) -> None:
+        """Remove these ended jobs; their ids stay known as pruned at `at_s`."""
+
+    def pruned_s(self, job_id: str) -> float | None:
+        """When the job was pruned; None if it was not."""
+
     def close(self) -> None: ...
     @property
-    def last_seq(self) -> int: ...
+    def last_seq(self) -> int:
+        """Number of the last batch appended; 0 before the first."""
+
     @property
-    def bytes_on_disk(self) -> int: ...
+    def bytes_on_disk(self) -> int:
+        """Size of the journal, including its write-ahead log."""
+
     @property
-    def notices(self) -> tuple[str, ...]: ...
+    def notices(self) -> tuple[str, ...]:
+        """Warnings about the file for the platform's owner."""
 
 
 class Executor(Hands, Protocol):
@@ -338,6 +363,14 @@ class Platform:
             result_of(receipt, f"job {job_id!r} may or may not be cancelled")
 
     def jobs(self, query: JobQuery = EVERY_JOB, before: str = "") -> list[JobView]:
+        """Jobs that match the query, oldest first, with calendar times.
+
+        Args:
+            before: id of a job; only jobs that were submitted earlier. Empty: all.
+
+        Raises:
+            UnknownJob: there is no job `before`.
+        """
         calendar = self._calendar
         since_s = None if query.since_s is None else query.since_s - calendar.offset_s
         query = msgspec.structs.replace(
@@ -350,6 +383,7 @@ class Platform:
         return [shown_job(view, calendar) for view in found]
 
     def candidates(self, wanted: str) -> list[JobView]:
+        """The job with this id; else the newest with this name; else a few whose ids begin with it."""
         calendar = self._calendar
         return [shown_job(view, calendar) for view in self._candidates(wanted)]
 
@@ -365,9 +399,11 @@ class Platform:
         return list({view.id: view for view in begun}.values())[:NUM_CANDIDATES]
 
     def count_jobs(self) -> dict[Phase, int]:
+        """Number of jobs in each phase, including archived jobs."""
         return dict(self._board.count() + Counter(self._store.archive.count()))
 
     def job(self, job_id: str) -> JobView:
+        """The job, with calendar times. Raises UnknownJob."""
         return shown_job(self._found(job_id), self._calendar)
 
     def _found(self, job_id: str) -> JobView:
@@ -376,10 +412,11 @@ class Platform:
         if view is None and self._store.pruned_s(job_id) is not None:
             raise UnknownJob(f"job {job_id!r} has ended and was pruned: nothing of it is kept")
         if view is None:
-            raise UnknownJob(f"there is no job {job_id!r}; `swell jobs` lists those there are")
+            raise UnknownJob(f"there is no job {job_id!r}; `swell jobs` lists all jobs")
         return view
 
     def stories(self, job_id: str) -> list[Story]:
+        """The history of the job's decisions, oldest first. Raises UnknownJob."""
         self.job(job_id)
         # The board first, for what leaves it is in the archive. A restart tells again what came after the
         # last fold, and some of that may be in the archive too.
@@ -419,9 +456,11 @@ class Platform:
             raise Unwritable(f"the platform stands still: {self._journal.why}; jobs that run train on")
 
     def log_dir(self, job_id: str) -> Path:
+        """Folder of the job's log files. Raises UnknownJob."""
         return self._site.jobs_dir / self.job(job_id).id
 
     def cluster(self) -> ClusterView:
+        """Nodes, holders of devices, disk space and warnings, after the last scheduling cycle."""
         nodes = self._board.nodes()
         owners = [owner for node in nodes for owner in node.devices.values()]
         space = space_of(self._site.jobs_dir)

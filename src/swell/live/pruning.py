@@ -22,8 +22,11 @@ log = logging.getLogger("swell.platform")
 class EndedJobs(Protocol):
     """Jobs that have ended and that the folded state no longer holds."""
 
-    def find(self, query: JobQuery) -> list[JobView]: ...
-    def job(self, job_id: str) -> JobView | None: ...
+    def find(self, query: JobQuery) -> list[JobView]:
+        """Jobs that match the query, oldest first."""
+
+    def job(self, job_id: str) -> JobView | None:
+        """None if there is no such job, or its row is damaged."""
 
 
 class PrunableStore(Protocol):
@@ -31,7 +34,8 @@ class PrunableStore(Protocol):
 
     @property
     def archive(self) -> EndedJobs: ...
-    def prune(self, job_ids: Sequence[str], at_s: float) -> None: ...
+    def prune(self, job_ids: Sequence[str], at_s: float) -> None:
+        """Remove these jobs; their ids stay known as pruned at `at_s`."""
 
 
 def prune(store: PrunableStore, jobs_dir: Path, request: PruneRequest, now_s: float) -> list[PrunedJob]:
@@ -84,6 +88,7 @@ class Pruner:
             threading.Thread(target=self._keep_to, args=(retention,), name="swell-prune", daemon=True).start()
 
     def stop(self) -> None:
+        """Start no further round of pruning; a running one completes."""
         self._is_over.set()
 
     def _keep_to(self, retention: Retention) -> None:

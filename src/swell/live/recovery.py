@@ -29,7 +29,8 @@ class Entry(Protocol):
     @property
     def batch(self) -> Sequence[AnyEvent]: ...
     @property
-    def digest(self) -> str | None: ...
+    def digest(self) -> str | None:
+        """Digest of the batch's commands; None if it was not stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class Replay:
 
     @property
     def is_equal(self) -> bool:
+        """Whether every batch that could be compared led to the same commands."""
         return self.first_difference is None
 
 

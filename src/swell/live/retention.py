@@ -25,6 +25,7 @@ class Retention:
 
     @property
     def is_limited(self) -> bool:
+        """Whether ended jobs are pruned automatically."""
         return self.keep_days > 0 or self.keep_bytes > 0
 
 
@@ -38,6 +39,8 @@ class PruneRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class PrunedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that was removed, or would be removed without the dry run."""
+
     job_id: str
     ended_s: float
     freed_bytes: int

@@ -30,9 +30,14 @@ TAKEN_WITHIN_S = 10.0
 class Submissions(Protocol):
     """What the journal knows of jobs that were submitted, ended ones too."""
 
-    def submission(self, job_id: str) -> JobSubmitted | None: ...
-    def submission_of_key(self, key: str) -> JobSubmitted | None: ...
-    def knows(self, job_id: str) -> bool: ...
+    def submission(self, job_id: str) -> JobSubmitted | None:
+        """The submission of this job; None if there is none."""
+
+    def submission_of_key(self, key: str) -> JobSubmitted | None:
+        """The submission with this idempotency key; None if there is none."""
+
+    def knows(self, job_id: str) -> bool:
+        """Whether the id was ever used, also by a pruned job."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from swell.model.target import Target
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    pass
+    """An instruction to the world; idempotent per job and generation."""
 
 
 class ProfileJob(Command, frozen=True, kw_only=True, omit_defaults=True):

@@ -15,10 +15,14 @@ from swell.model.job import PLAIN, JobSpec, Origin, Profile, plain_members
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Something that happened at head time `at_s`."""
+
     at_s: float
 
 
 class JobEvent(Event, frozen=True, kw_only=True):
+    """An event about one job."""
+
     job_id: str
 
 
@@ -39,11 +43,15 @@ class Outcome(StrEnum):
 
 
 class JobSubmitted(JobEvent, frozen=True, kw_only=True):
+    """A user submitted a job, and its specification was checked."""
+
     spec: JobSpec
     origin: Origin = PLAIN
 
 
 class JobProfiled(JobEvent, frozen=True, kw_only=True):
+    """A trial run measured the job."""
+
     profile: Profile
     attempt: int = 0  #: of the `ProfileJob` that this answers
 
@@ -57,7 +65,7 @@ class ProfilingFailed(JobEvent, frozen=True, kw_only=True):
 
 
 class CancelRequested(JobEvent, frozen=True, kw_only=True):
-    pass
+    """The owner of the job cancelled it."""
 
 
 class GangStarted(GangEvent, frozen=True, kw_only=True):
@@ -150,10 +158,14 @@ class GangFound(GangEvent, frozen=True, kw_only=True):
 
 
 class NodeJoined(Event, frozen=True, kw_only=True):
+    """A node joined the cluster with its devices."""
+
     node: Node
 
 
 class NodeLost(Event, frozen=True, kw_only=True):
+    """A node left the cluster with its devices."""
+
     name: str
 
 

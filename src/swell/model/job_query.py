@@ -36,6 +36,7 @@ EVERY_JOB = JobQuery()
 
 
 def place(view: JobView) -> Cursor:
+    """Position of a job in the order of all lists: by submission, ties by id."""
     return Cursor(view.submitted_s, view.id)
 
 

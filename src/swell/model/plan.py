@@ -43,7 +43,8 @@ class Account(Protocol):
     def finish_s(self) -> FloatArray:
         """(J,) estimated, with what the policy means to give; always finite."""
 
-    def reason(self, row: int) -> Reason: ...
+    def reason(self, row: int) -> Reason:
+        """The reason for what the job in this row gets."""
 
 
 @dataclass(frozen=True, slots=True)

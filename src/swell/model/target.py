@@ -20,6 +20,8 @@ PLAIN_CONFIGURATION = Configuration()
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a gang must become: its devices, and how it runs on them."""
+
     devices: tuple[str, ...]  #: in rank order, `devices_per_worker` neighbours for each worker
     configuration: Configuration = PLAIN_CONFIGURATION
 

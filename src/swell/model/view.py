@@ -74,6 +74,8 @@ class SubmitResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """One node, and which job holds each of its devices."""
+
     name: str
     rack: str
     kind: str

@@ -40,6 +40,7 @@ class Board:
         return len(self.held.get(job, ()))
 
     def give(self, job: int, positions: IntArray) -> None:
+        """Add these positions, which must be free, to those that the job holds."""
         if len(positions) == 0:
             return
         self.owners[positions] = job

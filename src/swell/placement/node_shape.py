@@ -28,6 +28,7 @@ class NodeShape:
 
 @cache
 def node_shape(num_devices: int, num_switches: int) -> NodeShape:
+    """Shape of a node whose devices are divided equally between its switches."""
     parts = _Parts()
     parts.add_node(num_devices, num_devices // num_switches)
     return parts.shape()

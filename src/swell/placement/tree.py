@@ -51,6 +51,7 @@ class Tree:
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
+        """Device id -> position of the device in the tree."""
         return {device: position for position, device in enumerate(self.devices)}
 
     @cached_property

@@ -43,7 +43,9 @@ class Chronus(Policy):
     name = "chronus"
     makes_promises = True
 
-    lease_s: Annotated[float, Meta(ge=1, description="A job keeps what it was given for so long.")] = LEASE_S
+    lease_s: Annotated[
+        float, Meta(ge=1, description="Length of a lease: a job keeps its devices for this many seconds.")
+    ] = LEASE_S
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = requested_levels(snapshot)
@@ -58,8 +60,8 @@ class Chronus(Policy):
             levels,
             level,
             order,
-            lambda row: "the size it asked for, for a lease",
-            "leases run, or jobs of earlier deadlines come first",
+            lambda row: "its requested size, for one lease",
+            "other jobs hold leases or have earlier deadlines",
         )
         floor = np.zeros_like(answer.workers)
         floor[gate.kept] = answer.workers[gate.kept]

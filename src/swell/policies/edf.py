@@ -38,8 +38,8 @@ class Edf(Policy):
             levels,
             level,
             order,
-            lambda row: "the most that help and that earlier deadlines leave",
-            "earlier deadlines come first",
+            lambda row: "the most useful workers that jobs with earlier deadlines leave free",
+            "jobs with earlier deadlines come first",
         )
 
     def _levels(self, snapshot: Snapshot) -> Levels:

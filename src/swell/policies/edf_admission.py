@@ -45,8 +45,8 @@ class EdfAdmission(Policy):
             levels,
             level,
             order,
-            lambda row: "the most that help and that earlier deadlines leave",
-            "earlier deadlines come first",
+            lambda row: "the most useful workers that jobs with earlier deadlines leave free",
+            "jobs with earlier deadlines come first",
         )
         # What was foreseen at the gate holds only if each promised job has just these sizes.
         floor = np.zeros_like(answer.workers)
@@ -68,6 +68,7 @@ class EdfAdmissionLargest(EdfAdmission):
     name = "edf_admission_largest"
 
     def decide(self, snapshot: Snapshot) -> Allocation:
+        """Like `EdfAdmission`, with free starts and resizes in the snapshot."""
         return super().decide(without_costs(snapshot))
 
     def _levels(self, snapshot: Snapshot) -> Levels:

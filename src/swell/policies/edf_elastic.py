@@ -61,8 +61,8 @@ class EdfElastic(Policy):
             levels,
             level,
             order,
-            lambda row: "the share that its deadline needs, and more where that helps most",
-            "jobs of earlier deadlines need all devices",
+            lambda row: "what its deadline needs, plus free devices that help it most",
+            "jobs with earlier deadlines need all devices",
         )
         change_s = max(float(plans.change_s.min(initial=np.inf)), hold_s(snapshot))
         return replace(answer, floor=floor, wake_s=snapshot.now_s + change_s)

@@ -62,7 +62,7 @@ class Gate:
 
     def _refusal(self, row: int) -> Refusal:
         if self._levels.num[row] == 0:
-            text = f"no size it may have fits on the {wording.promisable(self._snapshot)}"
+            text = f"none of its allowed sizes fits on the {wording.promisable(self._snapshot)}"
             return Refusal(earliest_deadline_s=None, text=f"{text}; allow fewer workers or add nodes")
         offer_s = self._offer_s(row)
         until_s = self._until_s[row]
@@ -71,7 +71,7 @@ class Gate:
         )
         return Refusal(
             earliest_deadline_s=self._snapshot.now_s + offer_s,
-            text=f"{asked} with jobs in order of deadline; one in {offer_s} s would be promised",
+            text=f"{asked} when jobs run in order of deadline; one in {offer_s} s would be promised",
         )
 
     def _offer_s(self, row: int) -> int:

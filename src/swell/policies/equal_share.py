@@ -41,6 +41,6 @@ class EqualShare(Policy):
             levels,
             level,
             order,
-            lambda row: f"an equal share is {share} devices, and leftovers go by arrival",
-            f"there are {len(order)} jobs for {snapshot.num_devices} devices, and earlier ones come first",
+            lambda row: f"an equal share is {share} devices; remaining devices go to earlier jobs",
+            f"{len(order)} jobs share {snapshot.num_devices} devices, and earlier jobs come first",
         )

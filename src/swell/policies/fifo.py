@@ -33,6 +33,6 @@ class Fifo(Policy):
             levels,
             level,
             order,
-            lambda row: "the most that help and that earlier jobs leave",
-            "earlier jobs hold the devices, and nobody overtakes",
+            lambda row: "the most useful workers that earlier jobs leave free",
+            "earlier jobs hold the devices, and no job may overtake",
         )

@@ -40,7 +40,10 @@ class Gandiva(Policy):
 
     name = "gandiva"
 
-    slice_s: Annotated[float, Meta(ge=1, description="A job keeps what it was given for so long.")] = SLICE_S
+    slice_s: Annotated[
+        float,
+        Meta(ge=1, description="Length of a time slice: a job keeps its devices for this many seconds."),
+    ] = SLICE_S
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = requested_levels(snapshot)
@@ -53,7 +56,7 @@ class Gandiva(Policy):
             levels,
             level,
             order,
-            lambda row: "the size it asked for, for its slice of time",
-            "others have their slice of time",
+            lambda row: "its requested size, for one time slice",
+            "other jobs have their time slice",
         )
         return replace(answer, wake_s=next_round_s(snapshot, levels, self.slice_s))

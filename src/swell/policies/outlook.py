@@ -15,6 +15,8 @@ from swell.solvers.queueing import NEVER_S, list_schedule
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
+    """Estimated start and end of each job under the present allocation."""
+
     start_s: FloatArray  #: (J,) seconds from now until it runs; 0 for one that gets devices now
     end_s: FloatArray  #: (J,) seconds from now; never more than NEVER_S
 

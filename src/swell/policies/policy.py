@@ -16,7 +16,7 @@ from swell.model.snapshot import Snapshot
 LEAST_PERIOD_S = 1.0
 
 Period = Annotated[
-    float, msgspec.Meta(ge=LEAST_PERIOD_S, description="It decides at least so often, whatever happens.")
+    float, msgspec.Meta(ge=LEAST_PERIOD_S, description="Longest time between two decisions, in seconds.")
 ]
 
 

@@ -70,9 +70,10 @@ class Pollux(Policy):
             level,
             order,
             lambda row: (
-                f"with {speedup[row, level[row] - 1]:.1f} times its speed on an equal share all get farthest"
+                f"{speedup[row, level[row] - 1]:.1f} times its speed on an equal share; this "
+                "division gives the most progress over all jobs"
             ),
-            "others get farther with what there is",
+            "other jobs make more progress with these devices",
         )
         return replace(answer, wake_s=_wake_s(snapshot, levels))
 

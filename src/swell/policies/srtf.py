@@ -35,6 +35,6 @@ class Srtf(Policy):
             levels,
             level,
             order,
-            lambda row: "the size it asked for, and shorter jobs leave it that",
-            "jobs with less time left come first",
+            lambda row: "its requested size, which shorter jobs leave free",
+            "jobs with less remaining time come first",
         )

@@ -45,10 +45,18 @@ class Themis(Policy):
 
     name = "themis"
 
-    lease_s: Annotated[float, Meta(ge=1, description="Devices are won for so long.")] = LEASE_S
+    lease_s: Annotated[
+        float,
+        Meta(ge=1, description="Length of a lease: a winning job keeps its devices for this many seconds."),
+    ] = LEASE_S
     fairness_knob: Annotated[
         float,
-        Meta(ge=0, le=1, description="Devices are first offered to the worst off, all but this share."),
+        Meta(
+            ge=0,
+            le=1,
+            description="Fairness knob f: free devices are offered to the share "
+            "1 - f of jobs that are worst off.",
+        ),
     ] = FAIRNESS_KNOB
 
     def decide(self, snapshot: Snapshot) -> Allocation:
@@ -62,8 +70,8 @@ class Themis(Policy):
             levels,
             level,
             order,
-            lambda row: f"it would end {rho[row]:.1f} times as late as on an equal share of its own",
-            "jobs that are treated worse, or hold a lease, come first",
+            lambda row: f"it would take {rho[row]:.1f} times as long as on an equal share of its own",
+            "jobs that are worse off or hold a lease come first",
         )
         return replace(answer, wake_s=next_round_s(snapshot, levels, self.lease_s))
 

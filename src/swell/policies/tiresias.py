@@ -27,7 +27,11 @@ PROMOTE_KNOB = 8.0
 LEAST_WAIT_S = 0.1
 
 PromoteKnob = Annotated[
-    float, Meta(ge=0, description="A job that waited so many times as long as it ran comes first again.")
+    float,
+    Meta(
+        ge=0,
+        description="A job that has waited this many times as long as it ran is promoted to the first queue.",
+    ),
 ]
 
 
@@ -71,8 +75,8 @@ class Tiresias(Policy):
             levels,
             level,
             order,
-            lambda row: f"the size it asked for, of queue {queue[row] + 1} by the service it has had",
-            "jobs that have had less service come first",
+            lambda row: f"its requested size; queue {queue[row] + 1} by attained service",
+            "jobs with less attained service come first",
         )
         return replace(answer, wake_s=self._wake_s(snapshot, levels, queue, is_promoted))
 

@@ -36,6 +36,7 @@ class ElasticFlowUnaware(ElasticFlow):
     name = "elasticflow_unaware"
 
     def decide(self, snapshot: Snapshot) -> Allocation:
+        """Like `ElasticFlow`, with no costs and margins in the snapshot."""
         return super().decide(without_costs(snapshot))
 
 
@@ -45,4 +46,5 @@ class EdfElasticUnaware(EdfElastic):
     name = "edf_elastic_unaware"
 
     def decide(self, snapshot: Snapshot) -> Allocation:
+        """Like `EdfElastic`, with no costs and margins in the snapshot."""
         return super().decide(without_costs(snapshot))

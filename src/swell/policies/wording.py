@@ -11,40 +11,41 @@ def keeps_promise(workers: int, floor: int, until_s: float, saved_s: float) -> R
     """A promised job that runs; `saved_s` is what its workers above the floor save."""
     promise = _promise(until_s)
     if workers == floor:
-        return Reason("promised", f"has {_workers(workers)}: just what {promise} needs now")
+        return Reason("promised", f"has {_workers(workers)}, exactly what {promise} needs now")
     if floor == 0:
         return Reason(
             "boosted",
-            f"has {_workers(workers)}: {promise} needs none yet, but running now saves devices later",
+            f"has {_workers(workers)}: ahead of schedule for {promise}, uses idle devices",
         )
-    more = f"{workers - floor} more because they save {_seconds(saved_s)}"
-    return Reason("boosted", f"has {_workers(workers)}: {floor} for {promise} for now, {more}")
+    more = f"plus {workers - floor} to finish {_seconds(saved_s)} sooner"
+    return Reason("boosted", f"has {_workers(workers)}: {floor} needed now for {promise}, {more}")
 
 
 def barely_keeps_promise(workers: int, until_s: float) -> Reason:
     """A promised job whose reserve is used up."""
-    has = f"has {_workers(workers)}, as many as help and can be had"
-    return Reason("promised", f"{has}: {_promise(until_s)} still holds, with nothing to spare")
+    has = f"has {_workers(workers)}, the most that are useful and free"
+    return Reason("promised", f"{has}: {_promise(until_s)} is on track, but has no slack")
 
 
 def promise_can_wait(until_s: float, starts_s: float) -> Reason:
+    """A promised job whose plan begins later."""
     return Reason("waiting", f"waits: {_promise(until_s)} needs no workers for {_seconds(starts_s)}")
 
 
 def at_risk(workers: int, until_s: float, ends_s: float) -> Reason:
     """A promise that does not fit any more, by belief."""
-    has = f"has {_workers(workers)}, as many as help and can be had" if workers else "waits for devices"
-    end = "no size it may have fits" if ends_s >= NEVER_S else f"it is expected to end {_in(ends_s)}"
-    return Reason("at_risk", f"{has}: {_promise(until_s)} is in danger, {end}")
+    has = f"has {_workers(workers)}, the most that are useful and free" if workers else "waits for devices"
+    end = "none of its allowed sizes fits" if ends_s >= NEVER_S else f"expected to end {_in(ends_s)}"
+    return Reason("at_risk", f"{has}: {_promise(until_s)} is at risk, {end}")
 
 
 def shares(workers: int, smallest: int, saved_s: float, ends_s: float) -> Reason:
     """A job that runs on what promises leave."""
     end = f"expected to end {_in(ends_s)}"
     if workers == smallest:
-        return Reason("sharing", f"has {_workers(workers)}, the fewest it can run on; {end}")
-    more = f"{workers - smallest} more because they save {_seconds(saved_s)}"
-    return Reason("boosted", f"has {_workers(workers)}: {smallest} to run at all, {more}; {end}")
+        return Reason("sharing", f"has {_workers(workers)}, its minimum; {end}")
+    more = f"plus {workers - smallest} to finish {_seconds(saved_s)} sooner"
+    return Reason("boosted", f"has {_workers(workers)}: minimum {smallest}, {more}; {end}")
 
 
 def gets(workers: int, why: str, ends_s: float) -> Reason:
@@ -53,25 +54,28 @@ def gets(workers: int, why: str, ends_s: float) -> Reason:
 
 
 def waits(for_what: str, starts_s: float) -> Reason:
+    """A waiting job; `for_what` names the jobs or limits that it waits for."""
     return Reason("waiting", f"waits: {for_what}; expected to start {_in(starts_s)}")
 
 
 def promisable(snapshot: Snapshot) -> str:
     """The devices that promises may stand on."""
     if not snapshot.num_borrowed:
-        return f"{snapshot.num_devices} devices that are there"
+        return f"{snapshot.num_devices} devices of the cluster"
     return f"{snapshot.num_owned} devices that are not borrowed"
 
 
 def fits_nowhere(num_devices: int) -> Reason:
+    """A waiting job whose sizes are all larger than the cluster."""
     return Reason(
         "waiting",
-        f"waits: no size it may have fits on the {num_devices} devices that are there; "
+        f"waits: none of its allowed sizes fits on the {num_devices} devices of the cluster; "
         "allow fewer workers or add nodes",
     )
 
 
 def refused(refusal: Refusal) -> Reason:
+    """A job that this plan refuses."""
     return Reason("refused", f"refused: {refusal.text}")
 
 

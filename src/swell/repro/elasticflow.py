@@ -109,8 +109,10 @@ FIGURE_6B = LogExperiment(
         Bar(policy="elasticflow", cases=("4x8",), at_least=0.44),
     ),
     remarks=(
-        "The paper's figures are of its testbed; the published simulator runs the same trace. 8x8 and 4x8 "
-        "are ours, to show what scarcity does.",
+        (
+            "The paper's figures are from its testbed; the published simulator runs the same "
+            "trace. We added the smaller clusters 8x8 and 4x8."
+        ),
     ),
 )
 
@@ -275,8 +277,10 @@ FIGURE_11 = LogExperiment(
     ),
     measures=(SATISFACTION, BEST_EFFORT_SPEED_UP),
     remarks=(
-        "The inputs are one draw of the artifact's generator, which is not that of the paper's own runs: "
-        "compare how the policies stand to each other.",
+        (
+            "The inputs are another random draw than those of the paper's own runs, so only "
+            "compare the policies with each other."
+        ),
     ),
     picture="lines",
 )
@@ -300,10 +304,15 @@ FIGURE_12 = Overheads(
         "8->8": (0.887, 3.209, 0.690, 2.119, 3.191, 3.191),
     },
     remarks=(
-        "The paper's are of A100s and six models of up to hundreds of millions of parameters; ours are of "
-        "whatever ran on the platform named below. They show how each is done, not who is faster.",
-        "Trial runs are made one after the other; ours are counted from their order, so with the wait for "
-        "those before them, and not at all where a script's profile was at hand.",
+        (
+            "The paper's figures are from A100s and six models of up to hundreds of millions of "
+            "parameters; ours are from the jobs of the platform named below. They show how each "
+            "system works, not which is faster."
+        ),
+        (
+            "Trial runs are made one after the other. Ours count from the request and include "
+            "the wait for earlier ones. Scripts with a cached profile are not counted."
+        ),
     ),
 )
 

@@ -17,6 +17,7 @@ Watch = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 
 def unwatched(label: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+    """A `Watch` that shows nothing."""
     return nullcontext(lambda done: None)
 
 
@@ -56,11 +57,14 @@ class Experiment(Protocol):
     def needs(self) -> tuple[str, ...]:
         """Files and folders below the data folder without which it cannot run."""
 
-    def run(self, context: Context) -> Findings: ...
+    def run(self, context: Context) -> Findings:
+        """Simulate or measure. Raises InvalidInput if an input is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paper:
+    """A paper with the figures and tables that can be reproduced."""
+
     name: str
     title: str
     inputs: str  #: in a sentence, where they come from: for whoever lacks them

@@ -118,6 +118,7 @@ class Pair:
 
     @property
     def simulated_s(self) -> float | None:
+        """From submission to end; None for a job that did not succeed."""
         return _completion_s(self.simulated)
 
     @property
@@ -151,6 +152,7 @@ class Comparison:
 
     @property
     def is_same_set(self) -> bool:
+        """Whether the same jobs were admitted live and simulated."""
         return self.admitted_live == self.admitted_simulated
 
 

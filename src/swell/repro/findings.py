@@ -24,11 +24,15 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Series(msgspec.Struct, frozen=True):
+    """One line, or the bars of one colour."""
+
     label: str
     values: tuple[float | None, ...]  #: one for each x of the chart
 
 
 class Panel(msgspec.Struct, frozen=True):
+    """One set of axes of a chart."""
+
     title: str
     series: tuple[Series, ...]
 

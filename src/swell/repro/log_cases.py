@@ -40,6 +40,7 @@ class CasePolicy:
 
     @property
     def is_compared(self) -> bool:
+        """Whether there is a published run to compare with."""
         return self.run is not None or self.counts is not None
 
 
@@ -85,6 +86,7 @@ class CaseResult:
     published: Run | None  #: None also where its file is missing
 
     def ours(self, cost: str, measure: Measure) -> float | None:
+        """Measure of our run with this resize cost; None if it was not run."""
         run = self.runs.get(cost)
         return None if run is None else run.values[measure.name]
 
@@ -134,13 +136,16 @@ class LogComparison:
 
     @cached_property
     def needs(self) -> tuple[str, ...]:
+        """Files below the data folder, without duplicates."""
         return tuple(dict.fromkeys(name for case in self.cases for name in (case.trace, case.profiles)))
 
 
 def head_settings() -> Settings:
+    """Scheduler settings of these experiments."""
     return make_settings(SETTINGS)
 
 
 def conditions(case: Case, resize_cost: str, seed: int) -> Conditions:
+    """Conditions of a case: no faults and no noise."""
     nodes, devices = case.cluster
     return Conditions(nodes=nodes, devices_per_node=devices, resize_cost=resize_cost, seed=seed)

@@ -10,6 +10,7 @@ from swell.repro.measures import Measure
 
 
 def charts_of(experiment: LogComparison, results: Sequence[CaseResult]) -> Iterable[Chart]:
+    """The charts that the experiment's `picture` names."""
     if experiment.picture == "time":
         yield _over_time(experiment, results)
         return

@@ -36,6 +36,7 @@ MAX_CASES_BY_SIZE = 3
 
 
 def findings_of(experiment: LogComparison, results: Sequence[CaseResult], context: Context) -> Findings:
+    """Tables, charts, remarks and missed targets of an experiment's results."""
     bars = [
         (bar, *_measured(experiment, bar, results))
         for bar in experiment.bars
@@ -136,7 +137,7 @@ def _bars_table(experiment: LogComparison, bars: Iterable[tuple[Bar, float, int]
     ]
     return Table(
         name=f"{experiment.name}-bars",
-        title=f"to reach: {experiment.measures[0].label}, the cases' mean, resize cost {CHANGED}, none late",
+        title=f"target: {experiment.measures[0].label}, mean over cases, resize cost {CHANGED}, no late job",
         columns=tuple(map(Column, ("cases", "policy", "reached", "late", "to reach", "is reached"))),
         rows=tuple(rows),
     )
@@ -165,8 +166,8 @@ def _parting_table(experiment: LogComparison, results: Iterable[CaseResult]) -> 
     return (
         Table(
             name=f"{experiment.name}-jobs",
-            title="jobs in time by Swell (everyone) and by the published simulator (strict); those of Swell "
-            f"only: it declined them, it ended them up to {NEAR_S:.0f} s after their deadline, or later",
+            title="jobs in time by Swell (everyone) and by the published simulator (strict); jobs in time "
+            f"only by Swell: declined by the simulator, or ended by it up to {NEAR_S:.0f} s late, or later",
             columns=tuple(map(Column, names)),
             rows=tuple(rows),
         )
@@ -220,7 +221,7 @@ def _sizes_table(experiment: LogComparison, results: Sequence[CaseResult]) -> Ta
             rows.append((case, name, *shares))
     return Table(
         name=f"{experiment.name}-sizes",
-        title="share of jobs in time by the devices that they asked for, resize cost changed",
+        title="share of jobs in time by requested devices, resize cost changed",
         columns=(Column("case"), Column("policy"), *(Column(str(size)) for size in sizes)),
         rows=tuple(rows),
     )
@@ -295,5 +296,5 @@ def _differences(experiment: LogComparison, results: Iterable[CaseResult]) -> It
         if points is not None and abs(points) > POINTS:
             found[result.line.policy].append(f"{result.case.name} {points:+.1f}")
     for policy, cases in found.items():
-        why = experiment.why.get(policy, "not explained.")
-        yield f"{policy} differs from the published simulator's own run by ({', '.join(cases)}) points: {why}"
+        why = experiment.why.get(policy, "Not explained.")
+        yield f"{policy} differs from the published simulator's own run by ({', '.join(cases)}) points. {why}"

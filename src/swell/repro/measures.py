@@ -36,6 +36,7 @@ class Measure:
 
 
 def with_deadline(workload: Workload) -> frozenset[str]:
+    """Ids of the jobs with a deadline."""
     return frozenset(job.id for job in workload.jobs if job.deadline_s is not None)
 
 

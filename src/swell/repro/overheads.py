@@ -45,7 +45,7 @@ class Overheads:
 
     def run(self, context: Context) -> Findings:
         measured = MeasuredOverheads(
-            {}, {}, "no records of a platform were given (--state): nothing here is ours"
+            {}, {}, "no records of a platform were given (--state), so there are no figures of ours"
         )
         if context.records is not None:
             measured = read_records(context.records)
@@ -76,14 +76,15 @@ class Overheads:
         changes = sorted({*self.resizes_s, *measured.resizes}, key=_order)
         return Table(
             name=f"{self.name}-resizes",
-            title="resizes, seconds: the paper's stop training for so long; of ours, while nobody trains, "
-            "and from the decision to the new gang, in most of which the old one trains on",
+            title="resizes, seconds: the pause in the paper; of ours, the pause, and the "
+            "time from the decision to the new gang, during most of which the old gang "
+            "trains",
             columns=(
                 Column("workers"),
                 Column("paper, least", 2),
                 Column("paper, most", 2),
                 Column("resizes"),
-                Column("nobody trains, median", 3),
+                Column("pause, median", 3),
                 Column("most", 3),
                 Column("decision to new gang, median", 2),
             ),

@@ -24,6 +24,7 @@ def draw(chart: Chart, folder: Path) -> Path:
 
 
 def figure_of(chart: Chart) -> Figure:
+    """Draw the chart; its panels share the y axis."""
     size = (WIDTH + PANEL_WIDTH * (len(chart.panels) - 1), HEIGHT)
     figure = Figure(figsize=size, layout="constrained")
     all_axes = figure.subplots(1, len(chart.panels), squeeze=False, sharey=True)[0]

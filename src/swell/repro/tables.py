@@ -37,6 +37,7 @@ def write_csv(table: Table, truth: Sequence[str], folder: Path) -> Path:
 
 
 def markdown(table: Table) -> str:
+    """A Markdown table, without the title."""
     lines = [
         "| " + " | ".join(column.name for column in table.columns) + " |",
         "|" + "---|" * len(table.columns),

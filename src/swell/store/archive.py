@@ -65,10 +65,12 @@ class Archive:
             connection.execute(table.insert(), rows)
 
     def add_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
+        """Archive (job id, line) pairs; a line that is already archived is not added again."""
         with self._database.writing() as connection:
             self.put_stories(connection, stories)
 
     def stories(self, job_id: str) -> list[Story]:
+        """History of one job, oldest first, without damaged lines."""
         table = schema.stories
         of_job = sa.select(table).where(table.c.job_id == job_id).order_by(table.c.at_s, table.c.number)
         with self._database.reading() as connection:
@@ -120,6 +122,7 @@ class Archive:
         return [view for view in found if view is not None]
 
     def job(self, job_id: str) -> JobView | None:
+        """None if there is no such job, or its row is damaged."""
         one = sa.select(schema.jobs).where(schema.jobs.c.job_id == job_id)
         with self._database.reading() as connection:
             row = connection.execute(one).first()
@@ -141,6 +144,7 @@ class Archive:
         ]
 
     def is_empty(self, connection: sa.Connection) -> bool:
+        """Whether the archive has no jobs."""
         return connection.scalar(sa.select(sa.literal(1)).select_from(schema.jobs).limit(1)) is None
 
     @property

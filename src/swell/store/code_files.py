@@ -45,6 +45,7 @@ class CodeFiles:
 
     @property
     def num_bytes(self) -> int:
+        """Sum of the files' sizes."""
         return sum(found.st_size for found in self.files.values())
 
 

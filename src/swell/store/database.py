@@ -39,6 +39,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
+        """A connection for queries. Errors of SQLite are raised as StateError."""
         self._stay()
         with sqlite.explained(self.path), self._engine.connect() as connection:
             yield connection
@@ -58,10 +59,12 @@ class Database:
             sqlite.check(connection)
 
     def give_back_space(self) -> None:
+        """Return free pages at the end of the file to the file system."""
         with self._lock, sqlite.explained(self.path):
             sqlite.give_back_space(self._raw())
 
     def close(self) -> None:
+        """No transaction may be open."""
         with self._lock:
             self._writer.close()
             self._engine.dispose()

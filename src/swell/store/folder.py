@@ -29,6 +29,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_this_process(cls, port: int | None = None) -> Endpoint:
+        """The calling process, which also listens on `port` if one is given."""
         return cls(pid=os.getpid(), started_ticks=_started_ticks(os.getpid()) or 0, port=port)
 
     @property
@@ -38,6 +39,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def url(self) -> str | None:
+        """Address of the loopback port; None without one."""
         return None if self.port is None else f"http://127.0.0.1:{self.port}"
 
 
@@ -150,6 +152,7 @@ class StateFolder:
         return _read(self.token).decode("ascii", "replace").strip()
 
     def write_endpoint(self, endpoint: Endpoint) -> None:
+        """Raises StateUnwritable."""
         _write(self.endpoint, msgspec.json.encode(endpoint))
 
     def read_endpoint(self) -> Endpoint | None:
@@ -188,6 +191,7 @@ class StateFolder:
             return None
 
     def write_options(self, options: LastOptions) -> None:
+        """Raises StateUnwritable."""
         _write(self.options, msgspec.json.encode(options))
 
     def read_options(self) -> LastOptions | None:

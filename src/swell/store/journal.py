@@ -230,6 +230,7 @@ class SqlJournal:
 
     @property
     def bytes_on_disk(self) -> int:
+        """With the write-ahead log."""
         return sqlite.bytes_on_disk(self._path)
 
     def close(self) -> None:

@@ -106,6 +106,7 @@ def is_sound(crc: object, *values: object) -> bool:
 
 
 def submission_row(event: JobSubmitted) -> dict[str, object]:
+    """Row of the table `submissions`, including its checksum."""
     text = encode(event).decode()
     return {
         "job_id": event.job_id,

@@ -40,9 +40,11 @@ class Measured(msgspec.Struct, kw_only=True):
 
     @classmethod
     def predicted(cls, step_s: float) -> Measured:
+        """The state before any report: a prior of `NUM_PRIOR_STEPS` steps at the predicted speed."""
         return cls(predicted_s=step_s, time_s=NUM_PRIOR_STEPS * step_s, steps=NUM_PRIOR_STEPS)
 
     def add(self, step_s: float, num_steps: int) -> None:
+        """Add `num_steps` steps of `step_s` seconds each; earlier reports decay with `MEMORY_S`."""
         elapsed_s = max(step_s, SHORTEST_STEP_S) * num_steps
         kept_share = math.exp(-elapsed_s / MEMORY_S)
         counted_s = MEMORY_S * (1.0 - kept_share)  # the report's own beginning has faded by its end
@@ -52,6 +54,7 @@ class Measured(msgspec.Struct, kw_only=True):
 
     @property
     def step_s(self) -> float:
+        """Exponentially weighted mean of seconds a step."""
         return self.time_s / self.steps
 
     @property
@@ -86,12 +89,16 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class SizeError(msgspec.Struct, frozen=True):
+    """Error of the prediction for one job at one size."""
+
     job_id: str
     num_workers: int
     error: float  #: log(measured step / believed step)
 
 
 class BeliefState(msgspec.Struct, kw_only=True):
+    """State of a `FittedBelief`, in the form in which it is saved."""
+
     jobs: dict[str, Learnt] = {}
     errors: list[SizeError] = []  #: oldest first, one for each job and size
 
@@ -222,6 +229,7 @@ class FittedBelief:
         self._best.pop(job_id, None)
 
     def state(self) -> dict[str, Any]:
+        """The state as JSON values; `restore` reads it back."""
         state: dict[str, Any] = msgspec.to_builtins(self._state, str_keys=True)
         return state
 

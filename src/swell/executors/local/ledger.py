@@ -20,6 +20,8 @@ from swell.model.event import (
 
 @dataclass(slots=True)
 class KnownGang:
+    """Latest ordered generation and reported steps of a gang, as the daemon knows them."""
+
     generation: int
     steps: int = 0
 
@@ -40,6 +42,7 @@ class DeliveryLedger:
 
     # ------------------------------------------------------------ commands
     def order(self, command: ExecutorCommand) -> Perform:
+        """Number a command, and keep it until the agent has performed it."""
         self._num_ordered += 1
         message = Perform(number=self._num_ordered, command=command)
         self._untaken.append(message)
@@ -56,6 +59,7 @@ class DeliveryLedger:
         return message
 
     def note_performed(self, number: int) -> None:
+        """Drop commands up to this number, which the agent has performed."""
         while self._untaken and self._untaken[0].number <= number:
             self._untaken.popleft()
 
@@ -69,6 +73,7 @@ class DeliveryLedger:
         return True
 
     def note_delivered(self, number: int) -> None:
+        """Note that the scheduler was given the events up to this number."""
         self._num_delivered = max(self._num_delivered, number)
 
     def handled(self) -> int | None:

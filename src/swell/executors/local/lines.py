@@ -34,6 +34,7 @@ class LineLink(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
+        """Whether the connection is open in this direction."""
         return self._transport is not None and not self._transport.is_closing()
 
     def send(self, message: msgspec.Struct) -> None:
@@ -42,6 +43,7 @@ class LineLink(asyncio.Protocol):
             self._transport.write(encode(message) + b"\n")
 
     def close(self) -> None:
+        """Close the connection after pending data was written."""
         if self._transport is not None:
             self._transport.close()
 

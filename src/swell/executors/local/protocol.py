@@ -20,11 +20,13 @@ ExecutorCommand = ProfileJob | LaunchGang | Reconfigure | SuspendGang | StopGang
 
 
 class AgentMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    pass
+    """A message between daemon and agent, one line of JSON."""
 
 
 # ---------------------------------------------------------------- daemon -> agent
 class Attach(AgentMessage, frozen=True, kw_only=True):
+    """First message of a daemon on a new connection."""
+
     token: str
     session: str  #: of the daemon's executor; its numbers of commands begin with 1
     kinds: tuple[str, ...] = ()  #: of the devices that the daemon offers
@@ -37,6 +39,8 @@ class BindDevices(AgentMessage, frozen=True, kw_only=True):
 
 
 class Perform(AgentMessage, frozen=True, kw_only=True):
+    """A command; the commands of a session are numbered from 1."""
+
     number: int
     command: ExecutorCommand
 
@@ -57,6 +61,8 @@ FirstLine = Attach | Hello
 
 # ---------------------------------------------------------------- agent -> daemon
 class LiveGang(msgspec.Struct, frozen=True, kw_only=True):
+    """A running gang, as the agent knows it."""
+
     job_id: str
     generation: int
     devices: tuple[str, ...]
@@ -65,6 +71,8 @@ class LiveGang(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Inventory(AgentMessage, frozen=True, kw_only=True):
+    """The agent's answer to `Attach`: running gangs and trial runs."""
+
     protocol: int = 1  #: `PROTOCOL` of the agent; the first versions did not say it
     boot_id: str  #: another one: another agent, which knows nothing of an earlier one's gangs
     num_performed: int  #: commands of this session that have been taken
@@ -80,6 +88,8 @@ class Refused(AgentMessage, frozen=True, kw_only=True):
 
 
 class EventTold(AgentMessage, frozen=True, kw_only=True):
+    """An event; sent to each new daemon again until it is acknowledged."""
+
     number: int
     event: AnyEvent
 

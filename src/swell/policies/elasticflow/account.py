@@ -35,6 +35,7 @@ class ElasticFlowAccount:
 
     @cached_property
     def codes(self) -> Sequence[str]:
+        """(J,) codes of the reasons; "refused" for jobs that this plan refuses."""
         level, number = self.shares.level, np.zeros(len(self.shares.level), dtype=np.int64)
         suited(_list_codes, len(level))(level, self.shares.floor, self.promises.reserve, number)
         codes = [CODES[one] for one in number.tolist()]
@@ -44,6 +45,7 @@ class ElasticFlowAccount:
 
     @property
     def finish_s(self) -> FloatArray:
+        """(J,) estimated ends, in head time."""
         return self.snapshot.now_s + self._outlook.end_s
 
     def reason(self, row: int) -> Reason:

@@ -125,6 +125,7 @@ class Refusals(Mapping[int, Refusal]):
         self._answers: dict[int, Callable[[], Refusal]] = {}
 
     def add(self, row: int, answer: Callable[[], Refusal]) -> None:
+        """Refuse the job of this row; `answer` is called once, when the refusal is first read."""
         self._answers[row] = cache(answer)
 
     def __getitem__(self, row: int) -> Refusal:
@@ -148,7 +149,7 @@ def _refuse(
     if offer_s is None:
         return Refusal(
             earliest_deadline_s=None,
-            text=f"no size it may have fits on the {wording.promisable(snapshot)}; "
+            text=f"none of its allowed sizes fits on the {wording.promisable(snapshot)}; "
             "allow fewer workers or add nodes",
         )
     if objection:
@@ -158,8 +159,8 @@ def _refuse(
             f"the earliest that can be promised is in {offer_s} s",
         )
     asked = f"its deadline in {until_s:.0f} s cannot be kept" if until_s > 0 else "its deadline has passed"
-    beside = {0: "", 1: " beside the promise made before"}.get(
-        num_promised, f" beside the {num_promised} promises made before"
+    beside = {0: "", 1: " given the promise already made"}.get(
+        num_promised, f" given the {num_promised} promises already made"
     )
     return Refusal(
         earliest_deadline_s=snapshot.now_s + offer_s,

@@ -101,11 +101,13 @@ class ManyJobs:
     most_share: float = 0.25  #: of what is free that one job may take
 
     def objection(self, bid: Bid) -> str:
+        """Reason to refuse a job that takes more than `most_share` of the free device time; else empty."""
         if bid.taken <= self.most_share * bid.free:
             return ""
         share, most = bid.taken / bid.free, self.most_share
         return (
-            f"it would take {share:.0%} of what the promises made before leave, and one job gets {most:.0%}"
+            f"it would take {share:.0%} of what the promises already made leave, more than "
+            f"the {most:.0%} that one job may take"
         )
 
 
@@ -119,6 +121,7 @@ class FairShares:
     """
 
     def objection(self, bid: Bid) -> str:
+        """Reason to refuse a job beyond its tenant's equal share and beyond what stays free; else empty."""
         if bid.num_tenants <= 1:
             return ""
         all_s = bid.num_devices * bid.until_s
@@ -129,7 +132,8 @@ class FairShares:
             return ""
         own, rest = bid.own[worst] / all_s[worst], left[worst] / all_s[worst]
         return (
-            f"of all device time of the next {bid.until_s[worst]:.0f} s its tenant would be promised "
-            f"{own:.0%}, more than its equal share among {bid.num_tenants} tenants "
-            f"({1 / bid.num_tenants:.0%}) and more than would stay free for the others ({rest:.0%})"
+            f"its tenant would be promised {own:.0%} of all device time of the next "
+            f"{bid.until_s[worst]:.0f} s, more than its equal share among {bid.num_tenants} "
+            f"tenants ({1 / bid.num_tenants:.0%}) and more than would stay free for the "
+            f"others ({rest:.0%})"
         )

@@ -68,6 +68,7 @@ class Promises:
 
     @property
     def is_any_late(self) -> bool:
+        """Whether a promise can no longer be kept."""
         return bool((self.reserve == Reserve.LATE).any())
 
 

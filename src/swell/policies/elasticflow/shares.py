@@ -22,10 +22,13 @@ class Queue:
 
     @property
     def in_order(self) -> IntArray:
+        """Rows of all groups in order of service, without refused jobs."""
         return np.concatenate([self.promised, self.soft, self.late, self.best_effort])
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
+    """Levels that promises need now, and levels that jobs get."""
+
     floor: IntArray  #: (J,) level that promises need now
     level: IntArray  #: (J,) level given

@@ -22,6 +22,7 @@ class AwakeClock:
         self._lost_s = 0.0
 
     def now_s(self) -> float:
+        """Seconds, without the time in which this process was stopped."""
         time_s = self._time_s()
         gap_s = time_s - self._last_s
         if gap_s > LONGEST_GAP_S:

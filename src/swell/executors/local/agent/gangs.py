@@ -47,6 +47,7 @@ class AgentGangs:
         self._legacies: dict[str, Legacy] = {}
 
     def get(self, job_id: str) -> Choreography | None:
+        """The job's gang, which may have ended recently; None if there is none."""
         return self._gangs.get(job_id)
 
     def is_free(self, command: GangCommand) -> bool:
@@ -55,6 +56,7 @@ class AgentGangs:
         return gang is None or (gang.is_over and command.generation > gang.generation)
 
     def live(self) -> tuple[LiveGang, ...]:
+        """Gangs that have not ended."""
         return tuple(
             LiveGang(
                 job_id=job_id,

@@ -20,6 +20,7 @@ class Outbox:
         self._num_sent = 0
 
     def add(self, event: AnyEvent) -> None:
+        """Queue an event, and send it if a daemon is attached and reads."""
         if not self._fold(event):
             self._unsent.append(event)
         self.send()
@@ -40,10 +41,12 @@ class Outbox:
         self.send()
 
     def detach(self, link: LineLink) -> None:
+        """Stop sending to this connection. No effect if another daemon has attached since."""
         if self._link is link:
             self._link = None
 
     def acknowledge(self, number: int) -> None:
+        """Drop events up to this number, which are in the journal."""
         while self._unacknowledged and self._unacknowledged[0].number <= number:
             self._unacknowledged.popleft()
         self.send()

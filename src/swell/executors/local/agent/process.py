@@ -56,6 +56,7 @@ def hold_lock(state_dir: Path, wait_s: float = LOCK_WAIT_S) -> int:
 
 
 def try_lock(descriptor: int) -> bool:
+    """Take the lock without waiting. False if another process holds it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -28,17 +28,21 @@ class ProfileCache:
         self._folder = state_dir / "profiles"
 
     def profile(self, command: ProfileJob) -> Profile | None:
+        """Stored profile of a job with the same code, arguments, batch and kind of device; else None."""
         path = self._profile_path(command)
         return None if path is None else _read(path, Profile)
 
     def keep_profile(self, command: ProfileJob, profile: Profile) -> None:
+        """Store the profile for later jobs. No effect if the code cannot be read."""
         if (path := self._profile_path(command)) is not None:
             _write(path, profile)
 
     def table(self, kind: str) -> _AllreduceTable:
+        """Stored all-reduce times of a kind of device; empty if there are none."""
         return _read(self._table_path(kind), _AllreduceTable) or {}
 
     def keep_table(self, kind: str, table: _AllreduceTable) -> None:
+        """Store the all-reduce times of a kind of device."""
         _write(self._table_path(kind), table)
 
     def _table_path(self, kind: str) -> Path:

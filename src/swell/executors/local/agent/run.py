@@ -37,13 +37,24 @@ class Director(Protocol):
     """What a choreography hears from its processes."""
 
     @property
-    def devices(self) -> tuple[str, ...]: ...
+    def devices(self) -> tuple[str, ...]:
+        """Devices of its present and future processes."""
+
     @property
-    def is_over(self) -> bool: ...
-    def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]: ...
-    def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]: ...
-    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]: ...
-    def tick(self, now_s: float) -> Sequence[Effect]: ...
+    def is_over(self) -> bool:
+        """Whether all its processes are gone."""
+
+    def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]:
+        """The process of the worker was started."""
+
+    def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]:
+        """The worker sent a message."""
+
+    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
+        """The process ended. `status`: exit code, or minus the signal. `log_tail`: end of its output."""
+
+    def tick(self, now_s: float) -> Sequence[Effect]:
+        """Check time limits; called about ten times a second."""
 
 
 @dataclass(slots=True)

@@ -313,10 +313,12 @@ class Crew:
 
     # ------------------------------------------------------------ doing what a choreography says
     def begin_run(self, run: AgentRun, effects: Iterable[Effect]) -> None:
+        """Register a run and perform its first effects."""
         self._runs[run.key] = run
         self.do(run, effects)
 
     def do(self, run: AgentRun, effects: Iterable[Effect]) -> None:
+        """Perform the effects in order."""
         for effect in effects:
             match effect:
                 case Spawn():

@@ -41,6 +41,7 @@ class Machine:
         return len(set(devices)) == len(devices) and not any(self.in_use.get(device) for device in devices)
 
     def is_on_cores(self, device: str) -> bool:
+        """Whether a worker on the device computes on the CPU."""
         return self.bindings[device].torch_device == "cpu"
 
     def has_cores(self, num: int) -> bool:

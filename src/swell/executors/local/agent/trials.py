@@ -38,12 +38,23 @@ class TrialHost(Protocol):
     """Who runs processes for the trials."""
 
     @property
-    def bindings(self) -> dict[str, DeviceBinding]: ...
-    def now_s(self) -> float: ...
-    def devices_in_use(self) -> Counter[str]: ...
-    def begin_run(self, run: AgentRun, effects: Iterable[Effect]) -> None: ...
-    def do(self, run: AgentRun, effects: Iterable[Effect]) -> None: ...
-    def report(self, event: AnyEvent) -> None: ...
+    def bindings(self) -> dict[str, DeviceBinding]:
+        """Bindings by device id."""
+
+    def now_s(self) -> float:
+        """Time of the agent's clock."""
+
+    def devices_in_use(self) -> Counter[str]:
+        """Number of processes on each device."""
+
+    def begin_run(self, run: AgentRun, effects: Iterable[Effect]) -> None:
+        """Register a run and perform its first effects."""
+
+    def do(self, run: AgentRun, effects: Iterable[Effect]) -> None:
+        """Perform the effects in order."""
+
+    def report(self, event: AnyEvent) -> None:
+        """Send the event to the daemon, or keep it until there is one."""
 
 
 @dataclass(frozen=True, slots=True)

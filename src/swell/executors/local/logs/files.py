@@ -73,6 +73,7 @@ def discard_logs(folder: Path, keep_bytes: int, live: Container[int]) -> None:
 
 
 def log_path(folder: Path, kind: str, number: int) -> Path:
+    """Path of a log file, such as `worker-3.log` or `trial-0.log`."""
     return folder / f"{kind}-{number}.log"
 
 

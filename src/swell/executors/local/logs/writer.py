@@ -47,6 +47,7 @@ class LogWriter:
 
     @property
     def is_dropping(self) -> bool:
+        """Whether output is dropped because it cannot be written; `why` names the error."""
         return bool(self.why)
 
     @property

@@ -41,12 +41,14 @@ def find_process(pid: int) -> ProcessEntry | None:
 
 
 def list_processes() -> Iterator[ProcessEntry]:
+    """All processes in /proc; a process that ends meanwhile may be missing."""
     for name in os.listdir("/proc"):
         if name.isdecimal() and (found := find_process(int(name))) is not None:
             yield found
 
 
 def is_alive(pid: int) -> bool:
+    """Whether the process exists and is not a zombie."""
     found = find_process(pid)
     return found is not None and not found.is_dead
 

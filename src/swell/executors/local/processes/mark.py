@@ -27,6 +27,7 @@ class ProcessMark:
     state_dir: str
 
     def text(self) -> str:
+        """The mark as an environment variable; `parse_mark` reads it back."""
         return f"{self.agent_pid}:{self.zygote_id}:{self.worker:0{NUM_DIGITS}d}:{self.state_dir}"
 
 
@@ -68,6 +69,7 @@ class MarkStamp:
         )
 
     def stamp(self, worker: int) -> None:
+        """Mark this process as a worker; called after the fork. `worker`: number of the fork."""
         mark = replace(self.mark, worker=worker)
         os.environ[MARK] = mark.text()
         if self._address is not None:

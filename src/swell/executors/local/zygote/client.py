@@ -120,12 +120,14 @@ class Nursery:
         self._run(self._connect(ours))
 
     def fork(self, request: Fork) -> None:
+        """Ask for a new worker, and start the zygote if necessary. The answer comes as a note."""
         self._pids[request.key] = None
         self._is_empty.clear()
         self.start()
         self._ask(request)
 
     def signal(self, key: str, number: int) -> None:
+        """Send a signal to a worker. No effect if its process has ended."""
         if key in self._pids:
             self._ask(Signal(key=key, signal=number))
 

@@ -6,7 +6,7 @@ import msgspec
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    pass
+    """A message between agent and zygote, one line of JSON."""
 
 
 # ---------------------------------------------------------------- agent -> zygote
@@ -44,6 +44,8 @@ class Warm(Note, frozen=True, kw_only=True):
 
 
 class Forked(Note, frozen=True, kw_only=True):
+    """The process of the worker was started."""
+
     key: str
     pid: int
 

@@ -31,6 +31,7 @@ class Departure:
 
     @property
     def give_up_at_s(self) -> float:
+        """Time at which the exit is reported even if some of its processes are left."""
         return self.kill_at_s + KILL_WITHIN_S
 
 

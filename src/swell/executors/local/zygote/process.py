@@ -171,6 +171,7 @@ def send_signal(pid: int, number: int) -> None:
 
 
 def num_threads() -> int:
+    """Number of threads of this process, including native ones. Raises RuntimeError if unknown."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("Threads:"):
             return int(line.split()[1])

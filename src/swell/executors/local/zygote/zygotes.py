@@ -48,6 +48,7 @@ class Zygotes:
         self._others[python].fork(request)
 
     def signal(self, key: str, number: int) -> None:
+        """Send a signal to a worker of any interpreter."""
         python = self._pythons.get(key)
         nursery = self._own if python is None else self._others[python]
         nursery.signal(key, number)
