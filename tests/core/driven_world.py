@@ -97,8 +97,8 @@ class DrivenWorld(SimulatedWorld):
         gang = Training(job, generation, devices, as_of_s=self.now_s, formed_s=self.now_s)
         gang.rate_per_s = gang.true_rate_per_s
         self._gangs.adopt(gang, self.now_s)
-        facts = {"at_s": self.now_s, "job_id": job_id, "generation": generation}
-        self._told.append(GangFound(**facts, devices=devices, steps=0))
+        found = GangFound(at_s=self.now_s, job_id=job_id, generation=generation, devices=devices, steps=0)
+        self._told.append(found)
 
     def calm_down(self) -> None:
         """No more faults."""

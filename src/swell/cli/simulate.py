@@ -73,9 +73,9 @@ def simulate(
         str,
         typer.Option(
             metavar="WHAT=SHARE,...",
-            help="Shares of trial runs (trial), launches (launch), resizes (resize) and suspensions (suspend) "
-            "that fail, of resizes and suspensions that lose a worker (loss), and of starts that give a "
-            "warning (warning).",
+            help="Shares of trial runs (trial), launches (launch), resizes (resize) and suspensions "
+            "(suspend) that fail, of resizes and suspensions that lose a worker (loss), and of starts that "
+            "give a warning (warning).",
         ),
     ] = "",
     buggy: Annotated[float, typer.Option(metavar="SHARE", help="Share of jobs that crash early.")] = 0.0,

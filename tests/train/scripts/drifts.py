@@ -21,7 +21,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.train.state.train_state import Stateful
+from swell.train.data.stateful import Stateful
 from swell.wire.messages import OnDrift
 
 folder, word, mistake, *batch = sys.argv[1:]
