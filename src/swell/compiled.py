@@ -24,6 +24,7 @@ _always = False
 _is_deferred = False
 _is_kept = True
 _here = threading.local()
+_compiling: set[int] = set()  #: threads within `compiling`
 
 
 def part(kernel: Kernel) -> Kernel:
@@ -35,7 +36,10 @@ def part(kernel: Kernel) -> Kernel:
 def suited(kernel: Kernel, num_rows: int) -> Kernel:
     """`kernel` itself, or the same compiled if there are many rows. Both give the same results."""
     if _always or (num_rows >= NUM_ROWS_WORTH_IT and not _is_deferred):
-        return cast(Kernel, compiled(kernel))
+        machine_code: Kernel = compiled(kernel)
+        return machine_code
+    if not _compiling:  # a look at what is the thread's own takes longer, and this is asked very often
+        return kernel
     portion: Portion | None = getattr(_here, "portion", None)
     return compiled(kernel) if portion is not None and portion.takes(kernel) else kernel
 
@@ -80,10 +84,13 @@ class Portion:
 @contextmanager
 def compiling(num_more: float = math.inf) -> Iterator[Portion]:
     """In this thread loops are compiled, for few rows too: at most so many that were not before."""
-    _here.portion = portion = Portion(num_more)
+    thread, portion = threading.get_ident(), Portion(num_more)
+    _here.portion = portion
+    _compiling.add(thread)
     try:
         yield portion
     finally:
+        _compiling.discard(thread)
         _here.portion = None
 
 

@@ -173,15 +173,13 @@ class Converger:
 
     def _take(self, record: JobRecord, devices: tuple[str, ...]) -> bool:
         """Make the devices this job's, if each is there and free or its own already."""
-        new = set(devices).difference(record.gang.members.devices)  # nobody else can have those of its gang
-        is_free = all(self._owner_of(device, record.id) == record.id for device in new)
-        is_free = is_free and self._devices.issuperset(devices)
+        new = set(devices).difference(record.gang.members.devices)  # no other can have those of its gang
+        is_free = self._devices.issuperset(devices)
+        for others in (self._owner, self._taken, self._unknown):
+            is_free = is_free and others.keys().isdisjoint(new)  # in this order: it looks up `new` alone
         if is_free:
             self._taken.update(dict.fromkeys(devices, record.id))
         return is_free
-
-    def _owner_of(self, device: str, default: str) -> str:
-        return self._unknown.get(device) or self._taken.get(device) or self._owner.get(device, default)
 
     def _break_deadlock(self) -> None:
         """Gangs that wait for each other's devices, and nobody else about to move: one steps aside.

@@ -117,7 +117,7 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def most_pause_s(self) -> float:
         """The longest of the latest planned ones; NaN before the first."""
-        return max(self.pauses, default=math.nan)
+        return max(self.pauses) if self.pauses else math.nan
 
     def note_pause(self, pause_s: float) -> None:
         """A planned one took so long from training."""

@@ -74,10 +74,10 @@ class JobTable:
         self._options = OptionTable()
         self._packed: Packed | None = None
         self._packed_for = (0, 0, 0)
-        self._fixed_floats: FloatArray = np.zeros((len(FIXED_FLOATS), 0))
-        self._fixed_ints: IntArray = np.zeros((len(FIXED_INTS), 0), dtype=np.int64)
-        self._floats: FloatArray = np.zeros((len(FLOATS), 0))
-        self._ints: IntArray = np.zeros((len(INTS), 0), dtype=np.int64)
+        self._fixed_floats: FloatArray = np.zeros((0, len(FIXED_FLOATS)))
+        self._fixed_ints: IntArray = np.zeros((0, len(FIXED_INTS)), dtype=np.int64)
+        self._floats: FloatArray = np.zeros((0, len(FLOATS)))
+        self._ints: IntArray = np.zeros((0, len(INTS)), dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -104,15 +104,15 @@ class JobTable:
             row = self._row[record.id] = len(self.ids)
             self.ids.append(record.id)
             self.codes.append(record.status.reason_code)
-            if row >= self._ints.shape[1]:
+            if row >= len(self._ints):
                 self._grow(max(16, 2 * row))
         if options is not None:
             self._options.write(row, options)
-            self._fixed_floats[:, row] = _fixed_floats(record)
-            self._fixed_ints[:, row] = _fixed_ints(record)
+            self._fixed_floats[row] = _fixed_floats(record)
+            self._fixed_ints[row] = _fixed_ints(record)
         self.codes[row] = record.status.reason_code
-        self._floats[:, row] = _floats(record)
-        self._ints[:, row] = _ints(record)
+        self._floats[row] = _floats(record)
+        self._ints[row] = _ints(record)
 
     def remove(self, job_id: str) -> None:
         """Forget the job, if it is here; the last row takes its place."""
@@ -125,7 +125,7 @@ class JobTable:
         self.ids[row], self.codes[row], self._row[last_id] = last_id, last_code, row
         self._options.move(last, row)
         for columns in (self._fixed_floats, self._fixed_ints, self._floats, self._ints):
-            columns[:, row] = columns[:, last]
+            columns[row] = columns[last]
 
     def snapshot(
         self,
@@ -211,7 +211,7 @@ class JobTable:
 
     def _fixed(self, name: str) -> IntArray:
         """(J,) column of what stays as it is."""
-        return self._fixed_ints[FIXED_INTS.index(name), : len(self.ids)]
+        return self._fixed_ints[: len(self.ids), FIXED_INTS.index(name)]
 
     def _most_devices(self, num_devices: int, num_unpromised: int) -> IntArray:
         """(J,) that a job may have: one whose deadline is promised none that no promise can stand on."""
@@ -222,12 +222,11 @@ class JobTable:
 
     def pinned(self) -> BoolArray:
         """(J,) jobs whose gang cannot change now; a copy."""
-        is_pinned: BoolArray = self._ints[INTS.index("is_pinned"), : len(self.ids)] != 0
+        is_pinned: BoolArray = self._ints[: len(self.ids), INTS.index("is_pinned")] != 0
         return is_pinned
 
     def _grow(self, capacity: int) -> None:
-        more = capacity - self._ints.shape[1]
-        wider = ((0, 0), (0, more))
+        wider = ((0, capacity - len(self._ints)), (0, 0))
         self._fixed_floats = np.pad(self._fixed_floats, wider)
         self._fixed_ints = np.pad(self._fixed_ints, wider)
         self._floats = np.pad(self._floats, wider)
@@ -284,14 +283,14 @@ def _fixed_ints(record: JobRecord) -> tuple[int, ...]:
 
 def _floats(record: JobRecord) -> tuple[float, ...]:
     """In the order of FLOATS."""
-    tenure, deadline_s = record.tenure, record.deadline_s
+    tenure, deadline_s, progress = record.tenure, record.deadline_s, record.progress
     return (
         math.inf if deadline_s is None else deadline_s,
-        record.progress.done_steps,
-        record.progress.as_of_s,
-        record.progress.rate_per_s,
+        progress.done_steps,
+        progress.as_of_s,
+        progress.rate_per_s,
         -math.inf if record.commanded.changed_s is None else record.commanded.changed_s,
-        record.progress.attained_device_s,
+        progress.attained_device_s,
         len(record.gang.held),
         record.resizes.mean_pause_s,
         record.resizes.most_pause_s,
@@ -321,7 +320,7 @@ def _least_steps(record: JobRecord) -> float:
 
 def _copy(names: tuple[str, ...], columns: Column, count: int) -> dict[str, Column]:
     """By name, of the rows in use."""
-    return dict(zip(names, _read_only(columns[:, :count].copy()), strict=True))
+    return dict(zip(names, _read_only(columns[:count].T.copy()), strict=True))
 
 
 def _read_only(array: Column) -> Column:

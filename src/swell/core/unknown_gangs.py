@@ -54,7 +54,7 @@ class UnknownGangs:
         """Whether `hear` is to be told; other reports of such a gang are of no interest."""
         if isinstance(event, GangFound):
             return True
-        if not isinstance(event, GangEnded | GangSuspended | SuspendFailed):
+        if not self.gangs or not isinstance(event, GangEnded | GangSuspended | SuspendFailed):
             return False
         gang = self.gangs.get(event.job_id)
         if gang is None or event.generation not in (gang.found, gang.generation):

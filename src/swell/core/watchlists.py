@@ -45,10 +45,10 @@ def kinds_of(record: JobRecord) -> tuple[Kind, ...]:
         kinds.append("new")
     if record.gang.is_broken or record.is_cancelled:
         kinds.append("ailing")
-    if record.gang.is_leaving:
-        kinds.append("leaving")
     if record.is_pinned:
         kinds.append("pinned")
+        if record.gang.is_leaving:
+            kinds.append("leaving")
     if record.backoff.until_s > 0.0:
         kinds.append("held back")
     if record.gang.goal.configuration != PLAIN_CONFIGURATION:

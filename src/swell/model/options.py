@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,6 +52,20 @@ class Domain:
     opens_batches: bool = False  #: jobs that leave their batch open are offered the best one of each size
 
 
+#: A rate that is not faster by this share is no faster: beliefs are not exact.
+NO_FASTER_SHARE = 1e-9
+
+
+class UsefulOptions(NamedTuple):
+    """Options as a table: a job's are the first `num` of its row, by ascending size. Read-only."""
+
+    option: IntArray  #: (J, L) index of the option
+    workers: IntArray  #: (J, L)
+    devices: IntArray  #: (J, L)
+    rates: FloatArray  #: (J, L) steps/s, strictly ascending
+    num: IntArray  #: (J,)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Ways to run each of J jobs: a run of rows of flat columns for each, by ascending size.
@@ -94,6 +109,24 @@ class Options:
         """Options of the job that has most, or 1: the width of a table of them."""
         return int(self.num.max(initial=1))
 
+    @cached_property
+    def useful(self) -> UsefulOptions:
+        """Those that no smaller one of their job equals or beats in speed."""
+        return self.useful_among(self.is_there)
+
+    def useful_among(self, is_allowed: BoolArray) -> UsefulOptions:
+        """The same of some (O,) options."""
+        num_jobs = len(self.starts) - 1
+        table = np.zeros((3, num_jobs, self.longest), dtype=np.int64)
+        rates, num = np.zeros(table.shape[1:]), np.zeros(num_jobs, dtype=np.int64)
+        suited(_list_useful, num_jobs)(
+            self.starts, self.workers, self.devices, self.rate_per_s, is_allowed, table, rates, num
+        )
+        for array in (table, rates, num):
+            array.setflags(write=False)
+        option, workers, devices = table
+        return UsefulOptions(option, workers, devices, rates, num)
+
     def at(self, workers: IntArray) -> IntArray:
         """(J,) the option of each job with the most workers that are no more than these, or NO_OPTION."""
         chosen = np.full(len(workers), NO_OPTION, dtype=np.int64)
@@ -133,6 +166,33 @@ class Options:
             global_batch=self.global_batch[is_kept],
             rate_per_s=self.rate_per_s[is_kept],
         )
+
+
+def _list_useful(
+    starts: IntArray,
+    sizes: IntArray,
+    size_devices: IntArray,
+    rate_per_s: FloatArray,
+    is_allowed: BoolArray,
+    table: IntArray,
+    rates: FloatArray,
+    num: IntArray,
+) -> None:
+    """Write the columns of `UsefulOptions`; those of numbers that are no rates into `table`."""
+    for row in range(len(num)):
+        best_below = 0.0
+        for at in range(starts[row], starts[row + 1]):
+            rate = rate_per_s[at]
+            if rate <= best_below or not is_allowed[at]:
+                continue
+            is_useful = rate > best_below * (1.0 + NO_FASTER_SHARE)
+            best_below = rate
+            if not is_useful:
+                continue
+            level = num[row]
+            table[0, row, level], table[1, row, level], table[2, row, level] = at, sizes[at], size_devices[at]
+            rates[row, level] = rate
+            num[row] += 1
 
 
 def _find(starts: IntArray, sizes: IntArray, workers: IntArray, chosen: IntArray) -> None:

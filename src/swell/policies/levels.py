@@ -11,9 +11,6 @@ from swell.compiled import suited
 from swell.model.options import NO_OPTION
 from swell.model.snapshot import Snapshot
 
-#: A rate that is not faster by this share is no faster: beliefs are not exact.
-NO_FASTER_SHARE = 1e-9
-
 
 @dataclass(frozen=True, slots=True)
 class Levels:
@@ -73,19 +70,10 @@ def useful_levels(snapshot: Snapshot, is_allowed: BoolArray | None = None) -> Le
         is_allowed: (O,) options that the policy gives; all of the snapshot's if None.
     """
     options = snapshot.options
-    if is_allowed is None:
-        is_allowed = options.is_there
-    levels = _no_levels(snapshot.num_jobs, options.longest)
-    suited(_list_levels, snapshot.num_jobs)(
-        options.starts,
-        options.workers,
-        options.devices,
-        options.rate_per_s,
-        is_allowed,
-        snapshot.held_workers,
-        (levels.option, levels.workers, levels.devices, levels.rates, levels.num, levels.held),
-    )
-    return levels
+    useful = options.useful if is_allowed is None else options.useful_among(is_allowed)
+    held = np.zeros(snapshot.num_jobs, dtype=np.int64)
+    suited(_list_held, snapshot.num_jobs)(useful.workers, useful.num, snapshot.held_workers, held)
+    return Levels(*useful, held)
 
 
 def all_levels(snapshot: Snapshot) -> Levels:
@@ -109,34 +97,13 @@ def _no_levels(num_jobs: int, highest: int) -> Levels:
     return Levels(option, workers, devices, np.zeros(shape), num, held)
 
 
-def _list_levels(
-    starts: IntArray,
-    sizes: IntArray,
-    size_devices: IntArray,
-    rate_per_s: FloatArray,
-    is_allowed: BoolArray,
-    held_workers: IntArray,
-    columns: tuple[IntArray, IntArray, IntArray, FloatArray, IntArray, IntArray],
-) -> None:
-    """Write the columns of `Levels`."""
-    option, workers, devices, rates, num, held = columns
+def _list_held(workers: IntArray, num: IntArray, held_workers: IntArray, held: IntArray) -> None:
+    """Write the highest level of each job that is no larger than what it holds."""
     for row in range(len(num)):
-        best_below = 0.0
-        for at in range(starts[row], starts[row + 1]):
-            rate = rate_per_s[at]
-            if rate <= best_below or not is_allowed[at]:
-                continue
-            is_useful = rate > best_below * (1.0 + NO_FASTER_SHARE)
-            best_below = rate
-            if not is_useful:
-                continue
-            option[row, num[row]] = at
-            workers[row, num[row]] = sizes[at]
-            devices[row, num[row]] = size_devices[at]
-            rates[row, num[row]] = rate
-            num[row] += 1
-            if sizes[at] <= held_workers[row]:
-                held[row] = num[row]
+        for level in range(num[row], 0, -1):
+            if workers[row, level - 1] <= held_workers[row]:
+                held[row] = level
+                break
 
 
 def _list_prices(devices: IntArray, rates: FloatArray, level: IntArray, price: FloatArray) -> None:
