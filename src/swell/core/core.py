@@ -187,7 +187,7 @@ class Core:
             is_due = record.backoff.until_s <= state.now_s
             if is_due and not record.is_profiling and state.sizes_of(record).size:
                 record.is_profiling = True
-                state.explain(record, "profiling", "is in its trial run, to learn how fast it would go")
+                state.explain(record, "profiling", "is in its trial run, which measures its speed")
                 state.touch(record)
                 commands.append(trial_run(state, record))
         return commands

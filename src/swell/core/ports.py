@@ -75,7 +75,8 @@ class Placer(Protocol):
         """Devices for each job of `wanted` (job id -> number of devices, in order of importance).
 
         All others keep as many as they hold, and jobs keep the devices they hold where that can be. `pinned`
-        jobs keep exactly what they hold, and `owned_only` jobs get no device of a borrowed node.
+        jobs keep exactly what they hold, and `owned_only` jobs get no device of a borrowed node. The order of
+        `held` means nothing.
         """
 
 

@@ -43,11 +43,11 @@ class PlanAccount:
         want, held = int(self.allocation.workers[row]), int(self.snapshot.held_workers[row])
         workers = int(self.steadied.workers[row])
         if self.snapshot.job_ids[row] in self.placement.moved and self._is_only_moved(row):
-            return Reason("moved", "moves to other devices so that another job's block is whole")
+            return Reason("moved", "moves to other devices to free a whole block for another job")
         if workers == want:
             return self.allocation.account.reason(row)
         if workers == 0:
-            return Reason("waiting", f"waits for devices that cannot be had yet; is to have {_workers(want)}")
+            return Reason("waiting", f"waiting for {_workers(want)}: the devices are busy")
         return Reason("held", self._why_held(row, workers, want, held))
 
     def _is_only_moved(self, row: int) -> bool:
@@ -55,9 +55,9 @@ class PlanAccount:
 
     def _why_held(self, row: int, workers: int, want: int, held: int) -> str:
         if workers != held:
-            return f"gets {_workers(workers)} of the {want} it should have: others keep theirs for now"
+            return f"gets {_workers(workers)} of {want}: other jobs still hold the remaining devices"
         if want < held:
-            return f"keeps {_workers(held)}: nobody needs the others now, or it has just changed"
+            return f"keeps {_workers(held)}: no other job needs the devices now, or it was resized recently"
         return f"keeps {_workers(held)}: {self._why_not_grown(row, want)}"
 
     def _why_not_grown(self, row: int, want: int) -> str:
@@ -67,13 +67,12 @@ class PlanAccount:
         if self.allocation.floor[row] <= snapshot.held_workers[row]:
             if snapshot.now_s < snapshot.changed_s[row] + snapshot.min_hold_s:
                 return (
-                    f"it has changed less than {snapshot.min_hold_s:g} s ago; {want} come later, if they pay"
+                    f"resized less than {snapshot.min_hold_s:g} s ago; may grow to {want} later if that pays"
                 )
             if saves_s <= GAIN_OVER_COST * cost_s:
-                saves = f"{want} would save {max(saves_s, 0.0):.2g} s"
-                least = f"{GAIN_OVER_COST:g} times the {cost_s:.2g} s that a change takes"
-                return f"{saves}, which is less than {least}"
-        return f"others keep the devices that {want} would need, or it is about to end or to change"
+                saves = f"growing to {want} would save {max(saves_s, 0.0):.2g} s"
+                return f"{saves}, less than {GAIN_OVER_COST:g} times the {cost_s:.2g} s that a resize costs"
+        return f"no free devices to grow to {want}, or the job is about to end or be resized"
 
 
 def _workers(num: int) -> str:
