@@ -162,11 +162,8 @@ class FormedGang(GangState, frozen=True, kw_only=True):
         left = tuple(device for device in self.members.devices if device not in devices)
         members = Target(devices=left, configuration=self.members.configuration)
         losses = (*self.losses, (generation, devices))
-        return self._broken()(generation=self.generation, members=members, losses=losses)
-
-    def _broken(self) -> type[BrokenGang | BrokenSavingGang]:
-        """What it is after a loss."""
-        return BrokenGang
+        broken = BrokenSavingGang if self.phase is Phase.STOPPING else BrokenGang
+        return broken(generation=self.generation, members=members, losses=losses)
 
     def _as(self, state: type[AnyFormed]) -> AnyFormed:
         """The same workers in another state."""
@@ -255,9 +252,6 @@ class SavingGang(FormedGang, frozen=True, kw_only=True):
     def end(self) -> AnyGang:
         return EndingGang(of=self._as(SteadyGang))
 
-    def _broken(self) -> type[BrokenGang | BrokenSavingGang]:
-        return BrokenSavingGang
-
 
 class BrokenSavingGang(FormedGang, frozen=True, kw_only=True):
     """It lost workers while it was saved. Those that are left are to be told to save once more."""
@@ -280,9 +274,6 @@ class BrokenSavingGang(FormedGang, frozen=True, kw_only=True):
 
     def end(self) -> AnyGang:
         return EndingGang(of=self._as(BrokenGang))
-
-    def _broken(self) -> type[BrokenGang | BrokenSavingGang]:
-        return BrokenSavingGang
 
 
 class EndingGang(GangState, frozen=True, kw_only=True):

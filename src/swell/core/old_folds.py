@@ -5,46 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-#: Part of a record -> its fields, each with the name that it had.
-PARTS: Mapping[str, Mapping[str, str]] = {
-    "commanded": {"launched_s": "launched_s", "changed_s": "changed_s", "asked_s": "asked_s"},
-    "progress": {
-        "total_steps": "total_steps",
-        "done_steps": "done_steps",
-        "as_of_s": "as_of_s",
-        "rate_per_s": "rate_per_s",
-        "attained_device_s": "attained_device_s",
-        "first_step": "first_step",
-        "reported": "reported",
-        "first_reported": "first_reported",
-    },
-    "backoff": {
-        "until_s": "held_back_until_s",
-        "num_setbacks": "num_setbacks",
-        "num_failed_changes": "num_failed_changes",
-        "cause": "setback",
-    },
-    "sizes": {"changes": "sizes", "most_workers": "most_workers", "num_changes": "num_changes"},
-    "admission": {
-        "is_decided": "is_decided",
-        "is_promised": "is_promised",
-        "counter_offer_s": "counter_offer_s",
-    },
-    "status": {
-        "started_s": "started_s",
-        "finished_s": "finished_s",
-        "estimated_finish_s": "estimated_finish_s",
-        "pids": "pids",
-        "live_pids": "live_pids",
-        "step_s": "step_s",
-        "loss": "loss",
-        "metrics": "metrics",
-        "reason_code": "reason_code",
-        "reason": "reason",
-        "message": "message",
-        "warnings": "warnings",
-    },
-    "resizes": {"num_done": "num_resizes", "pause_s": "resize_pause_s", "pauses": "pauses"},
+#: Part of a record -> its fields that an earlier version had.
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "commanded": ("launched_s", "changed_s", "asked_s"),
+    "progress": (
+        "total_steps",
+        "done_steps",
+        "as_of_s",
+        "rate_per_s",
+        "attained_device_s",
+        "first_step",
+        "reported",
+        "first_reported",
+    ),
+    "backoff": ("until_s", "num_setbacks", "num_failed_changes", "cause"),
+    "sizes": ("changes", "most_workers", "num_changes"),
+    "admission": ("is_decided", "is_promised", "counter_offer_s"),
+    "status": (
+        "started_s",
+        "finished_s",
+        "estimated_finish_s",
+        "pids",
+        "live_pids",
+        "step_s",
+        "loss",
+        "metrics",
+        "reason_code",
+        "reason",
+        "message",
+        "warnings",
+    ),
+    "resizes": ("num_done", "pause_s", "pauses"),
+}
+#: Those of them that had another name.
+FORMER_NAMES: Mapping[str, str] = {
+    "until_s": "held_back_until_s",
+    "cause": "setback",
+    "changes": "sizes",
+    "num_done": "num_resizes",
+    "pause_s": "resize_pause_s",
 }
 #: Fields that are as they were.
 KEPT = (
@@ -67,7 +66,8 @@ def record_of(old: Mapping[str, Any]) -> dict[str, Any]:
     """One record as it is kept now."""
     record: dict[str, Any] = {name: old[name] for name in KEPT if name in old}
     for part, fields in PARTS.items():
-        record[part] = {new: old[name] for new, name in fields.items() if name in old}
+        former = {field: FORMER_NAMES.get(field, field) for field in fields}
+        record[part] = {field: old[name] for field, name in former.items() if name in old}
     record["resizes"] = {**old.get("resizes", {}), **record["resizes"]}
     phase = old.get("phase", "queued")
     if phase in ("starting", "running", "stopping"):

@@ -95,7 +95,7 @@ class HeadState(KeptState, kw_only=True):
         # Of this turn.
         self.stories: list[tuple[str, float, str, Words]] = []  #: job, when, code and text
         self.ended: list[JobRecord] = []  #: the head forgets them
-        self.refusals: dict[str, Callable[[], Refusal]] = {}  #: worked out for whoever asks
+        self.refusals: dict[str, Callable[[], Refusal]] = {}  #: worked out when they are asked for
         self.ignored: list[Event] = []  #: events that were stale
 
     def _clear(self) -> None:

@@ -178,7 +178,7 @@ def _list_useful(
     rates: FloatArray,
     num: IntArray,
 ) -> None:
-    """Write the columns of `UsefulOptions`; those of numbers that are no rates into `table`."""
+    """Write the columns of `UsefulOptions`; `table` holds the first three."""
     for row in range(len(num)):
         best_below = 0.0
         for at in range(starts[row], starts[row + 1]):

@@ -78,23 +78,16 @@ def useful_levels(snapshot: Snapshot, is_allowed: BoolArray | None = None) -> Le
 
 def all_levels(snapshot: Snapshot) -> Levels:
     """Every option, slower ones too: rates need not ascend."""
-    options = snapshot.options
-    levels = _no_levels(snapshot.num_jobs, options.longest)
+    options, num_jobs = snapshot.options, snapshot.num_jobs
     rows, at = options.rows, np.arange(len(options.workers))
     places = rows, at - options.starts[rows]
-    levels.option[places], levels.workers[places] = at, options.workers
-    levels.devices[places], levels.rates[places] = options.devices, options.rate_per_s
-    levels.num[:] = options.num
+    option, workers, devices = np.zeros((3, num_jobs, options.longest), dtype=np.int64)
+    rates = np.zeros(option.shape)
+    option[places], workers[places], devices[places] = at, options.workers, options.devices
+    rates[places] = options.rate_per_s
     is_within = (options.workers <= snapshot.held_workers[rows]).astype(np.int64)
-    levels.held[:] = np.bincount(rows, weights=is_within, minlength=snapshot.num_jobs)
-    return levels
-
-
-def _no_levels(num_jobs: int, highest: int) -> Levels:
-    """Columns to be written."""
-    shape, (num, held) = (num_jobs, highest), np.zeros((2, num_jobs), dtype=np.int64)
-    option, workers, devices = np.zeros((3, *shape), dtype=np.int64)
-    return Levels(option, workers, devices, np.zeros(shape), num, held)
+    held = np.bincount(rows, weights=is_within, minlength=num_jobs).astype(np.int64)
+    return Levels(option, workers, devices, rates, options.num, held)
 
 
 def _list_held(workers: IntArray, num: IntArray, held_workers: IntArray, held: IntArray) -> None:
