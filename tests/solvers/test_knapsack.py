@@ -1,18 +1,191 @@
-"""The exact knapsack, against all there is."""
+"""The exact knapsack, against all answers, against the plain dynamic program and against HiGHS."""
 
 from __future__ import annotations
 
 from itertools import product
 
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import LinearConstraint, milp
+from scipy.sparse import csr_array
+from tests.solvers.plain_knapsack import Knapsack, plain_value
 
-from swell.solvers.knapsack import least_cost
+from swell.arrays import FloatArray, IntArray
+from swell.compiled import compiling
+from swell.solvers.knapsack import NO_OPTION, Best, best_options, least_cost
+from swell.solvers.knapsack_core import MAX_WORK
+
+KINDS = ("concave", "rising", "any", "ties", "powers", "holes")
+
+
+def random_knapsack(seed: int, num: int | None = None, most: int = 12, load: float | None = None) -> Knapsack:
+    """Curves of one kind or of all, with holes and musts, in pools from empty to enough."""
+    draw = np.random.default_rng(seed)
+    num = int(draw.integers(0, 12)) if num is None else num
+    kind = KINDS[seed % len(KINDS)]
+    sizes, values = [], []
+    for _ in range(num):
+        some = np.arange(1, int(draw.integers(1, most + 1)) + 1)
+        if kind == "powers":
+            some = 2 ** np.arange(int(draw.integers(1, 5)))
+        elif kind in ("holes", "any"):
+            some = np.sort(draw.choice(np.arange(1, 2 * most), len(some), replace=False))
+        sizes.append(some)
+        values.append(_curve(draw, kind, some))
+    is_must = draw.random(num) < draw.choice([0.0, 0.3, 1.0])
+    nothing = np.where(is_must, -np.inf, 0.0 if draw.random() < 0.7 else draw.normal(size=num))
+    counts = [len(some) for some in sizes]
+    wanted = sum(int(some.max()) for some in sizes)
+    num_devices = int(wanted * (draw.uniform(0.0, 1.1) if load is None else load))
+    return Knapsack(
+        starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        devices=np.concatenate([*sizes, np.empty(0)]).astype(np.int64),
+        value=np.concatenate([*values, np.empty(0)]),
+        nothing=nothing,
+        num_devices=num_devices,
+    )
+
+
+def _curve(draw: np.random.Generator, kind: str, sizes: IntArray) -> FloatArray:
+    if kind in ("concave", "powers"):
+        return np.power(sizes, draw.uniform(0.3, 1.0)) * float(draw.uniform(0.5, 2.0))
+    if kind == "rising":
+        return np.cumsum(draw.exponential(size=len(sizes)))
+    if kind == "ties":
+        return np.minimum(sizes, draw.integers(1, 8)).astype(float)
+    if kind == "holes":
+        return np.where(draw.random(len(sizes)) < 0.3, -np.inf, np.cumsum(draw.exponential(size=len(sizes))))
+    return draw.normal(size=len(sizes)) * 3.0
+
+
+def highs_value(knapsack: Knapsack) -> float:
+    """The same as a mixed-integer program: one binary for each option and for nothing."""
+    rows = np.concatenate([np.repeat(np.arange(len(knapsack.nothing)), np.diff(knapsack.starts))])
+    num, num_options = len(knapsack.nothing), len(rows)
+    value = np.concatenate([knapsack.value, knapsack.nothing])
+    is_allowed = np.isfinite(value)
+    columns = np.arange(num_options + num)
+    choose = csr_array(
+        (np.ones(len(columns)), (np.concatenate([rows, np.arange(num)]), columns)), shape=(num, len(columns))
+    )
+    takes = np.concatenate([knapsack.devices, np.zeros(num)])
+    found = milp(
+        -np.where(is_allowed, value, 0.0),
+        constraints=[
+            LinearConstraint(choose, 1, 1),
+            LinearConstraint(takes[None, :], -np.inf, knapsack.num_devices),
+        ],
+        bounds=(0, is_allowed.astype(float)),
+        integrality=np.ones(len(columns)),
+        options={"mip_rel_gap": 0.0},
+    )
+    return -np.inf if found.x is None else -float(found.fun)
+
+
+def solve(knapsack: Knapsack, max_work: int = MAX_WORK) -> Best:
+    """The answer; what it says of itself is true."""
+    best = best_options(
+        knapsack.starts,
+        knapsack.devices,
+        knapsack.value,
+        knapsack.nothing,
+        knapsack.num_devices,
+        max_work=max_work,
+    )
+    if not best.is_possible:
+        assert (best.option == NO_OPTION).all()
+        return best
+    rows = np.arange(len(best.option))
+    is_chosen = best.option != NO_OPTION
+    chosen = best.option[is_chosen]
+    assert (knapsack.starts[rows[is_chosen]] <= chosen).all()
+    assert (chosen < knapsack.starts[rows[is_chosen] + 1]).all()
+    assert knapsack.devices_of(best.option) <= knapsack.num_devices
+    assert knapsack.value_of(best.option) == pytest.approx(best.value, rel=1e-9, abs=1e-9)
+    assert best.bound >= best.value - 1e-9
+    return best
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=600)
+def test_equals_the_plain_dynamic_program(seed: int) -> None:
+    knapsack = random_knapsack(seed)
+    assert solve(knapsack).value == pytest.approx(plain_value(knapsack), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("first", range(0, 600, 100))
+def test_equals_the_plain_dynamic_program_as_machine_code(first: int) -> None:
+    with compiling():
+        for seed in range(first, first + 100):
+            knapsack = random_knapsack(seed, num=40, most=16)
+            expected = plain_value(knapsack)
+            assert solve(knapsack).value == pytest.approx(expected, rel=1e-9, abs=1e-9), seed
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_equals_a_mixed_integer_program(seed: int) -> None:
+    knapsack = random_knapsack(seed, num=8)
+    if not len(knapsack.devices):
+        return
+    assert solve(knapsack).value == pytest.approx(highs_value(knapsack), rel=1e-7, abs=1e-7)
+
+
+@given(st.integers(0, 2**32), st.integers(0, 40))
+@settings(max_examples=200)
+def test_at_its_limit_it_gives_the_best_so_far_and_says_so(seed: int, max_work: int) -> None:
+    knapsack = random_knapsack(seed)
+    best, optimum = solve(knapsack, max_work), plain_value(knapsack)
+    assert best.value <= optimum + 1e-9 and best.bound >= optimum - 1e-9
+    if best.is_proven:
+        assert best.value == pytest.approx(optimum, rel=1e-9, abs=1e-9)
+
+
+def test_a_limit_is_reached() -> None:
+    answers = [solve(random_knapsack(seed, num=40, most=16, load=0.5), 0) for seed in range(60)]
+    assert any(not best.is_proven for best in answers) and any(best.is_proven for best in answers)
+
+
+def test_many_equal_takers_on_steps_that_leave_a_device_are_proven_at_once() -> None:
+    """All steps of one slope: no answer is better than one with a step of one device."""
+    sizes = np.arange(1, 65)
+    curve = np.interp(sizes, [1, 2, 4, 8, 16, 32, 64], [1.0, 1.9, 3.5, 6.0, 10.0, 17.0, 28.0])
+    knapsack = Knapsack(
+        np.arange(1001) * 64, np.tile(sizes, 1000), np.tile(curve, 1000), np.zeros(1000), 10001
+    )
+    best = solve(knapsack, max_work=2000)
+    assert best.is_proven and knapsack.devices_of(best.option) == 10001
+
+
+def test_musts_beyond_the_devices_have_no_answer() -> None:
+    starts, devices, must = np.array([0, 1, 2]), np.array([2, 3]), np.full(2, -np.inf)
+    assert not best_options(starts, devices, np.ones(2), must, 4).is_possible
+    assert best_options(starts, devices, np.ones(2), must, 5).value == 2.0
+
+
+def test_one_that_must_have_what_it_may_not_has_no_answer() -> None:
+    best = best_options(np.array([0, 1]), np.array([1]), np.array([-np.inf]), np.array([-np.inf]), 9)
+    assert best == (best.option, -np.inf, -np.inf, True)
+
+
+@pytest.mark.parametrize("num_devices", [0, 5])
+def test_no_takers(num_devices: int) -> None:
+    empty = np.empty(0, dtype=np.int64)
+    assert (
+        best_options(np.zeros(1, dtype=np.int64), empty, np.empty(0), np.empty(0), num_devices).value == 0.0
+    )
+
+
+def test_the_order_says_who_wins_a_tie() -> None:
+    starts, devices = np.array([0, 1, 2, 3]), np.array([2, 2, 2])
+    for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
+        best = best_options(starts, devices, np.ones(3), np.zeros(3), 3, order=np.array(order))
+        assert np.flatnonzero(best.option != NO_OPTION).tolist() == order[:1]
 
 
 @st.composite
-def offers(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+def offers(draw: st.DrawFn) -> tuple[IntArray, FloatArray, IntArray, int]:
     """Up to five takers of up to three levels whose sizes and costs follow no rule."""
     num, most = draw(st.integers(0, 5)), 3
     devices, cost, num_levels = np.ones((num, most), dtype=np.int64), np.zeros((num, most + 1)), []
@@ -25,7 +198,7 @@ def offers(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
 
 
 @given(offers())
-def test_no_other_answer_costs_less(offer: tuple[np.ndarray, np.ndarray, np.ndarray, int]) -> None:
+def test_no_other_levels_cost_less(offer: tuple[IntArray, FloatArray, IntArray, int]) -> None:
     devices, cost, num_levels, num_devices = offer
     rows = range(len(devices))
 
