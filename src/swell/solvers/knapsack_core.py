@@ -18,7 +18,7 @@ EXTRA, BEFORE, PICK = 0, 1, 2
 SAME_LOSS = 1e-15
 
 
-class Core(NamedTuple):
+class Choices(NamedTuple):
     """The problem; see `best_options`."""
 
     starts: IntArray
@@ -37,24 +37,24 @@ class _Candidates(NamedTuple):
     loss: FloatArray  #: (C,) of value at the price, >= 0
 
 
-def improve(core: Core, relaxed: Relaxed, order: IntArray, max_work: int) -> bool:
+def improve(choices: Choices, relaxed: Relaxed, order: IntArray, max_work: int) -> bool:
     """Change `relaxed.option` to the best answer; whether it is proven that there is none better.
 
     What is lost of the bound is each option's own loss, and the price of each device that stays free.
     """
-    loss = np.empty(len(core.devices))
+    loss = np.empty(len(choices.devices))
     loss_of_nothing = np.empty(len(relaxed.option))
-    chosen_devices = np.where(relaxed.option < 0, 0, core.devices[relaxed.option])
-    chosen_value = np.where(relaxed.option < 0, core.nothing, core.value[relaxed.option])
+    chosen_devices = np.where(relaxed.option < 0, 0, choices.devices[relaxed.option])
+    chosen_value = np.where(relaxed.option < 0, choices.nothing, choices.value[relaxed.option])
     surplus = chosen_value - relaxed.price * chosen_devices
-    run = suited(_list_losses, len(core.devices))
+    run = suited(_list_losses, len(choices.devices))
     scale, least, row, option = run(
-        *core, surplus, chosen_devices, relaxed.price, relaxed.left, order, loss, loss_of_nothing
+        *choices, surplus, chosen_devices, relaxed.price, relaxed.left, order, loss, loss_of_nothing
     )
     tie = SAME_LOSS * scale
-    candidates = _candidates(core, relaxed, chosen_devices, loss, loss_of_nothing, least - tie, order)
+    candidates = _candidates(choices, relaxed, chosen_devices, loss, loss_of_nothing, least - tie, order)
     picked = np.full(len(candidates.row), -1, dtype=np.int64)
-    search = suited(_search, len(core.devices))
+    search = suited(_search, len(choices.devices))
     is_proven = search(
         candidates.starts,
         candidates.devices,
@@ -75,7 +75,7 @@ def improve(core: Core, relaxed: Relaxed, order: IntArray, max_work: int) -> boo
 
 
 def _candidates(
-    core: Core,
+    choices: Choices,
     relaxed: Relaxed,
     chosen_devices: IntArray,
     loss: FloatArray,
@@ -85,13 +85,13 @@ def _candidates(
 ) -> _Candidates:
     """What may be in an answer that loses less than `gap`."""
     num = len(relaxed.option)
-    rows = np.repeat(np.arange(num), np.diff(core.starts))
+    rows = np.repeat(np.arange(num), np.diff(choices.starts))
     may_be = (loss < gap) & (np.arange(len(loss)) != relaxed.option[rows])
     may_be_none = (loss_of_nothing < gap) & (relaxed.option >= 0)
     row = np.concatenate([rows[may_be], np.flatnonzero(may_be_none)])
     option = np.concatenate([np.flatnonzero(may_be), np.full(int(may_be_none.sum()), -1)])
     losses = np.concatenate([loss[may_be], loss_of_nothing[may_be_none]])
-    devices = np.where(option < 0, 0, core.devices[option]) - chosen_devices[row]
+    devices = np.where(option < 0, 0, choices.devices[option]) - chosen_devices[row]
     rank = np.empty(num, dtype=np.int64)
     rank[order] = np.arange(num)
     least = np.full(num, np.inf)
