@@ -79,6 +79,11 @@ def test_folding_keeps_what_the_later_report_does_not_say() -> None:
     assert (merged.steps, merged.loss, merged.metrics, merged.step_s) == (9, 0.5, {"accuracy": 0.9}, 0.1)
 
 
+def test_reports_of_different_batches_stay_apart() -> None:
+    first, second = report("a", 1, 5), report("a", 1, 9, global_batch=128)
+    assert fold_reports([first, second]) == [first, second]
+
+
 def stopped(at_s: float = 0.0) -> HeadClock:
     return HeadClock(SystemClocks(boot_s=lambda: at_s, wall_s=lambda: at_s, boot_id="boot"))
 

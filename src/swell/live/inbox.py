@@ -130,7 +130,11 @@ def fold_reports(events: Iterable[AnyEvent]) -> list[AnyEvent]:
 
 
 def _is_same_gang(earlier: StepsReported, later: StepsReported) -> bool:
-    return (earlier.generation, earlier.num_workers) == (later.generation, later.num_workers)
+    return _gang_of(earlier) == _gang_of(later)
+
+
+def _gang_of(report: StepsReported) -> tuple[int, int, int | None]:
+    return report.generation, report.num_workers, report.global_batch
 
 
 def _merge(earlier: StepsReported, later: StepsReported) -> StepsReported:

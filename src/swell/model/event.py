@@ -91,9 +91,10 @@ class ResizeFailed(GangEvent, frozen=True, kw_only=True):
 class StepsReported(GangEvent, frozen=True, kw_only=True):
     """Progress since the gang's last report; many of a worker's reports are folded into one."""
 
-    steps: int  #: finished since the job began
+    steps: int  #: of the job's own batch, finished since the job began
     num_workers: int  #: that the steps of this report were made with
-    step_s: float | None = None  #: mean seconds a step in the time reported on
+    global_batch: int | None = None  #: samples of each of them; None: the job's own batch
+    step_s: float | None = None  #: mean seconds of such a step in the time reported on
     loss: float | None = None
     metrics: dict[str, float] = {}
     pause_s: float | None = None  #: time the latest change of the gang took from training

@@ -418,6 +418,7 @@ class SimGangs:
                 **_facts(training, now_s),
                 steps=math.floor(training.steps),
                 num_workers=training.num_workers,
+                global_batch=training.global_batch,
                 step_s=step_s,
                 pause_s=pause_s,
                 noise_scale=training.noise_scale(),

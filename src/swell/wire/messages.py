@@ -25,6 +25,8 @@ Abort makes the collectives of a generation fail, also one that is under way and
 A worker that is told to Suspend does so at the next step boundary on which all agree: rank 0 writes the
 checkpoint and says CheckpointSaved, all say Left.
 While it lives a worker says Alive every `Welcome.heartbeat_s`, from a thread of its own.
+
+Numbers of steps count whole steps of the job's own batch: a step of twice that batch counts as two.
 """
 
 from __future__ import annotations
@@ -86,7 +88,8 @@ class Progress(Message, frozen=True, kw_only=True):
     generation: int
     steps: int
     num_workers: int
-    step_s: float | None = None
+    global_batch: int | None = None  #: samples of a step of this generation; None: the job's own batch
+    step_s: float | None = None  #: mean seconds of such a step
     loss: Number | None = None
     odd_since: int | None = None
     metrics: dict[str, Number] = {}
@@ -264,7 +267,7 @@ class Welcome(Message, frozen=True, kw_only=True):
     job_id: str
     mode: Literal["train", "profile", "calibrate"]
     device: str  #: what torch calls it: `cpu`, `cuda:0`
-    global_batch: int
+    global_batch: int  #: the job's own
     total_steps: int | None
     seed: int
     checkpoint_dir: str
@@ -285,6 +288,7 @@ class Regroup(Message, frozen=True, kw_only=True):
     generation: int
     rank: int | None
     num_workers: int
+    global_batch: int | None = None  #: samples of a step, from this generation on; None: the job's own batch
     source: int | None  #: the rank whose state the others take; None: nobody has any, see `checkpoint`
     has_news: bool  #: somebody lacks the state: those who have it lend it, or rank 0 reads the checkpoint
     local_rank: int = 0

@@ -13,12 +13,12 @@ INTERVAL_S = 0.5
 
 
 def can_fold(older: StepsReported, newer: StepsReported) -> bool:
-    """Whether one report can stand for both: same job, same generation, same size."""
-    return (older.job_id, older.generation, older.num_workers) == (
-        newer.job_id,
-        newer.generation,
-        newer.num_workers,
-    )
+    """Whether one report can stand for both: same job, same generation, same size, same batch."""
+    return _made_by(older) == _made_by(newer)
+
+
+def _made_by(report: StepsReported) -> tuple[str, int, int, int | None]:
+    return report.job_id, report.generation, report.num_workers, report.global_batch
 
 
 def fold(older: StepsReported, newer: StepsReported) -> StepsReported:
@@ -72,6 +72,7 @@ def steps_report(job_id: str, generation: int, said: Progress, now_s: float) -> 
         generation=generation,
         steps=said.steps,
         num_workers=said.num_workers,
+        global_batch=said.global_batch,
         step_s=said.step_s,
         loss=None if said.loss is None else value_of(said.loss),
         metrics={name: value_of(value) for name, value in said.metrics.items()},
