@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-soak test-chaos check bench bench-decisions bench-sim bench-service bench-live bench-resize bench-throughput \
+.PHONY: demo test test-soak test-chaos check bench bench-decisions bench-sim bench-service bench-live bench-solvers bench-resize bench-throughput \
 	repro clean
 
 demo: $(STAMP)
@@ -47,6 +47,10 @@ bench-service: $(STAMP)
 # The logs are not part of this tree: make bench-sim OPTIONS="--data FOLDER". `OPTIONS=--help` tells what there is.
 bench-sim: $(STAMP)
 	$(BIN)/python -m benchmarks.simulation --json out/bench-sim.json $(OPTIONS)
+
+# OPTIONS="--file KNAPSACKS.jsonl" solves those of a file, too.
+bench-solvers: $(STAMP)
+	$(BIN)/python -m benchmarks.solvers --json out/bench-solvers.json $(OPTIONS)
 
 # About 25 minutes each on two cores, torch's start-ups above all; `make bench-resize OPTIONS="--sizes 1M --repeats 1"`
 # takes four. `OPTIONS=--help` tells what there is.

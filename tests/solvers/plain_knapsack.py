@@ -1,10 +1,12 @@
-"""The multiple-choice knapsack by dynamic programming over all takers and devices: what it means, slowly."""
+"""The multiple-choice knapsack by plain dynamic programming and by HiGHS: what it means, slowly."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import LinearConstraint, milp
+from scipy.sparse import csr_array
 
 from swell.arrays import FloatArray, IntArray
 
@@ -38,3 +40,27 @@ def plain_value(knapsack: Knapsack) -> float:
                 best[takes:] = np.maximum(best[takes:], offer)
         total = best
     return float(total[-1])
+
+
+def highs_value(knapsack: Knapsack) -> float:
+    """The same as a mixed-integer program: one binary for each option and for nothing."""
+    rows = np.repeat(np.arange(len(knapsack.nothing)), np.diff(knapsack.starts))
+    num, num_options = len(knapsack.nothing), len(rows)
+    value = np.concatenate([knapsack.value, knapsack.nothing])
+    is_allowed = np.isfinite(value)
+    columns = np.arange(num_options + num)
+    choose = csr_array(
+        (np.ones(len(columns)), (np.concatenate([rows, np.arange(num)]), columns)), shape=(num, len(columns))
+    )
+    takes = np.concatenate([knapsack.devices, np.zeros(num)])
+    found = milp(
+        -np.where(is_allowed, value, 0.0),
+        constraints=[
+            LinearConstraint(choose, 1, 1),
+            LinearConstraint(takes[None, :], -np.inf, knapsack.num_devices),
+        ],
+        bounds=(0, is_allowed.astype(float)),
+        integrality=np.ones(len(columns)),
+        options={"mip_rel_gap": 0.0},
+    )
+    return -np.inf if found.x is None else -float(found.fun)

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import LinearConstraint, milp
-from scipy.sparse import csr_array
-from tests.solvers.plain_knapsack import Knapsack, plain_value
+from tests.solvers.plain_knapsack import Knapsack, highs_value, plain_value
 
 from swell.arrays import FloatArray, IntArray
 from swell.compiled import compiling
@@ -58,30 +56,6 @@ def _curve(draw: np.random.Generator, kind: str, sizes: IntArray) -> FloatArray:
     if kind == "holes":
         return np.where(draw.random(len(sizes)) < 0.3, -np.inf, np.cumsum(draw.exponential(size=len(sizes))))
     return draw.normal(size=len(sizes)) * 3.0
-
-
-def highs_value(knapsack: Knapsack) -> float:
-    """The same as a mixed-integer program: one binary for each option and for nothing."""
-    rows = np.concatenate([np.repeat(np.arange(len(knapsack.nothing)), np.diff(knapsack.starts))])
-    num, num_options = len(knapsack.nothing), len(rows)
-    value = np.concatenate([knapsack.value, knapsack.nothing])
-    is_allowed = np.isfinite(value)
-    columns = np.arange(num_options + num)
-    choose = csr_array(
-        (np.ones(len(columns)), (np.concatenate([rows, np.arange(num)]), columns)), shape=(num, len(columns))
-    )
-    takes = np.concatenate([knapsack.devices, np.zeros(num)])
-    found = milp(
-        -np.where(is_allowed, value, 0.0),
-        constraints=[
-            LinearConstraint(choose, 1, 1),
-            LinearConstraint(takes[None, :], -np.inf, knapsack.num_devices),
-        ],
-        bounds=(0, is_allowed.astype(float)),
-        integrality=np.ones(len(columns)),
-        options={"mip_rel_gap": 0.0},
-    )
-    return -np.inf if found.x is None else -float(found.fun)
 
 
 def solve(knapsack: Knapsack, max_work: int = MAX_WORK) -> Best:

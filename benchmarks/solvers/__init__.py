@@ -1,0 +1,1 @@
+"""What the exact solvers cost beside a general one."""

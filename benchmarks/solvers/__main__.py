@@ -1,0 +1,55 @@
+"""`make bench-solvers`: CPU time of the exact solvers, beside general ones on the papers' models.
+
+The kernel is the solver alone, from arrays to counts. A turn is all that the scheduler does about one event,
+from the event to the commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.conditions import conditions, describe, write_json
+from benchmarks.solvers import knapsacks
+from benchmarks.solvers.measured import Row
+from swell.compiled import compile_always
+
+HEADS = ("problem", "size", "instances", "ours", "median", "p99", "rival", "median, max", "ratio", "answers")
+
+
+def rows(num_instances: int, num_rival: int, file: Path | None) -> Iterator[Row]:
+    yield from knapsacks.saxena_rows(num_instances, num_rival)
+    if file is not None:
+        yield from knapsacks.filed_rows(file, num_rival)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="bench-solvers", description=__doc__)
+    parser.add_argument("--instances", type=int, default=20, help="seeded instances of each size")
+    parser.add_argument("--rival", type=int, default=3, help="of those, how many the general solver solves")
+    parser.add_argument(
+        "--file", type=Path, help="knapsacks, one a line: see benchmarks/solvers/instances.py"
+    )
+    parser.add_argument("--json", type=Path, help="write the figures there")
+    options = parser.parse_args(arguments)
+    known = conditions()
+    compile_always()
+    table = Table(box=SIMPLE_HEAD, title=f"CPU time, ms ({describe(known)})")
+    for head in HEADS:
+        table.add_column(head, justify="left" if head in ("problem", "ours", "rival", "answers") else "right")
+    found = []
+    for row in rows(options.instances, options.rival, options.file):
+        table.add_row(*row.cells())
+        found.append(row)
+    Console(width=150).print(table)
+    if options.json is not None:
+        write_json(options.json, {"conditions": known, "rows": [row.told() for row in found]})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Seeded instances of the multiple-choice knapsack as the papers have it, and instances from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from swell.arrays import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Instance:
+    """The arguments of `swell.solvers.knapsack.best_options`."""
+
+    starts: IntArray
+    devices: IntArray
+    value: FloatArray
+    nothing: FloatArray
+    num_devices: int
+
+    @property
+    def arguments(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray, int]:
+        return self.starts, self.devices, self.value, self.nothing, self.num_devices
+
+
+class _Curve(msgspec.Struct, forbid_unknown_fields=True):
+    devices: list[int]
+    value: list[float]
+    nothing: float | None = 0.0  #: null: it must have an option
+
+
+class _Filed(msgspec.Struct, forbid_unknown_fields=True):
+    num_devices: int
+    takers: list[_Curve]
+
+
+def read_instances(path: Path) -> Iterator[Instance]:
+    """One a line: {"num_devices": 8, "takers": [{"devices": [1, 2], "value": [1.0, 1.8], "nothing": 0}]}.
+
+    Raises:
+        msgspec.ValidationError, ValueError: naming the line.
+    """
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        try:
+            yield _packed(msgspec.json.decode(line, type=_Filed))
+        except (msgspec.DecodeError, ValueError) as error:
+            raise ValueError(f"{path}, line {number}: {error}") from error
+
+
+def _packed(filed: _Filed) -> Instance:
+    for number, taker in enumerate(filed.takers):
+        if len(taker.devices) != len(taker.value):
+            raise ValueError(f"taker {number} has {len(taker.devices)} sizes and {len(taker.value)} values")
+        if sorted({*taker.devices, 0}) != [0, *taker.devices]:
+            raise ValueError(f"devices of taker {number} must be positive and ascend")
+    return Instance(
+        starts=np.cumsum([0, *(len(taker.devices) for taker in filed.takers)]),
+        devices=np.array([size for taker in filed.takers for size in taker.devices], dtype=np.int64),
+        value=np.array([value for taker in filed.takers for value in taker.value], dtype=np.float64),
+        nothing=np.array([-np.inf if t.nothing is None else t.nothing for t in filed.takers], dtype=float),
+        num_devices=filed.num_devices,
+    )
+
+
+def saxena(num_jobs: int, num_devices: int, most: int, seed: int) -> Instance:
+    """Throughput scaling factors (Saxena et al., eqs. 1-3): no all-reduce on one device, steps of ceil(b/k).
+
+    Half of the jobs lose a part of each device to communication, half have a fixed batch in addition.
+    """
+    draw, sizes = np.random.default_rng(seed), np.arange(1, most + 1)
+    values = []
+    for _ in range(num_jobs):
+        slowed = np.where(sizes > 1, draw.uniform(0.02, 0.6) * (1.0 + 0.1 * np.log2(sizes)), 0.0)
+        batch = 256 if draw.random() < 0.5 else 256 * sizes
+        values.append(batch / 256 / (np.ceil(batch / sizes) / 256 + slowed))
+    return _even(values, sizes, np.full(num_jobs, -np.inf), num_devices)
+
+
+def concave(num_jobs: int, num_devices: int, most: int, seed: int) -> Instance:
+    """Powers of the size."""
+    draw, sizes = np.random.default_rng(seed), np.arange(1, most + 1)
+    values = [
+        np.power(sizes, draw.uniform(0.3, 1.0)) * float(draw.uniform(0.5, 2.0)) for _ in range(num_jobs)
+    ]
+    return _even(values, sizes, np.full(num_jobs, -np.inf), num_devices)
+
+
+def _even(values: list[FloatArray], sizes: IntArray, nothing: FloatArray, num_devices: int) -> Instance:
+    """All have the same sizes."""
+    return Instance(
+        starts=np.arange(len(values) + 1) * len(sizes),
+        devices=np.tile(sizes, len(values)),
+        value=np.concatenate(values),
+        nothing=nothing,
+        num_devices=num_devices,
+    )
