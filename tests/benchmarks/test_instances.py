@@ -14,7 +14,8 @@ from swell.solvers.knapsack import best_options
 def test_a_line_is_a_knapsack(tmp_path: Path) -> None:
     file = tmp_path / "some.jsonl"
     file.write_text(
-        '{"num_devices": 3, "takers": [{"devices": [1, 2], "value": [1, 4]}, {"devices": [2], "value": [3]}]}\n'
+        '{"num_devices": 3, "takers": [{"devices": [1, 2], "value": [1, 4]}, '
+        '{"devices": [2], "value": [3]}]}\n'
         '{"num_devices": 0, "takers": [{"devices": [1], "value": [1], "nothing": null}]}\n'
     )
     first, second = read_instances(file)
