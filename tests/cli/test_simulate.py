@@ -280,3 +280,43 @@ def test_a_log_of_which_too_much_would_be_kept_is_refused_before_it_runs(
     assert done.returncode == 1
     assert "log.csv has 3 jobs; what 2 runs would keep of them takes 0.0 GB of memory" in done.stderr
     assert "simulate fewer policies at once, or a part of the trace" in done.stderr
+
+
+def test_jobs_run_on_nodes_that_a_log_says_are_idle(swell: Run) -> None:
+    Path("pool.csv").write_text("node,start_s,end_s,devices\na,0,5000,8\nb,900,-1,8\nc,0,99,1\n")
+    Path("names.txt").write_text("a\nb\nz\n")
+    options = ("--pool", "pool.csv", "--deadlines", "none", "--policy", "equal_share", "--json", "out.json")
+    done = swell("log.csv", *options, "--pool-nodes", "names.txt", "--pool-window", "500:9000")
+    assert done.returncode == 0, done.stderr
+    assert "log.csv: 3 jobs on borrowed nodes of pool.csv (3 nodes) from 500 s to 9000 s" in done.stdout
+    assert "NODE-HOURS LENT" in done.stdout
+    assert "1 of the 3 nodes of names.txt are never idle in pool.csv" in done.stderr
+    (result,) = json.loads(Path("out.json").read_text())
+    assert result["cluster"] == {"nodes": 0, "devices_per_node": 0, "devices": 0}
+    assert result["metrics"]["kept_device_s"] == 0.0
+    assert result["metrics"]["resource_integral_node_h"] > 1.0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "there are no nodes; give --cluster NODESxDEVICES, --pool INTERVALS.csv, or both"),
+        (("--pool-nodes", "x"), "--pool-nodes chooses a part of a pool"),
+        (("--pool-window", "0:1"), "--pool-window chooses a part of a pool"),
+        (("--pool", "missing.csv"), "cannot read missing.csv"),
+        (("--pool", "pool.csv", "--pool-window", "9:3"), "--pool-window is '9:3'; write FROM:UNTIL"),
+        (("--pool", "pool.csv", "--pool-window", "10:inf"), "--pool-window is '10:inf'"),
+        (("--pool", "pool.csv", "--pool-window", "100:200"), "has no idle node between 100 s and 200 s"),
+        (("--pool", "pool.csv", "--pool-nodes", "names.txt"), "has none of the nodes of names.txt"),
+        (("--pool", "pool.csv", "--cluster", "1x8"), "node 'n0' has the name of a node of --cluster"),
+        (("--pool", "pool.csv", "--bound"), "--bound is for clusters whose devices stay"),
+    ],
+)
+def test_options_about_borrowed_nodes_that_cannot_be_are_refused(
+    swell: Run, words: tuple[str, ...], message: str
+) -> None:
+    Path("pool.csv").write_text("node,start_s,end_s\nn0,0,50\n")
+    Path("names.txt").write_text("z\n")
+    done = swell("log.csv", *words)
+    assert done.returncode != 0
+    assert message in done.stderr

@@ -12,7 +12,8 @@ from swell.api.durations import parse_duration
 from swell.cli import fill_options as fill
 from swell.cli.destinations import check_files, check_folder, writing
 from swell.cli.output import note, print_json, warn, write_json
-from swell.cli.simulate_table import print_results
+from swell.cli.pool_options import read_pool_options
+from swell.cli.simulate_table import machines, print_results
 from swell.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from swell.settings import Settings
     from swell.sim.outcome import SimOutcome
+    from swell.sim.pool import Pool
     from swell.sim.report import PolicyResult, Truth
     from swell.sim.simulate import Scenario
     from swell.sim.stage import Conditions
@@ -31,8 +33,13 @@ if TYPE_CHECKING:
 def simulate(
     trace: Annotated[Path, typer.Argument(metavar="TRACE", help="Log of jobs; may be gzipped (.gz).")],
     cluster: Annotated[
-        str, typer.Option(metavar="NODESxDEVICES", help="Equal nodes: 16x8 means 128 devices.")
-    ],
+        str | None,
+        typer.Option(
+            metavar="NODESxDEVICES",
+            help="Equal nodes: 16x8 means 128 devices. Not needed with --pool.",
+            show_default=False,
+        ),
+    ] = None,
     policy: Annotated[
         str, typer.Option(metavar="NAME,...", help="Policies to compare, one row of the table each.")
     ] = "elasticflow",
@@ -69,6 +76,30 @@ def simulate(
     node_mttr: Annotated[
         str, typer.Option(metavar="DURATION", help="Mean time until a failed node is back.")
     ] = "1h",
+    pool: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="INTERVALS.csv",
+            help="Borrow nodes while this log says that they are idle: rows of node,start_s,end_s[,devices] "
+            "in any order, end_s -1 for a node that was still idle; may be gzipped (.gz).",
+            show_default=False,
+        ),
+    ] = None,
+    pool_nodes: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Only these nodes of the pool; one name a line.", show_default=False
+        ),
+    ] = None,
+    pool_window: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FROM:UNTIL",
+            help="Only this part of the pool's log, in its seconds. The first job is submitted at FROM, "
+            "and all nodes leave at UNTIL. Default: from its beginning, without an end.",
+            show_default=False,
+        ),
+    ] = None,
     fault_rates: Annotated[
         str,
         typer.Option(
@@ -145,10 +176,19 @@ def simulate(
         rules, buggy_share=fill.share("buggy", buggy), cancelled_share=fill.share("cancelled", cancelled)
     )
     conditions = _conditions(
-        cluster, resize_cost, noise, profile_error, node_mtbf, node_mttr, fault_rates, seed
+        cluster,
+        read_pool_options(pool, pool_nodes, pool_window),
+        resize_cost,
+        noise,
+        profile_error,
+        node_mtbf,
+        node_mttr,
+        fault_rates,
+        seed,
     )
     names = policy_names(policy)
-    check_files({"--json": None if str(json) == "-" else json, "--jobs": jobs}, [trace])
+    inputs = [file for file in (trace, pool, pool_nodes) if file is not None]
+    check_files({"--json": None if str(json) == "-" else json, "--jobs": jobs}, inputs)
     workload, scenario = _scenario(trace, format, strict, profiles, rules, conditions, len(names))
     check_folder("--plot", plot)
     check_folder("--stories", stories)
@@ -181,6 +221,8 @@ def policy_names(text: str) -> list[str]:
 def _bound(scenario: Scenario, conditions: Conditions) -> float | None:
     from swell.sim.bound import offline_bound
 
+    if conditions.pool is not None:
+        raise InvalidInput("--bound is for clusters whose devices stay; leave --bound or --pool out")
     try:
         return offline_bound(scenario.jobs, conditions.num_devices)
     except ValueError as error:
@@ -198,7 +240,8 @@ def _settings(texts: list[str]) -> Settings:
 
 
 def _conditions(
-    cluster: str,
+    cluster: str | None,
+    pool: Pool | None,
     resize_cost: str,
     noise: float,
     profile_error: float,
@@ -210,12 +253,15 @@ def _conditions(
     from swell.sim.injected_faults import parse_fault_rates
     from swell.sim.stage import MAX_NOISE, Conditions
 
-    nodes, cross, devices = cluster.partition("x")
+    if cluster is None and pool is None:
+        raise InvalidInput("there are no nodes; give --cluster NODESxDEVICES, --pool INTERVALS.csv, or both")
+    nodes, cross, devices = ("0", "x", "0") if cluster is None else cluster.partition("x")
     if not (cross and nodes.isdecimal() and devices.isdecimal()):
         raise InvalidInput(f"--cluster is {cluster!r}; write NODESxDEVICES, such as 16x8")
     return Conditions(
         nodes=int(nodes),
         devices_per_node=int(devices),
+        pool=pool,
         resize_cost=resize_cost,
         noise_share=fill.share("noise", noise, most=MAX_NOISE),
         profile_error_share=fill.share("profile-error", profile_error, most=MAX_NOISE),
@@ -335,8 +381,7 @@ def _write(
     if plot is not None:
         from swell.sim.pictures import draw_all
 
-        shape = results[0].cluster
-        title = f"{Path(results[0].truth.trace).name} on {shape.nodes}x{shape.devices_per_node}"
+        title = f"{Path(results[0].truth.trace).name} on {machines(results[0])}"
         with writing("--plot", plot):
             files = draw_all(runs, title, plot)
         for file in files:

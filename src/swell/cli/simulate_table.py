@@ -29,6 +29,9 @@ HEADINGS = (
     "USED",
     "RESIZES",
 )
+#: What was lent until the last job ended, how many nodes give as much if they never leave, and device-seconds
+#: that jobs held on nodes that had been reclaimed.
+POOL_HEADINGS = ("POLICY", "NODE-HOURS LENT", "EQUIVALENT NODES", "KEPT S")
 #: How equal the shares of deadlines met are between tenants, and who has the smallest.
 TENANT_HEADINGS = ("POLICY", "FAIRNESS", "WORST-SERVED TENANT", "MET")
 TIMING_HEADINGS = ("POLICY", "DECISION P50 MS", "P99 MS", "CPU S OF THE RUN")
@@ -39,7 +42,7 @@ def print_results(results: list[PolicyResult], timing: bool) -> None:
     from swell.sim.traces.record import plural
 
     truth = results[0].truth
-    cluster = f"{results[0].cluster.nodes}x{results[0].cluster.devices_per_node} devices"
+    cluster = machines(results[0])
     print(
         f"{truth.trace}: {plural(truth.jobs, 'job')} on {cluster} ({truth.profiles}), "
         f"resize cost {truth.resize_cost}, noise {truth.noise:g}{_faults(truth)}, seed {truth.seed}"
@@ -53,6 +56,9 @@ def print_results(results: list[PolicyResult], timing: bool) -> None:
     ]:
         print()
         print_table(TENANT_HEADINGS, rows, wrapping=None)
+    if truth.pool is not None:
+        print()
+        print_table(POOL_HEADINGS, map(_pool_row, results), wrapping=None)
     if truth.offline_bound is not None:
         most = f"more than {truth.offline_bound:.3f} of the deadlines"
         print(f"\nUpper bound: no schedule meets {most}, even if it knows all jobs in advance.")
@@ -60,6 +66,14 @@ def print_results(results: list[PolicyResult], timing: bool) -> None:
         print()
         rows = [_timing_row(result.policy, result.timing) for result in results]
         print_table(TIMING_HEADINGS, rows, wrapping=None)
+
+
+def machines(result: PolicyResult) -> str:
+    """What the jobs ran on, in words."""
+    owned, pool = result.cluster, result.truth.pool
+    if pool is None:
+        return f"{owned} devices"
+    return f"{f'{owned} devices and ' if owned.devices else ''}borrowed nodes of {pool}"
 
 
 def _faults(truth: Truth) -> str:
@@ -89,6 +103,12 @@ def _row(result: PolicyResult) -> tuple[str, ...]:
         _share(metrics.device_utilization),
         f"{metrics.resizes:,}",
     )
+
+
+def _pool_row(result: PolicyResult) -> tuple[str, ...]:
+    metrics = result.metrics
+    lent_node_h, num_nodes = metrics.resource_integral_node_h or 0.0, metrics.equivalent_nodes or 0.0
+    return (result.policy, f"{lent_node_h:,.1f}", f"{num_nodes:,.1f}", f"{metrics.kept_device_s or 0.0:g}")
 
 
 def _tenant_row(policy: str, found: Fairness) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 from swell.model.job import Phase
 from swell.sim.groups import Fairness, GroupMetrics, Groups
 from swell.sim.outcome import JobOutcome, SimOutcome
+from swell.sim.pool import HOUR_S
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +42,9 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     fairness: Fairness | None  #: between tenants
     by_tenant: tuple[GroupMetrics, ...]
     by_size: tuple[GroupMetrics, ...]  #: by the number of devices that users asked for
+    resource_integral_node_h: float | None = None  #: node-hours that were lent (BFTrainer, Eq. 17)
+    equivalent_nodes: float | None = None  #: nodes that give as much if they never leave (BFTrainer, Eq. 18)
+    kept_device_s: float | None = None  #: device-seconds held on nodes that had been reclaimed
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +62,8 @@ def metrics_of(outcome: SimOutcome) -> Metrics:
     num_jobs, num_rejected = len(outcome.jobs), sums.phases[Phase.REJECTED]
     first_s = sums.first_s if num_jobs else 0.0
     makespan_s = max(sums.last_s, first_s) - first_s
-    usage = outcome.usage
+    usage, pool = outcome.usage, outcome.pool
+    num_devices = outcome.mean_devices(first_s, first_s + makespan_s)
     return Metrics(
         jobs=num_jobs,
         deadline_satisfaction=_ratio(sums.num_kept, sums.num_with_deadline),
@@ -70,8 +75,8 @@ def metrics_of(outcome: SimOutcome) -> Metrics:
         cancelled=sums.phases[Phase.CANCELLED],
         unfinished=sum(number for phase, number in sums.phases.items() if not phase.is_end),
         drop_ratio=_ratio(num_rejected, num_jobs) or 0.0,
-        cluster_efficiency=usage.mean(usage.efficiency, first_s + makespan_s) / outcome.num_devices,
-        device_utilization=_ratio(sums.device_s, outcome.num_devices * makespan_s) or 0.0,
+        cluster_efficiency=_ratio(usage.mean(usage.efficiency, first_s + makespan_s), num_devices) or 0.0,
+        device_utilization=_ratio(sums.device_s, num_devices * makespan_s) or 0.0,
         sjs_efficiency=_ratio(sums.single_device_s, sums.device_s),
         avg_jct_s=float(np.mean(sums.jcts_s)) if sums.jcts_s else None,
         p99_jct_s=float(np.percentile(sums.jcts_s, 99)) if sums.jcts_s else None,
@@ -82,6 +87,9 @@ def metrics_of(outcome: SimOutcome) -> Metrics:
         fairness=sums.groups.fairness(),
         by_tenant=sums.groups.by_tenant(),
         by_size=sums.groups.by_size(),
+        resource_integral_node_h=pool.node_s(first_s, first_s + makespan_s) / HOUR_S if pool else None,
+        equivalent_nodes=pool.equivalent_nodes(first_s, first_s + makespan_s) if pool else None,
+        kept_device_s=outcome.kept_device_s if pool else None,
     )
 
 

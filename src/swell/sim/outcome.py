@@ -12,6 +12,7 @@ from swell.arrays import FloatArray
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
 from swell.sim.job import SimJob
+from swell.sim.pool import Pool
 
 
 class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,11 +66,19 @@ class SimOutcome:
 
     jobs: Sequence[JobOutcome]  #: in the order of the workload, each made anew each time
     usage: Usage
-    num_devices: int  #: at the start
+    num_devices: int  #: owned ones, at the start
     end_s: float
     num_events: int  #: batches that the head handled
     decision_s: FloatArray  #: (num_events,) CPU seconds of each turn of the head; not reproducible
     cpu_s: float  #: of the whole run; not reproducible
+    pool: Pool | None = None  #: nodes that were borrowed
+    kept_device_s: float = 0.0  #: device-seconds on nodes that had been reclaimed
+
+    def mean_devices(self, from_s: float, until_s: float) -> float:
+        """That were there in this time: owned ones, and on average borrowed ones."""
+        if self.pool is None or until_s <= from_s:
+            return self.num_devices
+        return self.num_devices + self.pool.device_s(from_s, until_s) / (until_s - from_s)
 
 
 def outcome_of(job: SimJob, view: JobView, run_end_s: float) -> JobOutcome:

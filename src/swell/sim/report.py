@@ -14,11 +14,14 @@ from swell.sim.outcome import JobOutcome
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster of equal nodes."""
+    """A cluster of equal nodes; 0x0: borrowed nodes only."""
 
     nodes: int
     devices_per_node: int
     devices: int
+
+    def __str__(self) -> str:
+        return f"{self.nodes}x{self.devices_per_node}"
 
 
 class Truth(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +43,7 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     offline_bound: float | None
     settings: dict[str, float]  #: of the head
     version: str
+    pool: str | None = None  #: log of the nodes that were borrowed
 
 
 class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):

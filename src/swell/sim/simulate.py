@@ -20,6 +20,7 @@ from swell.sim.job import SimJob
 from swell.sim.ledger import JobLedger
 from swell.sim.occurrence import Occurrence
 from swell.sim.outcome import SimOutcome
+from swell.sim.pool import KeptDevices, Pool
 from swell.sim.recorder import Recorder
 from swell.sim.several import Several
 from swell.sim.world import SimulatedWorld
@@ -37,12 +38,18 @@ MAX_DEVICES = 100_000
 class Scenario:
     """Everything outside the head."""
 
-    nodes: Sequence[Node]
+    nodes: Sequence[Node]  #: owned ones, that are there from the start
     jobs: Several[SimJob]  #: by submission, unless all are in memory anyway
     cost: ChangeCost
     timings: GangTimings = field(default_factory=GangTimings)
     others: Sequence[tuple[float, Occurrence]] = ()
     faults: InjectedFaults = NOTHING_FAILS
+    pool: Pool | None = None  #: nodes that are borrowed while they are idle
+
+    @property
+    def num_owned(self) -> int:
+        """Devices that are there from the start."""
+        return sum(len(node.devices) for node in self.nodes)
 
 
 def simulate(
@@ -57,8 +64,8 @@ def simulate(
     Jobs enter as time comes to them; of one that has ended, its outcome is kept. So memory is that of the
     jobs that are open, and some 300 bytes for each that is not.
 
-    A job that could not even have its smallest gang if the cluster were its own is refused at the door,
-    as the platform refuses it at submission.
+    A job that could not even have its smallest gang if the cluster were its own, with every node that is
+    ever lent, is refused at the door, as the platform refuses it at submission.
 
     Args:
         core: a fresh one, which is used up.
@@ -68,9 +75,10 @@ def simulate(
     """
     if len(scenario.jobs) >= NUM_JOBS_WORTH_COMPILING:
         compile_always()
-    num_devices = sum(len(node.devices) for node in scenario.nodes)
-    ledger = JobLedger(scenario.jobs, num_devices)
+    pool = scenario.pool
+    ledger = JobLedger(scenario.jobs, scenario.num_owned + (pool.num_devices if pool else 0))
     num_told = 0
+    kept = KeptDevices()
 
     def note_end(view: JobView) -> None:
         ledger.end(view, world.now_s)
@@ -79,6 +87,8 @@ def simulate(
     def end_turn(now_s: float) -> None:
         nonlocal num_told
         recorder.end_turn(now_s, world.tally, world.version)
+        if pool is not None:
+            kept.note(now_s, world.num_kept)
         listen(core)
         if ledger.num_ended != num_told:
             num_told = ledger.num_ended
@@ -90,7 +100,7 @@ def simulate(
         ledger.arrivals(),
         scenario.cost,
         scenario.timings,
-        scenario.others,
+        [*scenario.others, *(pool.changes() if pool else ())],
         end_turn,
         scenario.faults,
     )
@@ -101,11 +111,13 @@ def simulate(
     return SimOutcome(
         jobs=ledger.outcomes,
         usage=recorder.usage(),
-        num_devices=num_devices,
+        num_devices=scenario.num_owned,
         end_s=world.now_s,
         num_events=len(recorder.decision_s),
         decision_s=np.array(recorder.decision_s),
         cpu_s=cpu_s,
+        pool=pool,
+        kept_device_s=kept.device_s,
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
 from swell import __version__
+from swell.model.cluster import Node
 from swell.model.errors import InvalidInput
 from swell.sim.change_cost import change_cost
 from swell.sim.faults import node_failures
@@ -14,6 +16,7 @@ from swell.sim.gangs import GangTimings
 from swell.sim.injected_faults import NO_FAULTS, FaultRates, InjectedFaults
 from swell.sim.jobs import jobs_of
 from swell.sim.occurrence import Occurrence
+from swell.sim.pool import Pool
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.report import Shape, Truth
 from swell.sim.simulate import MAX_DEVICES, Scenario, cluster
@@ -31,7 +34,7 @@ MAX_NOISE = 2.0
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster, and how the truth differs from what profiles say. Raises InvalidInput."""
 
-    nodes: int
+    nodes: int  #: owned ones; none, if there is a pool
     devices_per_node: int
     resize_cost: str = "changed"
     noise_share: float = 0.0
@@ -40,16 +43,18 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     node_mttr_s: float = 3600.0
     fault_rates: FaultRates = NO_FAULTS
     seed: int = 0
+    pool: Pool | None = None  #: nodes that are borrowed while they are idle
 
     def __post_init__(self) -> None:
-        if self.nodes < 1 or self.devices_per_node < 1:
+        is_empty = self.nodes < 1 or self.devices_per_node < 1
+        if is_empty and not (self.pool is not None and self.nodes == self.devices_per_node == 0):
             raise InvalidInput(
                 f"a cluster of {self.nodes}x{self.devices_per_node} has no devices; both must be at least 1"
             )
         if self.num_devices > MAX_DEVICES:
             raise InvalidInput(
-                f"a cluster of {self.nodes}x{self.devices_per_node} has {self.num_devices:,} devices; "
-                f"at most {MAX_DEVICES:,} can be simulated"
+                f"a cluster of {self.shape}{' with its pool' if self.pool else ''} has "
+                f"{self.num_devices:,} devices; at most {MAX_DEVICES:,} can be simulated"
             )
         for name in ("noise_share", "profile_error_share"):
             if not 0.0 <= getattr(self, name) <= MAX_NOISE:
@@ -57,11 +62,13 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def num_devices(self) -> int:
-        return self.nodes * self.devices_per_node
+        """Of all nodes, as if all that are ever lent were there at the same time."""
+        return self.nodes * self.devices_per_node + (self.pool.num_devices if self.pool else 0)
 
     @property
     def shape(self) -> Shape:
-        return Shape(nodes=self.nodes, devices_per_node=self.devices_per_node, devices=self.num_devices)
+        devices = self.nodes * self.devices_per_node
+        return Shape(nodes=self.nodes, devices_per_node=self.devices_per_node, devices=devices)
 
 
 def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> Scenario:
@@ -97,7 +104,20 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
         timings=GangTimings() if is_certain else GangTimings(report_s=REPORT_S),
         others=others,
         faults=InjectedFaults(conditions.fault_rates, conditions.seed),
+        pool=_pool_beside(nodes, conditions.pool, kind),
     )
+
+
+def _pool_beside(nodes: Sequence[Node], pool: Pool | None, kind: str) -> Pool | None:
+    """Raises InvalidInput if a borrowed node has the name of an owned one."""
+    if pool is None:
+        return None
+    owned = {node.name for node in nodes}
+    if clash := sorted(owned.intersection(one.node for one in pool.intervals)):
+        raise InvalidInput(
+            f"{pool.source}: node {clash[0]!r} has the name of a node of --cluster; rename it in the log"
+        )
+    return replace(pool, kind=kind)
 
 
 def truth_of(
@@ -117,6 +137,7 @@ def truth_of(
         profile_error=conditions.profile_error_share,
         node_mtbf_s=conditions.node_mtbf_s,
         node_mttr_s=None if conditions.node_mtbf_s is None else conditions.node_mttr_s,
+        pool=conditions.pool.source if conditions.pool else None,
         fault_rates=conditions.fault_rates,
         seed=conditions.seed,
         offline_bound=offline_bound,

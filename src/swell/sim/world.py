@@ -107,6 +107,12 @@ class SimulatedWorld:
         return self._gangs.tally
 
     @property
+    def num_kept(self) -> int:
+        """Devices on which a gang still is though their node has left."""
+        gangs = self._gangs.training.values()
+        return sum(len(gang.occupied.difference(self._devices)) for gang in gangs)
+
+    @property
     def version(self) -> int:
         """Changes whenever who trains on what does."""
         return self._gangs.version

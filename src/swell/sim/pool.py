@@ -1,0 +1,114 @@
+"""Borrowed nodes of a simulated world: when each is idle, from the log of a machine that lends them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from swell.arrays import FloatArray
+from swell.model.cluster import Node
+from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
+
+HOUR_S = 3600.0
+
+
+class IdleInterval(NamedTuple):
+    """A node is idle from `start_s` until its owner wants it back."""
+
+    node: str
+    start_s: float
+    end_s: float  #: inf: still idle when the log ends
+    num_devices: int = 1
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Idle intervals; those of one node do not overlap. The simulated world knows them, the head does not.
+
+    References: Liu et al., "BFTrainer", 2021, section 2.1.
+    """
+
+    intervals: Sequence[IdleInterval]
+    source: str  #: of what log they are, for people
+    kind: str = ""  #: of all devices
+
+    @cached_property
+    def num_devices(self) -> int:
+        """Of all its nodes, as if they were idle at the same time."""
+        return sum({one.node: one.num_devices for one in self.intervals}.values())
+
+    def within(self, from_s: float, until_s: float) -> Pool:
+        """This part of the log, with `from_s` as time 0. Every node that is idle at the end leaves then."""
+        parts = (
+            one._replace(start_s=max(one.start_s, from_s) - from_s, end_s=min(one.end_s, until_s) - from_s)
+            for one in self.intervals
+            if one.start_s < until_s and one.end_s > from_s
+        )
+        source = f"{self.source} from {from_s:g} s to {until_s:g} s"
+        return replace(self, intervals=tuple(parts), source=source)
+
+    def of_nodes(self, names: Iterable[str]) -> Pool:
+        """Only these nodes."""
+        wanted = frozenset(names)
+        intervals = tuple(one for one in self.intervals if one.node in wanted)
+        return replace(self, intervals=intervals, source=f"{self.source} ({len(wanted)} nodes)")
+
+    def changes(self) -> list[tuple[float, Occurrence]]:
+        """When each node joins and leaves, by time. Those of one moment reach the head in one batch.
+
+        At one moment nodes leave before others join, so that the order of rows makes no difference.
+        """
+        changes: list[tuple[float, int, str, Occurrence]] = []
+        for one in self.intervals:
+            changes.append((one.start_s, 1, one.node, NodeReturns(_borrowed(one, self.kind))))
+            if math.isfinite(one.end_s):
+                changes.append((one.end_s, 0, one.node, NodeFails(one.node)))
+        changes.sort(key=lambda change: change[:3])
+        return [(at_s, occurrence) for at_s, _, _, occurrence in changes]
+
+    def node_s(self, from_s: float, until_s: float) -> float:
+        """Node-seconds that are idle in this time (Eq. 17, in seconds)."""
+        return float(self._lengths_s(from_s, until_s).sum())
+
+    def device_s(self, from_s: float, until_s: float) -> float:
+        """Device-seconds that are idle in this time."""
+        return float(self._lengths_s(from_s, until_s) @ self._columns[2])
+
+    def equivalent_nodes(self, from_s: float, until_s: float) -> float:
+        """Nodes that would give as much if they were there all the time (Eq. 18); 0 for no time."""
+        return self.node_s(from_s, until_s) / (until_s - from_s) if until_s > from_s else 0.0
+
+    def _lengths_s(self, from_s: float, until_s: float) -> FloatArray:
+        starts_s, ends_s, _ = self._columns
+        lengths_s: FloatArray = np.minimum(ends_s, until_s) - np.maximum(starts_s, from_s)
+        return np.maximum(lengths_s, 0.0)
+
+    @cached_property
+    def _columns(self) -> FloatArray:
+        """(3, n) starts, ends, devices."""
+        rows = [(one.start_s, one.end_s, one.num_devices) for one in self.intervals]
+        return np.array(rows, dtype=np.float64).reshape(-1, 3).T
+
+
+class KeptDevices:
+    """Devices that jobs hold after their nodes were reclaimed, summed over time."""
+
+    def __init__(self) -> None:
+        self.device_s = 0.0
+        self._now_s, self._num = 0.0, 0
+
+    def note(self, now_s: float, num: int) -> None:
+        """So many from now on."""
+        self.device_s += (now_s - self._now_s) * self._num
+        self._now_s, self._num = now_s, num
+
+
+def _borrowed(interval: IdleInterval, kind: str) -> Node:
+    name = interval.node
+    devices = tuple(f"{name}.{device}" for device in range(interval.num_devices))
+    return Node(name=name, devices=devices, kind=kind, is_borrowed=True)
