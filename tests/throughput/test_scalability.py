@@ -13,9 +13,7 @@ from swell.throughput.batch_table import BatchTable
 from swell.throughput.scalability import AllReduceTime, InvalidScalability, ProcessingTime, Scalability
 
 PROCESSING = ProcessingTime.of({8: 0.1, 32: 0.3})
-ALLREDUCE = AllReduceTime.of(
-    {10_000_000: {2: 0.02, 4: 0.04, 8: 0.1}, 30_000_000: {2: 0.06, 4: 0.12, 8: 0.2}}
-)
+ALLREDUCE = AllReduceTime.of({10_000_000: {2: 0.02, 4: 0.04, 8: 0.1}, 30_000_000: {2: 0.06, 4: 0.12, 8: 0.2}})
 
 
 def job(
@@ -61,9 +59,7 @@ def test_the_scaling_factor_is_over_one_device_with_a_full_batch() -> None:
     assert float(factor) == pytest.approx((64 / 0.34) / (32 / 0.3))
 
 
-@pytest.mark.parametrize(
-    ("devices", "batch"), [(1, 33), (1, 15), (8, 257), (9, 64), (32, 16)], ids=str
-)
+@pytest.mark.parametrize(("devices", "batch"), [(1, 33), (1, 15), (8, 257), (9, 64), (32, 16)], ids=str)
 def test_what_does_not_fit_takes_for_ever(devices: int, batch: int) -> None:
     """Memory, the range of batches, the measured devices, and a sample for each device are limits."""
     assert math.isinf(float(job().step_s(np.array(devices), np.array(batch))))
@@ -120,7 +116,10 @@ def test_noise_in_measured_times_is_levelled() -> None:
         (lambda: ProcessingTime.of({8: math.nan}), "the time of 8 samples is nan s"),
         (lambda: ProcessingTime.of({8: 0.3, 16: 0.1}), "of 16 samples is 0.1 s, and that of fewer up to 0.3"),
         (lambda: AllReduceTime.of({}), "at least one number of parameters"),
-        (lambda: AllReduceTime.of({10: {2: 0.1, 4: 0.2}, 20: {2: 0.1}}), "20 parameters was not measured on 4"),
+        (
+            lambda: AllReduceTime.of({10: {2: 0.1, 4: 0.2}, 20: {2: 0.1}}),
+            "20 parameters was not measured on 4",
+        ),
         (lambda: AllReduceTime.of({10: {2: 0.2}, 20: {2: 0.1}}), "20 parameters on 2 devices is 0.1 s"),
         (lambda: job(64, 32), "batches from 64 to 32 are none"),
         (lambda: job(0, 32), "batches from 0 to 32 are none"),

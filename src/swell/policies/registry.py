@@ -20,6 +20,7 @@ from swell.policies.fifo import Fifo
 from swell.policies.gandiva import Gandiva
 from swell.policies.policy import Policy, declared, meaning
 from swell.policies.pollux import Pollux
+from swell.policies.saxena import Saxena
 from swell.policies.srtf import Srtf
 from swell.policies.themis import Themis
 from swell.policies.tiresias import Tiresias, TiresiasPollux
@@ -99,6 +100,7 @@ POLICIES: dict[str, type[Policy]] = {
             Chronus,
             Pollux,
             TiresiasPollux,
+            Saxena,
         ),
     )
 }

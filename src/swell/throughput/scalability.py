@@ -57,7 +57,7 @@ class ProcessingTime:
 
 @dataclass(frozen=True, eq=False)
 class AllReduceTime:
-    """Time of an all-reduce, by parameters and devices, measured once in a cluster (section III-B, t^comm)."""
+    """Time of an all-reduce by parameters and devices, measured once a cluster (section III-B, t^comm)."""
 
     parameters: FloatArray  #: (P,) ascending, > 0
     devices: IntArray  #: (K,) ascending, the first is 1

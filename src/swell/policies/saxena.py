@@ -1,0 +1,144 @@
+"""Saxena et al.: sizes and batches with the highest sum of throughput scaling factors, once a period."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+
+from swell.arrays import BoolArray, FloatArray, IntArray
+from swell.model.options import NO_OPTION, Domain, Sizes
+from swell.model.plan import Allocation, Refusal
+from swell.model.snapshot import Snapshot
+from swell.policies.levels import all_levels
+from swell.policies.policy import Period, Policy
+from swell.policies.refusing import with_refusals
+from swell.policies.saxena_autoscaler import Decided, admitted, is_time
+from swell.policies.unpromised import without_promises
+from swell.solvers.knapsack import Best, best_options
+
+MostDevices = Annotated[int, Meta(ge=1, description="Most devices of a job.")]
+Drops = Annotated[
+    int,
+    Meta(ge=0, le=1, description="1: jobs that do not fit at a decision are refused; 0: they wait."),
+]
+EndedShare = Annotated[
+    float,
+    Meta(
+        ge=0,
+        le=1,
+        description="Share of the running jobs whose end leads to a decision before the period is over; "
+        "0: every arrival and every end does.",
+    ),
+]
+
+
+class Saxena(Policy):
+    """Every admitted job has a device; the others go where the throughput of jobs grows most.
+
+    Jobs are admitted in order of arrival while each can have its smallest size. Then the sum of the jobs'
+    throughputs, each over its throughput on one device, is the highest possible one, with each job at its
+    best batch. Between two decisions no gang changes.
+
+    References: Saxena et al., "Effective Elastic Scaling of Deep Learning Workloads", MASCOTS 2020, sections
+        III-C (optimizer), III-D (autoscaler) and V-B (hybrid trigger).
+    Deviates: Algorithm 1 as printed looks up a wrong size and a wrong column, and reads its result from a
+        wrong row; `best_options` maximises equation (3) exactly, as the corrected program does. A trial of
+        the autoscaler (Figure 4, line 18) is one addition, because a set of jobs is feasible if their
+        smallest sizes fit. The loop of Figure 4 skips the job behind each one that it admits; here it tries
+        every job. After a job that does not fit, the text stops and the figure goes on: here jobs that queue
+        wait behind it, so that no wide job waits for ever, and where jobs are dropped the others are tried.
+        A job whose smallest size is above `k_max` may have that size. A change of the number of devices is
+        a reason to decide, too, and on an idle cluster an arrival does not wait for the period. A job that
+        has run, or was promised its deadline by another policy, is not dropped.
+    """
+
+    name = "saxena"
+    domain = Domain(sizes=Sizes.EVERY, ends_at_peak=True, opens_batches=True)
+    weighs_changes = True  # section III-D: the period keeps gangs from thrashing
+
+    period_s: Period = 600.0  # section V-B
+    k_max: MostDevices = 10
+    drops: Drops = 0
+    ended_share: EndedShare = 0.05  # section V-B
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        last = Decided.of(snapshot)
+        if last is not None and not is_time(snapshot, last, self.ended_share):
+            option = snapshot.options.at(last.rows(snapshot))
+            return replace(self._told(snapshot, option, ""), memory=snapshot.memory)
+        executing, waiting = admitted(snapshot, last, goes_on=bool(self.drops))
+        best = self._optimize(snapshot, executing)
+        answer = self._told(snapshot, best.option, _caveat(best))
+        answer = replace(answer, memory=Decided.now(snapshot, answer.workers).memory())
+        dropped = _dropped(snapshot, waiting) if self.drops else {}
+        return with_refusals(answer, dropped, answer.floor) if dropped else answer
+
+    def _optimize(self, snapshot: Snapshot, executing: BoolArray) -> Best:
+        """Equations (3) to (5): each job that executes has an option, no other job has one."""
+        options = snapshot.options
+        is_allowed = self._is_offered(snapshot) & executing[options.rows]
+        value = np.where(is_allowed, self._value(snapshot), -math.inf)
+        nothing = np.where(executing, -math.inf, 0.0)
+        devices, order = options.devices, snapshot.arrival_order
+        return best_options(options.starts, devices, value, nothing, snapshot.num_devices, order)
+
+    def _value(self, snapshot: Snapshot) -> FloatArray:
+        """(O,) what is to be the most in sum: equation (1)."""
+        return scaling_factors(snapshot)
+
+    def _is_offered(self, snapshot: Snapshot) -> BoolArray:
+        """(O,) options of up to `k_max` devices, and the smallest of every job."""
+        options = snapshot.options
+        is_offered: BoolArray = options.devices <= self.k_max
+        is_offered[options.starts[:-1][options.num > 0]] = True
+        return is_offered
+
+    def _told(self, snapshot: Snapshot, option: IntArray, caveat: str) -> Allocation:
+        options = snapshot.options
+        answer = without_promises(
+            snapshot,
+            all_levels(snapshot),
+            np.where(option == NO_OPTION, 0, option - options.starts[:-1] + 1),
+            snapshot.arrival_order,
+            lambda row: f"this division has the highest total of speed-ups over one device{caveat}",
+            "jobs that came before need all devices, or the next decision is not due yet",
+        )
+        most = np.zeros(snapshot.num_jobs, dtype=np.int64)
+        np.maximum.at(most, options.rows, np.where(self._is_offered(snapshot), options.workers, 0))
+        return replace(answer, is_sated=bool((answer.workers == most).all()))
+
+
+def scaling_factors(snapshot: Snapshot) -> FloatArray:
+    """(O,) equation (1): T_j(b, k) / T_j(b_j^max, 1).
+
+    Deviates: of a job that one worker cannot run the base is the rate of its smallest size for each worker.
+    """
+    options = snapshot.options
+    can_run = options.num > 0
+    first = options.starts[:-1][can_run]
+    base = np.ones(snapshot.num_jobs)
+    base[can_run] = options.rate_per_s[first] / options.workers[first]
+    factor: FloatArray = options.rate_per_s / base[options.rows]
+    return factor
+
+
+def _caveat(best: Best) -> str:
+    """Empty for the optimum."""
+    if best.is_proven:
+        return ""
+    return f" that was found within the limit of work; at most {best.bound / best.value - 1.0:.2%} is missing"
+
+
+def _dropped(snapshot: Snapshot, waiting: IntArray) -> dict[int, Refusal]:
+    """Section III-D: pending jobs that cannot be accommodated are rejected."""
+    has_run = (snapshot.done_steps > 0.0) | (snapshot.held_workers > 0)
+    refusal = Refusal(
+        earliest_deadline_s=None,
+        text="no device was left for it at this decision, and jobs do not queue; submit it again later",
+    )
+    is_new = ~(has_run | snapshot.is_promised)
+    return {row: refusal for row in waiting.tolist() if is_new[row]}
