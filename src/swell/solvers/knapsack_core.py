@@ -85,12 +85,11 @@ def _candidates(
 ) -> _Candidates:
     """What may be in an answer that loses less than `gap`."""
     num = len(relaxed.option)
-    rows = np.repeat(np.arange(num), np.diff(choices.starts))
-    may_be = (loss < gap) & (np.arange(len(loss)) != relaxed.option[rows])
-    may_be_none = (loss_of_nothing < gap) & (relaxed.option >= 0)
-    row = np.concatenate([rows[may_be], np.flatnonzero(may_be_none)])
-    option = np.concatenate([np.flatnonzero(may_be), np.full(int(may_be_none.sum()), -1)])
-    losses = np.concatenate([loss[may_be], loss_of_nothing[may_be_none]])
+    places = np.empty((2, len(loss) + num), dtype=np.int64)
+    all_losses = np.empty(places.shape[1])
+    run = suited(_list_candidates, len(loss))
+    count = run(choices.starts, loss, loss_of_nothing, relaxed.option, gap, places, all_losses)
+    row, option, losses = places[0, :count], places[1, :count], all_losses[:count]
     devices = np.where(option < 0, 0, choices.devices[option]) - chosen_devices[row]
     rank = np.empty(num, dtype=np.int64)
     rank[order] = np.arange(num)
@@ -133,6 +132,28 @@ def _list_losses(
             if still_left >= 0 and lost + price * still_left < least:
                 least, least_row, least_option = lost + price * still_left, row, option
     return scale, least, least_row, least_option
+
+
+def _list_candidates(
+    starts: IntArray,
+    loss: FloatArray,
+    loss_of_nothing: FloatArray,
+    chosen: IntArray,
+    gap: float,
+    places: IntArray,
+    losses: FloatArray,
+) -> int:
+    """Write taker, option and loss of each; how many they are."""
+    count = 0
+    for row in range(len(chosen)):
+        if chosen[row] >= 0 and loss_of_nothing[row] < gap:
+            places[0, count], places[1, count], losses[count] = row, -1, loss_of_nothing[row]
+            count += 1
+        for option in range(starts[row], starts[row + 1]):
+            if option != chosen[row] and loss[option] < gap:
+                places[0, count], places[1, count], losses[count] = row, option, loss[option]
+                count += 1
+    return count
 
 
 def _search(
