@@ -38,6 +38,7 @@ def snapshot_of(
         now_s=now_s,
         num_devices=num_devices,
         options=options_of([[(size, size, 0, size**0.8) for size in SIZES if size <= num_devices]] * num),
+        one_worker_per_s=np.ones(num),
         job_ids=tuple(f"j{row}" for row in range(num)),
         job_class=np.full(num, BEST_EFFORT, dtype=np.int64),
         submitted_s=np.arange(num, dtype=float),

@@ -83,7 +83,8 @@ def test_a_table_agrees_with_a_dict(steps: list[JobRecord | str], pause_s: float
 def _options(record: JobRecord) -> JobOptions:
     """The more it holds the fewer it has, and the faster they are."""
     sizes = SIZES[len(record.gang.held) :]
-    return JobOptions(sizes, 64 * sizes, (1.0 + len(record.gang.held)) * sizes.astype(np.float64))
+    rates = (1.0 + len(record.gang.held)) * sizes.astype(np.float64)
+    return JobOptions(sizes, 64 * sizes, rates, one_worker_per_s=5.0 + len(record.gang.held))
 
 
 def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCosts) -> None:
@@ -110,6 +111,7 @@ def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCos
     assert (snapshot.options.workers[run] == _options(record).workers).all()
     assert (snapshot.options.global_batch[run] == _options(record).global_batch).all()
     assert (snapshot.options.rate_per_s[run] == _options(record).rate_per_s).all()
+    assert snapshot.one_worker_per_s[row] == _options(record).one_worker_per_s
     assert snapshot.resize_cost_s[row] == pytest.approx(_pause_s(record, costs))
     assert snapshot.most_resize_cost_s[row] == pytest.approx(_most_pause_s(record, costs))
     assert snapshot.start_cost_s[row] == pytest.approx(_start_s(record, costs))

@@ -119,6 +119,9 @@ class Linear:
     def best_batches(self, job_id: str, sizes: IntArray) -> None:
         """Nothing is known but the own batch's."""
 
+    def rates_at_batch(self, job_id: str, sizes: IntArray, global_batch: int) -> None:
+        """Nothing is known but the own batch's."""
+
     def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:
         raise AssertionError("only jobs with `best_batches` are asked about")
 

@@ -40,6 +40,7 @@ class Job:
     changes: int = 0
     tenant: int = 0
     open: Mapping[int, tuple[int, float]] | None = None  #: workers -> (best batch, steps/s at it)
+    on_one: float | None = None  #: steps/s of one worker at its best batch; None: as `rates` or `open` say
 
     @property
     def is_undecided(self) -> bool:
@@ -64,6 +65,7 @@ class MoreOfJob(TypedDict, total=False):
     changes: int
     tenant: int
     open: Mapping[int, tuple[int, float]] | None
+    on_one: float | None
 
 
 def strict(
@@ -114,6 +116,7 @@ def snapshot(
         now_s=now_s,
         num_devices=num_devices,
         options=options_of([_ways(job, sizes, most(job), opens_batches) for job in jobs]),
+        one_worker_per_s=column([_on_one(job, opens_batches) for job in jobs], float),
         job_ids=tuple(job.id for job in jobs),
         job_class=column([job.job_class for job in jobs], np.int64),
         submitted_s=column([now_s + job.submitted for job in jobs], float),
@@ -169,6 +172,14 @@ def _ways(job: Job, sizes: Sequence[int], num_devices: int, opens_batches: bool)
         for size in sorted(sizes)
         if size in pairs and pairs[size][1] > 0.0 and size * job.devices_per_worker <= num_devices
     ]
+
+
+def _on_one(job: Job, opens_batches: bool) -> float:
+    """At the best batch, however wide the policy's batch is."""
+    if job.on_one is not None:
+        return job.on_one
+    pairs = (opens_batches and job.open) or {size: (0, rate) for size, rate in job.rates.items()}
+    return pairs[1][1] if 1 in pairs else 0.0
 
 
 def _most(most_s: float | None, mean_s: float) -> float:

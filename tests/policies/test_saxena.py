@@ -14,7 +14,7 @@ from tests.policies.snapshots import Job, best_effort, promised, snapshot, stric
 
 from swell.core.policy_state import PolicyState
 from swell.model.plan import Allocation
-from swell.policies.saxena import Saxena
+from swell.policies.saxena import Saxena, scaling_factors
 
 #: Workers -> steps/s. With two workers slower than with one: Table II at 8 samples for each.
 LINEAR = {1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0, 8: 8.0}
@@ -108,6 +108,15 @@ def test_scaling_factors_are_compared_and_not_rates() -> None:
     """Equation (1): the second trains a hundred times as fast, and gains less from more devices."""
     fast = {size: 100.0 * rate for size, rate in CONCAVE.items()}
     assert decided(jobs_of([LINEAR, fast]), 5).workers.tolist() == [4, 1]
+
+
+def test_factors_of_a_wide_batch_are_over_one_device_with_a_full_one() -> None:
+    """Equation (1) for jobs whose batch one device cannot hold: 3 times as fast, then 4 times."""
+    wide = best_effort("wide", {3: 6.0, 4: 8.0}, 100, on_one=2.0)
+    factors = scaling_factors(snapshot([wide], 4, SIZES))
+    assert factors.tolist() == [3.0, 4.0]
+    unknown = best_effort("unknown", {3: 6.0, 4: 7.0}, 100)
+    assert scaling_factors(snapshot([unknown], 4, SIZES)).tolist() == [3.0, 3.5]
 
 
 def test_each_job_has_its_best_batch() -> None:

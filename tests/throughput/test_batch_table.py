@@ -77,6 +77,17 @@ def test_a_batch_that_a_size_cannot_have_counts_as_its_best() -> None:
     assert table.rate_per_s(8, 16, 100.0) == table.best(np.array([8]), 100.0)[0][0] > 0.0
 
 
+@given(noise=st.floats(1.0, 1e6), batch=st.integers(10, 300))
+def test_rates_at_one_batch_are_those_of_its_row_or_between_two(noise: float, batch: int) -> None:
+    table = BatchTable(BatchProfile(step_s=steps_s()), own_batch=32)
+    rates = table.rates_at(SIZES, batch, noise)
+    for size, rate in zip(SIZES.tolist(), rates.tolist(), strict=True):
+        below = max((each for each in steps_s() if each <= batch), default=0)
+        is_possible = 16 <= batch <= 256 and below >= 8 * size
+        own_steps = worth(np.array([float(batch)]), 32, noise)[0]
+        assert rate == pytest.approx(own_steps / (0.01 * batch / size + 0.2) if is_possible else 0.0)
+
+
 def belief(max_batch: int | None) -> FittedBelief:
     spec = JobSpec(name="j", entry="j", workdir="/", global_batch=32, max_batch=max_batch)
     profile = Profile(

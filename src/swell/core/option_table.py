@@ -20,6 +20,7 @@ class JobOptions(NamedTuple):
     workers: IntArray  #: (n,)
     global_batch: IntArray  #: (n,) samples of a step; 0: the job's own batch
     rate_per_s: FloatArray  #: (n,) > 0
+    one_worker_per_s: float = 0.0  #: at the batch that is best for it; 0: not possible, or not known
 
 
 class Packed(NamedTuple):

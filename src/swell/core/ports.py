@@ -101,6 +101,12 @@ class Belief(Protocol):
         Rates are in steps of the own batch, as in `Batches`; 0 where no batch has so many workers.
         """
 
+    def rates_at_batch(self, job_id: str, sizes: IntArray, global_batch: int) -> FloatArray | None:
+        """(K,) rates with this global batch; None if nothing is known but the own one's.
+
+        In steps of the own batch; 0 where so many workers cannot have it.
+        """
+
     def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:
         """Steps/s at one size and batch, in steps of the own batch. Only of jobs with `best_batches`."""
 

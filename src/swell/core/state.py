@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from swell.arrays import IntArray
+from swell.arrays import FloatArray, IntArray
 from swell.core.costs import ChangeCosts
 from swell.core.explanations import Latest
 from swell.core.holdings import Holdings
@@ -61,6 +61,7 @@ class Saved(KeptState, kw_only=True):
     form: int = 1  #: of the records; see `old_folds`
 
 
+ONE_WORKER: IntArray = np.ones(1, dtype=np.int64)
 #: Of records in folds that are written now.
 FORM = 2
 
@@ -272,7 +273,7 @@ class HeadState(KeptState, kw_only=True):
         best = None
         if self.domain.opens_batches and spec.max_batch is not None:
             sizes = job_sizes(spec, most_devices, kind, spec.max_batch)
-            best = self.belief.best_batches(record.id, sizes)
+            best = self._open_batches_of(record, sizes)
         if best is None:
             sizes = job_sizes(spec, most_devices, kind)
             sizes = sizes if record.may_grow else sizes[:1]
@@ -281,7 +282,20 @@ class HeadState(KeptState, kw_only=True):
         is_option = rates > 0.0
         if self.domain.ends_at_peak:
             is_option &= rates > np.maximum.accumulate(np.concatenate([[0.0], rates[:-1]]))
-        return JobOptions(sizes[is_option], batches[is_option], rates[is_option])
+        one_worker_per_s = float(rates[0]) if len(sizes) and sizes[0] == 1 else 0.0
+        if self.domain.fixed_batch is not None:
+            best = self.belief.best_batches(record.id, ONE_WORKER)
+            one_worker_per_s = one_worker_per_s if best is None else float(best[0][0])
+        return JobOptions(sizes[is_option], batches[is_option], rates[is_option], one_worker_per_s)
+
+    def _open_batches_of(self, record: JobRecord, sizes: IntArray) -> tuple[FloatArray, IntArray] | None:
+        """(K,) rates and batches of a job whose batch is open; None if it is known at its own one only."""
+        spec, fixed = record.spec, self.domain.fixed_batch
+        if fixed is None or spec.max_batch is None:
+            return self.belief.best_batches(record.id, sizes)
+        batch = fixed.of(record.id, spec.min_batch or spec.global_batch, spec.max_batch)
+        rates = self.belief.rates_at_batch(record.id, sizes, batch)
+        return None if rates is None else (rates, np.full_like(sizes, batch))
 
     def save(self) -> bytes:
         self.latest.write(self.records)

@@ -23,7 +23,7 @@ LEAST_REMAINING_STEPS = 1.0
 LEAST_REMAINING_SHARE = 0.1
 
 #: Columns that stay as they are for as long as a job has its row ...
-FIXED_FLOATS = ("submitted_s", "total_steps", "least_steps", "own_start_s", "state_bytes")
+FIXED_FLOATS = ("submitted_s", "total_steps", "least_steps", "own_start_s", "state_bytes", "one_worker_per_s")
 FIXED_INTS = ("job_class", "devices_per_worker", "requested_workers", "tenant", "is_restart")
 #: ... and those that change with what happens to it.
 FLOATS = (
@@ -108,7 +108,7 @@ class JobTable:
                 self._grow(max(16, 2 * row))
         if options is not None:
             self._options.write(row, options)
-            self._fixed_floats[row] = _fixed_floats(record)
+            self._fixed_floats[row] = _fixed_floats(record, options)
             self._fixed_ints[row] = _fixed_ints(record)
         self.codes[row] = record.status.reason_code
         self._floats[row] = _floats(record)
@@ -169,6 +169,7 @@ class JobTable:
             now_s=now_s,
             num_devices=num_devices,
             options=options,
+            one_worker_per_s=floats["one_worker_per_s"],
             job_ids=tuple(self.ids),
             job_class=ints["job_class"],
             submitted_s=floats["submitted_s"],
@@ -257,7 +258,7 @@ def _advance(
             remaining[row] = least_steps[row] + rate_per_s[row] * start_cost_s[row]
 
 
-def _fixed_floats(record: JobRecord) -> tuple[float, ...]:
+def _fixed_floats(record: JobRecord, options: JobOptions) -> tuple[float, ...]:
     """In the order of FIXED_FLOATS."""
     profile = record.profile
     return (
@@ -266,6 +267,7 @@ def _fixed_floats(record: JobRecord) -> tuple[float, ...]:
         _least_steps(record),
         profile.start_s if profile else 0.0,
         profile.state_bytes if profile else 0,
+        options.one_worker_per_s,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
@@ -43,6 +44,24 @@ def _frozen(array: IntArray) -> IntArray:
     return array
 
 
+class FixedBatch(Enum):
+    """One batch at every size, for a job that leaves its batch open."""
+
+    LARGEST = "largest"
+    SMALLEST = "smallest"
+    DRAWN = "drawn"  #: uniformly from its range, by its id: always the same one
+
+    def of(self, job_id: str, least: int, most: int) -> int:
+        """Samples of a step of the job with this range."""
+        match self:
+            case FixedBatch.LARGEST:
+                return most
+            case FixedBatch.SMALLEST:
+                return least
+        digest = hashlib.sha256(job_id.encode()).digest()
+        return least + int.from_bytes(digest[:8], "big") * (most - least + 1) // 2**64
+
+
 @dataclass(frozen=True, kw_only=True)
 class Domain:
     """What a policy may choose from. The snapshot offers it nothing else."""
@@ -50,6 +69,7 @@ class Domain:
     sizes: Sizes = Sizes.POWERS_OF_TWO
     ends_at_peak: bool = False  #: without sizes that a smaller one equals or beats in speed
     opens_batches: bool = False  #: jobs that leave their batch open are offered the best one of each size
+    fixed_batch: FixedBatch | None = None  #: or, if `opens_batches`, this one at all sizes
 
 
 #: A rate that is not faster by this share is no faster: beliefs are not exact.

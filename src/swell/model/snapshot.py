@@ -32,6 +32,7 @@ class Snapshot:
     now_s: float
     num_devices: int  #: that are there
     options: Options  #: the ways in which each job may run, of the policy's own domain, that fit
+    one_worker_per_s: FloatArray  #: (J,) steps/s on one worker at the batch best for it; 0: not possible
     job_ids: tuple[str, ...]  #: (J,)
     job_class: IntArray  #: (J,) STRICT, SOFT or BEST_EFFORT
     submitted_s: FloatArray  #: (J,)

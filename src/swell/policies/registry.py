@@ -21,6 +21,7 @@ from swell.policies.gandiva import Gandiva
 from swell.policies.policy import Policy, declared, meaning
 from swell.policies.pollux import Pollux
 from swell.policies.saxena import Saxena
+from swell.policies.saxena_baselines import SaxenaMaxBatch, SaxenaMinBatch, SaxenaRandomBatch
 from swell.policies.srtf import Srtf
 from swell.policies.themis import Themis
 from swell.policies.tiresias import Tiresias, TiresiasPollux
@@ -101,6 +102,9 @@ POLICIES: dict[str, type[Policy]] = {
             Pollux,
             TiresiasPollux,
             Saxena,
+            SaxenaMaxBatch,
+            SaxenaMinBatch,
+            SaxenaRandomBatch,
         ),
     )
 }

@@ -122,6 +122,7 @@ def scaling_factors(snapshot: Snapshot) -> FloatArray:
     first = options.starts[:-1][can_run]
     base = np.ones(snapshot.num_jobs)
     base[can_run] = options.rate_per_s[first] / options.workers[first]
+    base = np.where(snapshot.one_worker_per_s > 0.0, snapshot.one_worker_per_s, base)
     factor: FloatArray = options.rate_per_s / base[options.rows]
     return factor
 

@@ -54,16 +54,28 @@ class BatchTable:
         rate = rates[row, np.arange(len(sizes))]
         return rate, np.where(rate > 0.0, self._batches[row], 0)
 
+    def rates_at(self, sizes: IntArray, global_batch: int, noise_scale: float) -> FloatArray:
+        """(K,) rates in steps/s of the own batch at this batch; 0 where it is not possible.
+
+        Between two known batches the time of a step is on a line.
+        """
+        above = int(np.searchsorted(self._batches, global_batch))
+        if above == len(self._batches) or (above == 0 and self._batches[0] != global_batch):
+            return np.zeros(len(sizes))
+        below = above if self._batches[above] == global_batch else above - 1
+        gap = max(int(self._batches[above] - self._batches[below]), 1)
+        share = float(global_batch - self._batches[below]) / gap
+        times_s = self._at(sizes)
+        upper_s = share * times_s[above] if share > 0.0 else 0.0
+        step_s = (1.0 - share) * times_s[below] + upper_s
+        rates: FloatArray = worth(np.array([float(global_batch)]), self._own_batch, noise_scale) / step_s
+        return rates
+
     def rate_per_s(self, num_workers: int, global_batch: int, noise_scale: float) -> float:
         """Steps/s of the own batch; at the best possible batch where this one is not possible."""
         sizes = np.array([num_workers], dtype=np.int64)
-        row = int(np.searchsorted(self._batches, global_batch))
-        if row < len(self._batches) and self._batches[row] == global_batch:
-            gain = float(worth(np.array([float(global_batch)]), self._own_batch, noise_scale)[0])
-            rate = gain / float(self._at(sizes)[row, 0])
-            if rate > 0.0:
-                return rate
-        return float(self.best(sizes, noise_scale)[0][0])
+        rate = float(self.rates_at(sizes, global_batch, noise_scale)[0])
+        return rate if rate > 0.0 else float(self.best(sizes, noise_scale)[0][0])
 
     def _at(self, sizes: IntArray) -> FloatArray:
         """(B, K) seconds a step."""

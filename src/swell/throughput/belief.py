@@ -165,6 +165,13 @@ class FittedBelief:
             known = self._best[job_id] = (sizes, *best)
         return known[1:]
 
+    def rates_at_batch(self, job_id: str, sizes: IntArray, global_batch: int) -> FloatArray | None:
+        """See `core.ports.Belief`."""
+        table = self._table(job_id)
+        if table is None:
+            return None
+        return table.rates_at(sizes, global_batch, self._state.jobs[job_id].noise_scale)
+
     def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:
         """See `core.ports.Belief`."""
         table = self._table(job_id)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.model.job import BatchProfile
 
 #: A time may fall by this share although there is more to do: measurements are noisy.
 NOISE_SHARE = 0.05
@@ -169,21 +168,16 @@ class Scalability:
         batches = np.append(full, most)
         return int(batches[np.argmax(self.rate_per_s(np.array(devices), batches))])
 
-    def profile(self, most_devices: int, num_batches: int) -> BatchProfile:
-        """Step times on up to so many devices, as the head is told them.
+    @property
+    def max_devices(self) -> int:
+        """The most that all-reduces were measured on."""
+        return int(self.allreduce.devices[-1])
 
-        Of `num_batches` batches in equal steps over the range, and the best one of each number of devices.
-        """
-        sizes = np.arange(1, min(most_devices, int(self.allreduce.devices[-1])) + 1, dtype=np.int64)
-        even = np.linspace(self.min_batch, self.max_batch, num_batches).round().astype(np.int64)
-        best = [self.best_batch(size) for size in sizes.tolist()]
-        batches = np.unique(np.concatenate([even, [each for each in best if each]])).astype(np.int64)
-        times_s = self.step_s(sizes[None, :], batches[:, None])
-        step_s = {
-            batch: {size: time for size, time in zip(sizes.tolist(), row, strict=True) if np.isfinite(time)}
-            for batch, row in zip(batches.tolist(), times_s.tolist(), strict=True)
-        }
-        return BatchProfile(step_s={batch: times for batch, times in step_s.items() if times})
+    def known_batches(self, num_even: int) -> IntArray:
+        """(B,) ascending: the best one of each number of devices, and `num_even` in equal steps."""
+        even = np.linspace(self.min_batch, self.max_batch, num_even).round().astype(np.int64)
+        best = np.array([self.best_batch(size) for size in range(1, self.max_devices + 1)], dtype=np.int64)
+        return np.unique(np.concatenate([even, best[best > 0]]))
 
 
 def _check_times(time_s: FloatArray, names: list[str]) -> None:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
-from swell.arrays import FloatArray
+from swell.arrays import FloatArray, IntArray
 from swell.model.job import BatchProfile
 from swell.sim.profiles.statistics import GradientStatistics
-from swell.sim.profiles.step_times import StepTimes
 
 #: Batches that a trial run tries, in equal ratios from the smallest to the largest.
 NUM_TRIED = 24
+
+
+class BatchTimes(Protocol):
+    """How long a step takes at any batch."""
+
+    def step_s(self, workers: int, global_batch: FloatArray) -> FloatArray:
+        """(B,) seconds a step; inf where it is not possible."""
+
+    def most_workers(self, global_batch: int) -> int:
+        """Of a step of so many samples."""
 
 
 class BatchTruth:
@@ -21,10 +32,18 @@ class BatchTruth:
 
     Args:
         own_batch: what the job asked for; within those of the statistics.
+        tried: batches of a trial run; None: some over the whole range.
     """
 
-    def __init__(self, times: StepTimes, statistics: GradientStatistics, own_batch: int) -> None:
+    def __init__(
+        self,
+        times: BatchTimes,
+        statistics: GradientStatistics,
+        own_batch: int,
+        tried: IntArray | None = None,
+    ) -> None:
         self._times = times
+        self._tried = tried
         self._statistics = statistics
         self.own_batch = own_batch
         self._ends: FloatArray = np.cumsum(statistics.epoch_progress / statistics.gain(own_batch))
@@ -64,7 +83,9 @@ class BatchTruth:
 
     def profile(self) -> BatchProfile:
         """What a trial run reports: step times at batches over the whole range, the own one among them."""
-        tried = np.geomspace(self.least_batch, self.most_batch, NUM_TRIED).round().astype(np.int64)
+        tried = self._tried
+        if tried is None:
+            tried = np.geomspace(self.least_batch, self.most_batch, NUM_TRIED).round().astype(np.int64)
         batches = np.unique(np.append(tried, self.own_batch))
         step_s: dict[int, dict[int, float]] = {batch: {} for batch in batches.tolist()}
         for workers in range(1, self.max_workers + 1):

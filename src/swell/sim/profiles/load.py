@@ -10,6 +10,7 @@ from swell.sim.profiles.law import DEFAULT_EXPONENT, PowerLaw, hu
 from swell.sim.profiles.pollux import PolluxProfiles, is_pollux
 from swell.sim.profiles.printed import bftrainer, elasticflow_example
 from swell.sim.profiles.profile_set import ProfileSet
+from swell.sim.profiles.saxena import saxena
 from swell.sim.profiles.tables import read_tables
 
 BUILT_IN: dict[str, Callable[[], ProfileSet]] = {
@@ -17,6 +18,7 @@ BUILT_IN: dict[str, Callable[[], ProfileSet]] = {
     "elasticflow-example": elasticflow_example,
     "hu": hu,
     "law": lambda: PowerLaw(DEFAULT_EXPONENT),
+    "saxena": saxena,
 }
 LAW = "law:"
 

@@ -1,0 +1,179 @@
+"""The four jobs of Saxena et al., by a scaling model that is fitted to what their paper prints of speed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from swell.arrays import FloatArray
+from swell.sim.profiles.batch_truth import BatchTruth
+from swell.sim.profiles.curve import ThroughputCurve
+from swell.sim.profiles.profile_set import Curves
+from swell.sim.profiles.statistics import GradientStatistics, Validation
+from swell.throughput.scalability import AllReduceTime, ProcessingTime, Scalability
+
+#: Table II: samples of each of 2 devices -> scaling factor of a job of category 1.
+TABLE_II = {8: 0.86, 11: 1.06, 16: 1.3, 22: 1.45, 32: 1.66}
+#: Section IV-D: category 1 on 5 devices with 160 samples beside 2 devices with 32.
+SPEED_UP_ON_5 = 1.6
+#: Section IV-E: category 1 beside category 2, each at its smallest batch and best number of devices.
+SPEED_UP_OF_CATEGORY_1 = 1.3
+#: Devices of a machine (section IV): an all-reduce of more goes over the network.
+DEVICES_PER_NODE = 2
+#: Section IV-A, as the tables of section IV have it.
+K_MAX = 10
+#: Seconds of a step of one device with a full batch: a unit, nothing depends on it.
+FULL_STEP_S = 0.1
+#: Batches in equal steps that a trial run tries.
+NUM_TRIED = 33
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """A row of Table I."""
+
+    name: str
+    parameters: int
+    min_batch: int
+    max_batch: int
+    local_batch: int  #: samples that fit on a device
+    minutes: float  #: on one device with a full batch (section IV-G)
+
+    @property
+    def is_elastic(self) -> bool:
+        return self.min_batch < self.max_batch
+
+
+#: Printed but for `local_batch`: of category 1 it is that of Table II, and the least power of two with which
+#: the largest batch fits on `K_MAX` devices. By this rule are the others; the fourth runs on one device.
+CATEGORIES = (
+    Category("resnet50", 24_000_000, 32, 256, 32, 16.0),
+    Category("alexnet", 58_000_000, 16, 256, 32, 21.0),
+    Category("vgg11_bn", 10_000_000, 16, 1024, 128, 41.0),
+    Category("alexnet-food101", 58_000_000, 128, 128, 128, 27.0),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingModel:
+    """Times of a step over those of one device with a full batch.
+
+    Processing s samples of a full batch of B takes `overhead + (1 - overhead) s / B`. The all-reduce of n
+    devices is a ring's, `2 (n - 1) / n` over that of two, and `network` times slower from three devices on,
+    where it leaves the machine.
+    """
+
+    overhead_share: float
+    pair_shares: tuple[float, ...]  #: by category: the all-reduce of two devices
+    network: float
+
+    def processing(self, share: float) -> float:
+        """Of a share of a full batch."""
+        return self.overhead_share + (1.0 - self.overhead_share) * share
+
+    def allreduce(self, category: int, devices: int) -> float:
+        ring = self.pair_shares[category] * 2.0 * (devices - 1) / devices
+        return ring * (self.network if devices > DEVICES_PER_NODE else 1.0)
+
+    def factor(self, category: int, devices: int, share: float) -> float:
+        """Equation (1): devices with a share of a full batch each, over one device with a full one."""
+        return devices * share / (self.processing(share) + self.allreduce(category, devices))
+
+
+def fitted() -> ScalingModel:
+    """The model of all that is printed: Table II by least squares, then sections IV-D and IV-E exactly.
+
+    Category 3 is said to be between 1 and 2, so that its all-reduce is the geometric mean of theirs.
+    """
+    overhead, first = _fit_table_2()
+    unknown = ScalingModel(overhead_share=overhead, pair_shares=(first,) * 4, network=1.0)
+    wanted = SPEED_UP_ON_5 * unknown.factor(0, 2, 0.5)
+    network = (5.0 / wanted - 1.0) / unknown.allreduce(0, 5)
+    best = max(1.0, unknown.factor(0, 2, 0.5))  # of category 1 at its smallest batch, on one or two devices
+    smallest = CATEGORIES[1].min_batch / CATEGORIES[1].local_batch
+    second = smallest * SPEED_UP_OF_CATEGORY_1 / best - unknown.processing(smallest / 2)
+    third = math.sqrt(first * second)
+    return ScalingModel(overhead_share=overhead, pair_shares=(first, second, third, second), network=network)
+
+
+def _fit_table_2() -> tuple[float, float]:
+    """Overhead share and all-reduce of a pair: the two terms of `2 share / factor = processing + allreduce`.
+
+    2 s / f = (o + p) + (1 - o) s is linear in s; each point counts by its relative error.
+    """
+    share = np.array(list(TABLE_II), dtype=np.float64) / CATEGORIES[0].local_batch
+    time = 2.0 * share / np.array(list(TABLE_II.values()))
+    terms = np.stack([np.ones_like(share), share], axis=1) / time[:, None]
+    (constant, slope), *_ = np.linalg.lstsq(terms, np.ones_like(share), rcond=None)
+    return 1.0 - float(slope), float(constant + slope) - 1.0
+
+
+class _Times:
+    """Implements `batch_truth.BatchTimes`."""
+
+    def __init__(self, job: Scalability) -> None:
+        self._job = job
+
+    def step_s(self, workers: int, global_batch: FloatArray) -> FloatArray:
+        return self._job.step_s(np.array(workers, dtype=np.int64), global_batch.astype(np.int64))
+
+    def most_workers(self, global_batch: int) -> int:
+        return min(self._job.max_devices, global_batch)
+
+
+def scalability(model: ScalingModel, category: int, k_max: int = K_MAX) -> Scalability:
+    """What the analyzer measures of a job of this category."""
+    job = CATEGORIES[category]
+    samples = range(1, job.local_batch + 1)
+    parameters = {size: FULL_STEP_S * model.allreduce(category, size) for size in range(2, k_max + 1)}
+    return Scalability(
+        processing=ProcessingTime.of(
+            {each: FULL_STEP_S * model.processing(each / job.local_batch) for each in samples}
+        ),
+        allreduce=AllReduceTime.of({job.parameters: parameters}),
+        num_parameters=job.parameters,
+        min_batch=job.min_batch,
+        max_batch=job.max_batch,
+        max_local_batch=job.local_batch,
+    )
+
+
+def saxena(model: ScalingModel | None = None, k_max: int = K_MAX) -> Curves:
+    """The jobs of Table I. A job's own batch is what fits on one device; a sample counts alike in any batch.
+
+    References: Saxena et al., MASCOTS 2020, Tables I and II, sections IV-A, IV-D, IV-E and IV-G.
+    """
+    model = model or fitted()
+    curves = [_curve(job, scalability(model, at, k_max)) for at, job in enumerate(CATEGORIES)]
+    return Curves(
+        name="saxena",
+        source="Saxena et al., Tables I and II: a model that is fitted to them, not a measurement",
+        curves=curves,
+        notes=("a job's batch is open within the range of Table I; a sample counts alike in any batch",),
+    )
+
+
+def _curve(job: Category, analyzed: Scalability) -> ThroughputCurve:
+    sizes = np.arange(1, (analyzed.max_devices if job.is_elastic else 1) + 1, dtype=np.int64)
+    rates = analyzed.rate_per_s(sizes, np.full_like(sizes, job.local_batch)) / job.local_batch
+    return ThroughputCurve(
+        model=job.name,
+        global_batch=job.local_batch,
+        sizes=sizes,
+        rate_per_s=rates,
+        num_steps=round(60.0 * job.minutes / FULL_STEP_S),
+        batches=_truth(job, analyzed) if job.is_elastic else None,
+    )
+
+
+def _truth(job: Category, analyzed: Scalability) -> BatchTruth:
+    """Gradients are noise alone: twice the samples get training twice as far."""
+    steps = 60.0 * job.minutes / FULL_STEP_S * job.local_batch / job.min_batch
+    runs = [
+        Validation(global_batch=batch, progress=np.array([steps]), grad_sqr=np.zeros(1), grad_var=np.ones(1))
+        for batch in (job.min_batch, job.max_batch)
+    ]
+    statistics = GradientStatistics(runs)
+    return BatchTruth(_Times(analyzed), statistics, job.local_batch, analyzed.known_batches(NUM_TRIED))

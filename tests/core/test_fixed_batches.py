@@ -1,0 +1,76 @@
+"""A policy may have the batch of an open job fixed: the largest, the smallest, or one drawn by its id."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.fakes import PowerBelief, node, profile, spec
+
+from swell.arrays import FloatArray, IntArray
+from swell.core.core import Core, CoreSettings
+from swell.core.planner import Planner
+from swell.model.event import JobProfiled, JobSubmitted, NodeJoined
+from swell.model.options import Domain, FixedBatch, Sizes
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+from swell.placement.buddy import BuddyPlacer
+from swell.policies.fifo import Fifo
+
+
+@given(least=st.integers(1, 5_000), more=st.integers(0, 5_000), name=st.text(max_size=5))
+def test_a_fixed_batch_is_within_the_range_and_always_the_same(least: int, more: int, name: str) -> None:
+    most = least + more
+    assert FixedBatch.SMALLEST.of(name, least, most) == least
+    assert FixedBatch.LARGEST.of(name, least, most) == most
+    drawn = FixedBatch.DRAWN.of(name, least, most)
+    assert least <= drawn <= most and drawn == FixedBatch.DRAWN.of(name, least, most)
+
+
+def test_drawn_batches_are_spread_evenly_over_the_range() -> None:
+    drawn = [FixedBatch.DRAWN.of(f"job-{number}", 1, 10) for number in range(10_000)]
+    counts = np.bincount(drawn, minlength=11)[1:]
+    assert counts.sum() == 10_000 and abs(counts - 1_000).max() < 150
+
+
+class OpenBelief(PowerBelief):
+    """A step of M samples on w workers takes M / w + 1 s, of at most 32 samples a worker; 16 are the own."""
+
+    def rates_at_batch(self, job_id: str, sizes: IntArray, global_batch: int) -> FloatArray:
+        rates = global_batch / 16 / (global_batch / sizes + 1.0)
+        return np.where(global_batch <= 32 * sizes, rates, 0.0)
+
+    def best_batches(self, job_id: str, sizes: IntArray) -> tuple[FloatArray, IntArray] | None:
+        return np.array([2.0 / 33.0] * len(sizes)), np.full_like(sizes, 32)
+
+
+class Watching(Fifo):
+    """Keeps what it has seen."""
+
+    name = "watching"
+    domain = Domain(sizes=Sizes.EVERY, opens_batches=True, fixed_batch=FixedBatch.LARGEST)
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        seen.append(snapshot)
+        return super().decide(snapshot)
+
+
+seen: list[Snapshot] = []
+
+
+@pytest.mark.parametrize(("is_open", "sizes", "batch"), [(True, [3, 4], 96), (False, [1, 2, 3, 4], 0)])
+def test_the_snapshot_offers_sizes_that_can_have_the_fixed_batch(
+    is_open: bool, sizes: list[int], batch: int
+) -> None:
+    core = Core(Planner(Watching(), BuddyPlacer()), OpenBelief(), CoreSettings())
+    max_batch = 96 if is_open else None
+    core.handle([NodeJoined(at_s=1.0, node=node("n0", 4))])
+    core.handle([JobSubmitted(at_s=2.0, job_id="a", spec=spec(100, global_batch=16, max_batch=max_batch))])
+    core.handle([JobProfiled(at_s=3.0, job_id="a", profile=profile())])
+    options = seen[-1].options
+    assert options.workers.tolist() == sizes
+    assert options.global_batch.tolist() == [batch] * len(sizes)
+    if is_open:
+        assert options.rate_per_s == pytest.approx([6.0 / 33.0, 6.0 / 25.0])
+        assert seen[-1].one_worker_per_s.tolist() == [2.0 / 33.0]
