@@ -47,8 +47,8 @@ class PowerBelief:
     def best_batches(self, job_id: str, sizes: IntArray) -> tuple[FloatArray, IntArray] | None:
         return None
 
-    def rates_at_batch(self, job_id: str, sizes: IntArray, global_batch: int) -> None:
-        """Nothing is known but the own batch's."""
+    def rates_at_batch(self, job_id: str, sizes: IntArray, global_batch: int) -> FloatArray | None:
+        return None
 
     def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:
         return float(self.rates_per_s(job_id, np.array([num_workers]))[0])
