@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
@@ -31,20 +32,26 @@ SHORT, LONG = (6, 20), (20, 120)
 END_WITHIN_S = 600.0
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where a platform of this test keeps what is its own."""
+
+    state: Path
+    has_own_disk: bool  #: for its state
+    temporary: Path  #: with a short name, for sockets are made there
+
+
 @pytest.fixture
-def scene_parts(tmp_path: Path) -> Iterator[tuple[Path, bool]]:
+def places(tmp_path: Path) -> Iterator[Places]:
     state = tmp_path / "state"
-    with own_disk(state) as has_own_disk:
-        yield state, has_own_disk
+    with own_disk(state) as has_own_disk, tempfile.TemporaryDirectory(prefix="chaos-") as temporary:
+        yield Places(state, has_own_disk, Path(temporary))
 
 
-def live(
-    state: Path, has_own_disk: bool, folder: Path, seed: int, num_faults: int, epochs: tuple[int, int]
-) -> None:
+def live(places: Places, folder: Path, seed: int, num_faults: int, epochs: tuple[int, int]) -> None:
     chance, wall = Random(seed), WallClock(folder)
-    swell = Program(state, wall.environ)
-    before = {path.name for path in Path(tempfile.gettempdir()).glob("pymp-*")}
-    scene = Scene(swell, wall, chance, Jobs(swell, folder, chance, epochs), folder, has_own_disk)
+    swell = Program(places.state, {**wall.environ, "TMPDIR": str(places.temporary)})
+    scene = Scene(swell, wall, chance, Jobs(swell, folder, chance, epochs), folder, places.has_own_disk)
     begun_s = time.monotonic()
     try:
         scene.up()
@@ -63,7 +70,7 @@ def live(
         swell("down", "--force")
         raise
     eventually(lambda: not swell.processes(), f"no process is left: {swell.processes()}")
-    assert {path.name for path in Path(tempfile.gettempdir()).glob("pymp-*")} <= before
+    assert not list(places.temporary.glob("pymp-*"))
 
 
 def _order(chance: Random, num_faults: int) -> list[str]:
@@ -95,13 +102,13 @@ def _say(text: str) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_ten_faults(scene_parts: tuple[Path, bool], tmp_path: Path) -> None:
-    live(*scene_parts, tmp_path, seed=int(os.environ.get("CHAOS_SEED", "1")), num_faults=10, epochs=SHORT)
+def test_ten_faults(places: Places, tmp_path: Path) -> None:
+    live(places, tmp_path, seed=int(os.environ.get("CHAOS_SEED", "1")), num_faults=10, epochs=SHORT)
 
 
 @pytest.mark.soak
 @pytest.mark.chaos
 @pytest.mark.timeout(7200)
-def test_three_hundred_faults(scene_parts: tuple[Path, bool], tmp_path: Path) -> None:
+def test_three_hundred_faults(places: Places, tmp_path: Path) -> None:
     num_faults = int(os.environ.get("CHAOS_FAULTS", "300"))
-    live(*scene_parts, tmp_path, int(os.environ.get("CHAOS_SEED", "1")), num_faults, LONG)
+    live(places, tmp_path, int(os.environ.get("CHAOS_SEED", "1")), num_faults, LONG)

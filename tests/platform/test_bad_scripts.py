@@ -107,7 +107,8 @@ def test_jobs_are_called_off_in_every_state(swell: Program, tmp_path: Path) -> N
     running_dir.mkdir()
     running = swell.submit(running_dir, "--steps", 100_000, "--workers", 4)
     pids = swell.await_training(running, 4, running_dir).pids
-    queued = swell.submit(tmp_path, "--steps", 100_000, "--workers", 4)
+    # so much longer that it waits even where the other one has become slow
+    queued = swell.submit(tmp_path, "--steps", 10_000_000, "--workers", 4)
     assert swell.job(queued).phase == "queued"
     profiling = swell.submit(tmp_path, "--steps", 10, "--no-wait", script=script)
     swell.await_log(profiling, "asleep")
