@@ -35,7 +35,9 @@ class PowerBelief:
     def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None:
         self._factors[job_id] = 1.0
 
-    def learn_rate(self, job_id: str, num_workers: int, step_s: float, num_steps: int) -> None:
+    def learn_rate(
+        self, job_id: str, num_workers: int, step_s: float, num_steps: int, global_batch: int | None = None
+    ) -> None:
         self._factors[job_id] = 1.0 / (step_s * STEPS_PER_S * num_workers**SCALING_EXPONENT)
 
     def rates_per_s(self, job_id: str, sizes: IntArray) -> FloatArray:
@@ -44,7 +46,7 @@ class PowerBelief:
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
         """Every job has its own batch."""
 
-    def best_batches(self, job_id: str, sizes: IntArray) -> tuple[FloatArray, IntArray] | None:
+    def best_batches(self, job_id: str, sizes: IntArray, kept: int) -> tuple[FloatArray, IntArray] | None:
         return None
 
     def rates_at_batch(self, job_id: str, sizes: IntArray, global_batch: int) -> FloatArray | None:

@@ -46,7 +46,7 @@ class BatchBelief(PowerBelief):
         super().__init__()
         self.best = best
 
-    def best_batches(self, job_id: str, sizes: IntArray) -> tuple[FloatArray, IntArray] | None:
+    def best_batches(self, job_id: str, sizes: IntArray, kept: int) -> tuple[FloatArray, IntArray] | None:
         return 2.0 * self.rates_per_s(job_id, sizes), 0 * sizes + self.best[job_id]
 
     def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:

@@ -41,7 +41,7 @@ class OpenBelief(PowerBelief):
         rates = global_batch / 16 / (global_batch / sizes + 1.0)
         return np.where(global_batch <= 32 * sizes, rates, 0.0)
 
-    def best_batches(self, job_id: str, sizes: IntArray) -> tuple[FloatArray, IntArray] | None:
+    def best_batches(self, job_id: str, sizes: IntArray, kept: int) -> tuple[FloatArray, IntArray] | None:
         return np.array([2.0 / 33.0] * len(sizes)), np.full_like(sizes, 32)
 
 

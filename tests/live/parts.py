@@ -108,7 +108,9 @@ class Linear:
     margin_share = 0.0
 
     def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None: ...
-    def learn_rate(self, job_id: str, num_workers: int, step_s: float, num_steps: int) -> None: ...
+    def learn_rate(
+        self, job_id: str, num_workers: int, step_s: float, num_steps: int, global_batch: int | None = None
+    ) -> None: ...
     def learn_noise(self, job_id: str, noise_scale: float) -> None: ...
     def forget(self, job_id: str) -> None: ...
     def restore(self, state: dict[str, Any]) -> None: ...
@@ -116,14 +118,14 @@ class Linear:
     def rates_per_s(self, job_id: str, sizes: IntArray) -> FloatArray:
         return sizes.astype(np.float64)
 
-    def best_batches(self, job_id: str, sizes: IntArray) -> None:
+    def best_batches(self, job_id: str, sizes: IntArray, kept: int) -> None:
         """Nothing is known but the own batch's."""
 
     def rates_at_batch(self, job_id: str, sizes: IntArray, global_batch: int) -> None:
         """Nothing is known but the own batch's."""
 
     def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:
-        raise AssertionError("only jobs with `best_batches` are asked about")
+        raise AssertionError("only jobs whose batch may change are asked about")
 
     def state(self) -> dict[str, Any]:
         return {}

@@ -65,8 +65,10 @@ class Likenesses:
 
 def is_like(one: JobSpec | JobView, other: JobSpec) -> bool:
     """Arguments may differ: they mostly say for how long, and how, a model is trained."""
-    return (one.entry, one.global_batch, one.devices_per_worker) == (
-        other.entry,
-        other.global_batch,
-        other.devices_per_worker,
-    )
+    return _measured_as(one) == _measured_as(other)
+
+
+def _measured_as(job: JobSpec | JobView) -> tuple[str, int, int | None, int | None, int | None, int]:
+    """What decides which batches a trial run measures, and of what."""
+    batches = (job.global_batch, job.min_batch, job.max_batch, job.batch_per_worker)
+    return (job.entry, *batches, job.devices_per_worker)

@@ -85,11 +85,19 @@ def _row(view: JobView, now_s: float) -> tuple[str, ...]:
         view.id,
         view.job_class,
         _phase(view),
-        str(view.workers) if view.workers else "-",
+        _size(view),
         done(view),
         "-" if view.deadline_s is None else clock(view.deadline_s, now_s),
         _finish(view, now_s),
     )
+
+
+def _size(view: JobView) -> str:
+    """Workers; and the batch, where that may change."""
+    if not view.workers:
+        return "-"
+    is_fixed = view.max_batch is None and view.batch_per_worker is None
+    return str(view.workers) if is_fixed else f"{view.workers}, batch {view.batch}"
 
 
 def _phase(view: JobView) -> str:
@@ -186,6 +194,11 @@ def _workers(view: JobView) -> str:
 
 def _batch(view: JobView) -> str:
     """The script of a restart job cuts its batches itself; what was not told when it was submitted is 1."""
+    if view.batch_per_worker is not None:
+        return f"{view.batch} samples a step, {view.batch_per_worker} for each worker"
+    if view.max_batch is not None:
+        rate = f"learning rate of {view.global_batch}"
+        return f"{view.batch} samples a step, {view.min_batch} to {view.max_batch} wanted, {rate}"
     is_known = view.elasticity == "live" or view.global_batch > 1
     return f"{view.global_batch} samples a step" if is_known else ""
 

@@ -169,7 +169,7 @@ class Converger:
             self.commands.append(SuspendGang(job_id=record.id, generation=record.generation))
             return
         # `changed_s` stays: a loss is no reason to hold the job at its smaller size.
-        self._take_and_ask(record, record.gang.members)
+        self._take_and_ask(record, record.survivors)
 
     def _take(self, record: JobRecord, devices: tuple[str, ...]) -> bool:
         """Make the devices this job's, if each is there and free or its own already."""

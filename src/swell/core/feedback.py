@@ -24,12 +24,12 @@ def learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> Non
     if last is None or not now.is_of_gang(last):
         record.progress.first_reported = now
         return
-    if event.step_s is None or record.global_batch != record.spec.global_batch:
-        return  # what is learnt is the speed at the job's own batch
+    if event.step_s is None:
+        return
     num_steps = event.steps - last.steps
     if num_steps > 0 and event.at_s > last.at_s:
         step_s = (event.at_s - last.at_s) / num_steps
-        state.learn_rate(record, event.num_workers, step_s, num_steps)
+        state.learn_rate(record, event.num_workers, step_s, num_steps, event.global_batch)
 
 
 def learn_resize(state: HeadState, record: JobRecord, event: GangResized) -> None:

@@ -85,20 +85,29 @@ class Belief(Protocol):
 
     def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None: ...
 
-    def learn_rate(self, job_id: str, num_workers: int, step_s: float, num_steps: int) -> None:
+    def learn_rate(
+        self, job_id: str, num_workers: int, step_s: float, num_steps: int, global_batch: int | None = None
+    ) -> None:
         """A running job's mean seconds a step over its last steps at this size, all that it did beside
-        them included: corrects the curve and the margin."""
+        them included: corrects the curve and the margin.
+
+        Steps are of the own batch. They were made with `global_batch` samples; None: the own batch.
+        """
 
     def rates_per_s(self, job_id: str, sizes: IntArray) -> FloatArray:
-        """(K,) steps/s at each size; 0 where the job cannot run."""
+        """(K,) steps/s at each size; 0 where the job cannot run.
+
+        At the own batch; where that grows with the workers, at so many samples for each of them.
+        """
 
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
         """What training last measured of a job whose batch is open; see `BatchProfile`."""
 
-    def best_batches(self, job_id: str, sizes: IntArray) -> tuple[FloatArray, IntArray] | None:
+    def best_batches(self, job_id: str, sizes: IntArray, kept: int) -> tuple[FloatArray, IntArray] | None:
         """(K,) rates and the global batches that they are of; None if nothing is known but the own one's.
 
-        Rates are in steps of the own batch, as in `Batches`; 0 where no batch has so many workers.
+        Rates are in steps of the own batch; 0 where no batch has so many workers. `kept` is the batch that
+        the job has now: another one must be better by more than what is known of either.
         """
 
     def rates_at_batch(self, job_id: str, sizes: IntArray, global_batch: int) -> FloatArray | None:
@@ -108,7 +117,7 @@ class Belief(Protocol):
         """
 
     def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:
-        """Steps/s at one size and batch, in steps of the own batch. Only of jobs with `best_batches`."""
+        """Steps/s at one size and batch, in steps of the own batch. Only of jobs whose batch may change."""
 
     @property
     def margin_share(self) -> float:

@@ -13,6 +13,7 @@ from swell.core.phases import check_transition
 from swell.core.resizes import ResizeLog
 from swell.core.size_history import SizeHistory
 from swell.model.job import Elasticity, JobSpec, Phase, Profile
+from swell.model.target import Target
 from swell.model.view import JobView
 
 #: Work of a restart job without an estimate, in seconds on one worker.
@@ -85,6 +86,20 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     def global_batch(self) -> int:
         """Samples of a step that its gang trains with."""
         return self.gang.members.configuration.global_batch or self.spec.global_batch
+
+    @property
+    def wanted_batch(self) -> int:
+        """Samples of a step once the change under way is done."""
+        return self.gang.goal.configuration.global_batch or self.spec.global_batch
+
+    @property
+    def survivors(self) -> Target:
+        """The workers that are left, and how they are to go on: a batch for each worker stays that."""
+        members, each = self.gang.members, self.spec.batch_per_worker
+        if each is None or not members.devices:
+            return members
+        configuration = msgspec.structs.replace(members.configuration, global_batch=each * self.num_workers)
+        return Target(devices=members.devices, configuration=configuration)
 
     @property
     def is_pinned(self) -> bool:
@@ -176,6 +191,10 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
             entry=spec.entry,
             args=spec.args,
             global_batch=spec.global_batch,
+            batch=self.global_batch if gang.members.devices else self.wanted_batch,
+            min_batch=spec.min_batch,
+            max_batch=spec.max_batch,
+            batch_per_worker=spec.batch_per_worker,
             min_workers=spec.min_workers,
             max_workers=spec.max_workers,
             devices_per_worker=spec.devices_per_worker,

@@ -163,7 +163,7 @@ class HeadState(KeptState, kw_only=True):
         if record.global_batch != record.spec.global_batch:
             return self.belief.rate_at_batch(record.id, num_workers, record.global_batch)
         is_written = record.id not in self._relearnt
-        is_written = is_written and record.spec.max_batch is None  # else it may be that of another batch
+        is_written = is_written and not record.spec.may_change_batch  # else it may be that of another batch
         known_per_s = self.table.rate_per_s(record.id, num_workers) if is_written else 0.0
         return known_per_s or float(self.belief.rates_per_s(record.id, np.array([num_workers]))[0])
 
@@ -172,9 +172,11 @@ class HeadState(KeptState, kw_only=True):
         self.belief.learn_profile(record.id, record.spec, profile)
         self._relearnt.add(record.id)
 
-    def learn_rate(self, record: JobRecord, num_workers: int, step_s: float, num_steps: int) -> None:
+    def learn_rate(
+        self, record: JobRecord, num_workers: int, step_s: float, num_steps: int, global_batch: int | None
+    ) -> None:
         """See `Belief.learn_rate`."""
-        self.belief.learn_rate(record.id, num_workers, step_s, num_steps)
+        self.belief.learn_rate(record.id, num_workers, step_s, num_steps, global_batch)
         self._relearnt.add(record.id)
 
     def learn_sizes(self, record: JobRecord) -> None:
@@ -188,7 +190,7 @@ class HeadState(KeptState, kw_only=True):
 
     # ------------------------------------------------------------ what `Core` uses
     def sizes_of(self, record: JobRecord) -> IntArray:
-        """Worker counts that the job may have on this cluster; empty if there is none."""
+        """Worker counts that the job may have on this cluster, at any batch; empty if there is none."""
         sizes = job_sizes(record.spec, self.num_devices, self.domain.sizes)
         return sizes if record.may_grow else sizes[:1]
 
@@ -272,19 +274,19 @@ class HeadState(KeptState, kw_only=True):
         spec, most_devices, kind = record.spec, self._most_devices, self.domain.sizes
         best = None
         if self.domain.opens_batches and spec.max_batch is not None:
-            sizes = job_sizes(spec, most_devices, kind, spec.max_batch)
+            sizes = job_sizes(spec, most_devices, kind)
             best = self._open_batches_of(record, sizes)
         if best is None:
-            sizes = job_sizes(spec, most_devices, kind)
+            sizes = job_sizes(spec, most_devices, kind, most_batch=spec.global_batch)
             sizes = sizes if record.may_grow else sizes[:1]
-            best = self.belief.rates_per_s(record.id, sizes), np.zeros_like(sizes)
+            best = self.belief.rates_per_s(record.id, sizes), (spec.batch_per_worker or 0) * sizes
         rates, batches = best
         is_option = rates > 0.0
         if self.domain.ends_at_peak:
             is_option &= rates > np.maximum.accumulate(np.concatenate([[0.0], rates[:-1]]))
         one_worker_per_s = float(rates[0]) if len(sizes) and sizes[0] == 1 else 0.0
         if self.domain.fixed_batch is not None:
-            best = self.belief.best_batches(record.id, ONE_WORKER)
+            best = self.belief.best_batches(record.id, ONE_WORKER, record.wanted_batch)
             one_worker_per_s = one_worker_per_s if best is None else float(best[0][0])
         return JobOptions(sizes[is_option], batches[is_option], rates[is_option], one_worker_per_s)
 
@@ -292,8 +294,8 @@ class HeadState(KeptState, kw_only=True):
         """(K,) rates and batches of a job whose batch is open; None if it is known at its own one only."""
         spec, fixed = record.spec, self.domain.fixed_batch
         if fixed is None or spec.max_batch is None:
-            return self.belief.best_batches(record.id, sizes)
-        batch = fixed.of(record.id, spec.min_batch or spec.global_batch, spec.max_batch)
+            return self.belief.best_batches(record.id, sizes, record.wanted_batch)
+        batch = fixed.of(record.id, spec.least_batch, spec.max_batch)
         rates = self.belief.rates_at_batch(record.id, sizes, batch)
         return None if rates is None else (rates, np.full_like(sizes, batch))
 
@@ -342,13 +344,16 @@ def job_sizes(
     """Worker counts that a job may have on so many devices, ascending; empty if there is none. Read-only.
 
     Args:
-        most_batch: samples of a step at most; None: those of the job's own batch.
+        most_batch: samples of a step at most, where these do not grow with the workers; None: as many as
+            the job may have.
     """
     most = num_devices // spec.devices_per_worker
     if spec.max_workers is not None:
         most = min(most, spec.max_workers)
-    if spec.elasticity is Elasticity.LIVE:
-        most = min(most, most_batch or spec.global_batch)  # a worker without samples would be of no use
+    if spec.elasticity is Elasticity.LIVE and spec.batch_per_worker is None:
+        most = min(
+            most, most_batch or spec.max_batch or spec.global_batch
+        )  # a worker without samples would be of no use
     return _sizes_within(spec.min_workers, most, kind)
 
 

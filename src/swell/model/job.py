@@ -141,11 +141,23 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     #: A step of another batch then counts as the steps at `global_batch` that get training as far.
     min_batch: int | None = None
     max_batch: int | None = None
+    #: Weak scaling: a step has so many samples for each worker, whatever their number.
+    batch_per_worker: int | None = None
     code: str = ""  #: digest of the snapshot (`CodeTree`) that its workers run; empty: the files as they are
     env: tuple[tuple[str, str], ...] = ()  #: environment variables of its workers, Swell's own apart
     python: str = ""  #: absolute path of its workers' interpreter; empty: the platform's
     #: No more than its smallest number of workers until its script has shown that it works with others.
     grows_when_distributed: bool = False
+
+    @property
+    def least_batch(self) -> int:
+        """Of an open batch."""
+        return self.global_batch if self.min_batch is None else self.min_batch
+
+    @property
+    def may_change_batch(self) -> bool:
+        """Whether a step may have other samples than `global_batch`."""
+        return self.max_batch is not None or self.batch_per_worker is not None
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,6 +27,12 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     entry: str
     args: tuple[str, ...]
     global_batch: int
+    batch: int = (
+        0  #: samples of a step as it trains now, or will from its start; 0: told by no version before
+    )
+    min_batch: int | None = None  #: of a job whose batch is open, as is `max_batch`
+    max_batch: int | None = None
+    batch_per_worker: int | None = None  #: of a job whose batch grows with its workers
     min_workers: int
     max_workers: int | None
     devices_per_worker: int

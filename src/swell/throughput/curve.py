@@ -14,11 +14,12 @@ from swell.model.job import JobSpec, Profile
 SHORTEST_STEP_S = 1e-6
 
 
-class Curve(msgspec.Struct, frozen=True, kw_only=True):
+class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is believed of a job before it runs.
 
-    `step_s(w) = compute_s(ceil(global_batch / w)) + allreduce_s(w)`, where a local batch that does not fit on
-    a device is computed in passes.
+    `step_s(w) = compute_s(ceil(global batch / w)) + allreduce_s(w)`, where a local batch that does not fit on
+    a device is computed in passes. The *standing batch* of a size is what the job has there unless another
+    batch is chosen: its own, or so many samples for each worker.
     """
 
     global_batch: int
@@ -28,6 +29,8 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     allreduce_s: dict[int, float]  #: workers -> seconds
     max_local_batch: int | None = None  #: samples of a pass at most
     num_shards: int | None = None  #: parts of a batch that no two workers can share
+    range_of_batches: tuple[int, int] | None = None  #: of a job whose batch is open
+    batch_per_worker: int | None = None  #: of a job whose batch grows with its workers
 
     @classmethod
     def of(cls, spec: JobSpec, profile: Profile) -> Curve:
@@ -44,17 +47,41 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
             allreduce_s=profile.allreduce_s,
             max_local_batch=profile.max_local_batch,
             num_shards=profile.num_shards,
+            range_of_batches=None if spec.max_batch is None else (spec.least_batch, spec.max_batch),
+            batch_per_worker=spec.batch_per_worker,
         )
 
-    def allows(self, workers: IntArray) -> BoolArray:
-        """Sizes the job may have: within its bounds, and at least one sample or shard for each worker."""
-        bounds = (self.global_batch, self.max_workers, self.num_shards)
-        largest = min(bound for bound in bounds if bound is not None)
-        return (workers >= self.min_workers) & (workers <= largest)
+    @property
+    def may_change_batch(self) -> bool:
+        """Whether a step may have other samples than `global_batch`."""
+        return self.range_of_batches is not None or self.batch_per_worker is not None
 
-    def step_s(self, workers: IntArray) -> FloatArray:
-        """Seconds a step for each number of workers (any shape, > 0)."""
-        local_batch = -(-self.global_batch // workers)
+    @property
+    def batch_range(self) -> tuple[int, int]:
+        """The smallest and the largest batch that may be chosen."""
+        return self.range_of_batches or (self.global_batch, self.global_batch)
+
+    def standing_batch(self, workers: IntArray) -> IntArray:
+        """Samples of a step at each number of workers, where no other batch is chosen."""
+        if self.batch_per_worker is not None:
+            return self.batch_per_worker * workers
+        return np.full(workers.shape, self.global_batch, dtype=np.int64)
+
+    def allows(self, workers: IntArray, global_batch: IntArray | None = None) -> BoolArray:
+        """Sizes the job may have: within its bounds, and at least one sample or shard for each worker.
+
+        Args:
+            global_batch: at each size; None: the standing one.
+        """
+        bounds = (self.max_workers, self.num_shards)
+        largest = min((bound for bound in bounds if bound is not None), default=math.inf)
+        batch = self.standing_batch(workers) if global_batch is None else global_batch
+        return (workers >= self.min_workers) & (workers <= largest) & (workers <= batch)
+
+    def step_s(self, workers: IntArray, global_batch: IntArray | None = None) -> FloatArray:
+        """Seconds a step for each number of workers (any shape, > 0) and batch; None: the standing one."""
+        batch = self.standing_batch(workers) if global_batch is None else global_batch
+        local_batch = -(-batch // workers)
         compute_s = _in_passes_s(local_batch.astype(np.float64), self.compute_s, self.max_local_batch)
         return np.maximum(compute_s + _allreduce_s(workers, self.allreduce_s), SHORTEST_STEP_S)
 

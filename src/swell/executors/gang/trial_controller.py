@@ -33,6 +33,7 @@ from swell.executors.gang.timeouts import (
     stopped,
     unmeasured,
 )
+from swell.executors.gang.trial_batches import local_batches
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome, ProfilingFailed
 from swell.model.job import Profile
@@ -211,10 +212,9 @@ class Trial:
 
     @_hear.register
     def _(self, message: messages.Hello, member: Member, part: TrialPart) -> None:
-        spec = self._stage.spec
-        batches = sorted({-(-spec.global_batch // size) for size in self._command.sizes}, reverse=True)
         if part.size is None:
-            welcome = self._stage.welcome(member.slot, "profile", tuple(batches), self._max_local_batch)
+            batches = local_batches(self._stage.spec, self._command.sizes, self._max_local_batch)
+            welcome = self._stage.welcome(member.slot, "profile", batches, self._max_local_batch)
         else:
             welcome = self._stage.welcome(member.slot, "calibrate")
         self._effects.append(Send(member.number, welcome))

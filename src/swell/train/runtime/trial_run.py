@@ -22,6 +22,8 @@ NUM_WARM_UPS = 2
 #: Time spent on each batch size, unless a single step takes longer.
 BUDGET_S = 0.4
 MAX_TIMED = 20
+#: After a step as long as this, larger batches are not tried: their times follow from those of smaller ones.
+LONG_STEP_S = 2.0
 
 
 class Profiling:
@@ -111,7 +113,7 @@ class Profiling:
         if not self._is_measured():
             return
         self._note_size()
-        if self.edition + 1 == len(self._sizes):
+        if not self._is_worth_going_on():
             self._finish_trial()
         self.edition += 1
 
@@ -134,6 +136,12 @@ class Profiling:
         num_warm_ups = min(NUM_WARM_UPS, len(self._timed) - 1)
         self._compute_s[self._sizes[self.edition]] = statistics.median(self._timed[num_warm_ups:])
         self._timed = []
+
+    def _is_worth_going_on(self) -> bool:
+        sizes, done = self._sizes, self.edition + 1
+        if done == len(sizes):
+            return False
+        return sizes[done] < sizes[done - 1] or self._compute_s[sizes[done - 1]] < LONG_STEP_S
 
     def _is_measured(self) -> bool:
         """Enough steps, or enough time; slow steps need fewer warm-ups, for the first is all the slower."""

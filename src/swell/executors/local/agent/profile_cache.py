@@ -61,6 +61,7 @@ class ProfileCache:
             spec.env,
             spec.python,
             spec.global_batch,
+            *((spec.least_batch, spec.max_batch, spec.batch_per_worker) if spec.may_change_batch else ()),
             spec.devices_per_worker,
             command.device_kind,
             command.sizes,

@@ -1,0 +1,150 @@
+"""What running has taught of one job: its curve, corrected where it has trained."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+
+from swell.arrays import FloatArray, IntArray
+from swell.model.job import BatchProfile
+from swell.throughput import open_batches
+from swell.throughput.batch_table import worth
+from swell.throughput.curve import SHORTEST_STEP_S, Curve
+
+#: Reports fade with this time constant: seldom pauses (an evaluation each epoch, a checkpoint) count with
+#: their share of the time, and a machine that has become slower is noticed.
+MEMORY_S = 20.0
+#: The prediction counts as so many steps already made at its speed.
+NUM_PRIOR_STEPS = 2.0
+#: After so many reports a measurement says how far off the prediction was.
+NUM_REPORTS_NEEDED = 3
+#: Batches of a job, besides those that its sizes have anyway, at which its speed is remembered.
+NUM_BATCHES = 32
+
+
+class Measured(msgspec.Struct, kw_only=True):
+    """Step time of a job at one size: what it took over what it did, recent reports first."""
+
+    predicted_s: float  #: what was believed when the first report came
+    time_s: float  #: faded sum of the time reported on, the prior's included
+    steps: float  #: faded sum of the steps made in it
+    num_reports: int = 0
+
+    @classmethod
+    def predicted(cls, step_s: float) -> Measured:
+        """The state before any report: a prior of `NUM_PRIOR_STEPS` steps at the predicted speed."""
+        return cls(predicted_s=step_s, time_s=NUM_PRIOR_STEPS * step_s, steps=NUM_PRIOR_STEPS)
+
+    def add(self, step_s: float, num_steps: float) -> None:
+        """Add `num_steps` steps of `step_s` seconds each; earlier reports decay with `MEMORY_S`."""
+        elapsed_s = max(step_s, SHORTEST_STEP_S) * num_steps
+        kept_share = math.exp(-elapsed_s / MEMORY_S)
+        counted_s = MEMORY_S * (1.0 - kept_share)  # the report's own beginning has faded by its end
+        self.time_s = kept_share * self.time_s + counted_s
+        self.steps = kept_share * self.steps + num_steps * counted_s / elapsed_s
+        self.num_reports += 1
+
+    @property
+    def step_s(self) -> float:
+        """Exponentially weighted mean of seconds a step."""
+        return self.time_s / self.steps
+
+    @property
+    def error(self) -> float | None:
+        """log(measured / predicted), > 0 where the belief was too fast; None while it is not settled."""
+        return math.log(self.step_s / self.predicted_s) if self.num_reports >= NUM_REPORTS_NEEDED else None
+
+
+class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A job's curve and its corrections."""
+
+    curve: Curve
+    measured: dict[int, Measured] = {}  #: by workers, at their standing batch
+    at_batch: dict[int, dict[int, Measured]] = {}  #: by batch and workers, at others; the latest last
+    batches: BatchProfile | None = None  #: step times of a job whose batch is open, if its trial run told any
+    noise_scale: float = math.inf
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether any report has been learnt from."""
+        return bool(self.measured or self.at_batch)
+
+    def learn(self, num_workers: int, global_batch: int, step_s: float, num_steps: float) -> Measured | None:
+        """Of steps at this size and batch. Returns what is known there; None: the trial run is believed."""
+        is_standing = global_batch == int(self.curve.standing_batch(np.array([num_workers]))[0])
+        if not is_standing and self.batches is not None:
+            return None
+        by_workers = self.measured if is_standing else self.at_batch.get(global_batch, {})
+        if num_workers not in by_workers:
+            sizes, batches = np.array([num_workers]), np.array([global_batch])
+            by_workers[num_workers] = Measured.predicted(float(self.batch_step_s(sizes, batches)[0]))
+        by_workers[num_workers].add(step_s, num_steps)
+        if not is_standing:
+            self.at_batch.pop(global_batch, None)
+            self.at_batch[global_batch] = by_workers  # the latest last
+            if len(self.at_batch) > NUM_BATCHES:
+                del self.at_batch[next(iter(self.at_batch))]
+        return by_workers[num_workers]
+
+    def step_s(self, workers: IntArray) -> FloatArray:
+        """(K,) at the standing batch: measured where there are reports, else predicted and corrected."""
+        believed_s = self.curve.step_s(workers) * self._ratio()
+        for index, size in enumerate(workers.tolist()):
+            if size in self.measured:
+                believed_s[index] = self.measured[size].step_s
+        return believed_s
+
+    def batch_step_s(self, workers: IntArray, batches: IntArray) -> FloatArray:
+        """(..., K) seconds of a step at (K,) sizes and (..., K) batches, in the same way."""
+        believed_s: FloatArray = self.curve.step_s(workers, batches) * self._ratio()
+        for size, batch, step_s in self._points():
+            believed_s[(batches == batch) & (workers == size)] = step_s
+        return believed_s
+
+    def rates_per_s(self, workers: IntArray) -> FloatArray:
+        """(K,) steps/s of the own batch at the standing one; 0 where the job may not have that size."""
+        curve = self.curve
+        rates = np.where(curve.allows(workers), 1.0 / self.step_s(workers), 0.0)
+        return rates if curve.batch_per_worker is None else rates * self.worth(curve.standing_batch(workers))
+
+    def rate_at_batch(self, num_workers: int, global_batch: int) -> float:
+        """Steps/s of the own batch."""
+        workers, batches = np.array([num_workers]), np.array([global_batch])
+        return float((self.worth(batches) / self.batch_step_s(workers, batches))[0])
+
+    def rates_at_batch(self, sizes: IntArray, global_batch: int) -> FloatArray:
+        """(K,) steps/s of the own batch; 0 where that batch is not possible."""
+        batches = np.full_like(sizes, global_batch)
+        rates = self.worth(batches) / self.batch_step_s(sizes, batches)
+        return np.where(open_batches.is_possible(self.curve, sizes, batches), rates, 0.0)
+
+    def best_batches(self, sizes: IntArray, kept: int) -> tuple[FloatArray, IntArray]:
+        """See `open_batches.best`."""
+        batches = open_batches.candidates(self.curve, sizes, kept)
+        step_s = self.batch_step_s(sizes, batches)
+        return open_batches.best(self.curve, sizes, batches, step_s, self.noise_scale, kept)
+
+    def worth(self, batches: IntArray) -> FloatArray:
+        """Steps of the own batch that one at each batch counts as."""
+        return worth(batches.astype(np.float64), self.curve.global_batch, self.noise_scale)
+
+    def _ratio(self) -> float:
+        """Geometric mean of measured / predicted over all that was measured; 1 if nothing was."""
+        if not self.is_measured:
+            return 1.0
+        sizes, batches, measured_s = zip(*self._points(), strict=True)
+        predicted_s = self.curve.step_s(np.array(sizes), np.array(batches))
+        return float(np.exp(np.mean(np.log(np.array(measured_s) / predicted_s))))
+
+    def _points(self) -> list[tuple[int, int, float]]:
+        """(workers, batch, seconds a step) of all that was measured."""
+        sizes = sorted(self.measured)
+        standing = self.curve.standing_batch(np.array(sizes, dtype=np.int64)).tolist()
+        points = [
+            (size, batch, self.measured[size].step_s) for size, batch in zip(sizes, standing, strict=True)
+        ]
+        for batch, by_workers in self.at_batch.items():
+            points += [(size, batch, each.step_s) for size, each in by_workers.items()]
+        return points

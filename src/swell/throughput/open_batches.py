@@ -1,0 +1,59 @@
+"""The batches that a job with an open batch may have, and the best of them, by what a trial run measured."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from swell.arrays import BoolArray, FloatArray, IntArray
+from swell.throughput.batch_table import worth
+from swell.throughput.curve import Curve
+
+#: Batches between the ends of the range, in equal ratios, beside those that were measured.
+NUM_BETWEEN = 16
+#: A gang keeps its batch unless another one is faster by this share: a change takes a moment, and beliefs
+#: are not exact.
+KEEP_SHARE = 0.05
+
+
+def candidates(curve: Curve, sizes: IntArray, kept: int) -> IntArray:
+    """(B, K) batches to choose from at each of (K,) sizes, `kept` among them; some may not be possible.
+
+    Where a sample is worth the same in any batch (an infinite noise scale), the best batch is among these:
+    between two measured ones the samples a second rise or fall all the way.
+    """
+    least, most = curve.batch_range
+    measured = np.array(sorted(curve.compute_s), dtype=np.int64)[:, None] * sizes[None, :]
+    between = np.geomspace(least, most, NUM_BETWEEN).round().astype(np.int64)
+    fixed = np.append(between, [curve.global_batch, kept])[:, None] * np.ones_like(sizes)
+    if curve.max_local_batch is not None:
+        measured = np.vstack([measured, curve.max_local_batch * sizes])
+    return np.vstack([np.clip(measured, least, most), fixed])
+
+
+def is_possible(curve: Curve, sizes: IntArray, batches: IntArray) -> BoolArray:
+    """(B, K) whether each worker has a sample, and as many as fit on its device at once at most.
+
+    The job's own batch is computed in passes where it does not fit.
+    """
+    local_batch = -(-batches // sizes)
+    bound = np.inf if curve.max_local_batch is None else curve.max_local_batch
+    fits = (local_batch <= bound) | (batches == curve.global_batch)
+    possible: BoolArray = fits & curve.allows(sizes, batches)
+    return possible
+
+
+def best(
+    curve: Curve, sizes: IntArray, batches: IntArray, step_s: FloatArray, noise_scale: float, kept: int
+) -> tuple[FloatArray, IntArray]:
+    """(K,) rates in steps/s of the own batch, and the batches of (B, K) that they are of; 0: there is none.
+
+    Args:
+        step_s: (B, K) believed.
+        kept: the batch that the job has now.
+    """
+    rates = worth(batches.astype(np.float64), curve.global_batch, noise_scale) / step_s
+    rates = np.where(is_possible(curve, sizes, batches), rates, 0.0)
+    preferred = np.where(batches == kept, rates * (1.0 + KEEP_SHARE), rates)
+    row, column = np.argmax(preferred, axis=0), np.arange(len(sizes))
+    rate = rates[row, column]
+    return rate, np.where(rate > 0.0, batches[row, column], 0)
