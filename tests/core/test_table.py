@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -26,6 +27,8 @@ from swell.model.snapshot import CLASS_CODES, Snapshot
 
 SIZES = Sizes.POWERS_OF_TWO.up_to(8)
 NOW_S = 50.0
+#: Says beforehand what changes take.
+KNOWN_COSTS = msgspec.structs.replace(profile(), growth_s=18.0, shrink_s=12.0)
 
 
 @st.composite
@@ -40,7 +43,7 @@ def records(draw: st.DrawFn) -> JobRecord:
         ),
         submitted_s=draw(st.floats(0.0, NOW_S)),
         tenant=draw(st.integers(0, 3)),
-        profile=draw(st.none() | st.just(profile())),
+        profile=draw(st.sampled_from([None, profile(), KNOWN_COSTS])),
         progress=JobProgress(
             total_steps=draw(st.floats(0.0, 1000.0)),
             done_steps=draw(st.floats(0.0, 1000.0)),
@@ -52,6 +55,8 @@ def records(draw: st.DrawFn) -> JobRecord:
         commanded=CommandTimes(changed_s=draw(st.none() | st.floats(0.0, NOW_S))),
         resizes=ResizeLog(
             pauses=draw(st.sampled_from([(), (0.5,), (0.5, 1.5)])),
+            growth_pauses=draw(st.sampled_from([(), (2.0, 3.0)])),
+            shrink_pauses=draw(st.sampled_from([(), (0.2, 0.4)])),
             waits_s=draw(st.sampled_from([(), (2.0, 3.0)])),
         ),
         tenure=Tenure(since_s=draw(st.floats(0.0, 100.0)), num_taken=draw(st.floats(0.0, 5.0))),
@@ -114,6 +119,9 @@ def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCos
     assert snapshot.one_worker_per_s[row] == _options(record).one_worker_per_s
     assert snapshot.resize_cost_s[row] == pytest.approx(_pause_s(record, costs))
     assert snapshot.most_resize_cost_s[row] == pytest.approx(_most_pause_s(record, costs))
+    assert snapshot.growth_cost_s[row] == pytest.approx(_growth_s(record, costs))
+    assert snapshot.shrink_cost_s[row] == pytest.approx(_shrink_s(record, costs))
+    assert snapshot.samples_per_step[row] == record.spec.global_batch
     assert snapshot.start_cost_s[row] == pytest.approx(_start_s(record, costs))
     is_profiled = record.profile is not None
     assert snapshot.most_start_cost_s[row] == pytest.approx(
@@ -142,6 +150,19 @@ def _pause_s(record: JobRecord, costs: ChangeCosts) -> float:
         return sum(record.resizes.pauses) / len(record.resizes.pauses)
     state_bytes = record.profile.state_bytes if isinstance(record.profile, Profile) else 0
     return costs.pause_s + state_bytes / STATE_BYTES_PER_S
+
+
+def _growth_s(record: JobRecord, costs: ChangeCosts) -> float:
+    """Of its own growths, else as profiled, else as any change."""
+    if record.resizes.growth_pauses:
+        return 2.5
+    return 18.0 if record.profile is KNOWN_COSTS else _pause_s(record, costs)
+
+
+def _shrink_s(record: JobRecord, costs: ChangeCosts) -> float:
+    if record.resizes.shrink_pauses:
+        return 0.3
+    return 12.0 if record.profile is KNOWN_COSTS else _pause_s(record, costs)
 
 
 def _most_pause_s(record: JobRecord, costs: ChangeCosts) -> float:

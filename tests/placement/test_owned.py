@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.placement.test_buddy import cluster
 
-from swell.model.cluster import Cluster
+from swell.model.cluster import Cluster, Node
 from swell.placement.buddy import BuddyPlacer
 
 #: Jobs that have promises.
@@ -81,3 +81,26 @@ def test_a_job_on_owned_devices_makes_room_for_a_promise() -> None:
     placement = BuddyPlacer().place(machines, {"a": 2}, held, frozenset(), BOUND)
     assert owned(machines).issuperset(placement.changes["a"]) and "e" in placement.moved
     assert len(placement.changes["e"]) == 4
+
+
+@given(
+    joined=st.lists(st.integers(0, 30), min_size=4, max_size=20, unique=True),
+    sizes=st.tuples(st.integers(1, 8), st.integers(1, 8)),
+    after=st.integers(0, 8),
+)
+def test_of_borrowed_nodes_those_that_were_lent_last_are_given_back_first(
+    joined: list[int], sizes: tuple[int, int], after: int
+) -> None:
+    """The longer a node has been idle, the longer it is expected to stay: jobs hold on to the oldest ones."""
+    machines = Cluster()
+    for name in joined:
+        node = Node(name=f"n{name}", devices=(f"n{name}.0",), kind="cpu", is_borrowed=True)
+        machines = machines.with_node(node)
+    age = {f"n{name}.0": rank for rank, name in enumerate(joined)}
+    one, other = min(sizes[0], len(joined) - 1), min(sizes[1], len(joined) - min(sizes[0], len(joined) - 1))
+    held = dict(BuddyPlacer().place(machines, {"a": one, "b": other}, {}, frozenset()).changes)
+    assert sorted(age[device] for device in (*held["a"], *held["b"])) == list(range(one + other))
+    less = min(after, one)
+    kept = BuddyPlacer().place(machines, {"a": less}, held, frozenset()).changes.get("a", held["a"])
+    oldest = sorted(held["a"], key=age.__getitem__)[:less]
+    assert sorted(kept) == sorted(oldest)

@@ -33,6 +33,9 @@ class Job:
     requested: int = 1
     resize_cost: float = 0.0
     most_resize_cost: float | None = None  #: as `resize_cost` if None
+    growth_cost: float | None = None  #: likewise
+    shrink_cost: float | None = None  #: likewise
+    batch: int = 64  #: samples of a step
     start_cost: float = 0.0
     most_start_cost: float | None = None  #: as `start_cost` if None
     promised: bool = False
@@ -59,6 +62,9 @@ class MoreOfJob(TypedDict, total=False):
     requested: int
     resize_cost: float
     most_resize_cost: float | None
+    growth_cost: float | None
+    shrink_cost: float | None
+    batch: int
     start_cost: float
     most_start_cost: float | None
     most: int
@@ -134,6 +140,9 @@ def snapshot(
         attained_device_s=column([job.attained for job in jobs], float),
         resize_cost_s=column([job.resize_cost for job in jobs], float),
         most_resize_cost_s=column([_most(job.most_resize_cost, job.resize_cost) for job in jobs], float),
+        growth_cost_s=column([_most(job.growth_cost, job.resize_cost) for job in jobs], float),
+        shrink_cost_s=column([_most(job.shrink_cost, job.resize_cost) for job in jobs], float),
+        samples_per_step=column([job.batch for job in jobs], np.int64),
         most_start_cost_s=column([_most(job.most_start_cost, job.start_cost) for job in jobs], float),
         resize_wait_s=column([job.start_cost for job in jobs], float),
         expected_hold_s=column([np.inf for _ in jobs], float),

@@ -97,6 +97,8 @@ def test_what_was_decided_is_decided_again(policy: Policy, view: Snapshot) -> No
         most_start_cost_s=np.zeros(len(rows)),
         resize_cost_s=np.zeros(len(rows)),
         most_resize_cost_s=np.zeros(len(rows)),
+        growth_cost_s=np.zeros(len(rows)),
+        shrink_cost_s=np.zeros(len(rows)),
     )
     before = replace(after, held_workers=view.held_workers[rows])
     settled = policy.decide(before).workers

@@ -55,7 +55,7 @@ def _learn_cost(state: HeadState, record: JobRecord, change: Change, pause_s: fl
     record.resizes.pause_s += pause_s
     if change.is_repair:
         return
-    record.resizes.note_pause(pause_s)
+    record.resizes.note_pause(change, pause_s)
     if change.is_restart:
         state.costs.learn_restart(pause_s)
     else:

@@ -108,20 +108,36 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True):
     num_done: int = 0
     pause_s: float = 0.0  #: that all of them together took from training
     pauses: tuple[float, ...] = ()  #: s, of the latest planned ones
+    growth_pauses: tuple[float, ...] = ()  #: s, of the latest planned growths
+    shrink_pauses: tuple[float, ...] = ()  #: s, of the latest planned shrinks
 
     @property
     def mean_pause_s(self) -> float:
         """Of the latest planned ones; NaN before the first."""
-        return sum(self.pauses) / len(self.pauses) if self.pauses else math.nan
+        return _mean(self.pauses)
+
+    @property
+    def mean_growth_pause_s(self) -> float:
+        """Of the latest planned growths; NaN before the first."""
+        return _mean(self.growth_pauses)
+
+    @property
+    def mean_shrink_pause_s(self) -> float:
+        """Of the latest planned shrinks; NaN before the first."""
+        return _mean(self.shrink_pauses)
 
     @property
     def most_pause_s(self) -> float:
         """The longest of the latest planned ones; NaN before the first."""
         return max(self.pauses) if self.pauses else math.nan
 
-    def note_pause(self, pause_s: float) -> None:
+    def note_pause(self, change: Change, pause_s: float) -> None:
         """A planned one took so long from training."""
         self.pauses = (*self.pauses, pause_s)[-NUM_MEASURED:]
+        if change.after > change.before:
+            self.growth_pauses = (*self.growth_pauses, pause_s)[-NUM_MEASURED:]
+        elif change.after < change.before:
+            self.shrink_pauses = (*self.shrink_pauses, pause_s)[-NUM_MEASURED:]
 
     def ask(self, change: Change) -> None:
         """This was commanded."""
@@ -201,7 +217,7 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def wait_s(self) -> float:
         """Mean wait of the latest growths; NaN before the first."""
-        return sum(self.waits_s) / len(self.waits_s) if self.waits_s else math.nan
+        return _mean(self.waits_s)
 
     def _call_off(self, verdict: Verdict, at_s: float) -> None:
         if self.under_way is not None:
@@ -210,6 +226,10 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def _keep(self, told: Resize) -> None:
         self.past = _latest((*self.past, told))
+
+
+def _mean(pauses_s: tuple[float, ...]) -> float:
+    return sum(pauses_s) / len(pauses_s) if pauses_s else math.nan
 
 
 def _latest(told: tuple[Resize, ...]) -> tuple[Resize, ...]:

@@ -23,8 +23,24 @@ LEAST_REMAINING_STEPS = 1.0
 LEAST_REMAINING_SHARE = 0.1
 
 #: Columns that stay as they are for as long as a job has its row ...
-FIXED_FLOATS = ("submitted_s", "total_steps", "least_steps", "own_start_s", "state_bytes", "one_worker_per_s")
-FIXED_INTS = ("job_class", "devices_per_worker", "requested_workers", "tenant", "is_restart")
+FIXED_FLOATS = (
+    "submitted_s",
+    "total_steps",
+    "least_steps",
+    "own_start_s",
+    "state_bytes",
+    "one_worker_per_s",
+    "profiled_growth_s",
+    "profiled_shrink_s",
+)
+FIXED_INTS = (
+    "job_class",
+    "devices_per_worker",
+    "requested_workers",
+    "tenant",
+    "is_restart",
+    "samples_per_step",
+)
 #: ... and those that change with what happens to it.
 FLOATS = (
     "deadline_s",
@@ -37,6 +53,8 @@ FLOATS = (
     "own_pause_s",
     "own_most_pause_s",
     "own_wait_s",
+    "own_growth_s",
+    "own_shrink_s",
     "trained_s",
     "num_taken",
 )
@@ -179,6 +197,7 @@ class JobTable:
             devices_per_worker=ints["devices_per_worker"],
             requested_workers=ints["requested_workers"],
             tenant=ints["tenant"],
+            samples_per_step=ints["samples_per_step"],
             num_tenants=num_tenants,
             held_workers=ints["held_workers"],
             most_workers=ints["most_workers"],
@@ -187,6 +206,12 @@ class JobTable:
             attained_device_s=_read_only(attained),
             resize_cost_s=_read_only(expected.resize_s),
             most_resize_cost_s=_read_only(expected.most_resize_s),
+            growth_cost_s=_read_only(
+                _first_known(floats["own_growth_s"], floats["profiled_growth_s"], expected.resize_s)
+            ),
+            shrink_cost_s=_read_only(
+                _first_known(floats["own_shrink_s"], floats["profiled_shrink_s"], expected.resize_s)
+            ),
             resize_wait_s=_read_only(expected.wait_s),
             expected_hold_s=_read_only(costs.hold_s(floats["trained_s"], floats["num_taken"])),
             start_cost_s=_read_only(expected.start_s),
@@ -268,6 +293,8 @@ def _fixed_floats(record: JobRecord, options: JobOptions) -> tuple[float, ...]:
         profile.start_s if profile else 0.0,
         profile.state_bytes if profile else 0,
         options.one_worker_per_s,
+        _known(profile.growth_s if profile else None),
+        _known(profile.shrink_s if profile else None),
     )
 
 
@@ -280,6 +307,7 @@ def _fixed_ints(record: JobRecord) -> tuple[int, ...]:
         spec.requested_workers or spec.min_workers,
         record.tenant,
         spec.elasticity is Elasticity.RESTART,
+        spec.global_batch,
     )
 
 
@@ -297,6 +325,8 @@ def _floats(record: JobRecord) -> tuple[float, ...]:
         record.resizes.mean_pause_s,
         record.resizes.most_pause_s,
         record.resizes.wait_s,
+        record.resizes.mean_growth_pause_s,
+        record.resizes.mean_shrink_pause_s,
         tenure.total_s,
         tenure.num_taken,
     )
@@ -312,6 +342,15 @@ def _ints(record: JobRecord) -> tuple[int, ...]:
         record.spec.job_class is JobClass.STRICT and not record.admission.is_decided,
         record.is_pinned,
     )
+
+
+def _known(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _first_known(own: FloatArray, profiled: FloatArray, otherwise: FloatArray) -> FloatArray:
+    """(J,) the first of these that is no NaN."""
+    return np.where(np.isnan(own), np.where(np.isnan(profiled), otherwise, profiled), own)
 
 
 def _least_steps(record: JobRecord) -> float:

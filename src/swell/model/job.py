@@ -196,3 +196,6 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     max_local_batch: int | None = None  #: samples that fit on a device at once; None: no limit was met
     num_shards: int | None = None  #: parts of a batch that no two workers can share; None: its samples
     batches: BatchProfile | None = None  #: of a job whose batch is open
+    #: Time that a growth, or a shrink, takes from training, where that is known beforehand.
+    growth_s: float | None = None
+    shrink_s: float | None = None

@@ -40,6 +40,7 @@ class Snapshot:
     remaining_steps: FloatArray  #: (J,) believed, at now_s, > 0
     done_steps: FloatArray  #: (J,) believed, at now_s
     devices_per_worker: IntArray  #: (J,)
+    samples_per_step: IntArray  #: (J,) of each job's own batch
     requested_workers: IntArray  #: (J,) what a policy of fixed sizes gives a job
     held_workers: IntArray  #: (J,) 0 for a queued job; the size under way for one that is changing
     tenant: IntArray  #: (J,) on whose behalf it runs: equal numbers, one tenant; they mean nothing else
@@ -51,7 +52,9 @@ class Snapshot:
     resize_cost_s: (
         FloatArray  #: (J,) time that one more change while running is expected to take from training
     )
-    most_resize_cost_s: FloatArray  #: (J,) the same if it is a dear one: what promises have to expect
+    growth_cost_s: FloatArray  #: (J,) the same, of a change to more workers
+    shrink_cost_s: FloatArray  #: (J,) the same, of a change to fewer workers
+    most_resize_cost_s: FloatArray  #: (J,) of a dear one: what promises have to expect
     resize_wait_s: FloatArray  #: (J,) for which the old size is expected to train on before a growth
     expected_hold_s: FloatArray  #: (J,) for which workers given now are expected to stay
     start_cost_s: FloatArray  #: (J,) expected time from a launch to the first step

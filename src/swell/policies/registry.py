@@ -8,6 +8,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Meta
 
+from swell.policies.bftrainer import BFTrainer, CorrectedBFTrainer
+from swell.policies.bftrainer_equal_share import BFTrainerEqualShare
 from swell.policies.chronus import Chronus
 from swell.policies.edf import Edf, EdfLargest
 from swell.policies.edf_admission import EdfAdmission, EdfAdmissionLargest
@@ -101,6 +103,9 @@ POLICIES: dict[str, type[Policy]] = {
             Chronus,
             Pollux,
             TiresiasPollux,
+            BFTrainer,
+            CorrectedBFTrainer,
+            BFTrainerEqualShare,
             Saxena,
             SaxenaMaxBatch,
             SaxenaMinBatch,

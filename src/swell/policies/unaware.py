@@ -20,6 +20,8 @@ def without_costs(snapshot: Snapshot) -> Snapshot:
         start_cost_s=nothing_s,
         most_start_cost_s=nothing_s,
         resize_cost_s=nothing_s,
+        growth_cost_s=nothing_s,
+        shrink_cost_s=nothing_s,
         most_resize_cost_s=nothing_s,
         margin_share=0.0,
     )

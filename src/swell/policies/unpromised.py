@@ -13,7 +13,7 @@ from swell.arrays import FloatArray, IntArray
 from swell.model.plan import Allocation, Reason
 from swell.model.snapshot import Snapshot
 from swell.policies import wording
-from swell.policies.levels import Levels
+from swell.policies.levels import Levels, all_levels
 from swell.policies.outlook import Outlook, look_ahead
 
 
@@ -39,6 +39,54 @@ def without_promises(
         account=_Account(snapshot, levels, level, order, why_has, why_waits),
         is_sated=bool((level == levels.num).all()),
     )
+
+
+def chosen_without_promises(
+    snapshot: Snapshot,
+    option: IntArray,
+    order: Sequence[int] | IntArray,
+    why_has: Callable[[int], str],
+    why_waits: str,
+) -> Allocation:
+    """The same for (J,) options: a table of levels is made only if reasons are asked for."""
+    options = snapshot.options
+    return Allocation(
+        options=options,
+        option=option,
+        floor=np.zeros_like(option),
+        refusals={},
+        wake_s=math.inf,
+        account=_LateAccount(snapshot, option, order, why_has, why_waits),
+        is_sated=bool((option[options.num > 0] == options.starts[1:][options.num > 0] - 1).all()),
+    )
+
+
+@dataclass(frozen=True)
+class _LateAccount:
+    """An `_Account` of options, whose levels are worked out when they are needed."""
+
+    snapshot: Snapshot
+    option: IntArray
+    order: Sequence[int] | IntArray
+    why_has: Callable[[int], str]
+    why_waits: str
+
+    @property
+    def codes(self) -> Sequence[str]:
+        return ["sharing" if option >= 0 else "waiting" for option in self.option.tolist()]
+
+    @property
+    def finish_s(self) -> FloatArray:
+        return self._account.finish_s
+
+    def reason(self, row: int) -> Reason:
+        return self._account.reason(row)
+
+    @cached_property
+    def _account(self) -> _Account:
+        levels = all_levels(self.snapshot)
+        level = np.where(self.option >= 0, self.option - self.snapshot.options.starts[:-1] + 1, 0)
+        return _Account(self.snapshot, levels, level, self.order, self.why_has, self.why_waits)
 
 
 @dataclass(frozen=True)

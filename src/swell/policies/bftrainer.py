@@ -1,0 +1,243 @@
+"""BFTrainer: the sizes with which borrowed nodes bring most until the pool is expected to change."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar
+
+import numpy as np
+from msgspec import Meta
+
+from swell.arrays import BoolArray, FloatArray, IntArray
+from swell.compiled import suited
+from swell.model.options import NO_OPTION, Domain, Sizes
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+from swell.policies.policy import Policy
+from swell.policies.unpromised import chosen_without_promises
+from swell.solvers.knapsack import Best, best_options
+
+#: Of values that differ by a smaller share, that of the present size counts as the larger one.
+SAME_SHARE = 1e-9
+
+ForwardTime = Annotated[
+    float,
+    Meta(gt=0.0, description="Time that a new map is expected to last (T_fwd), in seconds."),
+]
+ChangeShare = Annotated[
+    float,
+    Meta(
+        ge=0.0,
+        lt=1.0,
+        description="Plan for the time within which a node is reclaimed with this probability, as far as the "
+        "pool has shown; 0: always for t_fwd_s.",
+    ),
+]
+MaxTrainers = Annotated[int, Meta(ge=1, description="Most jobs that share the nodes at one time (Pjmax).")]
+EfficiencyShare = Annotated[
+    float,
+    Meta(
+        ge=0.0,
+        le=1.0,
+        description="Objective: 0 is samples a second, 1 is speed over that of one worker; values between "
+        "weigh the two.",
+    ),
+]
+
+
+class BFTrainer(Policy):
+    """The map of nodes to jobs that is worth most over the time T_fwd, less what the change to it costs.
+
+    The integer program of the paper, collapsed to counts: since a job may keep any of its own nodes and take
+    any free ones, the constraint against migration holds for every vector of counts that the nodes allow.
+    What is left is a multiple-choice knapsack, which is solved exactly in milliseconds. Jobs are taken first
+    come, first served, up to `max_trainers` of them.
+
+    References: Liu, Kettimuthu, Papka, Foster, "BFTrainer: Low-Cost Training of Neural Networks on Unfillable
+        Supercomputer Nodes", 2021, section 3.
+    Deviates: all sizes count, where the paper interpolates between some (Eqs. 11 and 12). A size of 0
+        is allowed, which Eq. 11 as printed forbids. Equation 14 sums the costs over jobs where each has its
+        own (Eq. 13). Equation 10 needs M >= 2 |N|, and not M > |N|, which forbids every change by more than
+        half of the nodes; counts need no M. The limit on solving is work, not time; where it is reached the
+        better one of the present map and the best so far is kept, as in section 3.6. Nodes of several devices
+        are counted in devices. Restart jobs count their work in seconds on one worker. Costs are those that
+        a profile names, until growths and shrinks of the job have been measured.
+    """
+
+    name = "bftrainer"
+    domain = Domain(sizes=Sizes.EVERY)
+    weighs_changes = True
+    is_corrected: ClassVar[bool] = False
+
+    t_fwd_s: ForwardTime = 120.0
+    reclaim_share: ChangeShare = 0.0
+    max_trainers: MaxTrainers = 1_000
+    efficiency_share: EfficiencyShare = 0.0
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        trainers = first_come(snapshot, self.max_trainers)
+        forward_s = self.forward_s(snapshot)
+        value, nothing = self.values(snapshot, trainers, forward_s)
+        options, order = snapshot.options, snapshot.arrival_order
+        best = best_options(
+            options.starts, options.devices, value, nothing, snapshot.num_devices, order=order
+        )
+        option, is_kept = _better_of(snapshot, best, value, nothing)
+        limit = "; the search reached its limit of work" if not best.is_proven else ""
+        has = f"worth most over the next {forward_s:.0f} s, less what changes cost{limit}"
+        if is_kept:
+            has = "the search for a better map reached its limit of work, so all sizes stay"
+        return chosen_without_promises(
+            snapshot,
+            option,
+            order,
+            lambda row: has,
+            "other jobs make more of the nodes, or came first",
+        )
+
+    def forward_s(self, snapshot: Snapshot) -> float:
+        """T_fwd: given, or from what the pool has shown so far (section 3.4.3).
+
+        Times between reclaims are taken as exponential, with the rate of all borrowed nodes together.
+        """
+        per_s = snapshot.reclaims_per_node_s * snapshot.num_borrowed
+        if self.reclaim_share == 0.0 or per_s <= 0.0:
+            return self.t_fwd_s
+        return -math.log1p(-self.reclaim_share) / per_s
+
+    def values(
+        self, snapshot: Snapshot, trainers: BoolArray, forward_s: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """(O,) worth of each option and (J,) of none; -inf where a job that is no trainer would have one."""
+        options = snapshot.options
+        value, nothing = np.empty(len(options.workers)), np.empty(snapshot.num_jobs)
+        write = _write_corrected if self.is_corrected else _write_printed
+        suited(write, snapshot.num_jobs)(
+            options.starts,
+            options.workers,
+            options.rate_per_s,
+            snapshot.held_workers,
+            snapshot.held_rate_per_s,
+            snapshot.growth_cost_s,
+            snapshot.shrink_cost_s,
+            self._weights(snapshot),
+            trainers,
+            forward_s,
+            value,
+            nothing,
+        )
+        return value, nothing
+
+    def _weights(self, snapshot: Snapshot) -> FloatArray:
+        """(J,) objective metric for each step a second (section 5.2.1): samples, speed-up, or between."""
+        options = snapshot.options
+        one_per_s = np.ones(snapshot.num_jobs)
+        has = options.num > 0
+        first = options.starts[:-1][has]
+        one_per_s[has] = options.rate_per_s[first] / options.workers[first]
+        one_samples_per_s = one_per_s * snapshot.samples_per_step
+        weights: FloatArray = snapshot.samples_per_step * one_samples_per_s**-self.efficiency_share
+        return weights
+
+
+class CorrectedBFTrainer(BFTrainer):
+    """The same, with what a change really costs: nothing is done at the new size while the job changes.
+
+    References: as `bftrainer`.
+    Deviates: equation 16 charges the speed *before* the change, so that starting a waiting job is free and
+        the new nodes' idle time is not counted. Here V(n) = (T_fwd - R(n)) O(n) for n other than the present
+        size, with R_up for a start, too. No change pays that takes longer than T_fwd.
+    """
+
+    name = "bftrainer_corrected"
+    is_corrected = True
+
+
+def first_come(snapshot: Snapshot, max_trainers: int) -> BoolArray:
+    """(J,) jobs that share the nodes (section 5.3): those that hold some, then the first submitted."""
+    is_trainer = np.zeros(snapshot.num_jobs, dtype=bool)
+    order = snapshot.arrival_order
+    is_held, fits = snapshot.held_workers[order] > 0, snapshot.options.num[order] > 0
+    ranked = np.concatenate([order[is_held], order[~is_held & fits]])
+    is_trainer[ranked[:max_trainers]] = True
+    return is_trainer
+
+
+def _better_of(
+    snapshot: Snapshot, best: Best, value: FloatArray, nothing: FloatArray
+) -> tuple[IntArray, bool]:
+    """The option of each job, and whether the present map was better than the best that was found.
+
+    It can be only where the search reached its limit (section 3.6).
+    """
+    if best.is_proven:
+        return best.option, False
+    options, held = snapshot.options, snapshot.held_workers
+    present = options.at(held)
+    devices = np.where(present == NO_OPTION, 0, options.devices[present])
+    is_map = options.workers_of(present) == held
+    worth = float(np.where(present == NO_OPTION, nothing, value[present]).sum())
+    if is_map.all() and devices.sum() <= snapshot.num_devices and worth >= best.value:
+        return present, True
+    return best.option, False
+
+
+def _write_printed(
+    starts: IntArray,
+    workers: IntArray,
+    rate_per_s: FloatArray,
+    held: IntArray,
+    held_rate_per_s: FloatArray,
+    growth_s: FloatArray,
+    shrink_s: FloatArray,
+    weight: FloatArray,
+    is_trainer: BoolArray,
+    forward_s: float,
+    value: FloatArray,
+    nothing: FloatArray,
+) -> None:
+    """T_fwd O(n) - O(C) R(n) (Eq. 16), R by Eqs. 13 to 15."""
+    for row in range(len(held)):
+        now = weight[row] * held_rate_per_s[row]  # O_j(C_j)
+        nothing[row] = -now * shrink_s[row]  # n = 0 < C; 0 if C = 0
+        for option in range(starts[row], starts[row + 1]):
+            if not is_trainer[row]:
+                value[option] = -np.inf
+                continue
+            worth = forward_s * weight[row] * rate_per_s[option]
+            if workers[option] > held[row]:
+                value[option] = worth - now * growth_s[row]
+            elif workers[option] < held[row]:
+                value[option] = worth - now * shrink_s[row]
+            else:
+                value[option] = worth * (1.0 + SAME_SHARE)
+
+
+def _write_corrected(
+    starts: IntArray,
+    workers: IntArray,
+    rate_per_s: FloatArray,
+    held: IntArray,
+    held_rate_per_s: FloatArray,
+    growth_s: FloatArray,
+    shrink_s: FloatArray,
+    weight: FloatArray,
+    is_trainer: BoolArray,
+    forward_s: float,
+    value: FloatArray,
+    nothing: FloatArray,
+) -> None:
+    """(T_fwd - R(n)) O(n), R by Eqs. 13 to 15."""
+    for row in range(len(held)):
+        nothing[row] = 0.0
+        for option in range(starts[row], starts[row + 1]):
+            if not is_trainer[row]:
+                value[option] = -np.inf
+                continue
+            per_s = weight[row] * rate_per_s[option]
+            if workers[option] > held[row]:
+                value[option] = (forward_s - growth_s[row]) * per_s
+            elif workers[option] < held[row]:
+                value[option] = (forward_s - shrink_s[row]) * per_s
+            else:
+                value[option] = forward_s * per_s * (1.0 + SAME_SHARE)

@@ -1,0 +1,74 @@
+"""The heuristic that BFTrainer is compared with: the nodes divided equally, at every change anew."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+
+from swell.model.options import Domain, Sizes
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+from swell.policies.bftrainer import MaxTrainers, first_come
+from swell.policies.policy import Policy
+from swell.policies.unpromised import chosen_without_promises
+
+SpreadRemainder = Annotated[
+    int,
+    Meta(
+        ge=0, le=1, description="Remainder of the division: 0 for the first job, 1 for one job after another."
+    ),
+]
+
+
+class BFTrainerEqualShare(Policy):
+    """As many devices for each of the first `max_trainers` jobs, whatever the change costs.
+
+    Each job gets the largest of its sizes that its share allows. The first job takes the remainder of the
+    division as far as it can use it, then the next.
+
+    References: Liu et al., "BFTrainer", 2021, section 5.1: "a baseline scheme that distributes nodes equally
+        to Trainers".
+    Deviates: the paper does not say who gets the remainder. With all of it for the first job, also where
+        there are fewer nodes than jobs, the figures of an open replayer of its log come out;
+        `spread_remainder` gives each job one instead.
+    """
+
+    name = "bftrainer_equal_share"
+    domain = Domain(sizes=Sizes.EVERY)
+    weighs_changes = True
+
+    max_trainers: MaxTrainers = 1_000
+    spread_remainder: SpreadRemainder = 0
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        options, order = snapshot.options, snapshot.arrival_order
+        trainers = order[first_come(snapshot, self.max_trainers)[order] & (options.num[order] > 0)]
+        share = snapshot.num_devices // max(len(trainers), 1)
+        workers, left = np.zeros(snapshot.num_jobs, dtype=np.int64), snapshot.num_devices
+
+        def give(row: int, num_devices: int) -> None:
+            """The largest size within what it has and so many more."""
+            nonlocal left
+            per_worker = int(snapshot.devices_per_worker[row])
+            most = int(workers[row]) + min(num_devices, left) // per_worker
+            sizes = options.workers[options.starts[row] : options.starts[row + 1]]
+            fitting = sizes[: np.searchsorted(sizes, most, side="right")]
+            if len(fitting):
+                left -= (int(fitting[-1]) - int(workers[row])) * per_worker
+                workers[row] = fitting[-1]
+
+        for row in trainers.tolist():
+            give(row, share)
+        for row in trainers.tolist():
+            smallest = int(options.devices[options.starts[row]])
+            one = int(snapshot.devices_per_worker[row]) if workers[row] else smallest
+            give(row, one if self.spread_remainder else left)
+        return chosen_without_promises(
+            snapshot,
+            options.at(workers),
+            order,
+            lambda row: f"an equal share is {share} devices",
+            f"{len(trainers)} jobs share {snapshot.num_devices} devices, and earlier jobs come first",
+        )
