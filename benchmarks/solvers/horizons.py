@@ -1,0 +1,64 @@
+"""Hu's rolling horizon, beside HiGHS on the paper's own model and on the one-hot formulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from tests.solvers.horizons import SIZES, STEP_MIN, PaperModel, hu_problem, one_hot_value, speed
+
+from benchmarks.solvers.measured import Row, cpu_ms
+from swell.solvers.horizon.problem import BestPlans, HorizonProblem
+from swell.solvers.horizon.solve import best_plans
+
+#: Jobs, nodes; demands are lognormal, so that some jobs end within the horizon: the hard case.
+SIZES_OF_PROBLEMS = ((20, 70), (40, 150), (60, 190), (100, 190))
+#: Of HiGHS's search in the exact path.
+MAX_NODES = 10_000
+#: To which HiGHS solves the paper's model.
+RIVAL_GAP_SHARE = 1e-4
+
+
+def hu_rows(num_instances: int, num_rival: int) -> Iterator[Row]:
+    for num_jobs, num_nodes in SIZES_OF_PROBLEMS:
+        some = [hu_problem(num_jobs, num_nodes, seed) for seed in range(num_instances)]
+        size = f"{num_jobs} jobs, {num_nodes} nodes"
+        fast = [_timed(partial(best_plans, problem)) for problem in some]
+        exact = [_timed(partial(best_plans, problem, max_nodes=MAX_NODES)) for problem in some]
+        printed = [cpu_ms(partial(_printed_value, problem)) for problem in some[:num_rival]]
+        one_hot = [cpu_ms(partial(one_hot_value, problem, RIVAL_GAP_SHARE)) for problem in some[:num_rival]]
+        gaps = [best.value / found.value - 1.0 for (best, _), (found, _) in zip(exact, fast, strict=True)]
+        largest = max(found.gap_share for found, _ in fast)
+        proven = sum(best.is_proven for best, _ in exact)
+        yield Row(
+            problem="Hu, T=5",
+            size=size,
+            ours="kernel, fast path",
+            ours_ms=tuple(spent_ms for _, spent_ms in fast),
+            rival=f"HiGHS, paper's model, gap {RIVAL_GAP_SHARE:g}",
+            rival_ms=tuple(spent_ms for _, spent_ms in printed),
+            agree=f"certified gap <= {largest:.2%}, true gap <= {max(gaps):.2%}",
+        )
+        yield Row(
+            problem="Hu, T=5",
+            size=size,
+            ours="kernel, exact path",
+            ours_ms=tuple(spent_ms for _, spent_ms in exact),
+            rival=f"HiGHS, one-hot, gap {RIVAL_GAP_SHARE:g}",
+            rival_ms=tuple(spent_ms for _, spent_ms in one_hot),
+            agree=f"{proven} of {len(exact)} proven",
+        )
+
+
+def _timed(solve: Callable[[], BestPlans]) -> tuple[BestPlans, float]:
+    """Once warm."""
+    solve()
+    return cpu_ms(solve)
+
+
+def _printed_value(problem: HorizonProblem) -> float:
+    """As printed, but with a size of 0: jobs may wait."""
+    demand = STEP_MIN * speed(SIZES[:1]) / problem.gain[problem.starts[:-1]]
+    sizes = (0, *SIZES.tolist())
+    model = PaperModel(demand, sizes, problem.num_devices, problem.num_steps, STEP_MIN, least=0)
+    return model.value(RIVAL_GAP_SHARE)

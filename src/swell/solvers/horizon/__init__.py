@@ -1,0 +1,1 @@
+"""Sizes of many takers over several steps that are coupled by what each has done so far."""

@@ -1,0 +1,117 @@
+"""Prices at which the Lagrangian bound is low: subgradient descent with space dilation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from swell.arrays import FloatArray, IntArray
+from swell.solvers.horizon.pricing import Pricing, choose
+
+#: Space is contracted by so much along the difference of two subgradients (Shor's r-algorithm).
+CONTRACTION = 0.5
+#: After so many prices without a lower bound the descent begins again at the best ones, with shorter steps.
+PATIENCE = 12
+#: At first the prices of all devices and steps together come to this share of the best value known.
+FIRST_SHARE = 0.45
+LEAST_SLOPE = 1e-12
+
+
+@dataclass
+class Descent:
+    """Lowers sum_t price_t N + sum_j max_plan(value - price), which no answer exceeds, at any prices >= 0.
+
+    Steps have Polyak's length: to where the bound would equal the best value known, were it linear.
+
+    References: Shor, "Minimization Methods for Non-differentiable Functions", 1985, chapter 3 (space
+        dilation along differences of subgradients); Polyak, "Minimization of unsmooth functionals", 1969
+        (step length); Fisher, "The Lagrangian relaxation method for solving integer programming problems",
+        1981.
+    """
+
+    of: Pricing
+    num_devices: int
+    prices: FloatArray  #: (T,) to be tried next
+    best_prices: FloatArray = field(init=False)
+    bound: float = np.inf
+    is_flat: bool = False  #: the bound cannot be lowered
+    _shortening: float = 1.0
+    _num_idle: int = 0
+
+    def __post_init__(self) -> None:
+        self.best_prices = self.prices.copy()
+        self._dilation = np.eye(len(self.prices))
+        self._slope_before: FloatArray | None = None
+        self._at_best = np.zeros((len(self.of.num), len(self.prices)), dtype=np.int64)
+
+    @classmethod
+    def begin(cls, of: Pricing, num_devices: int, value: float) -> Descent:
+        """Args: `value` is that of some answer."""
+        shares = of.rest[:-1] / max(float(of.rest[:-1].sum()), LEAST_SLOPE)
+        return cls(of, num_devices, FIRST_SHARE * value / max(num_devices, 1) * shares)
+
+    @property
+    def level(self) -> IntArray:
+        """(J, T) best plans at the best prices; there may not be devices enough for them."""
+        return self._at_best
+
+    def step(self, value: float) -> None:
+        """Try the next prices. `value` is that of the best answer known."""
+        level = np.empty_like(self._at_best)
+        net = choose(self.of, self.prices, level)
+        bound = net + self.num_devices * _sum(self.prices)
+        if bound < self.bound:
+            self._num_idle = 0
+            self.bound, self._at_best = bound, level
+            self.best_prices = self.prices.copy()
+        else:
+            self._num_idle += 1
+        slope = self.num_devices - np.take_along_axis(self.of.devices, level, axis=1).sum(axis=0).astype(
+            float
+        )
+        slope[(self.prices <= 0.0) & (slope > 0.0)] = 0.0  # prices are not negative
+        if self._num_idle >= PATIENCE:
+            self._begin_again()
+            return
+        self._dilate(slope)
+        turned = _product(self._dilation.T, slope)
+        length = _sum(turned * turned)
+        if length < LEAST_SLOPE:
+            self.is_flat = not slope.any()
+            self._begin_again()
+            return
+        direction = _product(self._dilation, turned)
+        self.prices = np.maximum(0.0, self.prices - self._shortening * (bound - value) / length * direction)
+
+    def _dilate(self, slope: FloatArray) -> None:
+        if self._slope_before is not None:
+            difference = _product(self._dilation.T, slope - self._slope_before)
+            length = _sum(difference * difference) ** 0.5
+            if length > LEAST_SLOPE:
+                along = difference / length
+                self._dilation += (CONTRACTION - 1.0) * np.outer(_product(self._dilation, along), along)
+        self._slope_before = slope
+
+    def _begin_again(self) -> None:
+        self.prices = self.best_prices.copy()
+        self._dilation = np.eye(len(self.prices))
+        self._slope_before = None
+        self._num_idle = 0
+        self._shortening /= 2.0
+
+
+def _sum(values: FloatArray) -> float:
+    """From left to right: that of a library may depend on the machine."""
+    total = 0.0
+    for value in values.tolist():
+        total += value
+    return total
+
+
+def _product(matrix: FloatArray, vector: FloatArray) -> FloatArray:
+    """Summed from left to right, too."""
+    product = np.zeros(len(matrix))
+    for column, factor in zip(matrix.T, vector.tolist(), strict=True):
+        product += column * factor
+    return product

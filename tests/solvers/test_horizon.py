@@ -1,0 +1,177 @@
+"""The rolling-horizon solver, against all answers, against HiGHS on two models, and its certificate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.solvers.horizons import (
+    SIZES,
+    STEP_MIN,
+    PaperModel,
+    brute_value,
+    checked_value,
+    hu_problem,
+    one_hot_value,
+    random_problem,
+    speed,
+)
+
+from swell.compiled import compiling
+from swell.solvers.horizon.lattice import lattice
+from swell.solvers.horizon.problem import HorizonProblem
+from swell.solvers.horizon.solve import best_plans
+from swell.solvers.knapsack import NO_OPTION
+
+#: HiGHS's own tolerances.
+CLOSE = 1e-5
+MANY_NODES = 10_000
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(deadline=None)
+def test_no_answer_is_better_than_the_proven_one_nor_above_the_bound(seed: int) -> None:
+    """The certificate is true, and the exact path finds the best of all answers."""
+    problem = random_problem(seed)
+    fast, exact, truth = best_plans(problem), best_plans(problem, max_nodes=MANY_NODES), brute_value(problem)
+    for answer in (fast, exact):
+        assert answer.value == pytest.approx(checked_value(problem, answer.option), abs=1e-9)
+        assert answer.value <= truth + 1e-9 and answer.bound >= truth - CLOSE
+        assert not answer.is_proven or answer.value == pytest.approx(truth, abs=CLOSE)
+    assert exact.is_proven
+
+
+def test_a_hundred_problems_have_the_optimum_that_highs_finds_for_the_one_hot_model() -> None:
+    for seed in range(100):
+        problem = random_problem(seed, most_takers=7, most_steps=4)
+        exact = best_plans(problem, max_nodes=MANY_NODES)
+        assert exact.is_proven
+        assert exact.value == pytest.approx(one_hot_value(problem), abs=CLOSE)
+
+
+def paper_model(problem: HorizonProblem, sizes: tuple[int, ...], least: int) -> PaperModel:
+    """Of a problem of `hu_problem`."""
+    demand = STEP_MIN * speed(SIZES[:1]) / problem.gain[problem.starts[:-1]]
+    return PaperModel(demand, sizes, problem.num_devices, problem.num_steps, STEP_MIN, least)
+
+
+def small(seed: int) -> HorizonProblem:
+    """Of 2 to 5 jobs on 3 to 60 nodes."""
+    return hu_problem(2 + seed % 4, 3 + (7 * seed) % 58, seed, median_min=20.0, num_steps=2)
+
+
+def test_the_papers_own_model_has_the_same_optimum_where_jobs_may_wait() -> None:
+    for seed in range(100):
+        problem = small(seed)
+        exact = best_plans(problem, max_nodes=MANY_NODES)
+        waiting = paper_model(problem, (0, *SIZES.tolist()), least=0).value()
+        assert exact.is_proven and exact.value == pytest.approx(waiting, abs=CLOSE)
+
+
+def test_minimums_for_all_jobs_as_printed_cost_value() -> None:
+    for seed in range(0, 40, 5):
+        problem = small(seed)
+        printed = paper_model(problem, tuple(SIZES.tolist()), least=1).value()
+        assert printed <= best_plans(problem, max_nodes=MANY_NODES).value + CLOSE
+
+
+def test_a_big_m_that_is_too_small_cuts_off_the_optimum_and_a_large_one_does_not() -> None:
+    """M must reach from the least number of nodes to the largest size; the printed 1/M may be 1."""
+    problem = hu_problem(3, 40, seed=2, num_steps=2)
+    model = paper_model(problem, tuple(SIZES.tolist()), least=1)
+    truth = one_hot_value(problem)
+    assert model.value() == pytest.approx(truth, abs=CLOSE)
+    assert replace(model, big=17.0, unit=None).value() == pytest.approx(truth, abs=CLOSE)
+    assert replace(model, big=8.0).value() < truth - 0.01
+
+
+def test_with_more_minimums_than_nodes_the_printed_model_has_no_answer_and_some_jobs_wait() -> None:
+    problem = hu_problem(9, 7, seed=1, num_steps=2)
+    with pytest.raises(ValueError, match="infeasible"):
+        paper_model(problem, tuple(SIZES.tolist()), least=1).value()
+    answer = best_plans(problem)
+    assert checked_value(problem, answer.option) > 0.0
+    assert (answer.option[:, 0] == NO_OPTION).sum() >= 2
+
+
+@pytest.mark.parametrize(("num_jobs", "num_nodes"), [(20, 70), (40, 150), (100, 190)])
+def test_the_fast_path_certifies_a_small_gap(num_jobs: int, num_nodes: int) -> None:
+    """The hard case: some jobs end within the horizon, most do not."""
+    for seed in range(3):
+        problem = hu_problem(num_jobs, num_nodes, seed)
+        fast, exact = best_plans(problem), best_plans(problem, max_nodes=MANY_NODES)
+        assert fast.gap_share <= 0.002
+        assert exact.is_proven and fast.value - 1e-9 <= exact.value <= fast.bound + 1e-9
+
+
+def test_jobs_that_cannot_end_are_divided_exactly_without_prices() -> None:
+    """The steps do not concern each other, so one knapsack a step is the optimum."""
+    problem = hu_problem(30, 70, seed=0, median_min=1000.0, spread=0.1)
+    answer = best_plans(problem, max_prices=1)
+    assert answer.is_proven and answer.value == pytest.approx(one_hot_value(problem), abs=CLOSE)
+
+
+def test_what_is_done_early_counts_in_every_step_after_it() -> None:
+    """Formula (1) sums what is served so far: the order matters to it, and not to the end of the horizon."""
+    first, second = [0.5], [0.25]
+    gain = np.array(first + second)
+    starts, devices = np.array([0, 1, 2]), np.array([1, 1])
+    summed = best_plans(HorizonProblem(starts, devices, gain, gain, np.ones(3), 1), max_nodes=MANY_NODES)
+    assert summed.option.tolist() == [[0, 0, NO_OPTION], [NO_OPTION, NO_OPTION, 1]]
+    assert summed.value == pytest.approx(0.5 + 1.0 + 1.0 + 0.25)
+    ended = best_plans(
+        HorizonProblem(starts, devices, gain, gain, np.array([0.0, 0.0, 1.0]), 1), max_nodes=MANY_NODES
+    )
+    assert ended.value == pytest.approx(1.25)
+
+
+def test_a_step_that_begins_with_a_pause_makes_a_job_keep_what_it_has() -> None:
+    starts, devices = np.array([0, 2]), np.array([1, 2])
+    gain, paused = np.array([0.1, 0.15]), np.array([0.1, 0.05])
+    costly = best_plans(HorizonProblem(starts, devices, paused, gain, np.ones(2), 2))
+    assert costly.option.tolist() == [[0, 1]]
+    free = best_plans(HorizonProblem(starts, devices, gain, gain, np.ones(2), 2))
+    assert free.option.tolist() == [[1, 1]]
+
+
+def test_without_takers_options_or_devices_all_wait() -> None:
+    nothing = np.zeros(0)
+    none = best_plans(HorizonProblem(np.array([0]), nothing.astype(int), nothing, nothing, np.ones(5), 4))
+    assert none.option.shape == (0, 5) and none.is_proven
+    bare = best_plans(
+        HorizonProblem(np.zeros(3, dtype=int), nothing.astype(int), nothing, nothing, np.ones(5), 4)
+    )
+    assert (bare.option == NO_OPTION).all() and bare.value == 0.0
+    full = hu_problem(3, 0, seed=0)
+    assert (best_plans(full).option == NO_OPTION).all()
+
+
+def test_a_limit_of_work_leaves_an_answer_and_says_that_it_is_not_proven() -> None:
+    problem = hu_problem(20, 70, seed=0)
+    little = best_plans(problem, max_prices=1)
+    assert not little.is_proven and little.bound > little.value
+    assert checked_value(problem, little.option) == pytest.approx(little.value)
+    exact = best_plans(problem, max_nodes=MANY_NODES)
+    assert little.value <= exact.value <= little.bound
+
+
+def test_machine_code_finds_the_same() -> None:
+    for seed in range(20):
+        problem = random_problem(seed, most_takers=6, most_steps=4)
+        plain = best_plans(problem, max_prices=20)
+        with compiling():
+            fast = best_plans(problem, max_prices=20)
+        assert plain.option.tolist() == fast.option.tolist()
+        assert (plain.value, plain.bound) == (fast.value, fast.bound)
+
+
+def test_states_are_multisets() -> None:
+    states = lattice(6, 5)
+    counts = np.diff(states.begins, axis=1)
+    assert counts[6].tolist() == [1, 6, 21, 56, 126] and counts[1].tolist() == [1] * 5
+    root = states.begins[3, 0]
+    one, other = states.following[root, 1], states.following[root, 2]
+    assert states.following[one, 2] == states.following[other, 1]
