@@ -27,13 +27,15 @@ ENDLESS = 100_000
 
 
 class GangWorld(Protocol):
-    """One job, whose batch is its own, and a machine of at least four devices."""
+    """One job, of a batch of 64 samples that is its own, and a machine of at least four devices."""
 
     devices: tuple[str, ...]
     events: list[AnyEvent]  #: all that were told so far
 
-    def launch(self, generation: int, devices: tuple[str, ...], steps: int = ENDLESS) -> LaunchGang:
-        """The command, of a job of so many steps."""
+    def launch(
+        self, generation: int, devices: tuple[str, ...], steps: int = ENDLESS, *, batch: int | None = None
+    ) -> LaunchGang:
+        """The command, of a job of so many steps; with a batch to begin with, its batch is open up to 512."""
 
     def perform(self, command: GangCommand) -> None: ...
 
@@ -145,6 +147,43 @@ class GangContract:
         world.wait(ResizeFailed, 2, num=2)
         world.perform(reconfigure(3, world.devices[:1]))
         world.wait(GangResized, 3)
+
+    def test_its_batch_changes_with_the_same_members_and_with_others(self, world: GangWorld) -> None:
+        world.perform(world.launch(1, world.devices[:2], batch=128))
+        assert world.wait(GangStarted, 1).steps == 0
+        first = world.wait(StepsReported, 1)
+        assert (first.num_workers, first.global_batch) == (2, 128)
+        steps = first.steps
+        for generation, (num, batch) in enumerate(((2, 512), (4, 256), (4, None), (1, 512)), start=2):
+            change = reconfigure(generation, world.devices[:num], batch)
+            world.perform(change)
+            resized = world.wait(GangResized, generation)
+            world.perform(change)
+            assert world.wait(GangResized, generation, num=2).steps >= resized.steps >= steps
+            report = world.wait(StepsReported, generation)
+            assert (report.num_workers, report.global_batch) == (num, batch)
+            steps = report.steps
+
+    def test_of_a_loss_the_rest_goes_on_with_the_batch_that_it_had(self, world: GangWorld) -> None:
+        world.perform(world.launch(1, world.devices[:3], batch=128))
+        world.wait(StepsReported, 1)
+        world.perform(reconfigure(2, world.devices[:3], batch=256))
+        world.wait(StepsReported, 2)
+        world.kill(world.devices[0])
+        assert world.wait(WorkersLost, 2).devices == world.devices[:1]
+        world.perform(reconfigure(3, world.devices[1:3], batch=256))
+        world.wait(GangResized, 3)
+        report = world.wait(StepsReported, 3)
+        assert (report.num_workers, report.global_batch) == (2, 256)
+
+    def test_a_suspended_gang_goes_on_with_another_batch(self, world: GangWorld) -> None:
+        world.perform(world.launch(1, world.devices[:2], batch=128))
+        world.wait(StepsReported, 1, num=2)
+        world.perform(SuspendGang(job_id=JOB, generation=2))
+        suspended = world.wait(GangSuspended, 2)
+        world.perform(world.launch(3, world.devices[:1], batch=512))
+        assert world.wait(GangStarted, 3).steps == suspended.steps > 0
+        assert world.wait(StepsReported, 3).global_batch == 512
 
     def test_what_is_said_again_is_answered_again_and_done_once(self, world: GangWorld) -> None:
         """After a restart the head says again what it has no answer to."""

@@ -143,6 +143,7 @@ class Worker:
                         generation=self.regroup.generation,
                         steps=self.steps,
                         num_workers=self.regroup.num_workers,
+                        global_batch=self.regroup.global_batch,
                         step_s=STEP_S,
                         loss=1 / self.steps,
                     )

@@ -115,11 +115,13 @@ class PuppetWorld:
         self.newest_round = 0
         self.target: tuple[str, ...] = ()
         self.targets: dict[int, tuple[str, ...]] = {}
+        self.batches: dict[int, int | None] = {}
 
     # ------------------------------------------------------------ what a test does
     def command(self, command: object) -> None:
         if isinstance(command, LaunchGang | Reconfigure):
             self.targets[command.generation] = command.target.devices
+            self.batches[command.generation] = command.target.configuration.global_batch
         self._apply(self.gang.command(command, self.now_s))  # type: ignore[arg-type]
 
     def tick(self, passed_s: float = 0.2) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from tests.executors.listening import Listener
 from tests.executors.puppets import devices
@@ -15,7 +16,7 @@ from swell.executors.local.link import LocalExecutor
 from swell.model.command import GangCommand, LaunchGang
 from swell.model.event import AnyEvent, GangResized, GangStarted
 from swell.model.job import JobSpec
-from swell.model.target import Target
+from swell.model.target import Configuration, Target
 
 
 class LocalGangs:
@@ -28,8 +29,13 @@ class LocalGangs:
     def events(self) -> list[AnyEvent]:
         return self._listener.events
 
-    def launch(self, generation: int, devices: tuple[str, ...], steps: int = ENDLESS) -> LaunchGang:
-        spec, target = self._make_job(steps=steps), Target(devices=devices)
+    def launch(
+        self, generation: int, devices: tuple[str, ...], steps: int = ENDLESS, *, batch: int | None = None
+    ) -> LaunchGang:
+        spec = self._make_job(steps=steps)
+        if batch is not None:
+            spec = msgspec.structs.replace(spec, max_batch=512)
+        target = Target(devices=devices, configuration=Configuration(global_batch=batch))
         return LaunchGang(job_id=JOB, generation=generation, target=target, spec=spec, total_steps=steps)
 
     def perform(self, command: GangCommand) -> None:

@@ -24,9 +24,12 @@ from swell.model.event import (
     SuspendFailed,
     WorkersLost,
 )
-from swell.model.target import Target
+from swell.model.target import Configuration, Target
 
 TOTAL_STEPS = 60
+OWN_BATCH = 64
+#: 512 is more than the job may have.
+BATCHES = (None, 64, 128, 256, 512)
 PATIENCE = Patience(boundary_s=4.0, stuck_s=8.0)
 
 
@@ -39,6 +42,7 @@ class Story:
     is_stopping: bool = False
     held: tuple[str, ...] = ()  #: the gang as the head believes it to be
     target: tuple[str, ...] = ()  #: what it is to become
+    batch: int | None = None  #: of the gang as the head believes it to be
     seen: int = field(default=0)
 
     def head(self) -> None:
@@ -55,6 +59,7 @@ class Story:
     def hear(self, event: GangEvent) -> None:
         if isinstance(event, GangStarted | GangResized):
             self.held = self.target = self.world.targets[event.generation]
+            self.batch = self.world.batches[event.generation]
         if isinstance(event, ResizeFailed | SuspendFailed):
             self.target = self.held
             self.is_stopping = False
@@ -65,15 +70,14 @@ class Story:
             elif self.is_stopping:
                 self.suspend()
             else:
-                self.resize(self.held)
+                self.change(self.held, self.batch)
 
-    def resize(self, wanted: tuple[str, ...]) -> None:
+    def change(self, wanted: tuple[str, ...], batch: int | None) -> None:
         if wanted and not self.is_stopping:
             self.generation += 1
             self.target = (*self.target, *wanted)
-            self.world.command(
-                Reconfigure(job_id=JOB, generation=self.generation, target=Target(devices=wanted))
-            )
+            target = Target(devices=wanted, configuration=Configuration(global_batch=batch))
+            self.world.command(Reconfigure(job_id=JOB, generation=self.generation, target=target))
 
     def suspend(self) -> None:
         self.generation += 1
@@ -86,7 +90,8 @@ class Story:
 
 
 def begin(num_workers: int) -> Story:
-    world = PuppetWorld(Gang(make_stage(TOTAL_STEPS), 0, is_stopped, patience=PATIENCE), TOTAL_STEPS)
+    stage = make_stage(TOTAL_STEPS, min_batch=16, max_batch=256)
+    world = PuppetWorld(Gang(stage, 0, is_stopped, patience=PATIENCE), TOTAL_STEPS)
     story = Story(world, target=devices(*range(num_workers)))
     launch = LaunchGang(
         job_id=JOB,
@@ -106,8 +111,9 @@ def moves(story: Story, number: int) -> Callable[[], None]:
     puppets = sorted(world.puppets)
     someone = puppets[rest % len(puppets)] if puppets else None
     if kind < 4:
-        mask = rest % 255 + 1
-        return lambda: story.resize(devices(*(i for i in range(8) if mask >> i & 1)))
+        mask, batch = rest % 255 + 1, BATCHES[rest % len(BATCHES)]
+        wanted = story.held if kind == 3 else devices(*(i for i in range(8) if mask >> i & 1))
+        return lambda: story.change(wanted, batch)
     if kind == 4:
         return lambda: story.suspend() if rest % 4 == 0 else None
     if kind == 5:
@@ -178,3 +184,5 @@ def live_through(num_workers: int, numbers: list[int]) -> None:
         assert {p.phase for p in world.puppets.values()} == {"training"}
         assert sorted(d for p in world.puppets.values() for d in p.slot) == sorted(world.gang.devices)
         assert sorted(world.gang.devices) == sorted(story.held), "it is what the head believes it to be"
+        batches = {p.regroup.global_batch or OWN_BATCH for p in world.puppets.values() if p.regroup}
+        assert batches == {story.batch or OWN_BATCH}, "and trains with the batch that the head believes in"

@@ -114,7 +114,7 @@ def test_no_device_is_given_to_two_gangs(
     assert "still held by workers of job 'digits-1'" in listener.wait(ResizeFailed, 3).message
     wider = Target(devices=devices(2), configuration=Configuration(global_batch=512))
     executor.perform(Reconfigure(job_id="other", generation=4, target=wider))
-    assert "train with the batch of the job, and with no other" in listener.wait(ResizeFailed, 4).message
+    assert "its batch of 64 is its own, and not open" in listener.wait(ResizeFailed, 4).message
 
 
 def ended_in_generation_7(

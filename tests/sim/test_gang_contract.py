@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 from tests.gang_contract import ENDLESS, JOB, GangContract, Wanted
-from tests.sim.worlds import job
+from tests.sim.worlds import BATCH, job
 
 from swell.model.command import GangCommand, LaunchGang
 from swell.model.event import AnyEvent
-from swell.model.target import Target
+from swell.model.target import Configuration, Target
 from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimings
 from swell.sim.occurrence import EventArrives
+from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.simulate import cluster
 from swell.sim.world import SimulatedWorld
 
 RATES = {1: 1.0, 2: 1.8, 3: 2.4, 4: 3.0}
+
+
+class AnyBatch(BatchTruth):
+    """A step of any batch takes as long as one of the own."""
+
+    def __init__(self) -> None:
+        self.own_batch = BATCH
+
+    def rate_per_s(self, workers: int, global_batch: int, steps: float) -> float:
+        return RATES[workers] * global_batch / self.own_batch
+
+    def noise_scale(self, global_batch: int, steps: float) -> float:
+        return 1000.0
+
+    def epoch_end(self, steps: float) -> float:
+        return math.inf
 
 
 class SimulatedGangs:
@@ -31,11 +49,14 @@ class SimulatedGangs:
         self._world = SimulatedWorld(cluster(1, 4, "gpu"), [self._job], change_cost("changed", 4), timings)
         self._world.next_events()  # the node, and the job
 
-    def launch(self, generation: int, devices: tuple[str, ...], steps: int = ENDLESS) -> LaunchGang:
-        if steps != self._job.num_steps:
-            self._job = replace(self._job, num_steps=steps)
+    def launch(
+        self, generation: int, devices: tuple[str, ...], steps: int = ENDLESS, *, batch: int | None = None
+    ) -> LaunchGang:
+        truth = None if batch is None else AnyBatch()
+        if steps != self._job.num_steps or truth is not None:
+            self._job = replace(self._job, num_steps=steps, batches=truth)
             self._world._jobs[JOB] = self._job
-        target = Target(devices=devices)
+        target = Target(devices=devices, configuration=Configuration(global_batch=batch))
         return LaunchGang(
             job_id=JOB, generation=generation, target=target, spec=self._job.spec, total_steps=steps
         )

@@ -93,7 +93,9 @@ class FakeAgent:
         for worker in workers:
             self.wait(worker, messages.Ready)
 
-    def regroup(self, members: Sequence[int], source: int | None, has_news: bool = True) -> int:
+    def regroup(
+        self, members: Sequence[int], source: int | None, has_news: bool = True, batch: int | None = None
+    ) -> int:
         """Order a new generation of these workers; former members that are not among them leave."""
         with self._news:
             self._generation += 1
@@ -108,6 +110,7 @@ class FakeAgent:
                     generation=self._generation,
                     rank=members.index(worker) if worker in members else None,
                     num_workers=len(members),
+                    global_batch=batch,
                     source=None if source is None else members.index(source),
                     has_news=has_news,
                     local_rank=members.index(worker) if worker in members else 0,
@@ -116,9 +119,11 @@ class FakeAgent:
             )
         return self._generation
 
-    def join(self, members: Sequence[int], source: int | None, has_news: bool = True) -> int:
+    def join(
+        self, members: Sequence[int], source: int | None, has_news: bool = True, batch: int | None = None
+    ) -> int:
         """`regroup`, and wait until all are in; returns the steps that they agree on."""
-        generation = self.regroup(members, source, has_news)
+        generation = self.regroup(members, source, has_news, batch)
         joined = [
             self.wait(worker, messages.Joined, lambda m: m.generation == generation) for worker in members
         ]

@@ -10,7 +10,6 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +32,17 @@ class Story:
     ids: dict[int, list[int]]  #: by step: what was computed for it
 
     def epochs(self) -> list[list[int]]:
-        """Ids of each whole epoch, sorted."""
-        starts = range(0, self.steps - STEPS_PER_EPOCH + 1, STEPS_PER_EPOCH)
-        return [
-            sorted(chain(*(self.ids[step] for step in range(start, start + STEPS_PER_EPOCH))))
-            for start in starts
-        ]
+        """Ids of each whole epoch, sorted. A step lies in one epoch."""
+        epochs: list[list[int]] = [[]]
+        for step in sorted(self.ids):
+            epochs[-1] += self.ids[step]
+            if len(epochs[-1]) >= NUM_SAMPLES:
+                epochs.append([])
+        return [sorted(ids) for ids in epochs if len(ids) >= NUM_SAMPLES]
+
+    def batches(self) -> list[int]:
+        """Samples of each step."""
+        return [len(self.ids[step]) for step in sorted(self.ids)]
 
 
 def read_story(folder: Path) -> Story:
@@ -66,9 +70,11 @@ def read_story(folder: Path) -> Story:
     return Story(result["steps"], result["digest"], losses, between, ids)
 
 
-def run_alone(folder: Path, epochs: int, *words: str) -> Story:
-    """The script by itself, in one process."""
+def run_alone(folder: Path, epochs: int, *words: str, batches: Sequence[int] = ()) -> Story:
+    """The script by itself, in one process; `batches`: samples of each step, if they are not its own."""
     folder.mkdir()
+    if batches:
+        (folder / "batches").write_text(json.dumps(batches))
     process = fork_script(SAME, (str(folder), str(epochs), *words), folder / "log", {})
     process.join(60)
     assert process.exitcode == 0, (folder / "log").read_text()
@@ -82,6 +88,7 @@ class Ride:
     agent: FakeAgent
     folder: Path
     args: tuple[str, ...]
+    batches: Sequence[int | None] = (None,)  #: one of them at each change
     members: list[int] = field(default_factory=list)
     generation: int = 0
     num_started: int = 0
@@ -97,7 +104,7 @@ class Ride:
         source = rng.choice(stayers) if stayers else None
         members = [*stayers, *joiners]
         rng.shuffle(members)
-        self._join(members, source, has_news=bool(joiners))
+        self._join(members, source, bool(joiners), rng)
 
     def kill(self, rng: random.Random) -> None:
         """One dies while all compute, and the others go on without it."""
@@ -112,7 +119,7 @@ class Ride:
             ).steps
             for member in survivors
         }
-        self._join(survivors, max(survivors, key=steps.__getitem__), has_news=False)
+        self._join(survivors, max(survivors, key=steps.__getitem__), False, rng)
 
     def go_on(self, num_steps: int) -> None:
         """Let it do so many more steps, and wait until they are done."""
@@ -132,8 +139,9 @@ class Ride:
             assert self.agent.exit_status(member) == 0, self.agent.logs()
         return read_story(self.folder)
 
-    def _join(self, members: list[int], source: int | None, has_news: bool) -> None:
-        self.generation = self.agent.regroup(members, source, has_news)
+    def _join(self, members: list[int], source: int | None, has_news: bool, rng: random.Random) -> None:
+        batch = rng.choice(self.batches) if len(self.batches) > 1 else self.batches[0]
+        self.generation = self.agent.regroup(members, source, has_news, batch)
         self._until_said(members, messages.Joined)
         steps = {self.agent.wait(member, messages.Joined, self._is_of_now).steps for member in members}
         assert len(steps) == 1
@@ -166,12 +174,18 @@ class Ride:
 
 
 def ride(
-    agent: FakeAgent, folder: Path, epochs: int, words: Sequence[str], sizes: Sequence[int], seed: int
+    agent: FakeAgent,
+    folder: Path,
+    epochs: int,
+    words: Sequence[str],
+    sizes: Sequence[int],
+    seed: int,
+    batches: Sequence[int | None] = (None,),
 ) -> tuple[Story, list[int]]:
-    """Through random sizes and two deaths; returns the story and the sizes that there were."""
+    """Through random sizes, batches and two deaths; returns the story and the sizes that there were."""
     rng = random.Random(seed)
     folder.mkdir()
-    gang = Ride(agent, folder, (str(folder), str(epochs), *words))
+    gang = Ride(agent, folder, (str(folder), str(epochs), *words), batches)
     gang.allow(1)
     gang.resize(rng.choice(sizes), rng)
     deaths = set(rng.sample(range(6), 2))

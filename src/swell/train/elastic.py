@@ -14,10 +14,11 @@ from torch.utils.data import DataLoader
 from swell.train.collective.gradients import FusedGradients, Gradients
 from swell.train.collective.sharded import ShardedGradients
 from swell.train.data.loader import Feed, check_loader, is_shuffled, is_stream
+from swell.train.data.place import UNBOUNDED
 from swell.train.data.sample_schedule import Course, default_shards
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_loader import StreamFeed
-from swell.train.data.stream_schedule import UNBOUNDED, AnyCourse, StreamCourse
+from swell.train.data.stream_schedule import AnyCourse, StreamCourse
 from swell.train.link.agent_link import open_link
 from swell.train.runtime.determinism import compute_alike
 from swell.train.runtime.host import Host, Task
@@ -111,7 +112,7 @@ def elastic(
     course = _lay_out(loader, global_batch, num_shards, host.seed)
     course.check_passes(host.max_local_batch)
     course = host.adapt(course)
-    total_steps = host.total_steps(_own_steps(steps, epochs, course))
+    total_steps = course.total_steps = host.total_steps(_own_steps(steps, epochs, course))
     gradients: Gradients
     if deterministic:
         compute_alike(model, host.device)
@@ -119,13 +120,12 @@ def elastic(
     else:
         gradients = FusedGradients(model)
     feed: Feed | StreamFeed
+    train_state = TrainState(model, optimizer, scheduler, state or {}, scaler, course)
     if isinstance(course, StreamCourse):
-        train_state = TrainState(model, optimizer, scheduler, state or {}, scaler, course.place)
         feed = StreamFeed(loader, host.device, host.seed, course)
         if isinstance(host, Linked):
             host.read_ahead(feed)
     else:
-        train_state = TrainState(model, optimizer, scheduler, state or {}, scaler)
         feed = Feed(loader, host.device, host.seed)
     end_epoch = epochs if total_steps == UNBOUNDED else None
     task = Task(train_state, gradients, course, total_steps, end_epoch, on_drift)

@@ -1,6 +1,8 @@
 """Names of checkpoint files, and whether a file is what its name says; without torch.
 
-A name carries the number of steps and the SHA-256 of the content: `step-000000000100.DIGEST.pt`.
+A name carries the number of steps, of the job's own batch, and the SHA-256 of the content:
+`step-000000000100.DIGEST.pt`. Where the updates were not as many, for the batch has changed, it carries their
+number too: `step-000000000100-000000000070.DIGEST.pt`.
 """
 
 from __future__ import annotations
@@ -9,7 +11,12 @@ import hashlib
 import re
 from pathlib import Path
 
-_NAME = re.compile(r"step-(\d{12})\.([0-9a-f]{64})\.pt")
+_NAME = re.compile(r"step-(\d{12})(?:-(\d{12}))?\.([0-9a-f]{64})\.pt")
+
+
+def checkpoint_name(steps: int, updates: int, digest: str) -> str:
+    more = "" if updates == steps else f"-{updates:012d}"
+    return f"step-{steps:012d}{more}.{digest}.pt"
 
 
 def checkpoints_in(folder: Path) -> list[tuple[str, Path]]:
@@ -17,22 +24,31 @@ def checkpoints_in(folder: Path) -> list[tuple[str, Path]]:
     if not folder.is_dir():
         return []
     named = [(match, path) for path in folder.iterdir() if (match := _NAME.fullmatch(path.name))]
-    named.sort(key=lambda pair: int(pair[0][1]), reverse=True)
-    return [(match[2], path) for match, path in named]
+    named.sort(key=lambda pair: _order(pair[0]), reverse=True)
+    return [(match[3], path) for match, path in named]
 
 
 def digest_in(path: Path) -> str | None:
     """The SHA-256 that the name carries; None if it is no name of a checkpoint."""
     match = _NAME.fullmatch(path.name)
-    return match[2] if match else None
+    return match[3] if match else None
 
 
 def steps_in(path: Path) -> int:
     """After how many steps the state of this checkpoint was. Raises ValueError if it is no checkpoint."""
+    return order_in(path)[0]
+
+
+def order_in(path: Path) -> tuple[int, int]:
+    """Steps and updates: larger in a newer one. Raises ValueError if it is no checkpoint."""
     match = _NAME.fullmatch(path.name)
     if match is None:
         raise ValueError(f"{path.name} is no name of a checkpoint; it should be step-000000000100.SHA256.pt")
-    return int(match[1])
+    return _order(match)
+
+
+def _order(match: re.Match[str]) -> tuple[int, int]:
+    return int(match[1]), int(match[2] or match[1])
 
 
 def is_whole(path: Path, digest: str) -> bool:

@@ -2,7 +2,8 @@
 
 Arguments: a folder, the number of epochs, further words: `deterministic`; `norm` (batch norm); `noise`
 (dropout, and random numbers in the loop); `load` (load in two processes); `stream` (an iterable dataset);
-`place` (one that tells where it is, and goes on from there).
+`place` (one that tells where it is, and goes on from there). Without an agent the file `batches` in the
+folder may say the batch of each update.
 """
 
 import hashlib
@@ -109,14 +110,27 @@ run = train.elastic(
     clip_grad_norm=1.0,
     deterministic="deterministic" in words,
 )
+told = Path(folder) / "batches"
+batches = json.loads(told.read_text()) if told.exists() else []
+
+
+def take_batch() -> None:
+    """Have the batch that the next update is to have."""
+    if run.updates < len(batches):
+        run._task.course.batch = batches[run.updates]
+        run._host.edition = run.updates  # type: ignore[misc]  # what was loaded ahead is of another batch
+
+
+take_batch()
 allowed = Path(folder) / "allowed"  # steps to do, if a test wants to have a say in that
 diary = os.open(Path(folder) / f"diary-{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 for _ in run.epochs():
     for x, y, ids in run.batches():
-        generation, step = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")), run.steps
+        generation, step = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")), run.updates
         while allowed.exists() and int(allowed.read_text()) <= step:
             time.sleep(0.002)
-        write(diary, computed=step, generation=generation, ids=ids.tolist())
+        num_local = run._out[1].num_local if run._out else 0  # a worker without samples has borrowed one
+        write(diary, computed=step, generation=generation, ids=ids[:num_local].tolist())
         if "noise" in words:
             x = x + 0.1 * torch.randn(x.shape) * random.random() * float(np.random.random_sample())
         optimizer.zero_grad(set_to_none=step % 2 == 0)
@@ -126,6 +140,7 @@ for _ in run.epochs():
         if run.has_stepped:
             between = [random.random(), float(np.random.random_sample()), float(torch.rand(()))]
             write(diary, finished=step, generation=generation, loss=float(mean), between=between)
+            take_batch()
 
 if run.is_leader:
     digest = hashlib.sha256()

@@ -1,8 +1,9 @@
 """The controller of a live gang: what to say to whom so that the group becomes what the head wants.
 
-Level-triggered: the gang has a target and its members, and each input moves one towards the other. The
-life of a worker is in `swell.wire.messages`. The head's generations count its commands, and a command may
-take several rounds of `formation`, which are the wire's generations.
+Level-triggered: the gang has a target, which is devices and a batch, and its members, and each input moves
+one towards the other. A change of the batch alone is another group of the same members. The life of a worker
+is in `swell.wire.messages`. The head's generations count its commands, and a command may take several rounds
+of `formation`, which are the wire's generations.
 
 `membership` mirrors what the head believes the gang to be. A break while a change is under way ends the
 change: the group is cut back to what the head knows, it is told, and what is left forms again at once.
@@ -64,7 +65,7 @@ class Gang:
         max_local_batch: int | None = None,
     ):
         patience = patience or Patience()
-        devices_per_worker, script = stage.spec.devices_per_worker, stage.spec.entry
+        script = stage.spec.entry
         effects: list[Effect] = []
         dialogue = Dialogue(stage.job_id, effects)
         roster, membership = Roster(), Membership()
@@ -75,7 +76,7 @@ class Gang:
         progress = TrainingProgress(stage, saved_steps, membership, dialogue)
         shutdown = Shutdown(patience, dialogue, roster, formation, workers, progress)
         transition = Transition(
-            devices_per_worker, dialogue, roster, membership, setback, suspension, progress, shutdown
+            stage.spec, dialogue, roster, membership, setback, suspension, progress, shutdown
         )
         recovery = Recovery(
             dialogue, roster, membership, setback, suspension, formation, workers, transition, shutdown

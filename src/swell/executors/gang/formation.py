@@ -15,19 +15,21 @@ class Formation:
 
     def __init__(self, roster: Roster, pass_limit: PassLimit, effects: list[Effect]) -> None:
         self.round = 0
+        self.batch: int | None = None  #: of the latest group: samples of a step; None: the job's own batch
         self.ordered_s = 0.0  #: when the latest order was given
         self.is_warned = False  #: that it takes long
         self._roster = roster
         self._pass_limit = pass_limit
         self._effects = effects
 
-    def regroup(self, group: Sequence[Member], now_s: float) -> None:
-        """Be this group, at the next step boundary; whoever is not in it leaves.
+    def regroup(self, group: Sequence[Member], batch: int | None, now_s: float) -> None:
+        """Be this group, with this batch, at the next step boundary; whoever is not in it leaves.
 
         Where all have the state, none is sent, also after a break: they compare their steps by themselves.
         """
         self._note_order(now_s)
         self.round += 1
+        self.batch = batch
         source = best_source(group)
         has_news = not all(member.has_state for member in group)
         chosen = {member.number for member in group}
@@ -39,6 +41,7 @@ class Formation:
                 generation=self.round,
                 rank=None if is_leaver else rank,
                 num_workers=len(group),
+                global_batch=batch,
                 source=source,
                 has_news=has_news,
                 local_rank=0 if is_leaver else rank,

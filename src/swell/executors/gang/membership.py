@@ -41,6 +41,7 @@ class PendingChange:
 @dataclass(slots=True)
 class Membership:
     slots: tuple[Slot, ...] = ()  #: the settled gang: empty until it has started
+    batch: int | None = None  #: samples of a step of the settled gang; None: the job's own batch
     generation: int = 0  #: that the settled gang trains as
     change: PendingChange | None = None
     is_unheard: bool = False  #: a loss was told, and nothing shows yet that the head has heard of it
@@ -87,7 +88,8 @@ class Membership:
 
     def cut_back(self, why: str, roster: Roster, target: tuple[Slot, ...]) -> PendingChange | None:
         """The group broke, and of its workers only those are left that the head knows: what it is to hear, if
-        anything. A suspend is still to be carried out, and so is a repair by what is left.
+        anything. A suspend is still to be carried out, and so is a change to what is left: a repair, or
+        another batch.
         """
         lost = self._become(self.staying(roster, is_broken=True))
         change = self.change
@@ -96,15 +98,15 @@ class Membership:
             if not self.is_suspending:
                 self.change = None
             return PendingChange(ChangeAim.RESIZE, 0.0, why, lost)
-        is_repair = set(target) == set(self.slots)
-        if change is None or change.aim is not ChangeAim.RESIZE or (is_repair and not change.failure):
+        is_of_same = set(target) == set(self.slots)
+        if change is None or change.aim is not ChangeAim.RESIZE or (is_of_same and not change.failure):
             return None
         self.change = None
         return PendingChange(ChangeAim.RESIZE, 0.0, change.failure or why)
 
-    def settle(self, slots: tuple[Slot, ...]) -> PendingChange | None:
+    def settle(self, slots: tuple[Slot, ...], batch: int | None) -> PendingChange | None:
         """The gang is what it should be: this; returns the change that somebody waits to hear of."""
-        lost = self._become(slots)
+        lost, self.batch = self._become(slots), batch
         change, self.change = self.change, None
         if change is not None and change.failure:
             change.lost = lost

@@ -14,6 +14,7 @@ from enum import Enum, auto
 from swell.executors.gang.effects import Effect, Kill, Spawn
 from swell.executors.gang.job_context import Stage
 from swell.executors.gang.member import Member, Slot, State, cut_slots, flatten
+from swell.executors.gang.open_batch import refusal
 from swell.executors.gang.replies import Dialogue
 from swell.executors.gang.tally import StepTally
 from swell.executors.gang.timeouts import Patience, describe_exit, is_fault_of_script, stopped
@@ -24,6 +25,7 @@ from swell.model.event import (
     GangStarted,
     GangSuspended,
     Outcome,
+    ResizeFailed,
     ScriptDistributed,
     StepsReported,
 )
@@ -190,6 +192,9 @@ class RestartGang:
             self._go_on()
 
     def _aim_at(self, command: LaunchGang | Reconfigure) -> None:
+        if obstacle := refusal(command.target.configuration, self._stage.spec):
+            self._refuse(command, obstacle)
+            return
         try:
             target = cut_slots(command.target.devices, self._stage.spec.devices_per_worker, ())
         except ValueError as error:
@@ -201,6 +206,12 @@ class RestartGang:
         self._target = target
         self._aim = RestartAim.RESTART
         self._stop_at_step()
+
+    def _refuse(self, command: LaunchGang | Reconfigure, why: str) -> None:
+        if isinstance(command, LaunchGang):
+            self._end_all(Outcome.FAILED, why)
+        else:
+            self._dialogue.reply(ResizeFailed(**self._dialogue.facts(), message=why))
 
     def _go_on(self) -> None:
         """Every process is gone. An exit with 0 after our SIGTERM is a stop: the script may not be done."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from swell.executors.gang.member import Roster, Slot, State, by_rank, cut_slots
 from swell.executors.gang.membership import ChangeAim, Membership, PendingChange, answer
+from swell.executors.gang.open_batch import batch_of, refusal
 from swell.executors.gang.replies import Dialogue
 from swell.executors.gang.setback import Setback
 from swell.executors.gang.shutdown import Shutdown
@@ -13,11 +14,12 @@ from swell.executors.gang.suspension import Suspension
 from swell.executors.gang.training_progress import TrainingProgress
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import Outcome, ResizeFailed
+from swell.model.job import JobSpec
 
 
 @dataclass(slots=True)
 class Transition:
-    devices_per_worker: int
+    spec: JobSpec
     dialogue: Dialogue
     roster: Roster
     membership: Membership
@@ -26,6 +28,7 @@ class Transition:
     progress: TrainingProgress
     shutdown: Shutdown
     target: tuple[Slot, ...] = ()  #: the devices of the workers there should be
+    batch: int | None = None  #: samples of a step that they should have; None: the job's own batch
 
     @property
     def is_safe(self) -> bool:
@@ -43,8 +46,12 @@ class Transition:
         self.membership.change = PendingChange(aim, self.dialogue.now_s)
         self.suspension.clear()
         kept = [member.slot for member in by_rank(self.roster) if member.state is not State.LEFT]
+        if obstacle := refusal(command.target.configuration, self.spec):
+            self.fail(obstacle, Outcome.FAILED)
+            return
         try:
-            self.target = cut_slots(devices, self.devices_per_worker, kept)
+            self.target = cut_slots(devices, self.spec.devices_per_worker, kept)
+            self.batch = batch_of(command.target.configuration, self.spec)
         except ValueError as error:
             self.fail(str(error), Outcome.FAILED)
 
@@ -59,6 +66,7 @@ class Transition:
             self.suspension.clear()
             members = self.roster.in_group()
             self.target = tuple(m.slot for m in members if m.state is not State.LEAVING)
+            self.batch = self.membership.batch
 
     # ------------------------------------------------------------ it fails
     def fail(self, why: str, outcome: Outcome) -> None:
@@ -74,6 +82,7 @@ class Transition:
         if change is not None and not change.failure:
             change.failure = why
             self.target = self.membership.staying(self.roster, self.setback.is_open)
+            self.batch = self.membership.batch
             if not self.target:
                 self.shutdown.end(Outcome.LOST, why)
 
@@ -83,11 +92,13 @@ class Transition:
         if change is not None:
             self.dialogue.reply(answer(change, self.dialogue))
         self.target = self.membership.slots
+        if not self.membership.is_growing:  # else the same members are still to have another batch
+            self.batch = self.membership.batch
 
     # ------------------------------------------------------------ it is done
     def settle(self) -> None:
         """The gang is what it should be: answer the head, if it waits."""
-        change = self.membership.settle(self.target)
+        change = self.membership.settle(self.target, self.batch)
         self.setback.num_failed_rounds = 0
         if change is None:
             return

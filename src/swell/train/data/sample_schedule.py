@@ -1,20 +1,24 @@
-"""Which samples each step sees and which worker computes them: a function of the step alone.
+"""Which samples each step sees and which worker computes them: a function of the place and the batch.
 
-The order of samples depends on seed and epoch, never on the number of workers. Step `s` takes the next
-`global_batch` samples of that order, and the workers cut them into contiguous, nearly equal slices.
-So a job sees the same batches whatever sizes it goes through.
+The order of samples depends on seed and epoch, never on the number of workers. A step takes the next samples
+of that order, as many as its batch has, and the workers cut them into contiguous, nearly equal slices.
+So a job sees the same batches whatever sizes it goes through, and each sample once an epoch whatever batches
+it goes through: the last step of an epoch takes what is left.
 
-A course with shards cuts twice: a step's samples into shards, always as many, and the shards among the
-workers. Then what goes through the model together does not depend on the number of workers either.
+A course with shards cuts twice: a step's samples into shards, always as many of a batch, and the shards among
+the workers. Then what goes through the model together does not depend on the number of workers either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 import torch
+
+from swell.train.data.place import UNBOUNDED, Place, num_steps_in, place_after, step_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +72,19 @@ class SampleClaim:
     step: int
     epoch: int
     start: int  #: samples of the epoch before this step
-    num_wanted: int  #: that a step has
+    num_wanted: int  #: that the step has
     rank: int
     num_workers: int
-    num_shards: int | None
+    num_shards: int | None  #: of a step of the own batch
     max_local_batch: int | None
+    own_batch: int
+    drops_last: bool
+
+    def num_taken(self, num_found: int) -> int:
+        """Samples that the step takes, of those that the stream had for it."""
+        if num_found == self.num_wanted or not self.drops_last:
+            return num_found
+        return num_found // self.own_batch * self.own_batch
 
     def share(self, num_global: int) -> Share:
         """This worker's part, now that the step is known to have so many samples, at least one."""
@@ -81,21 +93,29 @@ class SampleClaim:
             indices = list(range(places.start, max(places.stop, places.start + 1)))
             return Pass(self.step, self.epoch, places.start, indices, len(places), num_global)
 
-        share = divide(num_global, self.rank, self.num_workers, self.num_shards, self.max_local_batch, part)
+        num_shards = shards_in(num_global, self.num_shards, self.own_batch)
+        share = divide(num_global, self.rank, self.num_workers, num_shards, self.max_local_batch, part)
         return replace(share, claim=self)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Course:
-    """The batches of a whole training run, in order."""
+    """The batches of a whole training run, in order. Steps are counted in two ways.
+
+    Those of the *own batch* measure how far the run is: an epoch has `steps_per_epoch`, whatever batches it
+    is trained with. The number of a step counts updates. With the own batch all along the two are the same.
+    """
 
     num_samples: int  #: in the dataset
-    global_batch: int  #: samples a step
+    global_batch: int  #: samples of a step of the own batch
     is_shuffled: bool
-    drops_last: bool  #: leave out the short batch at the end of an epoch, as the loader asked
+    drops_last: bool  #: leave out what an epoch has beyond whole own batches, as the loader asked
     seed: int = 0
-    num_shards: int | None = None  #: of a step; fewer in one that has fewer samples
-    steps_per_epoch: int = field(init=False)
+    num_shards: int | None = None  #: of a step of the own batch; fewer in one that has fewer samples
+    total_steps: int = UNBOUNDED  #: of the own batch, until the end
+    place: Place = field(default_factory=Place)
+    batch: int = field(init=False)  #: samples of the coming steps
+    steps_per_epoch: int = field(init=False)  #: of the own batch
 
     def __post_init__(self) -> None:
         if self.num_samples < self.global_batch:
@@ -105,19 +125,76 @@ class Course:
             )
         check_shards(self.global_batch, self.num_shards, None)
         whole, rest = divmod(self.num_samples, self.global_batch)
-        object.__setattr__(self, "steps_per_epoch", whole if self.drops_last or not rest else whole + 1)
+        self.steps_per_epoch = whole if self.drops_last or not rest else whole + 1
+        self.batch = self.global_batch
 
     @property
     def samples_per_epoch(self) -> int:
         """Samples that are trained on in an epoch."""
         return min(self.num_samples, self.steps_per_epoch * self.global_batch)
 
-    def epoch_at(self, step: int) -> int:
-        """To which epoch a step belongs."""
-        return step // self.steps_per_epoch
+    # ------------------------------------------------------------------ how far the run is
+    @property
+    def epoch(self) -> int:
+        return self.place.epoch
 
+    @property
+    def own_steps(self) -> int:
+        """Whole steps of the own batch that are done."""
+        return self.place.epoch * self.steps_per_epoch + self.place.start // self.global_batch
+
+    @property
+    def samples(self) -> int:
+        """That were trained on since the run began."""
+        return self.place.epoch * self.samples_per_epoch + self.place.start
+
+    @property
+    def end_step(self) -> int:
+        """The number of the first step that there is not, if the batch stays what it is."""
+        if self.total_steps >= UNBOUNDED:
+            return UNBOUNDED
+        end_epoch, own_steps = divmod(self.total_steps, self.steps_per_epoch)
+        rest = own_steps * self.global_batch - self.place.start
+        if self.place.epoch < end_epoch:
+            num_between = end_epoch - self.place.epoch - 1
+            per_epoch = num_steps_in(self.samples_per_epoch, self.batch)
+            to_end_of_epoch = num_steps_in(self.samples_per_epoch - self.place.start, self.batch)
+            last = num_steps_in(own_steps * self.global_batch, self.batch)
+            return self.place.step + to_end_of_epoch + num_between * per_epoch + last
+        return self.place.step + num_steps_in(max(0, rest), self.batch)
+
+    def ends_epoch(self, step: int) -> int:
+        """The number of epochs that are done with this step; 0 if it is not an epoch's last."""
+        epoch, start, size = self._reach(step)
+        return epoch + 1 if start + size == self.samples_per_epoch else 0
+
+    def finish_step(self, share: Share) -> None:
+        """The step that begins at the place is done."""
+        place = self.place
+        _, start, size = self._reach(place.step)
+        place.step, place.start = place.step + 1, start + size
+        if place.start >= self.samples_per_epoch:
+            self.end_epoch()
+
+    def end_epoch(self) -> None:
+        self.place.epoch, self.place.start = self.place.epoch + 1, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Of the place."""
+        return self.place.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Of the place."""
+        self.place.load_state_dict(state)
+
+    def go_to(self, step: int) -> None:
+        """To the place of a run that has made so many steps, all with the own batch."""
+        epoch, own_steps = divmod(step, self.steps_per_epoch)
+        self.place.epoch, self.place.start, self.place.step = epoch, own_steps * self.global_batch, step
+
+    # ------------------------------------------------------------------ what a step has
     def share(self, step: int, rank: int, num_workers: int, max_local_batch: int | None = None) -> Share:
-        """What worker `rank` of `num_workers` computes in step `step`, counted from 0; see `divide`.
+        """What worker `rank` of `num_workers` computes in a step, from the one at the place on; see `divide`.
 
         Args:
             max_local_batch: samples that a pass may have at most, if there is a bound.
@@ -125,9 +202,7 @@ class Course:
         Raises:
             ValueError: a shard has more samples than that.
         """
-        epoch, step_of_epoch = divmod(step, self.steps_per_epoch)
-        start = step_of_epoch * self.global_batch
-        num_global = min(self.global_batch, self.num_samples - start)
+        epoch, start, num_global = self._reach(step)
         order = self._order(epoch)
         self.check_passes(max_local_batch)
 
@@ -136,16 +211,27 @@ class Course:
             indices = list(order[first : max(start + places.stop, first + 1)])
             return Pass(step, epoch, places.start, indices, len(places), num_global)
 
-        return divide(num_global, rank, num_workers, self.num_shards, max_local_batch, part)
+        num_shards = shards_in(num_global, self.num_shards, self.global_batch)
+        return divide(num_global, rank, num_workers, num_shards, max_local_batch, part)
 
-    def finish_step(self, share: Share) -> None:
-        """A step is done: where the next one begins is known without that."""
+    def _reach(self, step: int) -> tuple[int, int, int]:
+        """Of a step with the batch of now: its epoch, the samples of that before it, and its own."""
+        epoch, start, ahead = self.place.epoch, self.place.start, step - self.place.step
+        num_steps = num_steps_in(self._end_of(epoch) - start, self.batch)
+        if ahead >= num_steps:
+            whole, ahead = divmod(ahead - num_steps, num_steps_in(self.samples_per_epoch, self.batch))
+            epoch, start = epoch + 1 + whole, 0
+        end = self._end_of(epoch)
+        start += place_after(end - start, self.batch, self.drops_last, ahead)
+        return epoch, start, step_size(end - start, self.batch, self.drops_last)
 
-    def end_epoch(self) -> None:
-        """Is known, too."""
+    def _end_of(self, epoch: int) -> int:
+        """Samples of an epoch that the run trains on: fewer in one in which it ends."""
+        own_steps = self.total_steps - epoch * self.steps_per_epoch
+        return min(self.samples_per_epoch, own_steps * self.global_batch)
 
     def check_passes(self, max_local_batch: int | None) -> None:
-        """Raises ValueError if a shard has more samples than a pass may have."""
+        """Raises ValueError if a shard has more samples than a pass may have, of whatever batch it is."""
         check_shards(self.global_batch, self.num_shards, max_local_batch)
 
     def _order(self, epoch: int) -> Sequence[int]:
@@ -179,6 +265,13 @@ def divide(
         borrowed = cut(num_global, num_shards, shards.start).start
         parts = [range(borrowed, borrowed)]
     return Share(tuple(map(part, parts)), shards, num_shards)
+
+
+def shards_in(num_samples: int, num_shards: int | None, own_batch: int) -> int | None:
+    """Shards of a step of so many samples, none of them larger than those of the own batch."""
+    if num_shards is None or num_samples <= own_batch:
+        return num_shards
+    return -(-num_samples * num_shards // own_batch)
 
 
 def check_shards(global_batch: int, num_shards: int | None, max_local_batch: int | None) -> None:

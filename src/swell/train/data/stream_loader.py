@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -60,18 +59,19 @@ class StreamFeed:
         serving = self._take()
         claim = share_of(step).claim
         assert claim is not None  # noqa: S101 - it is a stream's
-        is_short = serving.num_found < claim.num_wanted
-        if is_short and claim.start == 0:
+        num_taken = claim.num_taken(serving.num_found)
+        is_lack = serving.num_found < min(claim.num_wanted, claim.own_batch)
+        if claim.start == 0 and (is_lack or not num_taken):
             raise StreamError(
                 f"epoch {place.epoch} of the stream has {serving.num_found} samples and a batch takes "
                 f"{claim.num_wanted}; make the batch smaller, or give more data"
             )
-        if serving.num_found == 0 or (is_short and self._course.drops_last):
+        if not num_taken:
             self._next = None
             return None
         self._course.pending["origin"] = serving.origin
         self._next = (step + 1, edition, place.epoch)
-        return claim.share(serving.num_found), (to_device(batch, self._device) for batch in serving.batches)
+        return claim.share(num_taken), (to_device(batch, self._device) for batch in serving.batches)
 
     def warm_up(self, place: StreamPlace) -> None:
         """Have each process of the loader read up to a place, before it is known whether it is needed there.
@@ -80,7 +80,7 @@ class StreamFeed:
         """
         if isinstance(self._loader.dataset, Stateful):
             return
-        course = replace(self._course, global_batch=1, num_shards=None, place=place)
+        course = StreamCourse(1, drops_last=False, place=place)
         num_processes = max(1, self._loader.num_workers)
         self._aim(place.step, lambda step: course.share(step, 0, 1), place.step + num_processes)
         for _ in range(num_processes):

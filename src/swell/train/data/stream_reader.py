@@ -35,7 +35,7 @@ class Serving(NamedTuple):
     """What a claim got."""
 
     round: int
-    num_found: int  #: samples that the step has, up to those wanted; 0: the epoch was over before it
+    num_found: int  #: samples that there were, up to those wanted; 0: the epoch was over before it
     batches: list[Any]  #: collated, by pass
     origin: dict[str, Any] | None  #: the stream's own account of the place after the step
 
@@ -79,14 +79,15 @@ class Reader(Cover):
         samples = [
             self._kept[place] for place in range(first, min(first + claim.num_wanted, len(self._kept)))
         ]
-        if not samples:
-            return Serving(ticket.round, 0, [], None)
+        num_taken = claim.num_taken(len(samples))
+        if not num_taken:
+            return Serving(ticket.round, len(samples), [], None)
         batches = []
-        for part in claim.share(len(samples)).passes:
+        for part in claim.share(num_taken).passes:
             if self._collate is not default_collate:
                 seed_streams(_CPU, self._seed, Purpose.COLLATE, part.step, part.first)
             batches.append(self._collate([samples[place] for place in part.indices]))
-        return Serving(ticket.round, len(samples), batches, self._origins.get(claim.start + len(samples)))
+        return Serving(ticket.round, len(samples), batches, self._origins.get(claim.start + num_taken))
 
     def _read_up_to(self, claim: SampleClaim) -> None:
         """Have the samples of a claim at hand."""

@@ -6,13 +6,12 @@ many samples a step has and where an epoch ends, as long as the stream gives all
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from swell.train.data.place import UNBOUNDED, Place
 from swell.train.data.sample_schedule import Course, SampleClaim, Share, check_shards
-
-#: `Task.total_steps` of a run that ends with an epoch, after as many steps as that turns out to have.
-UNBOUNDED = 2**62
 
 
 class StreamError(RuntimeError):
@@ -20,35 +19,30 @@ class StreamError(RuntimeError):
 
 
 @dataclass(slots=True)
-class StreamPlace:
-    """Where the next step begins. It travels with the state."""
+class StreamPlace(Place):
+    """Of a stream: how long its epochs were is known once they are over."""
 
-    epoch: int = 0
-    start: int = 0  #: samples of the epoch that were trained on
-    step: int = 0  #: that begins here
-    origin: dict[str, Any] | None = None  #: the stream's own account of this place, if it gives one
-
-    def state_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            setattr(self, name, value)
+    origin: dict[str, Any] | None = None  #: the stream's own account of a place up to here, if it gives one
+    steps_before: int = 0  #: of the own batch, in the epochs before
+    samples_before: int = 0  #: in the epochs before
 
 
-@dataclass(frozen=True)
+@dataclass
 class StreamCourse:
     """As `Course`, for a stream."""
 
-    global_batch: int  #: samples a step
-    drops_last: bool  #: leave out the short batch at the end of an epoch, as the loader asked
-    num_shards: int | None = None  #: of a step; fewer in one that has fewer samples
+    global_batch: int  #: samples of a step of the own batch
+    drops_last: bool  #: leave out what an epoch's last step has beyond whole own batches, as the loader asked
+    num_shards: int | None = None  #: of a step of the own batch; fewer in one that has fewer samples
     length: int | None = None  #: samples of an epoch, as far as the dataset says; used for forecasts only
     place: StreamPlace = field(default_factory=StreamPlace)
     pending: dict[str, Any] = field(default_factory=dict)  #: `origin` of the place after the step under way
+    total_steps: int = UNBOUNDED  #: of the own batch, until the end
+    batch: int = field(init=False)  #: samples of the coming steps
 
     def __post_init__(self) -> None:
         check_shards(self.global_batch, self.num_shards, None)
+        self.batch = self.global_batch
 
     @property
     def samples_per_epoch(self) -> int:
@@ -59,44 +53,105 @@ class StreamCourse:
 
     @property
     def steps_per_epoch(self) -> int | None:
+        """Of the own batch."""
         return -(-self.samples_per_epoch // self.global_batch) or None
 
-    def epoch_at(self, step: int) -> int:
+    # ------------------------------------------------------------------ how far the run is
+    @property
+    def epoch(self) -> int:
         return self.place.epoch
 
+    @property
+    def own_steps(self) -> int:
+        """Whole steps of the own batch that are done."""
+        return self.place.steps_before + self.place.start // self.global_batch
+
+    @property
+    def samples(self) -> int:
+        """That were trained on since the run began."""
+        return self.place.samples_before + self.place.start
+
+    @property
+    def end_step(self) -> int:
+        """The number of the first step that there is not, if the epoch and the batch go on so long."""
+        if self.total_steps >= UNBOUNDED:
+            return UNBOUNDED
+        return self.place.step + -(-(self._end - self.place.start) // self.batch)
+
+    def ends_epoch(self, step: int) -> int:
+        """0: nobody knows before the step."""
+        return 0
+
+    def finish_step(self, share: Share) -> None:
+        """A step is done. One that got less than it wanted was the epoch's last."""
+        place = self.place
+        place.start += share.num_global
+        place.step += 1
+        place.origin = self.pending.get("origin") or place.origin
+        if share.claim is not None and share.num_global < share.claim.num_wanted:
+            self.end_epoch()
+
+    def end_epoch(self) -> None:
+        """The stream has no more for this epoch."""
+        place = self.place
+        place.steps_before += -(-place.start // self.global_batch)
+        place.samples_before += place.start
+        place.epoch += 1
+        place.start, place.origin = 0, None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Of the place."""
+        return self.place.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Of the place."""
+        place = self.place
+        place.load_state_dict(state)
+        if "steps_before" not in state:  # of an earlier version: all steps were of the own batch
+            place.steps_before = place.step - -(-place.start // self.global_batch)
+            place.samples_before = place.steps_before * self.global_batch
+
+    # ------------------------------------------------------------------ what a step has
     def check_passes(self, max_local_batch: int | None) -> None:
-        """Raises ValueError if a shard has more samples than a pass may have."""
+        """Raises ValueError if a shard has more samples than a pass may have, of whatever batch it is."""
         check_shards(self.global_batch, self.num_shards, max_local_batch)
 
     def share(self, step: int, rank: int, num_workers: int, max_local_batch: int | None = None) -> Share:
         """As it is if the stream has all that the step wants; its `claim` finds out."""
         self.check_passes(max_local_batch)
-        return self._claim(step, rank, num_workers, max_local_batch).share(self.global_batch)
+        claim = self._claim(step, rank, num_workers, max_local_batch)
+        return claim.share(claim.num_wanted)
 
     def trial_share(self, step: int, size: int, num_shards: int, max_local_batch: int | None) -> Share:
-        """Of a worker that has all of a step of `size` samples, in so many shards; 0: without any."""
+        """Of a worker that has all of a step of `size` samples, in so many shards; 0: without any.
+
+        A short step is left out, for it would be taken for a quick one.
+        """
         claim = self._claim(step, 0, 1, max_local_batch, size)
-        return replace(claim, num_shards=num_shards or None).share(size)
+        return replace(claim, num_shards=num_shards or None, drops_last=True).share(size)
 
-    def finish_step(self, share: Share) -> None:
-        """A step is done."""
-        place = self.place
-        place.start += share.num_global
-        place.step += 1
-        place.origin = self.pending.get("origin")
-
-    def end_epoch(self) -> None:
-        """The stream has no more for this epoch."""
-        self.place.epoch += 1
-        self.place.start, self.place.origin = 0, None
+    @property
+    def _end(self) -> int:
+        """Samples of the present epoch that the run trains on if that is long enough."""
+        return (self.total_steps - self.place.steps_before) * self.global_batch
 
     def _claim(
         self, step: int, rank: int, num_workers: int, max_local_batch: int | None, size: int | None = None
     ) -> SampleClaim:
-        size = size or self.global_batch
-        start = self.place.start + (step - self.place.step) * size
+        """Of the batch of now, or of steps of `size` samples."""
+        batch = size or self.batch
+        start = self.place.start + (step - self.place.step) * batch
         return SampleClaim(
-            step, self.place.epoch, start, size, rank, num_workers, self.num_shards, max_local_batch
+            step=step,
+            epoch=self.place.epoch,
+            start=start,
+            num_wanted=min(batch, self._end - start),
+            rank=rank,
+            num_workers=num_workers,
+            num_shards=self.num_shards,
+            max_local_batch=max_local_batch,
+            own_batch=size or self.global_batch,
+            drops_last=self.drops_last,
         )
 
 

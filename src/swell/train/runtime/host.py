@@ -22,7 +22,7 @@ class Task:
     state: TrainState
     gradients: Gradients
     course: AnyCourse
-    total_steps: int  #: `UNBOUNDED` where the run ends with an epoch
+    total_steps: int  #: of the job's own batch; `UNBOUNDED` where the run ends with an epoch
     end_epoch: int | None = None  #: epochs to do, where that is not told in steps
     on_drift: OnDrift = "heal"  #: where the workers' replicas differ. A Swell job's own takes its place
 
@@ -49,13 +49,13 @@ class Host(Protocol):
         """Changes whenever the shares of coming steps do, or `max_local_batch`."""
 
     def global_batch(self, own: int) -> int:
-        """Samples a step on all workers; `own` is the loader's batch size."""
+        """Samples of a step of the job's own batch, on all workers; `own` is the loader's batch size."""
 
     def adapt(self, course: AnyCourse) -> AnyCourse:
         """The course to follow, for the one that the script and the job lay out."""
 
     def total_steps(self, own: int | None) -> int:
-        """Steps until the end; `own` is what the script's number of epochs comes to."""
+        """Steps of the own batch until the end; `own` is what the script's number of epochs comes to."""
 
     def stops_on_nan(self, own: bool) -> bool:
         """Whether to end at a loss that is no number; `own` is what the script says."""

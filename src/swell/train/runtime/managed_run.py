@@ -108,7 +108,7 @@ class Linked:
         self._task = task
         welcome = self._welcome
         on_drift = welcome.on_drift or task.on_drift
-        self._drift_watch = DriftWatch(task.state, task.course, task.total_steps, on_drift)
+        self._drift_watch = DriftWatch(task.state, task.course, on_drift)
         self._checkpoints = Checkpoints(
             Path(welcome.checkpoint_dir), welcome.keep_checkpoints, welcome.checkpoint_interval_s
         )
@@ -263,6 +263,7 @@ class Linked:
         self._is_member, self._generation = True, regroup.generation
         self.edition = regroup.generation
         self.max_local_batch = tighter(self.max_local_batch, regroup.max_local_batch)
+        self._task.course.batch = regroup.global_batch or self._task.course.global_batch
         self._drift_watch.begin()
         self._meter.begin_generation()
         self._link.pulse.note_steps(state.steps)
@@ -282,8 +283,8 @@ class Linked:
         """What this worker brings to the group: its state if others need it, or just how far it has got."""
         state = self._task.state
         is_holder = rank == 0 if regroup.source is None else state.is_valid
-        steps = state.steps if is_holder else NO_STATE
-        return Loan(steps, state if is_holder and regroup.has_news else None)
+        updates = state.updates if is_holder else NO_STATE
+        return Loan(updates, state if is_holder and regroup.has_news else None)
 
     def _agree_on_state(self, regroup: messages.Regroup, cards: Sequence[Card]) -> None:
         """Those that have no state, or an older one, take over that of those who are furthest.
@@ -291,8 +292,8 @@ class Linked:
         When a group breaks in the very step in which its members agree to change, some have finished that
         step and some have not.
         """
-        furthest = max(card.steps for card in cards)
-        holders = [rank for rank, card in enumerate(cards) if card.steps == furthest > NO_STATE]
+        furthest = max(card.updates for card in cards)
+        holders = [rank for rank, card in enumerate(cards) if card.updates == furthest > NO_STATE]
         hand_state(self._group, self._task.state, cards, holders or [regroup.source or 0])
         self._task.state.is_valid = True
         self._meter.laps.note("state")
@@ -360,11 +361,13 @@ class Linked:
         self._reported_s = time.monotonic()
         self._note_place()
         self._tell_drift()
+        course = self._task.course
         self._link.send(
             messages.Progress(
                 generation=self._generation,
                 steps=self._task.state.steps,
                 num_workers=self.num_workers,
+                global_batch=None if course.batch == course.global_batch else course.batch,
                 step_s=self._meter.take_mean_step_s(),
                 loss=self._loss(),
                 odd_since=self._task.state.losses.odd_since,

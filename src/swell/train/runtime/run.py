@@ -10,10 +10,10 @@ import torch
 
 from swell.train.collective.gradients import LoopError, StepTotals
 from swell.train.data.loader import Feed
+from swell.train.data.place import UNBOUNDED
 from swell.train.data.random_streams import Purpose, seed_streams
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.data.stream_loader import StreamFeed
-from swell.train.data.stream_schedule import UNBOUNDED
 from swell.train.runtime.host import Host, Task
 
 
@@ -54,7 +54,7 @@ class Run:
         self._is_finished = False
         task.state.optimizer.register_step_pre_hook(self._check_stepper)
         host.enter(task)
-        self._seed(Purpose.BETWEEN, self.steps)
+        self._seed(Purpose.BETWEEN, self.updates)
 
     @property
     def rank(self) -> int:
@@ -71,7 +71,12 @@ class Run:
 
     @property
     def global_batch(self) -> int:
-        """Samples of one optimizer step, on all workers together."""
+        """Samples of the coming optimizer step, on all workers together."""
+        return self._task.course.batch
+
+    @property
+    def own_batch(self) -> int:
+        """The job's own batch: what a step is, in all that counts steps."""
         return self._task.course.global_batch
 
     @property
@@ -80,17 +85,30 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """Optimizer steps finished since the job began, whatever sizes it went through."""
+        """Steps finished since the job began, whatever sizes it went through.
+
+        Of the job's own batch: a step of twice that batch counts as two, and of half of it every second.
+        """
         return self._task.state.steps
 
     @property
+    def updates(self) -> int:
+        """Optimizer steps finished since the job began, whatever their batch: `steps` if it never changed."""
+        return self._task.state.updates
+
+    @property
+    def samples(self) -> int:
+        """Samples trained on since the job began."""
+        return self._task.course.samples
+
+    @property
     def total_steps(self) -> int | None:
-        """None if the run ends with an epoch of a stream that has not said how long it is."""
+        """Of the own batch; None if the run ends with an epoch of a stream that has not said its length."""
         return None if self._task.total_steps == UNBOUNDED else self._task.total_steps
 
     @property
     def epoch(self) -> int:
-        return self._task.course.epoch_at(self.steps)
+        return self._task.course.epoch
 
     @property
     def has_stepped(self) -> bool:
@@ -115,9 +133,9 @@ class Run:
     def epochs(self) -> Iterator[int]:
         """The epochs that are still to do, from the one under way."""
         while not self.should_stop():
-            steps, epoch = self.steps, self.epoch
+            updates, epoch = self.updates, self.epoch
             yield epoch
-            if (self.steps, self.epoch) == (steps, epoch) and not self._is_stopped:
+            if (self.updates, self.epoch) == (updates, epoch) and not self._is_stopped:
                 raise LoopError(
                     "an epoch went by without a step; inside `for epoch in run.epochs():` go through "
                     "`for batch in run.batches():` and call run.step(loss) for each batch"
@@ -183,9 +201,9 @@ class Run:
     def _passes(self) -> Iterator[Any]:
         """The batches of a step that are this worker's; none if the epoch of a stream is over."""
         task, host = self._task, self._host
-        opened = self._feed.open(self.steps, host.share, task.total_steps, host.edition)
+        opened = self._feed.open(self.updates, host.share, task.course.end_step, host.edition)
         if opened is None:
-            task.course.end_epoch()
+            task.state.end_epoch()
             return
         (share, batches), gradients = opened, task.gradients
         self._share = share
@@ -207,10 +225,10 @@ class Run:
     def _update(self, tally: StepTotals) -> None:
         self._is_updating = True
         assert self._share is not None  # noqa: S101 - a step is under way
-        self._task.state.finish_step(tally.loss, self._clip_grad_norm)
         self._task.course.finish_step(self._share)
+        self._task.state.finish_step(tally.loss, self._clip_grad_norm)
         self._is_updating, self._has_stepped, self._share = False, True, None
-        self._seed(Purpose.BETWEEN, self.steps)
+        self._seed(Purpose.BETWEEN, self.updates)
         self._host.finish_step(tally)
 
     def _check_stepper(self, *_: object) -> None:

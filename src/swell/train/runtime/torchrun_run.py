@@ -66,7 +66,7 @@ class Torchrun:
             if self._checkpoints is not None:
                 self._checkpoints.load_newest(task.state)
         share_state(self._group, task.state, holders=[0])
-        self._drift_watch = DriftWatch(task.state, task.course, task.total_steps, task.on_drift)
+        self._drift_watch = DriftWatch(task.state, task.course, task.on_drift)
 
     def reach_boundary(self) -> None:
         """Nothing changes here."""

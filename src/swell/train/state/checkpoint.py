@@ -27,7 +27,14 @@ from swell.train.state import codec
 from swell.train.state.codec import EncodeError
 from swell.train.state.soundness import QUARANTINE, Verifier, quarantine
 from swell.train.state.train_state import TrainState
-from swell.wire.checkpoint_files import checkpoints_in, digest_in, is_whole, steps_in
+from swell.wire.checkpoint_files import (
+    checkpoint_name,
+    checkpoints_in,
+    digest_in,
+    is_whole,
+    order_in,
+    steps_in,
+)
 from swell.wire.whole_files import sync
 
 #: A new gang has nothing to fall back on: the first checkpoint comes as early.
@@ -61,7 +68,8 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     Returns:
         The state dicts `model` and `optimizer`, `scheduler` and `scaler` (None where there was none), those
         of the script's own objects by name under `objects`, and `steps`; what is known of the loss under
-        `loss`, and the place in a stream under `stream` (None without). Tensors are in host memory.
+        `loss`, and how far the samples have been trained on under `place`, or `stream` of a stream (else
+        None). Tensors are in host memory.
 
     Warns:
         UserWarning: a newer one is damaged, and the one before it is read.
@@ -145,7 +153,8 @@ class Checkpoints:
         try:
             self._make_folder()
             with _locked(self.folder):
-                same = [found for found in self._found() if steps_in(found[1]) == state.steps]
+                order = state.steps, state.updates
+                same = [found for found in self._found() if order_in(found[1]) == order]
                 if any(self._verifier.is_sound(path, digest) for digest, path in same):
                     return None
                 return self.save(state)
@@ -191,7 +200,7 @@ class Checkpoints:
         for digest, path in self._found():
             if path == newest:
                 continue
-            if num_kept >= self.num_kept and steps_in(path) <= steps_in(newest):
+            if num_kept >= self.num_kept and order_in(path) <= order_in(newest):
                 path.unlink(missing_ok=True)
                 self._verifier.forget(path)
             elif self._verifier.is_sound(path, digest):
@@ -242,7 +251,7 @@ class Checkpoints:
                 os.fsync(file.fileno())
                 file.seek(0)
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-            path = self.folder / f"step-{state.steps:012d}.{digest}.pt"
+            path = self.folder / checkpoint_name(state.steps, state.updates, digest)
             os.rename(draft, path)
         except BaseException:
             os.unlink(draft)

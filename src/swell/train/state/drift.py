@@ -20,7 +20,6 @@ import torch
 
 from swell.train.collective.equality import MAX_WORKERS, to_words
 from swell.train.collective.group import Group
-from swell.train.data.sample_schedule import Course
 from swell.train.data.stream_schedule import AnyCourse
 from swell.train.state.broadcast import share_state
 from swell.train.state.checksum import combine
@@ -98,11 +97,10 @@ def say(drift: Drift) -> None:
 class DriftWatch:
     """One worker's part in it. All members of a group begin together (`begin`)."""
 
-    def __init__(self, state: TrainState, course: AnyCourse, total_steps: int, on_drift: OnDrift) -> None:
+    def __init__(self, state: TrainState, course: AnyCourse, on_drift: OnDrift) -> None:
         self.on_drift = on_drift
         self._state = state
-        self._steps_per_epoch = course.steps_per_epoch if isinstance(course, Course) else None
-        self._total_steps = total_steps
+        self._course = course
         self._replica = Replica(state)
         self._hyperparameter_words = (-1, torch.empty(0))  # after the checksum that they are of
         self.begin()
@@ -118,7 +116,7 @@ class DriftWatch:
         """What this worker gives to the vote of the coming step; None where there is no other worker."""
         if not 1 < num_workers <= MAX_WORKERS:
             return None
-        self._checksum = self._sum(self._state.steps)
+        self._checksum = self._sum(self._state.updates)
         number = self._replica.hyperparameter_checksum()
         if self._checksum is not None:
             return to_words(combine(self._checksum, number))
@@ -128,8 +126,9 @@ class DriftWatch:
 
     def _sum(self, step: int) -> torch.Tensor | None:
         """The checksum of what a step compares of the tensors; None if nothing."""
-        per_epoch = self._steps_per_epoch
-        if step + 1 == self._total_steps or (per_epoch is not None and _is_full(step + 1, per_epoch)):
+        num_epochs, per_epoch = self._course.ends_epoch(step), self._course.steps_per_epoch
+        is_full = per_epoch is not None and num_epochs > 0 and _is_full(num_epochs * per_epoch, per_epoch)
+        if is_full or step + 1 == self._course.end_step:
             return self._replica.checksum()
         return None if step % INTERVAL else self._replica.checksum(turn=step // INTERVAL)
 
@@ -181,7 +180,7 @@ def _is_sendable(state: TrainState) -> bool:
 
 
 def _is_full(steps: int, per_epoch: int) -> bool:
-    """Whether an epoch ends after so many steps, at which all is compared."""
+    """Whether an epoch ends after so many steps of the own batch, at which all is compared."""
     epochs, rest = divmod(steps, per_epoch)
     return rest == 0 and epochs % -(-FULL_INTERVAL // per_epoch) == 0
 

@@ -20,14 +20,14 @@ from swell.train.state.state_bundle import Header, make_room, pack
 from swell.train.state.train_state import TrainState
 
 TOKEN_BYTES = 16
-#: In place of a number of steps: what this worker has is not the job's.
+#: In place of a number of updates: what this worker has is not the job's.
 NO_STATE = -1
 
 
 class Card(msgspec.Struct, frozen=True):
     """What a member of a group tells the others."""
 
-    steps: int  #: finished, or NO_STATE
+    updates: int  #: finished, or NO_STATE
     pid: int = 0
     token: bytes = b""  #: lies at the beginning of `catalog`: who finds it there reads the right process
     catalog: MemorySpan | None = None  #: a `_Catalog` in this worker's memory; None: it lends nothing
@@ -41,9 +41,9 @@ class _Catalog(msgspec.Struct):
 class Loan:
     """What a worker brings to a group: it lies where `card` says for as long as this object lives."""
 
-    def __init__(self, steps: int, state: TrainState | None) -> None:
+    def __init__(self, updates: int, state: TrainState | None) -> None:
         """`state` is None where nobody needs it. Raises `codec.EncodeError`."""
-        self.card = Card(steps)
+        self.card = Card(updates)
         if state is not None and next(state.model.parameters()).device.type == "cpu":
             self._lay_out(state)
 
@@ -54,7 +54,7 @@ class Loan:
         token = secrets.token_bytes(TOKEN_BYTES)
         self._content = np.frombuffer(token + msgspec.json.encode(catalog), dtype=np.uint8)
         span = MemorySpan(self._content.ctypes.data, self._content.nbytes)
-        self.card = Card(self.card.steps, os.getpid(), token, span)
+        self.card = Card(self.card.updates, os.getpid(), token, span)
 
 
 def hand_state(group: Group, state: TrainState, cards: Sequence[Card], holders: Sequence[int]) -> None:

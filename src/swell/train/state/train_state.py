@@ -8,7 +8,9 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
+from swell.train.data.sample_schedule import Course
 from swell.train.data.stateful import Stateful
+from swell.train.data.stream_schedule import AnyCourse, StreamCourse
 from swell.train.state import codec
 from swell.train.state.loss import LossLog
 
@@ -23,9 +25,9 @@ class TrainState:
         scheduler: Stateful | None,
         objects: Mapping[str, Stateful],
         scaler: torch.amp.GradScaler | None = None,
-        place: Stateful | None = None,
+        course: AnyCourse | None = None,
     ) -> None:
-        """`place`: in a stream."""
+        """`course`: whose place belongs to the state; without one, steps are counted and no more."""
         for name, thing in objects.items():
             if not isinstance(thing, Stateful):
                 raise TypeError(
@@ -47,15 +49,22 @@ class TrainState:
         self.scheduler = scheduler
         self.scaler = scaler
         self.objects = dict(objects)
-        self.place = place
-        self.steps = 0  #: finished optimizer steps since the job began
+        self.course = course
+        self.steps = 0  #: of the job's own batch, finished since the job began
         self.is_valid = False  #: it is the job's, and not what this script began with
         self.is_torn = False  #: part of another worker's state has come, or may have
         is_on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
         self.losses = LossLog(is_lazy=not is_on_cpu)  #: of all workers' samples
 
+    @property
+    def updates(self) -> int:
+        """Optimizer steps since the job began, of whatever batches they were."""
+        return self.steps if self.course is None else self.course.place.step
+
     def finish_step(self, loss: torch.Tensor, clip_grad_norm: float | None = None) -> None:
         """Apply the gradients that are there, the same on all workers, and count the step.
+
+        The course has moved on already.
 
         A scaler takes its factor off them first, and leaves the update out where one is inf or NaN: all
         workers have the same gradients, so all find the same. Such a step counts, for its samples are gone.
@@ -69,10 +78,21 @@ class TrainState:
         else:
             self.scaler.step(self.optimizer)
             self.scaler.update()
-        if self.scheduler is not None:
-            self.scheduler.step()  # type: ignore[attr-defined]  # every scheduler of torch has it
-        self.steps += 1
+        self._count_to(self.steps + 1 if self.course is None else self.course.own_steps)
         self.losses.add(self.steps, loss)
+
+    def end_epoch(self) -> None:
+        """A stream has no more for this epoch: what it has beyond whole steps of the own batch is one."""
+        if self.course is not None:
+            self.course.end_epoch()
+            self._count_to(self.course.own_steps)
+
+    def _count_to(self, steps: int) -> None:
+        """The scheduler is stepped once for each step of the own batch that is done."""
+        before, self.steps = self.steps, steps
+        if self.scheduler is not None:
+            for _ in range(before, steps):
+                self.scheduler.step()  # type: ignore[attr-defined]  # every scheduler of torch has it
 
     def is_finite(self) -> bool:
         """Whether it is worth going on from: a parameter that is no number never becomes one again."""
@@ -88,6 +108,7 @@ class TrainState:
             "optimizer": self.optimizer.state_dict(),
             **{name: None if part is None else part.state_dict() for name, part in self._options().items()},
             "objects": {name: thing.state_dict() for name, thing in self.objects.items()},
+            **({"place": self.course.state_dict()} if isinstance(self.course, Course) else {}),
         }
 
     def encode(self) -> tuple[str, list[torch.Tensor]]:
@@ -129,12 +150,17 @@ class TrainState:
         for name, thing in self.objects.items():
             thing.load_state_dict(tree["objects"][name])
         self.steps = tree["steps"]
+        if isinstance(self.course, Course) and "place" in tree:
+            self.course.load_state_dict(tree["place"])
+        elif isinstance(self.course, Course):  # of an earlier version, whose batch never changed
+            self.course.go_to(self.steps)
         self.losses.restore(tree["loss"])
         self.is_valid, self.is_torn = True, False
 
     def _options(self) -> dict[str, Stateful | None]:
         """What a script may have given to `elastic`, or not."""
-        return {"scheduler": self.scheduler, "scaler": self.scaler, "stream": self.place}
+        stream = self.course if isinstance(self.course, StreamCourse) else None
+        return {"scheduler": self.scheduler, "scaler": self.scaler, "stream": stream}
 
     def _check(self, tree: codec.Tree) -> None:
         """Raises RuntimeError where the script that wrote the state gave something else to `elastic`."""

@@ -20,7 +20,6 @@ from swell.executors.local.protocol import LiveGang
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang
 from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed
 from swell.model.job import Elasticity
-from swell.model.target import PLAIN_CONFIGURATION
 
 LOOPBACK = "127.0.0.1"
 #: Ended gangs that are remembered, to answer a command that was said twice.
@@ -153,8 +152,6 @@ class AgentGangs:
 
     def _obstacle(self, command: LaunchGang | Reconfigure) -> str:
         """What is wrong if a device is not this machine's, or another job's workers are on it; else empty."""
-        if command.target.configuration != PLAIN_CONFIGURATION:
-            return "its workers train with the batch of the job, and with no other"
         for device in command.target.devices:
             if device not in self._bindings:
                 return f"device {device!r} is not one of this machine's; see `swell nodes`"

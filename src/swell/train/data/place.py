@@ -1,0 +1,55 @@
+"""A place in the course of a run: how far its samples have been trained on.
+
+What the next step takes follows from the place and from the batch of now, so the batch may be another one at
+each step: the next step begins where the one before ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+#: `total_steps` of a run that ends with an epoch, after as many steps as that turns out to have.
+UNBOUNDED = 2**62
+
+
+@dataclass(slots=True)
+class Place:
+    """Where the next step begins. It travels with the state."""
+
+    epoch: int = 0
+    start: int = 0  #: samples of the epoch that were trained on
+    step: int = 0  #: that begins here: the updates so far
+
+    def state_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for field in fields(self):
+            if field.name in state:
+                setattr(self, field.name, state[field.name])
+
+
+def step_size(rest: int, batch: int, halves_last: bool) -> int:
+    """Samples of the next step, of `rest` that are left in an epoch; 0 if none are.
+
+    `halves_last`: the last two steps are equal where the last one would be short.
+    """
+    if halves_last and batch < rest < 2 * batch:
+        return -(-rest // 2)
+    return min(rest, batch)
+
+
+def place_after(rest: int, batch: int, halves_last: bool, num_steps: int) -> int:
+    """How many of `rest` samples so many steps take, at most as many as there are."""
+    num_whole = max(0, rest // batch - 1)  # from there on the rule may divide otherwise
+    taken = min(num_steps, num_whole) * batch
+    for _ in range(min(num_steps, num_steps_in(rest, batch)) - num_whole):
+        taken += step_size(rest - taken, batch, halves_last)
+    return taken
+
+
+def num_steps_in(rest: int, batch: int) -> int:
+    """Steps that so many samples of an epoch make."""
+    return -(-rest // batch)

@@ -1,0 +1,218 @@
+"""The choreography of a gang whose batch changes: another group, of the same members or of others."""
+
+from __future__ import annotations
+
+import pytest
+from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage
+
+from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.open_batch import refusal
+from swell.executors.gang.restart_controller import RestartGang
+from swell.model.command import LaunchGang, Reconfigure, SuspendGang
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangResized,
+    GangStarted,
+    GangSuspended,
+    Outcome,
+    ResizeFailed,
+    StepsReported,
+    SuspendFailed,
+    WorkersLost,
+)
+from swell.model.job import Elasticity
+from swell.model.target import Configuration, Target
+from swell.wire import messages as m
+
+OWN = 64
+
+
+def target(batch: int | None, *numbers: int) -> Target:
+    return Target(devices=devices(*numbers), configuration=Configuration(global_batch=batch))
+
+
+def change(generation: int, batch: int | None, *numbers: int) -> Reconfigure:
+    return Reconfigure(job_id=JOB, generation=generation, target=target(batch, *numbers))
+
+
+def launch(batch: int | None, *numbers: int, is_open: bool = True) -> LaunchGang:
+    spec = make_spec(max_batch=512 if is_open else None)
+    return LaunchGang(job_id=JOB, generation=1, target=target(batch, *numbers), spec=spec, total_steps=10_000)
+
+
+def running(batch: int | None, *numbers: int, is_open: bool = True) -> PuppetWorld:
+    stage = make_stage(10_000, max_batch=512 if is_open else None)
+    made = PuppetWorld(Gang(stage, 0, is_stopped), 10_000)
+    made.command(launch(batch, *numbers, is_open=is_open))
+    made.settle()
+    assert isinstance(last(made), GangStarted)
+    return made
+
+
+def last(made: PuppetWorld) -> AnyEvent:
+    return [event for event in made.events if not isinstance(event, StepsReported)][-1]
+
+
+def batches(made: PuppetWorld) -> set[int | None]:
+    """That the workers train with."""
+    assert {puppet.phase for puppet in made.puppets.values()} == {"training"}
+    return {puppet.regroup.global_batch for puppet in made.puppets.values() if puppet.regroup}
+
+
+def test_a_gang_begins_with_the_batch_of_its_launch_and_changes_it_with_the_same_members() -> None:
+    made = running(128, 0, 1)
+    assert batches(made) == {128}
+    made.command(change(2, 256, 0, 1))
+    made.settle()
+    assert isinstance(last(made), GangResized) and batches(made) == {256} and set(made.puppets) == {0, 1}
+    made.command(change(3, OWN, 0, 1))
+    made.settle()
+    assert isinstance(last(made), GangResized) and batches(made) == {None}
+
+
+def test_what_is_as_it_should_be_takes_no_group_and_is_answered() -> None:
+    made = running(128, 0, 1)
+    newest = made.newest_round
+    for generation in (2, 2, 3):
+        made.command(change(generation, 128, 0, 1))
+        made.settle()
+        answered = last(made)
+        assert isinstance(answered, GangResized) and answered.generation == generation
+    assert made.newest_round == newest
+
+
+def test_batch_and_size_change_in_one_group() -> None:
+    made = running(None, 0, 1)
+    newest = made.newest_round
+    made.command(change(2, 512, 1, 2, 3))
+    made.settle()
+    assert isinstance(last(made), GangResized)
+    assert (batches(made), made.newest_round, len(made.puppets)) == ({512}, newest + 1, 3)
+
+
+def test_the_old_batch_is_kept_until_joiners_are_ready_and_if_one_of_them_dies() -> None:
+    made = running(128, 0, 1)
+    made.command(change(2, 256, 0, 1, 2))
+    made.advance(0)
+    assert batches_of(made, 0, 1) == {128}
+    made.kill(2, status=1)
+    made.settle()
+    assert isinstance(last(made), ResizeFailed) and batches(made) == {128}
+
+
+def test_a_joiner_that_dies_while_the_group_forms_leaves_the_old_batch() -> None:
+    made = running(128, 0, 1)
+    made.command(change(2, 256, 0, 1, 2))
+    for number in (2, 2, 2, 2):
+        made.advance(number)
+        while made.puppets[number].outbox:
+            made.hear(number)
+    assert made.puppets[2].phase == "meeting"
+    made.kill(2)
+    made.settle()
+    assert isinstance(last(made), ResizeFailed) and batches(made) == {128}
+
+
+def batches_of(made: PuppetWorld, *numbers: int) -> set[int | None]:
+    return {order.global_batch for number in numbers if (order := made.puppets[number].regroup)}
+
+
+@pytest.mark.parametrize("num_moves", range(8))
+def test_a_member_that_dies_in_the_change_is_a_loss_and_the_rest_has_the_old_batch(num_moves: int) -> None:
+    made = running(128, 0, 1, 2)
+    made.command(change(2, 256, 0, 1, 2))
+    for move in range(num_moves):
+        made.advance(move % 3)
+    made.kill(1)
+    made.settle()
+    lost = last(made)
+    assert isinstance(lost, WorkersLost) and lost.devices == devices(1)
+    assert batches(made) == {128} and len(made.puppets) == 2
+    made.command(change(3, 256, 0, 2))
+    made.settle()
+    assert isinstance(last(made), GangResized) and batches(made) == {256}
+
+
+def test_a_group_that_breaks_in_the_change_forms_again_with_the_new_batch() -> None:
+    made = running(128, 0, 1)
+    made.command(change(2, 256, 0, 1))
+    for number in (0, 1, 0):
+        made.advance(number)
+    assert {puppet.phase for puppet in made.puppets.values()} == {"meeting"}
+    made.puppets[0].inbox.append(m.Abort(generation=made.newest_round))
+    made.settle()
+    assert isinstance(last(made), GangResized) and batches(made) == {256}
+
+
+def test_of_two_changes_the_later_one_counts() -> None:
+    made = running(128, 0, 1)
+    made.command(change(2, 256, 0, 1))
+    made.advance(0)
+    made.command(change(3, None, 0, 1))
+    made.settle()
+    resized = last(made)
+    assert isinstance(resized, GangResized) and resized.generation == 3 and batches(made) == {None}
+    assert not [event for event in made.events if getattr(event, "generation", 0) == 2]
+
+
+@pytest.mark.parametrize("is_disk_full", [False, True])
+def test_a_suspend_overtakes_a_change_and_if_it_fails_the_old_batch_is_kept(is_disk_full: bool) -> None:
+    made = running(128, 0, 1)
+    made.is_disk_full = is_disk_full
+    made.command(change(2, 256, 0, 1))
+    made.command(SuspendGang(job_id=JOB, generation=3))
+    made.settle()
+    if is_disk_full:
+        assert isinstance(last(made), SuspendFailed) and batches(made) == {128}
+    else:
+        assert isinstance(last(made), GangSuspended)
+
+
+@pytest.mark.parametrize("batch", [1, 63, 513])
+@pytest.mark.parametrize("numbers", [(0, 1), (1,), (0, 1, 2)])
+def test_a_batch_that_it_may_not_have_is_refused_and_it_trains_on(
+    batch: int, numbers: tuple[int, ...]
+) -> None:
+    made = running(128, 0, 1)
+    made.command(change(2, batch, *numbers))
+    made.settle()
+    failed = last(made)
+    assert isinstance(failed, ResizeFailed)
+    assert failed.message == f"its batch may be from 64 to 512, and not {batch}"
+    assert batches(made) == {128} and set(made.puppets) == {0, 1}
+
+
+def test_a_batch_that_is_not_open_is_refused() -> None:
+    made = running(None, 0, is_open=False)
+    made.command(change(2, 128, 0))
+    made.settle()
+    failed = last(made)
+    assert isinstance(failed, ResizeFailed) and failed.message == "its batch of 64 is its own, and not open"
+    begun = PuppetWorld(Gang(make_stage(), 0, is_stopped))
+    begun.command(launch(128, 0, is_open=False))
+    ended = last(begun)
+    assert isinstance(ended, GangEnded) and ended.outcome is Outcome.FAILED and not begun.puppets
+
+
+def test_a_job_whose_script_is_stopped_and_started_is_told_to_use_the_library() -> None:
+    spec = make_spec(elasticity=Elasticity.RESTART, max_batch=512)
+    assert "knows nothing of Swell" in refusal(Configuration(global_batch=128), spec)
+    assert not refusal(Configuration(global_batch=OWN), spec) and not refusal(Configuration(), spec)
+    stage = make_stage(elasticity=Elasticity.RESTART, max_batch=512)
+    gang = RestartGang(stage, 0, lambda: 1234, is_stopped)
+    gang.command(launch(None, 0), 0.0)
+    gang.forked(0, 1000, 0.0)
+    [report] = gang.command(change(2, 128, 0), 1.0)
+    assert isinstance(report.event, ResizeFailed) and gang.devices == devices(0)  # type: ignore[union-attr]
+    [said_again] = gang.command(change(2, 128, 0), 2.0)
+    assert isinstance(said_again.event, ResizeFailed)  # type: ignore[union-attr]
+
+
+def test_progress_says_of_which_batch_it_is() -> None:
+    made = running(128, 0)
+    said = m.Progress(generation=1, steps=7, num_workers=1, global_batch=128, step_s=0.1)
+    made.now_s += 10.0
+    made._apply(made.gang.said(0, said, made.now_s))
+    report = made.events[-1]
+    assert isinstance(report, StepsReported) and (report.steps, report.global_batch) == (7, 128)
