@@ -195,6 +195,12 @@ def test_a_batch_that_is_not_open_is_refused() -> None:
     assert isinstance(ended, GangEnded) and ended.outcome is Outcome.FAILED and not begun.puppets
 
 
+def test_a_job_of_weak_scaling_has_whole_batches_of_its_workers() -> None:
+    spec = make_spec(batch_per_worker=32)
+    assert not refusal(Configuration(global_batch=96), spec)
+    assert "32 samples each, which 100 are not" in refusal(Configuration(global_batch=100), spec)
+
+
 def test_a_job_whose_script_is_stopped_and_started_is_told_to_use_the_library() -> None:
     spec = make_spec(elasticity=Elasticity.RESTART, max_batch=512)
     assert "knows nothing of Swell" in refusal(Configuration(global_batch=128), spec)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sized
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import nn
@@ -27,10 +27,14 @@ from swell.train.runtime.run import Run, started
 from swell.train.runtime.standalone_run import Alone
 from swell.train.runtime.torchrun_run import Torchrun
 from swell.train.runtime.trial_run import Profiling
+from swell.train.scaling import ADASCALE, ScaledRate
 from swell.train.state.checkpoint import Checkpoints
 from swell.train.state.train_state import TrainState
 from swell.wire import environ
 from swell.wire.messages import OnDrift
+
+#: By what learning rates are multiplied in a step of another batch than the job's own.
+RateRule = Literal["none", "linear", "square_root"]
 
 
 def elastic(
@@ -44,6 +48,7 @@ def elastic(
     scaler: torch.amp.GradScaler | None = None,
     state: Mapping[str, Stateful] | None = None,
     clip_grad_norm: float | None = None,
+    rate_rule: RateRule = "none",
     seed: int = 0,
     deterministic: bool = False,
     shards: int | None = None,
@@ -66,12 +71,16 @@ def elastic(
             give the same samples in the same order to each.
         epochs: passes over the data. A Swell job's end condition takes its place.
         steps: optimizer steps, instead of epochs.
-        scheduler: stepped by `run.step`, once a step; do not step it yourself.
+        scheduler: stepped by `run.step`, once for each step of the job's own batch, so that it follows the
+            samples whatever the batch; do not step it yourself.
         scaler: whose factor is on the gradients. `run.step` takes it off, leaves an update with infinite
             gradients out on all workers alike, and updates the scaler; call `scaler.scale` and no more.
         state: further objects with `state_dict` and `load_state_dict` that a new worker must get.
         clip_grad_norm: largest norm of the averaged gradient. Clipping before `run.step` would clip
             each worker's own.
+        rate_rule: by what the learning rates are multiplied in a step of another batch than the job's own,
+            where the job leaves its batch open: `linear`, the ratio of the batches; `square_root`, its
+            root, for Adam and its kin; `none`. The optimizer keeps the rates of the own batch.
         seed: of the order of samples and of all random numbers that a step draws, whatever the script set
             before. A Swell job's own takes its place.
         deterministic: the same bits at any number of workers, at a price: each step is computed in `shards`
@@ -104,7 +113,8 @@ def elastic(
     if checkpoint_dir is not None:
         checkpoints = Checkpoints(Path(checkpoint_dir), keep_checkpoints, checkpoint_interval_s)
     _check_passes(deterministic, shards, max_local_batch)
-    _check_on_drift(on_drift)
+    _check_choice("on_drift", on_drift, OnDrift)
+    _check_rate_rule(rate_rule, state or {})
     host = _find_host(model, seed, max_local_batch, checkpoints)
     _use_device(model, host.device)
     global_batch = host.global_batch(loader.batch_size or 1)
@@ -120,7 +130,8 @@ def elastic(
     else:
         gradients = FusedGradients(model)
     feed: Feed | StreamFeed
-    train_state = TrainState(model, optimizer, scheduler, state or {}, scaler, course)
+    rate = None if rate_rule == "none" else ScaledRate(optimizer, course.global_batch, rate_rule)
+    train_state = TrainState(model, optimizer, scheduler, state or {}, scaler, course, rate)
     if isinstance(course, StreamCourse):
         feed = StreamFeed(loader, host.device, host.seed, course)
         if isinstance(host, Linked):
@@ -176,10 +187,25 @@ def _check_passes(deterministic: bool, shards: int | None, max_local_batch: int 
             raise ValueError(f"elastic() got {name}={value}; it must be 1 or more")
 
 
-def _check_on_drift(on_drift: str) -> None:
-    known = get_args(OnDrift)
-    if on_drift not in known:
-        raise ValueError(f"elastic() got on_drift={on_drift!r}; choose from {', '.join(known)}")
+def _check_choice(name: str, value: str, choices: object) -> None:
+    known = get_args(choices)
+    if value not in known:
+        raise ValueError(f"elastic() got {name}={value!r}; choose from {', '.join(known)}")
+
+
+def _check_rate_rule(rate_rule: str, state: Mapping[str, Stateful]) -> None:
+    if rate_rule == ADASCALE:
+        raise ValueError(
+            "elastic() got rate_rule='adascale', which needs gradients of parts of the batch that run.step "
+            "does not show yet; use 'linear' or 'square_root', or a ScaledRate in a loop of your own"
+        )
+    _check_choice("rate_rule", rate_rule, RateRule)
+    scaled = [name for name, thing in state.items() if isinstance(thing, ScaledRate)]
+    if scaled and rate_rule != "none":
+        raise ValueError(
+            f"elastic() got rate_rule={rate_rule!r} and state[{scaled[0]!r}], a ScaledRate, which would "
+            "scale the learning rates twice; give one of them"
+        )
 
 
 def _use_device(model: nn.Module, device: torch.device) -> None:

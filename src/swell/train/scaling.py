@@ -1,8 +1,9 @@
 """Learning rates for another batch than the one that they were chosen for.
 
-A Swell job's global batch never changes with its workers, so such a job needs none of this. It is for scripts
-and allocators that do change the batch: `S = batch / base_batch` is the *scale*, and a rule says by how much
-the learning rate of the base batch is to be multiplied.
+A Swell job's global batch does not change with its workers. It may change where the job leaves it open, and
+then `train.elastic(rate_rule=...)` does what is here: `S = batch / base_batch` is the *scale*, and a rule
+says by how much the learning rate of the base batch is to be multiplied. A loop of one's own uses
+`ScaledRate`.
 """
 
 from __future__ import annotations
@@ -121,12 +122,13 @@ class ScaledRate:
     """Multiplies an optimizer's learning rates, for the time of each step, by what a rule says of the batch.
 
     What schedulers see and set stays the rate of the base batch, so they compose. Works with any torch
-    optimizer, and inside `run.step`, for it hooks into `optimizer.step`. Its state survives resizes and
-    suspensions as one of elastic()'s objects::
+    optimizer, and inside `run.step`, for it hooks into `optimizer.step`. `elastic(rate_rule=...)` makes one
+    whose base batch is the job's own and whose batch is that of each step. Where the base batch is another
+    one, its state survives resizes and suspensions as one of elastic()'s objects::
 
         rate = ScaledRate(optimizer, base_batch=64, rule="square_root")
         run = train.elastic(model, optimizer, loader, state={"rate": rate})
-        rate.batch = 256
+        rate.batch = run.global_batch
 
     Args:
         base_batch: samples a step that the optimizer's learning rate was chosen for.
@@ -164,7 +166,12 @@ class ScaledRate:
     @property
     def factor(self) -> float:
         """Of the learning rate, in the next step."""
-        return RULES[self.rule](self.scale) if self.rule in RULES else self._noise.gain(self.scale)
+        return self.factor_at(self._batch)
+
+    def factor_at(self, batch: int) -> float:
+        """Of the learning rate, in a step of this batch."""
+        scale = batch / self.base_batch
+        return RULES[self.rule](scale) if self.rule in RULES else self._noise.gain(scale)
 
     def observe(self, shard_squared_norms: Sequence[float], mean_squared_norm: float) -> None:
         """Show what the gradients of the coming step say of noise: see `moments`. The same on all workers.

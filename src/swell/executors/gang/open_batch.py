@@ -19,9 +19,15 @@ def refusal(configuration: Configuration, spec: JobSpec) -> str:
         return ""
     if spec.elasticity is Elasticity.RESTART:
         return f"its script knows nothing of Swell, so its batch cannot become {batch}; use swell.train in it"
+    if spec.batch_per_worker is not None:
+        is_whole = batch % spec.batch_per_worker == 0
+        return (
+            ""
+            if is_whole
+            else f"its workers have {spec.batch_per_worker} samples each, which {batch} are not"
+        )
     if spec.max_batch is None:
         return f"its batch of {spec.global_batch} is its own, and not open"
-    least = spec.global_batch if spec.min_batch is None else spec.min_batch
-    if not least <= batch <= spec.max_batch:
-        return f"its batch may be from {least} to {spec.max_batch}, and not {batch}"
+    if not spec.least_batch <= batch <= spec.max_batch:
+        return f"its batch may be from {spec.least_batch} to {spec.max_batch}, and not {batch}"
     return ""

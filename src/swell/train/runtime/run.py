@@ -80,6 +80,12 @@ class Run:
         return self._task.course.global_batch
 
     @property
+    def rate_factor(self) -> float:
+        """By what the learning rates are multiplied in the coming step; see elastic(rate_rule=...)."""
+        state = self._task.state
+        return 1.0 if state.rate is None else state.rate.factor_at(self.global_batch)
+
+    @property
     def device(self) -> torch.device:
         return self._host.device
 

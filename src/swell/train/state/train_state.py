@@ -11,6 +11,7 @@ from torch import nn
 from swell.train.data.sample_schedule import Course
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_schedule import AnyCourse, StreamCourse
+from swell.train.scaling import ScaledRate
 from swell.train.state import codec
 from swell.train.state.loss import LossLog
 
@@ -26,8 +27,13 @@ class TrainState:
         objects: Mapping[str, Stateful],
         scaler: torch.amp.GradScaler | None = None,
         course: AnyCourse | None = None,
+        rate: ScaledRate | None = None,
     ) -> None:
-        """`course`: whose place belongs to the state; without one, steps are counted and no more."""
+        """
+        Args:
+            course: whose place belongs to the state; without one, steps are counted and no more.
+            rate: scales the learning rates by the batch of each step.
+        """
         for name, thing in objects.items():
             if not isinstance(thing, Stateful):
                 raise TypeError(
@@ -50,6 +56,7 @@ class TrainState:
         self.scaler = scaler
         self.objects = dict(objects)
         self.course = course
+        self.rate = rate
         self.steps = 0  #: of the job's own batch, finished since the job began
         self.is_valid = False  #: it is the job's, and not what this script began with
         self.is_torn = False  #: part of another worker's state has come, or may have
@@ -73,6 +80,8 @@ class TrainState:
             self.scaler.unscale_(self.optimizer)
         if clip_grad_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip_grad_norm)
+        if self.rate is not None and self.course is not None:
+            self.rate.batch = self.course.batch
         if self.scaler is None:
             self.optimizer.step()
         else:
@@ -160,11 +169,13 @@ class TrainState:
     def _options(self) -> dict[str, Stateful | None]:
         """What a script may have given to `elastic`, or not."""
         stream = self.course if isinstance(self.course, StreamCourse) else None
-        return {"scheduler": self.scheduler, "scaler": self.scaler, "stream": stream}
+        rate = {} if self.rate is None else {"rate": self.rate}
+        return {"scheduler": self.scheduler, "scaler": self.scaler, "stream": stream, **rate}
 
     def _check(self, tree: codec.Tree) -> None:
         """Raises RuntimeError where the script that wrote the state gave something else to `elastic`."""
-        held = {name for name in self._options() if tree.get(name) is not None} | set(tree["objects"])
+        held = {name for name in (*self._options(), "rate") if tree.get(name) is not None}
+        held |= set(tree["objects"])
         wanted = {name for name, part in self._options().items() if part is not None} | set(self.objects)
         if held != wanted:
             raise RuntimeError(
