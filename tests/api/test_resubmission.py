@@ -168,6 +168,16 @@ def test_a_job_goes_on_from_its_last_sound_checkpoint(alone: Stage, script: Path
     assert alone.platform.submission(new).origin.steps == 60
 
 
+@pytest.mark.parametrize("fields", [{"batch": "8:64"}, {"batch_per_worker": 4}])
+def test_a_retry_has_the_batches_of_the_job(alone: Stage, script: Path, fields: dict[str, object]) -> None:
+    old = end(alone, script, **fields)
+    new = alone.client.retry(old)
+    before, after = alone.platform.submission(old).spec, alone.platform.submission(new).spec
+    assert before == after and after.may_change_batch
+    views = [alone.client.job(job) for job in (old, new)]
+    assert len({(view.min_batch, view.max_batch, view.batch_per_worker) for view in views}) == 1
+
+
 def test_a_deadline_that_has_passed_must_be_given_again(
     alone: Stage, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

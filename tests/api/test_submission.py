@@ -158,12 +158,46 @@ def test_a_name_is_made_of_any_script(tmp_path: Path) -> None:
         assert spec(tmp_path / file).name == name
 
 
+def test_a_range_of_batches_leaves_the_batch_open(script: Path) -> None:
+    open_batch = spec(script, batch="32:512")
+    assert (open_batch.global_batch, open_batch.min_batch, open_batch.max_batch) == (64, 32, 512)
+    assert spec(script, batch="32:512", global_batch=...).global_batch == 32
+    assert open_batch.may_change_batch and not spec(script).may_change_batch
+
+
+def test_a_batch_for_each_worker_follows_the_workers(script: Path) -> None:
+    weak = spec(script, batch_per_worker=48, global_batch=..., workers="2:8")
+    assert (weak.global_batch, weak.batch_per_worker, weak.max_batch) == (96, 48, None)
+    assert spec(script, batch_per_worker=48).global_batch == 64
+
+
 # ---------------------------------------------------------------- what breaks a rule
 BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"global_batch": ...}, "global_batch", "missing"),
     ({"global_batch": 0}, "global_batch", "between"),
     ({"global_batch": "64"}, "global_batch", "expected `int`"),
     ({"global_batch": 2, "workers": "4:8"}, "global_batch", "shared by 4 workers"),
+    ({"batch": "512:32"}, "batch", "MIN 512 is above MAX 32; write 32:512"),
+    ({"batch": "64:64"}, "batch", "no choice"),
+    ({"batch": 64}, "batch", "global_batch for a batch that never changes"),
+    ({"batch": "32-512"}, "batch", "write 32:512"),
+    ({"batch": "32:"}, "batch", "MIN:MAX"),
+    ({"batch": ":512"}, "batch", "MIN:MAX"),
+    ({"batch": "few:many"}, "batch", "MIN:MAX"),
+    ({"batch": ""}, "batch", "MIN:MAX"),
+    ({"batch": "0:8"}, "batch", "at least 1 sample"),
+    ({"batch": "1:3000000000"}, "batch", "between"),
+    ({"batch": 1.5}, "batch", "expected"),
+    ({"batch": "2:8", "workers": "4:8", "global_batch": 8}, "batch", "raise MIN to 4"),
+    ({"batch": "65:512"}, "global_batch", "64 is not within batch 65:512"),
+    ({"batch": "16:32"}, "global_batch", "64 is not within batch 16:32"),
+    ({"batch": "32:512", "batch_per_worker": 32}, "batch_per_worker", "excludes batch"),
+    ({"batch_per_worker": 0}, "batch_per_worker", "between"),
+    ({"batch_per_worker": "32:64"}, "batch_per_worker", "expected `int`"),
+    ({"batch_per_worker": 2**30, "workers": "1:4"}, "batch_per_worker", "between"),
+    ({"batch_per_worker": 8, "global_batch": 0}, "global_batch", "between"),
+    ({"batch": "32:512", "elasticity": "restart", "steps": ...}, "batch", "restart job"),
+    ({"batch_per_worker": 8, "elasticity": "restart", "steps": ...}, "batch_per_worker", "restart job"),
     ({"script": "absent.py"}, "script", "absent.py cannot be read"),
     ({"script": "."}, "script", "is a folder, not a file"),
     ({"script": "a\0b"}, "script", "NUL"),

@@ -215,6 +215,36 @@ def test_a_job_whose_script_is_stopped_and_started_is_told_to_use_the_library() 
     assert isinstance(said_again.event, ResizeFailed)  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("told", [None, 32, 96])
+def test_a_batch_for_each_worker_follows_from_their_number(told: int | None) -> None:
+    made = PuppetWorld(Gang(make_stage(10_000, batch_per_worker=32), 0, is_stopped), 10_000)
+    made.command(
+        LaunchGang(
+            job_id=JOB,
+            generation=1,
+            target=target(told, 0, 1, 2),
+            spec=make_spec(batch_per_worker=32),
+            total_steps=10_000,
+        )
+    )
+    made.settle()
+    assert isinstance(last(made), GangStarted) and batches(made) == {96}
+    made.kill(2)
+    made.settle()
+    assert isinstance(last(made), WorkersLost) and batches(made) == {None}, "two of 32 are its own 64"
+    newest = made.newest_round
+    made.command(change(2, 64, 0, 1))
+    made.settle()
+    assert isinstance(last(made), GangResized) and made.newest_round == newest, "it was so already"
+    made.command(change(3, 128, 0, 1, 3, 4))
+    made.settle()
+    assert isinstance(last(made), GangResized) and batches(made) == {128}
+    made.command(change(4, 100, 0, 1, 3, 4))
+    made.settle()
+    failed = last(made)
+    assert isinstance(failed, ResizeFailed) and "32 samples each, which 100 are not" in failed.message
+
+
 def test_progress_says_of_which_batch_it_is() -> None:
     made = running(128, 0)
     said = m.Progress(generation=1, steps=7, num_workers=1, global_batch=128, step_s=0.1)

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from swell.api import fields
+from swell.api.batch_fields import batches_of
 from swell.api.fields import InvalidField, shown
 from swell.model.coding import encode
 from swell.model.job import CodeSource, DriftAction, Elasticity, EndCondition, JobClass, JobSpec, Origin
@@ -27,8 +28,26 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         int | None,
         Meta(
             description="Samples in one optimizer step, over all workers together. It never "
-            "changes. Required for `live` jobs; the script of a `restart` job "
-            "divides its batches itself."
+            "changes, unless `batch` or `batch_per_worker` is given: then it is the "
+            "batch that the learning rate was chosen for, and in which `steps` are "
+            "counted. Required for `live` jobs without these two; the script of a "
+            "`restart` job divides its batches itself."
+        ),
+    ] = None
+    batch: Annotated[
+        str | int | None,
+        Meta(
+            description="`MIN:MAX`, such as `32:512`: policies that choose batches (`pollux`, "
+            "`saxena`) may change the samples of a step within this range while "
+            "the job runs. Others keep `global_batch`. Default of `global_batch`: MIN."
+        ),
+    ] = None
+    batch_per_worker: Annotated[
+        int | None,
+        Meta(
+            description="Samples in one optimizer step for each worker: the batch grows and "
+            "shrinks with the workers, under every policy. Default of "
+            "`global_batch`: that of the smallest number of workers."
         ),
     ] = None
     name: Annotated[
@@ -165,14 +184,24 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if base_dir is not None:
             return self.anchored(base_dir).to_spec(now_s)
         min_workers, max_workers = fields.worker_range(self.workers)
-        global_batch = self._global_batch(min_workers)
+        batches = batches_of(
+            self.elasticity is Elasticity.LIVE,
+            self.global_batch,
+            self.batch,
+            self.batch_per_worker,
+            min_workers,
+            max_workers,
+        )
         entry = fields.entry(self.script, self.entry)
         deadline_s = fields.deadline(self.deadline, now_s)
         return JobSpec(
             name=fields.job_name(self.name, entry),
             entry=entry,
             workdir=fields.folder("workdir", self.workdir),
-            global_batch=global_batch,
+            global_batch=batches.own,
+            min_batch=batches.least,
+            max_batch=batches.most,
+            batch_per_worker=batches.per_worker,
             args=fields.arguments(self.args),
             end=self._end(),
             job_class=fields.job_class(self.job_class, deadline_s),
@@ -190,21 +219,6 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             grows_when_distributed=self.elasticity is Elasticity.RESTART,
             on_drift=self._on_drift(),
         )
-
-    def _global_batch(self, min_workers: int) -> int:
-        is_live = self.elasticity is Elasticity.LIVE
-        if self.global_batch is None:
-            if is_live:
-                raise InvalidField("global_batch", "missing; every live job needs it")
-            return 1
-        fields.bounded("global_batch", self.global_batch, 1, 2**31 - 1)
-        if is_live and self.global_batch < min_workers:
-            raise InvalidField(
-                "global_batch",
-                f"{self.global_batch} samples cannot be shared by {min_workers} workers; "
-                "raise global_batch or lower MIN in workers",
-            )
-        return self.global_batch
 
     def _end(self) -> EndCondition:
         given = [name for name in ("steps", "epochs", "samples") if getattr(self, name) is not None]

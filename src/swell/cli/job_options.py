@@ -28,6 +28,17 @@ GlobalBatch = Annotated[
         help="Samples in one optimizer step, over all workers. Not needed for restart jobs.",
     ),
 ]
+Batch = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MIN:MAX",
+        help="Range of the samples in one step, from which policies such as pollux choose live.",
+    ),
+]
+BatchPerWorker = Annotated[
+    int | None,
+    typer.Option(metavar="SAMPLES", help="Samples in one step for each worker, whatever their number."),
+]
 Steps = Annotated[int | None, typer.Option(metavar="N", help="End after N optimizer steps.")]
 Epochs = Annotated[float | None, typer.Option(metavar="N", help="End after N passes over the data.")]
 Samples = Annotated[int | None, typer.Option(metavar="N", help="End after N samples.")]

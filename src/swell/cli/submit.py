@@ -33,6 +33,8 @@ def submit(
     entry: job.Entry = None,
     name: job.Name = None,
     global_batch: job.GlobalBatch = None,
+    batch: job.Batch = None,
+    batch_per_worker: job.BatchPerWorker = None,
     steps: job.Steps = None,
     epochs: job.Epochs = None,
     samples: job.Samples = None,
@@ -120,7 +122,11 @@ def _as_script(words: list[str], fields: dict[str, Any]) -> str:
         for value in (given if isinstance(given, tuple) else [given])
     ]
     if fields.get("elasticity") != "restart":
-        options += [] if "global_batch" in fields else ["--global-batch SAMPLES"]
+        options += (
+            []
+            if fields.keys() & {"global_batch", "batch", "batch_per_worker"}
+            else ["--global-batch SAMPLES"]
+        )
         options += [] if ends else ["--epochs N"]
     if arguments:
         options.append(f"-- {shlex.join(arguments)}")

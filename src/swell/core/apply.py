@@ -212,7 +212,7 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.sizes.note(event.at_s, record.num_workers)
     state.costs.learn_start(record, event.at_s - record.commanded.launched_s)
     state.set_rate(record, record.num_workers)
-    text = f"trains with {_workers(record.num_workers)}{_step(record, 'from', event.steps)}"
+    text = f"trains with {_workers(record.num_workers)}{_step(record, 'from', event.steps)}{_batch(record)}"
     state.tell(record, "started", text)
 
 
@@ -233,7 +233,8 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     record.status.note_pids(event.pids)
     record.sizes.note(event.at_s, record.num_workers)
     state.set_rate(record, record.num_workers)
-    text = f"went from {before} to {_workers(record.num_workers)}{_step(record, 'at', event.steps)}"
+    size = f"{before} to {_workers(record.num_workers)}"
+    text = f"went from {size}{_step(record, 'at', event.steps)}{_batch(record)}"
     state.tell(record, "resized", text)
 
 
@@ -407,6 +408,11 @@ def _step(record: JobRecord, preposition: str, steps: int) -> str:
     """What a restart job says of its steps may be nothing."""
     is_known = steps > 0 or record.spec.elasticity is Elasticity.LIVE
     return f" {preposition} step {steps}" if is_known else ""
+
+
+def _batch(record: JobRecord) -> str:
+    """Where it may be another one than the job's own."""
+    return f", with {_told_configuration(record)}" if record.spec.may_change_batch else ""
 
 
 def _workers(num: int) -> str:

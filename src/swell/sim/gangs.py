@@ -447,7 +447,8 @@ def _obstacle(training: Training, target: Target, gone: frozenset[str]) -> str:
         return "workers had been lost when this was asked for"
     if gone:
         return "a device of it is gone"
-    if target.configuration != PLAIN_CONFIGURATION and training.job.batches is None:
+    is_fixed = training.job.batches is None and not training.job.spec.may_change_batch
+    if target.configuration != PLAIN_CONFIGURATION and is_fixed:
         return "its batch is its own, and not open"
     return ""
 

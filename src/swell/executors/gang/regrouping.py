@@ -56,7 +56,8 @@ class Regrouping:
         group, is_broken = self.roster.next_group(self.transition.target), self.setback.is_open
         slots, wanted = {member.slot for member in group}, set(self.transition.target)
         is_formed = not is_broken and [member.number for member in group] == self.roster.group
-        is_formed &= self.formation.batch == self.transition.batch or self.membership.is_suspending
+        batch = self.transition.batch_of_group(len(group))
+        is_formed &= self.formation.batch == batch or self.membership.is_suspending
         if is_formed and slots == wanted:
             if self.membership.is_suspending:
                 self._suspend()
@@ -71,7 +72,8 @@ class Regrouping:
             why = f"the group did not form {MAX_FAILED_ROUNDS} times in a row: {self.setback.why}"
             self.shutdown.end(Outcome.FAILED, why)
             return
-        self.formation.regroup(group, self.transition.batch, self.dialogue.now_s)
+        batch = self.transition.batch_of_group(len(group))
+        self.formation.regroup(group, batch, self.dialogue.now_s)
         self.suspension.clear()
         self.setback.close()
 

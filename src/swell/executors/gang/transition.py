@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from swell.executors.gang.member import Roster, Slot, State, by_rank, cut_slots
 from swell.executors.gang.membership import ChangeAim, Membership, PendingChange, answer
-from swell.executors.gang.open_batch import batch_of, refusal
+from swell.executors.gang.open_batch import batch_of, batch_of_group, refusal
 from swell.executors.gang.replies import Dialogue
 from swell.executors.gang.setback import Setback
 from swell.executors.gang.shutdown import Shutdown
@@ -34,6 +34,10 @@ class Transition:
     def is_safe(self) -> bool:
         """The gang is being suspended, and its state is saved."""
         return self.membership.is_suspending and self.suspension.is_safe
+
+    def batch_of_group(self, num_workers: int) -> int | None:
+        """Samples of a step that so many workers should have; None: the job's own batch."""
+        return batch_of_group(num_workers, self.batch, self.spec)
 
     # ------------------------------------------------------------ it begins
     def resize(self, command: LaunchGang | Reconfigure) -> None:
@@ -98,7 +102,7 @@ class Transition:
     # ------------------------------------------------------------ it is done
     def settle(self) -> None:
         """The gang is what it should be: answer the head, if it waits."""
-        change = self.membership.settle(self.target, self.batch)
+        change = self.membership.settle(self.target, self.batch_of_group(len(self.target)))
         self.setback.num_failed_rounds = 0
         if change is None:
             return
