@@ -203,7 +203,7 @@ class FirstFree:
         owned_only: frozenset[str] = frozenset(),
     ) -> Placement:
         wanted = everybody(wanted, held)
-        there, may_have = tuple(cluster.devices()), permission(cluster, owned_only)
+        there, may_have = cluster.devices, permission(cluster, owned_only)
         taken = {device for job in pinned for device in held.get(job, ())}
         placed = {job: held[job] for job in wanted if job in pinned and held.get(job)}
         kept = {job: self._kept(job, num, held, there) for job, num in wanted.items() if job not in placed}
@@ -242,7 +242,7 @@ class Shuffler(FirstFree):
         wanted = everybody(wanted, held)
         taken = {device for job in pinned for device in held.get(job, ())}
         placed = {job: held[job] for job in wanted if job in pinned and held.get(job)}
-        free = [device for device in reversed(tuple(cluster.devices())) if device not in taken]
+        free = [device for device in reversed(cluster.devices) if device not in taken]
         may_have = permission(cluster, owned_only)
         for job, num in wanted.items():
             allowed = [device for device in free if may_have(job, device)][:num]

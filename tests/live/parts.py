@@ -91,7 +91,7 @@ class FirstFree:
         owned_only: frozenset[str] = frozenset(),
     ) -> Placement:
         taken = {device for job in held for device in held[job]}
-        free = [device for device in cluster.devices() if device not in taken]
+        free = [device for device in cluster.devices if device not in taken]
         changes: dict[str, tuple[str, ...]] = {}
         for job, num in wanted.items():
             mine = list(held.get(job, ())) if num else []

@@ -53,7 +53,7 @@ def place(
 
 
 def at(machines: Cluster, *positions: int) -> tuple[str, ...]:
-    devices = list(machines.devices())
+    devices = list(machines.devices)
     return tuple(devices[position] for position in positions)
 
 
@@ -92,7 +92,7 @@ def test_devices_are_real_and_nobody_shares(
         assert placement == place(machines, wanted, held, pinned)
         everything = [device for devices in placement.devices.values() for device in devices]
         assert len(everything) == len(set(everything))
-        assert set(everything) <= set(machines.devices())
+        assert set(everything) <= set(machines.devices)
         for job in pinned:
             assert placement.devices[job] == held[job]
         for job, devices in placement.devices.items():

@@ -60,7 +60,7 @@ def test_a_job_with_a_promise_never_has_a_borrowed_device(
         placement = placer.place(machines, changes, held, pinned, BOUND)
         held = {job: devices for job, devices in (held | dict(placement.changes)).items() if devices}
         everything = [device for devices in held.values() for device in devices]
-        assert len(everything) == len(set(everything)) and set(everything) <= set(machines.devices())
+        assert len(everything) == len(set(everything)) and set(everything) <= set(machines.devices)
         for job in BOUND & held.keys():
             assert owned(machines).issuperset(held[job])
         assert all(len(held[job]) == num for job, num in wanted.items() if job in held and job not in pinned)

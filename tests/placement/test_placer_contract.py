@@ -35,7 +35,7 @@ def test_a_placer_keeps_its_contract(
         before, placement = dict(held), placer.place(machines, changes, held, pinned, BOUND)
         held = {job: devices for job, devices in (held | dict(placement.changes)).items() if devices}
         everything = [device for devices in held.values() for device in devices]
-        assert len(everything) == len(set(everything)) and set(everything) <= set(machines.devices())
+        assert len(everything) == len(set(everything)) and set(everything) <= set(machines.devices)
         assert all(held[job] == before[job] for job in pinned)
         assert placement.unplaced <= changes.keys() and not placement.unplaced & held.keys()
         for job, num in wanted.items():

@@ -247,7 +247,7 @@ class HeadState(KeptState, kw_only=True):
         self._measure(cluster)
 
     def _measure(self, cluster: Cluster) -> None:
-        self.devices = frozenset(cluster.devices())
+        self.devices = frozenset(cluster.devices)
         self.num_borrowed = cluster.num_borrowed
         if self.num_devices > self._most_devices:
             self._most_devices = 1 << (self.num_devices - 1).bit_length()

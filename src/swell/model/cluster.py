@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from functools import cached_property
+from itertools import chain
+from operator import attrgetter
 
 import msgspec
 
@@ -25,28 +29,29 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-class Cluster(msgspec.Struct, frozen=True):
+class Cluster(msgspec.Struct, frozen=True, dict=True):
     """All nodes that are there now. Immutable: a node that comes or goes makes a new one."""
 
     nodes: tuple[Node, ...] = ()
 
-    def devices(self) -> Iterator[str]:
+    @cached_property
+    def in_order(self) -> tuple[Node, ...]:
+        """Owned nodes before borrowed ones, and each kind of them by rack; then as they came."""
+        return tuple(sorted(self.nodes, key=GROUP))
+
+    @cached_property
+    def devices(self) -> tuple[str, ...]:
         """Every device id: those of owned nodes first, racks together, nodes together, in their order."""
-        for node in self.in_order():
-            yield from node.devices
+        return tuple(chain.from_iterable(map(attrgetter("devices"), self.in_order)))
 
-    def in_order(self) -> list[Node]:
-        """Owned nodes before borrowed ones, and each kind of them by rack."""
-        return sorted(self.nodes, key=lambda node: (node.is_borrowed, node.rack))
-
-    @property
+    @cached_property
     def num_borrowed(self) -> int:
         """Devices that may be reclaimed at any second."""
         return sum(len(node.devices) for node in self.nodes if node.is_borrowed)
 
     @property
     def num_devices(self) -> int:
-        return sum(len(node.devices) for node in self.nodes)
+        return len(self.devices)
 
     def kinds_beside(self, node: Node) -> set[str]:
         """Kinds of the other nodes that are not this one's."""
@@ -54,13 +59,32 @@ class Cluster(msgspec.Struct, frozen=True):
 
     def with_node(self, node: Node) -> Cluster:
         """This cluster with `node` added, or replaced if one of that name is there."""
-        others = self.without_node(node.name).nodes
-        taken = {device for other in others for device in other.devices}
-        if clash := taken.intersection(node.devices):
+        others = self.without_node(node.name)
+        if clash := set(node.devices).intersection(others.devices):
             raise ValueError(
                 f"device {min(clash)!r} of node {node.name!r} is on another node; ids are unique"
             )
-        return Cluster((*others, node))
+        there = others.in_order
+        at = bisect_right(there, GROUP(node), key=GROUP)
+        return _in_order((*others.nodes, node), (*there[:at], node, *there[at:]))
 
     def without_node(self, name: str) -> Cluster:
-        return Cluster(tuple(node for node in self.nodes if node.name != name))
+        place = next((place for place, node in enumerate(self.nodes) if node.name == name), None)
+        if place is None:
+            return self
+        node, there = self.nodes[place], self.in_order
+        at = bisect_left(there, GROUP(node), key=GROUP)
+        while there[at] is not node:
+            at += 1
+        return _in_order(self.nodes[:place] + self.nodes[place + 1 :], there[:at] + there[at + 1 :])
+
+
+#: Nodes of one group are neighbours: owned ones first, by rack.
+GROUP: Callable[[Node], tuple[bool, str]] = attrgetter("is_borrowed", "rack")
+
+
+def _in_order(nodes: tuple[Node, ...], ordered: tuple[Node, ...]) -> Cluster:
+    """A cluster whose nodes need no sorting again."""
+    cluster = Cluster(nodes)
+    vars(cluster)["in_order"] = ordered
+    return cluster

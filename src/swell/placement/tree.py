@@ -14,15 +14,17 @@ block reaches over one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
+from operator import attrgetter
 
 import numpy as np
 
 from swell.arrays import BoolArray, IntArray
 from swell.compiled import suited
-from swell.model.cluster import Cluster
+from swell.model.cluster import GROUP, Cluster, Node
 from swell.placement.node_shape import ABOVE, RACK, ROOT, NodeShape, node_shape
 
 NONE: IntArray = np.zeros(0, dtype=np.int64)
@@ -113,27 +115,32 @@ def tree_of(cluster: Cluster) -> Tree:
 
     Numbers go depth first: the root, a rack, a node of it, its parts, the next node.
     """
-    nodes = cluster.in_order()
-    shapes = [node_shape(len(node.devices), node.num_switches) for node in nodes]
-    racks = _ranks([(node.is_borrowed, node.rack) for node in nodes])
-    sizes, widths = (np.array(column, dtype=np.int64) for column in _columns(shapes))
+    nodes = cluster.in_order
+    racks = np.repeat(*_racks(nodes))
+    shapes, which = _shapes(nodes)
+    sizes = np.array([len(shape.starts) for shape in shapes], dtype=np.int64)[which]
+    widths = np.array([len(shape.lineages) for shape in shapes], dtype=np.int64)[which]
     own = 2 + racks + np.cumsum(sizes) - sizes  #: (nodes,) numbers; before each come the root and the racks
     starts = np.cumsum(widths) - widths
     growth = _Growth.of(int(sizes.sum()), shapes, racks, own, starts, widths)
-    for shape in dict.fromkeys(shapes):
-        growth.write(shape, np.flatnonzero([other is shape for other in shapes]))
-    return growth.tree(tuple(cluster.devices()), cluster.num_devices - cluster.num_borrowed)
+    for number, shape in enumerate(shapes):
+        growth.write(shape, np.flatnonzero(which == number))
+    return growth.tree(cluster.devices, cluster.num_devices - cluster.num_borrowed)
 
 
-def _columns(shapes: Sequence[NodeShape]) -> tuple[list[int], list[int]]:
-    """Parts and devices of each."""
-    return [len(shape.starts) for shape in shapes], [len(shape.lineages) for shape in shapes]
+def _shapes(nodes: Sequence[Node]) -> tuple[list[NodeShape], IntArray]:
+    """Those that there are, and (nodes,) which of them each has."""
+    widths = np.fromiter(map(len, map(attrgetter("devices"), nodes)), np.int64, len(nodes))
+    switches = np.fromiter(map(attrgetter("num_switches"), nodes), np.int64, len(nodes))
+    most = int(switches.max(initial=0)) + 1
+    kinds, which = np.unique(widths * most + switches, return_inverse=True)
+    return [node_shape(*divmod(kind, most)) for kind in kinds.tolist()], which
 
 
-def _ranks(names: Sequence[Hashable]) -> IntArray:
-    """Position of each name among the different ones, which are in order."""
-    ranks = {name: rank for rank, name in enumerate(dict.fromkeys(names))}
-    return np.array([ranks[name] for name in names], dtype=np.int64)
+def _racks(nodes: Sequence[Node]) -> tuple[IntArray, IntArray]:
+    """The numbers of the racks, and how many nodes each has."""
+    counts = [len(list(group)) for _, group in groupby(nodes, key=GROUP)]
+    return np.arange(len(counts)), np.array(counts, dtype=np.int64)
 
 
 @dataclass
