@@ -114,13 +114,18 @@ class TableBelief:
     def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None:
         pass
 
-    def learn_rate(self, job_id: str, num_workers: int, step_s: float, num_steps: int) -> None:
+    def learn_rate(
+        self, job_id: str, num_workers: int, step_s: float, num_steps: int, global_batch: int | None = None
+    ) -> None:
         pass
 
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
         pass
 
-    def best_batches(self, job_id: str, sizes: IntArray) -> tuple[FloatArray, IntArray] | None:
+    def best_batches(self, job_id: str, sizes: IntArray, kept: int) -> tuple[FloatArray, IntArray] | None:
+        return None
+
+    def rates_at_batch(self, job_id: str, sizes: IntArray, global_batch: int) -> FloatArray | None:
         return None
 
     def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:

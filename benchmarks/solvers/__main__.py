@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.conditions import conditions, describe, write_json
-from benchmarks.solvers import horizons, knapsacks
+from benchmarks.solvers import horizons, knapsacks, trainers
 from benchmarks.solvers.measured import Row
 from swell.compiled import compile_always
 
@@ -23,6 +23,7 @@ HEADS = ("problem", "size", "instances", "ours", "median", "p99", "rival", "medi
 
 
 def rows(num_instances: int, num_rival: int, file: Path | None) -> Iterator[Row]:
+    yield from trainers.bftrainer_rows(num_instances, num_rival)
     yield from knapsacks.saxena_rows(num_instances, num_rival)
     yield from horizons.hu_rows(num_instances, num_rival)
     if file is not None:

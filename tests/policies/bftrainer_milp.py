@@ -45,7 +45,7 @@ class _Rows:
         return LinearConstraint(csr_array((factors, (rows, columns)), shape=shape), self.low, self.high)
 
 
-def solve_nodes(problem: NodeProblem, big_m: float) -> tuple[float, BoolArray]:
+def solve_nodes(problem: NodeProblem, big_m: float, gap_share: float = 1e-9) -> tuple[float, BoolArray]:
     """(objective of Eq. 16, map). O_j by a weight for each size, of which one is 1: no interpolation.
 
     Raises:
@@ -79,17 +79,18 @@ def solve_nodes(problem: NodeProblem, big_m: float) -> tuple[float, BoolArray]:
         rows.add([*size, (up[job], -(present + 1.0))], 0, np.inf)
         rows.add([*size, (down[job], big_m - present + 1.0)], -np.inf, big_m)
         rows.add([*size, (down[job], float(present))], present, np.inf)
-    cost = np.zeros(rows.num_columns)
+    cost, most = np.zeros(rows.num_columns), np.ones(rows.num_columns)
     for job in range(num_jobs):
         now = problem.metric[job][int(problem.held[job].sum())]
+        most[w[job, problem.most[job] + 1 :]] = 0
         cost[w[job]] = -problem.forward_s * problem.metric[job]  # (12), (16)
         cost[up[job]], cost[down[job]] = now * problem.up_s[job], now * problem.down_s[job]  # (13), (14)
     found = milp(
         cost,
         constraints=rows.constraint(),
-        bounds=Bounds(0, 1),
+        bounds=Bounds(0, most),
         integrality=np.ones(rows.num_columns),
-        options={"mip_rel_gap": 1e-9},
+        options={"mip_rel_gap": gap_share},
     )
     if found.status != 0:
         raise RuntimeError(found.message)
