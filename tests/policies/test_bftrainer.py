@@ -215,12 +215,12 @@ def test_no_more_than_so_many_trainers_first_come_first_served() -> None:
 
 
 def test_forward_time_follows_from_the_reclaims_that_were_seen() -> None:
-    """20 borrowed nodes, each reclaimed once in 2,000 s: one of them every 100 s."""
+    """Nodes stay for 200 s on average: half of them are gone after 139 s."""
     view = snapshot([], 20, num_borrowed=20)
     policy = BFTrainer(t_fwd_s=50.0, reclaim_share=0.5)
     assert policy.forward_s(view) == 50.0  # none was seen yet
-    seen = replace(view, reclaims_per_node_s=1 / 2000.0)
-    assert policy.forward_s(seen) == pytest.approx(100.0 * np.log(2.0))
+    seen = replace(view, reclaims_per_node_s=1 / 200.0)
+    assert policy.forward_s(seen) == pytest.approx(200.0 * np.log(2.0))
     assert BFTrainer(t_fwd_s=50.0).forward_s(seen) == 50.0
 
 

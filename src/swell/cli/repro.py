@@ -98,6 +98,27 @@ def elasticflow(
     _play(PAPER, figures or [], context, out, docs)
 
 
+@app.command()
+def bftrainer(
+    figures: Figures = None,
+    data: Data = Path("data"),
+    out: Out = Path("out/repro/bftrainer"),
+    seed: Seed = 0,
+    docs: Docs = None,
+) -> None:
+    """Figures fig7 to fig16 and tables table1, table3 and table4 of BFTrainer.
+
+    Trainers on nodes that a supercomputer leaves idle, as its log says. Two more: replayer compares with an
+    open replayer of that log, and machine counts over all nodes. Exit status 1: a target was missed.
+    """
+    from swell.cli.progress import progress_bar
+    from swell.repro.bftrainer import PAPER
+    from swell.repro.experiment import Context
+
+    context = Context(data=data, seed=seed, watch=progress_bar)
+    _play(PAPER, figures or [], context, out, docs)
+
+
 def _play(paper: Paper, figures: list[str], context: Context, out: Path, docs: Path | None) -> None:
     from swell.repro import findings_store
 

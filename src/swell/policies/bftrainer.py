@@ -29,8 +29,8 @@ ChangeShare = Annotated[
     Meta(
         ge=0.0,
         lt=1.0,
-        description="Plan for the time within which a node is reclaimed with this probability, as far as the "
-        "pool has shown; 0: always for t_fwd_s.",
+        description="T_fwd is the time within which a node is reclaimed with this probability, as far as the "
+        "pool has shown; 0: it is t_fwd_s.",
     ),
 ]
 MaxTrainers = Annotated[int, Meta(ge=1, description="Most jobs that share the nodes at one time (Pjmax).")]
@@ -98,12 +98,11 @@ class BFTrainer(Policy):
     def forward_s(self, snapshot: Snapshot) -> float:
         """T_fwd: given, or from what the pool has shown so far (section 3.4.3).
 
-        Times between reclaims are taken as exponential, with the rate of all borrowed nodes together.
+        The time for which a node stays is taken as exponential, with the rate that was seen.
         """
-        per_s = snapshot.reclaims_per_node_s * snapshot.num_borrowed
-        if self.reclaim_share == 0.0 or per_s <= 0.0:
+        if self.reclaim_share == 0.0 or snapshot.reclaims_per_node_s <= 0.0:
             return self.t_fwd_s
-        return -math.log1p(-self.reclaim_share) / per_s
+        return -math.log1p(-self.reclaim_share) / snapshot.reclaims_per_node_s
 
     def values(
         self, snapshot: Snapshot, trainers: BoolArray, forward_s: float

@@ -105,6 +105,22 @@ class AsMeasured:
 
 
 @dataclass(frozen=True, slots=True)
+class UpAndDown:
+    """One amount for starts and growths, another for shrinks and for survivors that go on by themselves."""
+
+    growth_s: float
+    shrink_s: float
+
+    def of(self, change: GangChange) -> Cost:
+        if change.before == 0:
+            return Cost(self.growth_s, 0.0)
+        return Cost(0.0, self.growth_s if change.after > change.before else self.shrink_s)
+
+    def of_event(self, num_events: int) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Constant:
     """The same for every change; 0: changes are free."""
 

@@ -222,7 +222,7 @@ class SimGangs:
             start_s=profile.start_s,
             is_restart=training.job.spec.elasticity is Elasticity.RESTART,
         )
-        cost = self._cost.of(change)
+        cost = (training.job.cost or self._cost).of(change)
         training.change = Upcoming(training.generation, target, cost.pause_s)
         return cost.delay_s
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.job import JobSpec, Profile
+from swell.sim.change_cost import ChangeCost
 from swell.sim.profiles.batch_truth import BatchTruth
 
 
@@ -27,6 +28,7 @@ class SimJob:
     cancel_s: float | None = None  #: its user gives it up then
     requested_devices: int | None = None  #: what a user of a scheduler without elasticity asked for
     model: str = ""
+    cost: ChangeCost | None = None  #: of its own changes; None: the world's
 
     @property
     def smallest_devices(self) -> int:

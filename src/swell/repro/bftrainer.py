@@ -1,0 +1,23 @@
+"""BFTrainer's evaluation."""
+
+from __future__ import annotations
+
+from swell.repro import bftrainer_diverse, bftrainer_hpo
+from swell.repro.bftrainer_checks import CHECKS, POOL_FIGURES
+from swell.repro.bftrainer_words import INTRODUCTION
+from swell.repro.experiment import Paper
+
+PAPER = Paper(
+    name="bftrainer",
+    title="BFTrainer",
+    inputs="they are a week of Summit's idle nodes with throughputs and lists of trainers, as "
+    "bftrainer/summit-idle-intervals-8d.csv.gz, imagenet-throughput.csv and *-jobs-*.csv",
+    introduction=INTRODUCTION,
+    experiments=(
+        POOL_FIGURES,
+        *CHECKS,
+        *bftrainer_hpo.FIGURES,
+        *bftrainer_diverse.FIGURES,
+        *bftrainer_hpo.LATER_FIGURES,
+    ),
+)
