@@ -1,0 +1,163 @@
+"""Jobs whose batch may change, on real processes: it does change, and each sample is seen once an epoch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import groupby, pairwise
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.platform.program import DEVICES, SCRIPTS, Program, eventually, job_id, kill
+
+from swell.model.view import JobView
+
+VISITS = SCRIPTS / "visits.py"
+NUM_SAMPLES, EACH = 1000, 32  #: of the script
+RANGE = "32:256"
+
+
+class Ride:
+    """Jobs of one platform, each with a folder of its own."""
+
+    def __init__(self, swell: Program, folder: Path) -> None:
+        self.swell = swell
+        self._folder = folder
+        self.ids: dict[str, str] = {}
+        self._epochs: dict[str, int] = {}
+
+    def submit(self, name: str, epochs: int, *options: object) -> str:
+        folder = self._folder / name
+        folder.mkdir()
+        words = ("--script", VISITS, "--workdir", folder, "--name", name, "--epochs", epochs, *options)
+        self._epochs[name] = epochs
+        self.ids[name] = job_id(self.swell.ok("submit", "--no-wait", *words))
+        return self.ids[name]
+
+    def diary(self, name: str) -> list[tuple[int, ...]]:
+        """(steps, pid of the leader, workers, batch) of each step so far."""
+        path = self._folder / name / "diary"
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        return [tuple(map(int, line.split())) for line in lines if line.endswith("\n")]
+
+    def ways(self, name: str) -> list[tuple[int, ...]]:
+        """(workers, batch) that it has trained with, without repetitions."""
+        return [way for way, _ in groupby(entry[2:] for entry in self.diary(name))]
+
+    def await_way(self, name: str, is_it: Callable[[int, int], bool], what: str) -> None:
+        begun = len(self.diary(name))
+        eventually(lambda: any(is_it(*entry[2:]) for entry in self.diary(name)[begun:]), f"{name}: {what}")
+
+    def await_victim(self, chance: Random) -> JobView | None:
+        """A job that trains; None once all have ended."""
+
+        def look() -> list[JobView] | None:
+            views = [self.swell.job(job) for job in self.ids.values()]
+            is_over = all(view.phase.is_end for view in views)
+            return views if is_over or any(view.live_pids for view in views) else None
+
+        running = [view for view in eventually(look, "a gang, or the end of all") if view.live_pids]
+        return chance.choice(running) if running else None
+
+    def await_more(self, name: str, num_steps: int) -> None:
+        """Until it has noted so many, or ended."""
+        eventually(
+            lambda: len(self.diary(name)) >= num_steps or self.swell.job(self.ids[name]).phase.is_end,
+            f"{num_steps} steps of {name}",
+        )
+
+    def check(self, name: str) -> None:
+        """It has ended well, and every sample was seen once an epoch."""
+        self.swell.await_end(self.ids[name])
+        found = json.loads((self._folder / name / "visits.json").read_text())
+        assert found == {"least": self._epochs[name], "most": self._epochs[name]}, (name, self.ways(name))
+        steps = [entry[0] for entry in self.diary(name)]
+        assert all(one < other for one, other in pairwise(steps)), "no step was noted twice"
+
+
+@pytest.fixture
+def ride(tmp_path: Path) -> Iterator[Ride]:
+    swell = Program(tmp_path / "state")
+    swell.ok("up", "--devices", DEVICES, "--policy", "pollux")
+    try:
+        yield Ride(swell, tmp_path)
+    finally:
+        swell("down")
+    assert swell.processes() == set()
+
+
+def change_policy(swell: Program, policy: str, *options: object, devices: str = DEVICES) -> None:
+    """While the daemon that is killed is away, the gangs go on."""
+    daemon = swell.daemon_pid
+    assert daemon is not None
+    kill(daemon)
+    swell.ok("up", "--devices", devices, "--policy", policy, *options)
+
+
+def check_replay(swell: Program) -> None:
+    found = swell.json("replay")
+    assert found["first_difference"] is None and found["num_compared"] > 0
+
+
+def test_a_batch_follows_the_size_through_kills_of_daemon_and_workers_under_pollux_and_saxena(
+    ride: Ride,
+) -> None:
+    swell = ride.swell
+    first = ride.submit("first", 60, "--batch", RANGE)
+    ride.await_way("first", lambda workers, batch: workers == 4 and batch > 96, "a batch for four workers")
+    ride.submit("second", 12, "--batch", RANGE, "--global-batch", 64)
+    ride.await_way("first", lambda workers, batch: workers < 4, "room for another")
+    before = swell.await_job(first, lambda job: job.batch > 0 and job.workers > 0, "a gang")
+    change_policy(swell, "saxena", "--set", "saxena.period_s=1")
+    after = swell.job(first)
+    assert (after.pids[: len(before.pids)], after.min_batch, after.max_batch) == (before.pids, 32, 256)
+    ride.check("second")
+    ride.await_way("first", lambda workers, batch: workers == 4 and batch > 96, "all devices once more")
+    kill(swell.job(first).live_pids[1])
+    ride.await_way("first", lambda workers, _: workers == 3, "the survivors")
+    told = [story["code"] for story in swell.json("explain", first)]
+    assert "workers_lost" in told and any(
+        "samples in a step" in s["text"] for s in swell.json("explain", first)
+    )
+    ride.check("first")
+    assert {batch for _, batch in ride.ways("first")} >= {32, 128}
+    check_replay(swell)
+
+
+def test_a_batch_for_each_worker_is_kept_through_resizes_and_losses(ride: Ride) -> None:
+    swell = ride.swell
+    change_policy(swell, "elasticflow")
+    first = ride.submit("first", 60, "--batch-per-worker", EACH)
+    ride.await_way("first", lambda workers, _: workers == 4, "four workers")
+    kill(swell.job(first).live_pids[2])
+    ride.await_way("first", lambda workers, _: workers == 3, "the survivors")
+    ride.submit("second", 5, "--batch-per-worker", EACH)
+    ride.check("second")
+    ride.check("first")
+    for name in ("first", "second"):
+        assert all(batch == EACH * workers for workers, batch in ride.ways(name)), ride.ways(name)
+    assert len(ride.ways("first")) > 2
+    check_replay(swell)
+
+
+@pytest.mark.soak
+def test_three_jobs_with_open_batches_under_kills_see_each_sample_once_an_epoch(ride: Ride) -> None:
+    """Batch and size change ten times at least in all."""
+    swell, chance = ride.swell, Random(7)
+    swell.ok("down")
+    swell.ok("up", "--devices", "paced:6@640", "--policy", "saxena", "--set", "saxena.period_s=1")
+    for name, epochs in {"first": 60, "second": 50, "third": 40}.items():
+        ride.submit(name, epochs, "--batch", RANGE)
+    num_kills = 0
+    while victim := ride.await_victim(chance):
+        begun = len(ride.diary(victim.name))
+        kill(chance.choice(victim.live_pids))
+        num_kills += 1
+        ride.await_more(victim.name, begun + 30)
+    for name in ride.ids:
+        ride.check(name)
+    ways = {name: ride.ways(name) for name in ride.ids}
+    print(num_kills, "kills", {name: len(each) - 1 for name, each in ways.items()}, "changes:", ways)
+    assert num_kills >= 5 and sum(len(each) - 1 for each in ways.values()) >= 10
+    check_replay(swell)
