@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from swell.assemble import new_core
+from swell.core.costs import ChangeCosts
+from swell.model.command import AnyCommand
+from swell.model.event import AnyEvent
 from swell.model.job import Phase
 from swell.repro.saxena_workload import Pattern, workload
 from swell.settings import make_settings
@@ -17,12 +22,32 @@ from swell.sim.stage import Conditions, set_up
 BURSTY = Pattern(name="bursty", minutes=120.0, high=1.5, low=0.2, phase_minutes=30.0)
 
 
-def run(policy: str, seed: int = 0, **parameters: float) -> SimOutcome:
-    """On eight devices, with free changes."""
+def run(
+    policy: str,
+    seed: int = 0,
+    cost: str = "none",
+    told: list[tuple[AnyCommand, ...]] | None = None,
+    **parameters: float,
+) -> SimOutcome:
+    """On eight devices.
+
+    Args:
+        told: is given the commands of each turn; the head then expects changes to be free from the beginning.
+    """
     jobs = workload(BURSTY, 8, (0, 1, 2, 3), seed)
-    scenario = set_up(jobs, saxena(), Conditions(nodes=4, devices_per_node=2, resize_cost="none"))
-    told = {f"{policy}.{name}": value for name, value in parameters.items()}
-    core = new_core(policy, make_settings({"min_hold_s": 0.0, "report_plan_s": 60.0, **told}))
+    scenario = set_up(jobs, saxena(), Conditions(nodes=4, devices_per_node=2, resize_cost=cost))
+    set_to = {f"{policy}.{name}": value for name, value in parameters.items()}
+    core = new_core(policy, make_settings({"min_hold_s": 0.0, "report_plan_s": 60.0, **set_to}))
+    if told is not None:
+        core._state.costs = ChangeCosts(pause_s=0.0, most_pause_s=0.0)
+        handle = core.handle
+
+        def listening(batch: Sequence[AnyEvent]) -> list[AnyCommand]:
+            commands = handle(batch)
+            told.append(tuple(commands))
+            return commands
+
+        core.handle = listening  # type: ignore[method-assign]
     return simulate(core, scenario)
 
 
@@ -66,3 +91,23 @@ def test_an_open_batch_serves_more_jobs_than_a_drawn_one() -> None:
 
 def test_a_run_is_the_same_twice() -> None:
     assert run("saxena_random_batch", seed=3).jobs == run("saxena_random_batch", seed=3).jobs
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"ended_share": 0.0}, {"ended_share": 0.0, "drops": 1.0}], ids=str
+)
+def test_where_changes_are_free_the_aware_one_gives_the_same_commands(parameters: dict[str, float]) -> None:
+    """Turn by turn, through the whole head."""
+    plain: list[tuple[AnyCommand, ...]] = []
+    aware: list[tuple[AnyCommand, ...]] = []
+    run("saxena", 1, "none", plain, **parameters)
+    run("saxena_aware", 1, "none", aware, **parameters)
+    assert any(plain) and aware == plain
+
+
+def test_where_changes_are_dear_the_aware_one_makes_fewer_and_jobs_end_sooner() -> None:
+    plain, aware = (
+        metrics_of(run(policy, cost="60", ended_share=0.0)) for policy in ("saxena", "saxena_aware")
+    )
+    assert aware.resizes < plain.resizes
+    assert (aware.avg_jct_s or 1e9) < (plain.avg_jct_s or 0.0)

@@ -23,6 +23,7 @@ from swell.policies.gandiva import Gandiva
 from swell.policies.policy import Policy, declared, meaning
 from swell.policies.pollux import Pollux
 from swell.policies.saxena import Saxena
+from swell.policies.saxena_aware import SaxenaAware
 from swell.policies.saxena_baselines import SaxenaMaxBatch, SaxenaMinBatch, SaxenaRandomBatch
 from swell.policies.srtf import Srtf
 from swell.policies.themis import Themis
@@ -107,6 +108,7 @@ POLICIES: dict[str, type[Policy]] = {
             CorrectedBFTrainer,
             BFTrainerEqualShare,
             Saxena,
+            SaxenaAware,
             SaxenaMaxBatch,
             SaxenaMinBatch,
             SaxenaRandomBatch,
