@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .PHONY: demo test test-soak test-chaos check bench bench-decisions bench-sim bench-service bench-live bench-solvers bench-resize bench-throughput \
-	repro repro-bftrainer clean
+	repro repro-bftrainer repro-saxena clean
 
 demo: $(STAMP)
 	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
@@ -70,6 +70,10 @@ repro: $(STAMP)
 # BFTrainer's evaluation, a quarter of an hour: make repro-bftrainer DATA=FOLDER; OPTIONS="fig9 table3" takes two of it.
 repro-bftrainer: $(STAMP)
 	$(BIN)/swell repro bftrainer --data $(DATA) --docs docs $(OPTIONS)
+
+# Its jobs are generated. Ten minutes on one core; OPTIONS="table3" runs one table.
+repro-saxena: $(STAMP)
+	$(BIN)/swell repro saxena --docs docs $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) build dist demo-out src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

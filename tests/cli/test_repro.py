@@ -54,6 +54,7 @@ def test_what_is_missed_ends_with_status_1(data: Path, capsys: pytest.CaptureFix
     ("words", "text"),
     [
         (("elasticflow", "7"), "elasticflow has no experiment '7'; choose of 6b, 8a"),
+        (("saxena", "fig1"), "saxena has no experiment 'fig1'; choose of fig5, fig6"),
         (("elasticflow", "8a", "--data", "nowhere"), "nowhere lacks elasticflow/traces/elasticVpollux_e.csv"),
         (("elasticflow", "12", "--state", "nowhere"), "nowhere"),
         (

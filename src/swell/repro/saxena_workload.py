@@ -12,8 +12,6 @@ from swell.sim.traces.arrivals import Arrivals, Bursty, Poisson, arrival_times
 from swell.sim.traces.workload import Dropped, Workload, WorkloadJob
 
 MINUTE_S = 60.0
-#: Section IV-A: a low rate is so much of a high one.
-LOW_SHARE = 0.25
 #: Section IV-A: how long a job of a benchmark of one category takes on one device.
 HALF_AN_HOUR = 30.0
 
@@ -23,13 +21,13 @@ class Pattern:
     """How jobs arrive. A load of 1 is what keeps all devices busy with jobs on one device each.
 
     The paper's high rate is `k_max` times that of one device, which loads 40 devices to a quarter: nothing
-    would be dropped or wait. Here it is the number of devices times that of one device.
+    would be dropped or wait. So loads are free parameters here.
     """
 
     name: str
     minutes: float
-    high: float = 1.0
-    low: float = LOW_SHARE
+    high: float
+    low: float = 0.0
     phase_minutes: float | None = None  #: of high and of low in turn; None: high all the time
 
     def arrivals(self, num_devices: int, mean_s: float) -> Arrivals:

@@ -1,0 +1,148 @@
+"""What an experiment of Saxena et al. runs, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from swell.arrays import FloatArray
+from swell.assemble import new_core
+from swell.model.job import Phase
+from swell.repro.experiment import Context
+from swell.repro.saxena_workload import MINUTE_S, Pattern, workload
+from swell.settings import make_settings
+from swell.sim.metrics import Metrics, metrics_of
+from swell.sim.outcome import SimOutcome
+from swell.sim.profiles.saxena import DEVICES_PER_NODE, ScalingModel, saxena
+from swell.sim.simulate import simulate
+from swell.sim.stage import Conditions, set_up
+
+#: What the paper's simulator charges for a change.
+FREE = "none"
+#: Of the head: jobs take half an hour, and the policy has a period of its own.
+SETTINGS = {"min_hold_s": 0.0, "report_plan_s": 60.0}
+
+SJS, DROP, JCT = "SJS efficiency", "drop ratio", "completion [min]"
+DIGITS = {SJS: 3, DROP: 3, JCT: 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaxenaLine:
+    """A policy in a case, and what is printed of it.
+
+    Args:
+        label: the paper's word for it.
+        paper: measure -> figure.
+        parameters: of the policy, besides `drops`.
+    """
+
+    label: str
+    policy: str
+    drops: bool = True
+    resize_cost: str = FREE
+    paper: Mapping[str, float] = field(default_factory=dict)
+    parameters: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaxenaCase:
+    """Jobs on a cluster.
+
+    Args:
+        categories: numbers of Table I, from 0.
+        minutes: that each job takes on one device; None: those of its category.
+        num_seeds: runs with other jobs, of which means are taken.
+    """
+
+    name: str
+    pattern: Pattern
+    num_devices: int
+    categories: tuple[int, ...]
+    lines: tuple[SaxenaLine, ...]
+    minutes: float | None = None
+    num_seeds: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaxenaRun:
+    """What is kept of one simulation."""
+
+    metrics: Metrics
+    submit_s: FloatArray  #: (J,) ascending
+    end_s: FloatArray  #: ascending, of jobs that succeeded
+
+    def value(self, measure: str) -> float:
+        values = {
+            SJS: self.metrics.sjs_efficiency,
+            DROP: self.metrics.drop_ratio,
+            JCT: None if self.metrics.avg_jct_s is None else self.metrics.avg_jct_s / MINUTE_S,
+        }
+        value = values[measure]
+        return float("nan") if value is None else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaxenaResult:
+    """The runs of one line of one case."""
+
+    case: SaxenaCase
+    line: SaxenaLine
+    runs: Sequence[SaxenaRun]
+
+    def mean(self, measure: str) -> float:
+        return float(np.mean([run.value(measure) for run in self.runs]))
+
+    @property
+    def submitted(self) -> float:
+        return float(np.mean([run.metrics.jobs for run in self.runs]))
+
+    @property
+    def completed(self) -> float:
+        return float(np.mean([run.metrics.completed for run in self.runs]))
+
+
+def results_of(
+    name: str, cases: Sequence[SaxenaCase], context: Context, model: ScalingModel | None = None
+) -> list[SaxenaResult]:
+    """Of every line whose policy is to be run."""
+    wanted = [
+        (case, line)
+        for case in cases
+        for line in case.lines
+        if context.policies is None or line.policy in context.policies
+    ]
+    found = []
+    with context.watch(name, sum(case.num_seeds for case, _ in wanted)) as advance:
+        num_done = 0
+        for case, line in wanted:
+            runs = []
+            for seed in range(context.seed, context.seed + case.num_seeds):
+                runs.append(run_once(case, line, seed, model))
+                advance(num_done := num_done + 1)
+            found.append(SaxenaResult(case=case, line=line, runs=runs))
+    return found
+
+
+def run_once(case: SaxenaCase, line: SaxenaLine, seed: int, model: ScalingModel | None = None) -> SaxenaRun:
+    """One simulation; the same arguments lead to the same run."""
+    jobs = workload(case.pattern, case.num_devices, case.categories, seed, case.minutes)
+    conditions = Conditions(
+        nodes=case.num_devices // DEVICES_PER_NODE,
+        devices_per_node=DEVICES_PER_NODE,
+        resize_cost=line.resize_cost,
+    )
+    told = {"drops": float(line.drops), **line.parameters}
+    settings = SETTINGS | {f"{line.policy}.{parameter}": value for parameter, value in told.items()}
+    core = new_core(line.policy, make_settings(settings))
+    return _kept(simulate(core, set_up(jobs, saxena(model), conditions), with_offers=False))
+
+
+def _kept(outcome: SimOutcome) -> SaxenaRun:
+    ends_s = [job.end_s for job in outcome.jobs if job.phase is Phase.SUCCEEDED and job.end_s is not None]
+    return SaxenaRun(
+        metrics=metrics_of(outcome),
+        submit_s=np.sort([job.submit_s for job in outcome.jobs]),
+        end_s=np.sort(np.array(ends_s, dtype=np.float64)),
+    )

@@ -1,0 +1,166 @@
+"""The evaluation of Saxena et al., on a cluster that is small enough to be quick."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.model.errors import InvalidInput
+from swell.repro.experiment import Context
+from swell.repro.findings import Findings
+from swell.repro.findings_store import write_page
+from swell.repro.saxena import PAPER, TABLE_4
+from swell.repro.saxena_cases import DROP, JCT, SJS, SaxenaCase, SaxenaLine, results_of, run_once
+from swell.repro.saxena_experiment import PrintedClaim, SaxenaBar, SaxenaExperiment
+from swell.repro.saxena_tables import Grid, table_2
+from swell.repro.saxena_workload import Pattern, workload
+from swell.sim.profiles.saxena import CATEGORIES
+
+BURSTY = Pattern(name="bursty", minutes=60.0, high=2.0, low=0.0, phase_minutes=30.0)
+LINES = (
+    SaxenaLine(label="elastic, dropping", policy="saxena", paper={SJS: 0.8, DROP: 0.1, JCT: 23.0}),
+    SaxenaLine(
+        label="baseline, dropping", policy="saxena_random_batch", paper={SJS: 0.5, DROP: 0.4, JCT: 28.0}
+    ),
+    SaxenaLine(label="elastic, queueing", policy="saxena", drops=False, paper={SJS: 0.8, JCT: 28.0}),
+    SaxenaLine(
+        label="baseline, queueing", policy="saxena_random_batch", drops=False, paper={SJS: 0.4, JCT: 300.0}
+    ),
+)
+CASE = SaxenaCase(
+    name="small",
+    pattern=BURSTY,
+    num_devices=4,
+    categories=(0, 1, 2, 3),
+    lines=LINES,
+    minutes=10.0,
+    num_seeds=2,
+)
+CONTEXT = Context(data=Path())
+
+
+def experiment(case: SaxenaCase = CASE, limit: float = 0.0) -> SaxenaExperiment:
+    return SaxenaExperiment(
+        name="fig1",
+        title="Figure 1: a small cluster",
+        cases=(case,),
+        claims=(
+            PrintedClaim(
+                text="jobs",
+                paper=1e9,
+                of=lambda found: found["small", "elastic, dropping"].submitted,
+                why="Few.",
+            ),
+            PrintedClaim(text="drops", paper=1.0, of=lambda found: 0.9),
+            PrintedClaim(
+                text="of a line that was not run", paper=1.0, of=lambda found: found["small", "x"].submitted
+            ),
+        ),
+        bars=(SaxenaBar(case="small", label="elastic, dropping", measure=SJS, limit=limit, is_least=True),),
+        more=(table_2,),
+    )
+
+
+@given(seed=st.integers(0, 100), num_devices=st.sampled_from([4, 40]))
+def test_as_many_jobs_arrive_as_the_load_says(seed: int, num_devices: int) -> None:
+    """Section IV-A: a Poisson process that is high and low in turn."""
+    pattern = Pattern(name="bursty", minutes=480.0, high=1.0, low=0.2, phase_minutes=120.0)
+    jobs = tuple(workload(pattern, num_devices, (0, 1, 2, 3), seed, 30.0).jobs)
+    expected = 0.6 * num_devices * 480.0 / 30.0
+    assert abs(len(jobs) - expected) < 6.0 * np.sqrt(expected)
+    high = sum(job.submit_s % (240 * 60) < 120 * 60 for job in jobs)
+    assert abs(high - expected / 1.2) < 6.0 * np.sqrt(expected)
+    assert all(0.0 <= job.submit_s < 480 * 60 for job in jobs)
+    assert jobs == tuple(workload(pattern, num_devices, (0, 1, 2, 3), seed, 30.0).jobs)
+
+
+def test_jobs_are_as_long_as_their_category_or_all_alike() -> None:
+    own = {job.model: job.duration_s for job in workload(BURSTY, 40, (0, 1, 2, 3), 0).jobs}
+    assert own == {job.name: 60.0 * job.minutes for job in CATEGORIES}
+    alike = list(workload(BURSTY, 40, (1,), 0, 30.0).jobs)
+    assert {(job.model, job.duration_s) for job in alike} == {("alexnet", 1800.0)}
+
+
+def test_a_run_alone_takes_what_its_category_does() -> None:
+    """One device, one job at a time: nothing can be faster or slower."""
+    rare = replace(CASE, num_devices=2, pattern=Pattern(name="rare", minutes=600.0, high=0.05), minutes=None)
+    run = run_once(rare, replace(LINES[0], drops=False, parameters={"k_max": 1.0}), 0)
+    assert run.value(SJS) == pytest.approx(1.0) and run.value(DROP) == 0.0
+    assert 16.0 <= run.value(JCT) <= 41.0
+
+
+def test_paper_and_ours_stand_side_by_side() -> None:
+    found = experiment().run(CONTEXT)
+    measures, claims, bars, printed = found.tables
+    assert [row[1] for row in measures.rows] == [line.label for line in LINES]
+    columns = [column.name for column in measures.columns]
+    row = dict(zip(columns, measures.rows[0], strict=True))
+    assert row["SJS efficiency, paper"] == 0.8 and row["drop ratio, paper"] == 0.1
+    assert 0.0 < float(row["SJS efficiency"] or 0.0) <= 1.0 and float(row["drop ratio"] or 0.0) > 0.0
+    assert [row[3] for row in claims.rows] == ["no", "yes"]
+    assert any("Does not come out: jobs" in note and "Few." in note for note in found.notes)
+    assert bars.rows[0][-1] == "yes" and not found.missed
+    assert [row[0] for row in printed.rows] == [8, 11, 16, 22, 32]
+    [chart] = found.charts
+    [panel] = chart.panels
+    assert [series.label for series in panel.series] == ["arrived", *(line.label for line in LINES)]
+    for series in panel.series:
+        counts = [value or 0.0 for value in series.values]
+        assert counts == sorted(counts) and counts[-1] > 0
+    arrived, _, _, queueing, _ = (series.values[-1] for series in panel.series)
+    assert queueing == arrived
+
+
+def test_a_target_that_is_not_reached_is_told() -> None:
+    found = experiment(limit=1.5).run(CONTEXT)
+    assert found.tables[2].rows[0][-1] == "no"
+    assert found.missed[0].startswith("elastic, dropping: SJS efficiency 0.") and ">= 1.5" in found.missed[0]
+
+
+def test_only_the_policies_asked_for_are_run() -> None:
+    found = experiment().run(replace(CONTEXT, policies=frozenset({"saxena_random_batch"})))
+    assert [row[1] for row in found.tables[0].rows] == ["baseline, dropping", "baseline, queueing"]
+    none = experiment().run(replace(CONTEXT, policies=frozenset({"fifo"})))
+    assert none.tables[0].rows == () and "run were only fifo" in none.truth[0]
+
+
+def test_another_seed_is_another_run_and_the_same_one_the_same() -> None:
+    first, again, other = (results_of("x", [CASE], replace(CONTEXT, seed=seed)) for seed in (0, 0, 7))
+    assert [one.mean(JCT) for one in first] == [one.mean(JCT) for one in again]
+    assert [one.mean(JCT) for one in first] != [one.mean(JCT) for one in other]
+
+
+def test_the_grids_put_what_is_printed_first_and_judge_each_point() -> None:
+    grid = Grid(case=CASE, networks=(2.0,), spreads=(1.0,), loads=((1.0, 0.1),))
+    models = grid.of_models("t", CONTEXT)
+    assert models.rows[0] == ("paper", None, None, None, None, 0.5, 0.4, 28.0, 300.0, None)
+    assert [row[0] for row in models.rows[1:]] == ["10 min or 5 %"] * 2 + ["10 min"] * 2
+    assert models.rows[2][1:5] == (1.0, 0.1, 2.0, 1.0)
+    assert all(str(row[-1]) == "yes" or str(row[-1]).endswith("of 4") for row in models.rows[1:])
+    loads = grid.of_loads("t", CONTEXT)
+    assert [row[:3] for row in loads.rows[1:]] == [("10 min or 5 %", 1.0, 0.1), ("10 min", 1.0, 0.1)]
+    assert {len(row) for row in loads.rows} == {len(loads.columns)}
+    one_policy = replace(CONTEXT, policies=frozenset({"saxena"}))
+    assert len(grid.of_models("t", one_policy).rows) == len(grid.of_loads("t", one_policy).rows) == 1
+
+
+def test_every_figure_and_table_is_declared_and_needs_no_input(tmp_path: Path) -> None:
+    names = [one.name for one in PAPER.experiments]
+    assert names == ["fig5", "fig6", "fig7", "fig8", "fig9", "table3", "table4"]
+    PAPER.check(PAPER.experiments, tmp_path / "nowhere")
+    assert PAPER.chosen(["table4"]) == (TABLE_4,)
+    with pytest.raises(InvalidInput, match="saxena has no experiment 'fig1'; choose of fig5"):
+        PAPER.chosen(["fig1"])
+
+
+def test_the_page_has_the_assumptions_and_the_claims(tmp_path: Path) -> None:
+    found: Findings = experiment(replace(CASE, num_seeds=1)).run(CONTEXT)
+    page, picture = write_page(PAPER, [found], tmp_path)
+    text = page.read_text()
+    assert text.startswith("# Saxena et al.") and "We assume:" in text and "Does not come out" in text
+    assert picture == tmp_path / "images/saxena/fig1.png" and picture.stat().st_size > 0
