@@ -72,7 +72,7 @@ class Saxena(Policy):
             return replace(self._told(snapshot, option, ""), memory=snapshot.memory)
         executing, waiting = admitted(snapshot, last, goes_on=bool(self.drops))
         best = self._optimize(snapshot, executing)
-        answer = self._told(snapshot, best.option, _caveat(best))
+        answer = self._told(snapshot, best.option, caveat(best))
         answer = replace(answer, memory=Decided.now(snapshot, answer.workers).memory())
         dropped = _dropped(snapshot, waiting) if self.drops else {}
         return with_refusals(answer, dropped, answer.floor) if dropped else answer
@@ -127,8 +127,8 @@ def scaling_factors(snapshot: Snapshot) -> FloatArray:
     return factor
 
 
-def _caveat(best: Best) -> str:
-    """Empty for the optimum."""
+def caveat(best: Best) -> str:
+    """What to add to the reason; empty for the optimum."""
     if best.is_proven:
         return ""
     return f" that was found within the limit of work; at most {best.bound / best.value - 1.0:.2%} is missing"
