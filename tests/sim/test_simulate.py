@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.sim.worlds import RATES, job, run
 
 from swell.model.job import Phase
+from swell.sim.change_cost import Cost, GangChange, change_cost
 from swell.sim.gangs import GangTimings
 from swell.sim.metrics import metrics_of
 from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
@@ -224,3 +225,17 @@ def test_a_job_that_never_ran_used_nothing() -> None:
     never, ran = run([job("never", rates={3: 3.0}), job("ran", steps=100)]).jobs
     assert (never.phase, never.device_s, never.sizes) == (Phase.QUEUED, 0.0, ())
     assert ran.phase is Phase.SUCCEEDED
+
+
+def test_a_delayed_growth_trains_on_at_its_old_size() -> None:
+    """Hu et al., section 5.5: for 15 s on the current nodes, and a shrink takes no time."""
+    delayed = change_cost("delay:15", 8)
+    assert delayed.of(change(0, 4)) == Cost(15.0, 0.0) == delayed.of(change(2, 4))
+    assert delayed.of(change(4, 2)) == Cost(0.0, 0.0)
+    assert delayed.of_event(60) == 0.0
+    with pytest.raises(ValueError, match="delay:SECONDS or a number"):
+        change_cost("delay:soon", 8)
+
+
+def change(before: int, after: int) -> GangChange:
+    return GangChange(before, after, is_known_set=False, state_bytes=0.0, start_s=0.0)

@@ -10,7 +10,8 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from swell.arrays import FloatArray, IntArray
+from swell.arrays import BoolArray, FloatArray, IntArray
+from swell.solvers.horizon.pricing import DONE
 from swell.solvers.horizon.problem import HorizonProblem
 from swell.solvers.knapsack import NO_OPTION
 
@@ -36,7 +37,14 @@ def hu_problem(
     demand = np.exp(np.random.default_rng(seed).normal(np.log(median_min), spread, num_jobs))
     gain = (STEP_MIN * speed(SIZES)[None, :] / demand[:, None]).ravel()
     starts = len(SIZES) * np.arange(num_jobs + 1)
-    return HorizonProblem(starts, np.tile(SIZES, num_jobs), gain, gain, np.ones(num_steps), num_nodes)
+    return HorizonProblem(
+        starts, np.tile(SIZES, num_jobs), gain, gain, *free(num_jobs), np.ones(num_steps), num_nodes
+    )
+
+
+def free(num_takers: int) -> tuple[FloatArray, BoolArray]:
+    """Nothing is lost by having none, and every taker may wait."""
+    return np.zeros(num_takers), np.zeros(num_takers, dtype=bool)
 
 
 def random_problem(seed: int, most_takers: int = 4, most_steps: int = 3) -> HorizonProblem:
@@ -60,13 +68,21 @@ def random_problem(seed: int, most_takers: int = 4, most_steps: int = 3) -> Hori
         weights[:-1] = 0.0
     elif kind < 0.5:
         weights = draw.exponential(size=len(weights))
+    num_devices, left = int(draw.integers(0, 13)), 13 * int(draw.integers(0, 2))
+    is_bound = np.zeros(num, dtype=bool)
+    left = min(left, num_devices)
+    for row, some in enumerate(sizes):
+        if len(some) and some[0] <= left and draw.random() < 0.7:
+            is_bound[row], left = True, left - int(some[0])
     return HorizonProblem(
         starts=np.cumsum([0, *map(len, sizes)]),
         devices=np.concatenate([*sizes, np.empty(0)]).astype(np.int64),
         first_gain=np.concatenate([*first, np.empty(0)]),
         gain=np.concatenate([*gain, np.empty(0)]),
+        first_gain_of_none=-draw.choice([0.0, 0.1, 0.4]) * (draw.random(num) < 0.5),
+        is_bound=is_bound,
         weights=weights,
-        num_devices=int(draw.integers(0, 13)),
+        num_devices=num_devices,
     )
 
 
@@ -76,7 +92,10 @@ def checked_value(problem: HorizonProblem, option: IntArray) -> float:
     for row, plan in enumerate(option.tolist()):
         done = 0.0
         for step, one in enumerate(plan):
-            if one != NO_OPTION:
+            if one == NO_OPTION:
+                assert not problem.is_bound[row] or done >= DONE
+                done += float(problem.first_gain_of_none[row]) * (step == 0)
+            else:
                 assert problem.starts[row] <= one < problem.starts[row + 1]
                 used[step] += problem.devices[one]
                 done += float((problem.first_gain if step == 0 else problem.gain)[one])
@@ -99,22 +118,26 @@ def brute_value(problem: HorizonProblem) -> float:
     for row in range(problem.num_takers):
         alone: dict[tuple[int, ...], float] = {}
         for plan in plans(row):
-            value = _value_alone(problem, plan)
-            alone[takes(plan)] = max(value, alone.get(takes(plan), 0.0))
+            value = _value_alone(problem, row, plan)
+            alone[takes(plan)] = max(value, alone.get(takes(plan), -np.inf))
         later: dict[tuple[int, ...], float] = {}
         for left, so_far in best.items():
             for taken, value in alone.items():
                 rest = tuple(had - one for had, one in zip(left, taken, strict=True))
                 if min(rest) >= 0:
-                    later[rest] = max(later.get(rest, 0.0), so_far + value)
+                    later[rest] = max(later.get(rest, -np.inf), so_far + value)
         best = later
     return max(best.values())
 
 
-def _value_alone(problem: HorizonProblem, plan: tuple[int, ...]) -> float:
+def _value_alone(problem: HorizonProblem, row: int, plan: tuple[int, ...]) -> float:
     total, done = 0.0, 0.0
     for step, one in enumerate(plan):
-        if one != NO_OPTION:
+        if one == NO_OPTION:
+            if problem.is_bound[row] and done < DONE:
+                return -np.inf
+            done += float(problem.first_gain_of_none[row]) * (step == 0)
+        else:
             done += float((problem.first_gain if step == 0 else problem.gain)[one])
         total += float(problem.weights[step]) * min(done, 1.0)
     return total
@@ -143,14 +166,18 @@ class Rows:
 def one_hot_value(problem: HorizonProblem, gap_share: float = 1e-7) -> float:
     """The optimum by HiGHS: a binary for each taker, step and option, and what is done as a number.
 
+    A taker that is bound has an option in each step before the one in which a binary says that it is done
+    (constraints (7) to (10)).
+
     Raises ValueError: HiGHS has no answer.
     """
     num_options, num_steps = len(problem.devices), problem.num_steps
-    if not num_options or not problem.num_devices:
-        return 0.0
+    if not num_options:
+        return float(problem.first_gain_of_none.sum() * problem.weights.sum())
     row_of = np.repeat(np.arange(problem.num_takers), np.diff(problem.starts))
     num_chosen = num_options * num_steps
-    rows = Rows(num_chosen + problem.num_takers * num_steps)
+    num_done = problem.num_takers * num_steps
+    rows = Rows(num_chosen + 2 * num_done)
     for step in range(num_steps):
         gain = problem.first_gain if step == 0 else problem.gain
         base = num_options * step
@@ -163,12 +190,20 @@ def one_hot_value(problem: HorizonProblem, gap_share: float = 1e-7) -> float:
             own = np.flatnonzero(row_of == row).tolist()
             done = num_chosen + problem.num_takers * step + row
             before = [(done - problem.num_takers, -1.0)] if step else []
+            none = float(problem.first_gain_of_none[row]) if step == 0 else 0.0
             if own:
                 rows.add([(base + one, 1.0) for one in own], 0.0, 1.0)
-            rows.add([(done, 1.0), *before, *((base + one, -float(gain[one])) for one in own)], -np.inf, 0.0)
-    cost = np.concatenate([np.zeros(num_chosen), -np.repeat(problem.weights, problem.num_takers)])
-    is_whole = np.concatenate([np.ones(num_chosen), np.zeros(problem.num_takers * num_steps)])
-    return _solved(cost, rows, is_whole, np.ones(rows.num_columns), gap_share)
+            if problem.is_bound[row]:
+                is_done = [(done + num_done - problem.num_takers, 1.0)] if step else []
+                rows.add([*((base + one, 1.0) for one in own), *is_done], 1.0, np.inf)
+                rows.add([(done + num_done, 1.0), (done, -1.0)], -np.inf, 0.0)
+            more = [(base + one, none - float(gain[one])) for one in own]
+            rows.add([(done, 1.0), *before, *more], -np.inf, none)
+    nothing = np.zeros(num_done)
+    cost = np.concatenate([np.zeros(num_chosen), -np.repeat(problem.weights, problem.num_takers), nothing])
+    is_whole = np.concatenate([np.ones(num_chosen), nothing, nothing + 1.0])
+    least = np.concatenate([np.zeros(num_chosen), nothing - np.inf, nothing])
+    return _solved(cost, rows, is_whole, least, np.ones(rows.num_columns), gap_share)
 
 
 @dataclass(frozen=True)
@@ -223,15 +258,22 @@ class PaperModel:
                 served_more += [(plus + at, -one) for at, one in enumerate(speeds)]
                 before = [(served - len(self.demand) * block, -1.0)] if step else []
                 rows.add([(served, 1.0), *before, *served_more], -np.inf, -sum(speeds))  # (19), (20)
-        return _solved(cost, rows, is_whole, most, gap_share)
+        return _solved(cost, rows, is_whole, np.zeros(rows.num_columns), most, gap_share)
 
 
-def _solved(cost: FloatArray, rows: Rows, is_whole: FloatArray, most: FloatArray, gap_share: float) -> float:
+def _solved(
+    cost: FloatArray,
+    rows: Rows,
+    is_whole: FloatArray,
+    least: FloatArray,
+    most: FloatArray,
+    gap_share: float,
+) -> float:
     solved = milp(
         cost,
         constraints=rows.constraint(),
         integrality=is_whole,
-        bounds=Bounds(0.0, most),
+        bounds=Bounds(least, most),
         options={"mip_rel_gap": gap_share},
     )
     if solved.x is None:

@@ -14,6 +14,7 @@ from tests.solvers.horizons import (
     PaperModel,
     brute_value,
     checked_value,
+    free,
     hu_problem,
     one_hot_value,
     random_problem,
@@ -71,11 +72,24 @@ def test_the_papers_own_model_has_the_same_optimum_where_jobs_may_wait() -> None
         assert exact.is_proven and exact.value == pytest.approx(waiting, abs=CLOSE)
 
 
-def test_minimums_for_all_jobs_as_printed_cost_value() -> None:
-    for seed in range(0, 40, 5):
+def test_minimums_until_the_end_cost_no_more_than_the_printed_ones_for_good() -> None:
+    """Section 4.3 lets jobs keep their minimum after the end, to have fewer variables."""
+    is_same = []
+    for seed in range(0, 40, 2):
         problem = small(seed)
+        problem = problem._replace(is_bound=np.ones(problem.num_takers, dtype=bool))
+        exact = best_plans(problem, max_nodes=MANY_NODES)
         printed = paper_model(problem, tuple(SIZES.tolist()), least=1).value()
-        assert printed <= best_plans(problem, max_nodes=MANY_NODES).value + CLOSE
+        assert exact.is_proven and checked_value(problem, exact.option) >= printed - CLOSE
+        is_same.append(exact.value <= printed + CLOSE)
+    assert any(is_same) and not all(is_same)
+
+
+def test_a_job_that_is_bound_has_its_minimum_even_where_others_make_more_of_it() -> None:
+    problem = hu_problem(9, 12, seed=1, num_steps=2)
+    assert (best_plans(problem).option[:, 0] == NO_OPTION).any()
+    bound = best_plans(problem._replace(is_bound=np.ones(9, dtype=bool)))
+    assert (bound.option[:, 0] != NO_OPTION).all()
 
 
 def test_a_big_m_that_is_too_small_cuts_off_the_optimum_and_a_large_one_does_not() -> None:
@@ -119,30 +133,38 @@ def test_what_is_done_early_counts_in_every_step_after_it() -> None:
     first, second = [0.5], [0.25]
     gain = np.array(first + second)
     starts, devices = np.array([0, 1, 2]), np.array([1, 1])
-    summed = best_plans(HorizonProblem(starts, devices, gain, gain, np.ones(3), 1), max_nodes=MANY_NODES)
+    problem = HorizonProblem(starts, devices, gain, gain, *free(2), np.ones(3), 1)
+    summed = best_plans(problem, max_nodes=MANY_NODES)
     assert summed.option.tolist() == [[0, 0, NO_OPTION], [NO_OPTION, NO_OPTION, 1]]
     assert summed.value == pytest.approx(0.5 + 1.0 + 1.0 + 0.25)
-    ended = best_plans(
-        HorizonProblem(starts, devices, gain, gain, np.array([0.0, 0.0, 1.0]), 1), max_nodes=MANY_NODES
-    )
+    ended = best_plans(problem._replace(weights=np.array([0.0, 0.0, 1.0])), max_nodes=MANY_NODES)
     assert ended.value == pytest.approx(1.25)
 
 
 def test_a_step_that_begins_with_a_pause_makes_a_job_keep_what_it_has() -> None:
     starts, devices = np.array([0, 2]), np.array([1, 2])
     gain, paused = np.array([0.1, 0.15]), np.array([0.1, 0.05])
-    costly = best_plans(HorizonProblem(starts, devices, paused, gain, np.ones(2), 2))
-    assert costly.option.tolist() == [[0, 1]]
-    free = best_plans(HorizonProblem(starts, devices, gain, gain, np.ones(2), 2))
-    assert free.option.tolist() == [[1, 1]]
+    costly = HorizonProblem(starts, devices, paused, gain, *free(1), np.ones(2), 2)
+    assert best_plans(costly).option.tolist() == [[0, 1]]
+    assert best_plans(costly._replace(first_gain=gain)).option.tolist() == [[1, 1]]
+
+
+def test_a_job_that_would_lose_by_a_stop_goes_on() -> None:
+    starts, devices, gain = np.array([0, 1, 2]), np.array([1, 1]), np.array([0.1, 0.12])
+    problem = HorizonProblem(starts, devices, gain, gain, *free(2), np.ones(1), 1)
+    assert best_plans(problem).option.tolist() == [[NO_OPTION], [1]]
+    costly = problem._replace(first_gain_of_none=np.array([-0.05, 0.0]))
+    assert best_plans(costly).option.tolist() == [[0], [NO_OPTION]]
 
 
 def test_without_takers_options_or_devices_all_wait() -> None:
     nothing = np.zeros(0)
-    none = best_plans(HorizonProblem(np.array([0]), nothing.astype(int), nothing, nothing, np.ones(5), 4))
+    none = best_plans(
+        HorizonProblem(np.array([0]), nothing.astype(int), nothing, nothing, *free(0), np.ones(5), 4)
+    )
     assert none.option.shape == (0, 5) and none.is_proven
     bare = best_plans(
-        HorizonProblem(np.zeros(3, dtype=int), nothing.astype(int), nothing, nothing, np.ones(5), 4)
+        HorizonProblem(np.zeros(3, dtype=int), nothing.astype(int), nothing, nothing, *free(2), np.ones(5), 4)
     )
     assert (bare.option == NO_OPTION).all() and bare.value == 0.0
     full = hu_problem(3, 0, seed=0)

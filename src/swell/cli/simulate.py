@@ -53,7 +53,7 @@ def simulate(
             metavar="MODEL",
             help="Cost of resizes: changed (resized jobs pay ElasticFlow's amounts), "
             "everyone (all jobs pay at every event, as in its simulator), profile (as "
-            "measured live), none, or a number of seconds.",
+            "measured live), delay:SECONDS (of starts and growths), none, or a number of seconds.",
         ),
     ] = "changed",
     noise: Annotated[

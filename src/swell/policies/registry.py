@@ -20,6 +20,8 @@ from swell.policies.elasticflow.elasticflow_tenant import ElasticFlowTenant
 from swell.policies.equal_share import EqualShare
 from swell.policies.fifo import Fifo
 from swell.policies.gandiva import Gandiva
+from swell.policies.hu import Hu, HuAware, HuEnd
+from swell.policies.hu_greedy import HuGreedy
 from swell.policies.policy import Policy, declared, meaning
 from swell.policies.pollux import Pollux
 from swell.policies.saxena import Saxena
@@ -104,6 +106,10 @@ POLICIES: dict[str, type[Policy]] = {
             Chronus,
             Pollux,
             TiresiasPollux,
+            Hu,
+            HuEnd,
+            HuAware,
+            HuGreedy,
             BFTrainer,
             CorrectedBFTrainer,
             BFTrainerEqualShare,

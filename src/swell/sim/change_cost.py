@@ -16,6 +16,8 @@ LARGE_CLUSTER_DEVICES = 256
 SMALL_BASE_S, LARGE_BASE_S = 2.0, 7.0
 #: ElasticFlow's simulator stops everybody for so long at every `CHECKPOINT_EVENTS`-th event.
 CHECKPOINT_S, CHECKPOINT_EVENTS = 47.0, 60
+#: Of a text that names the delay of growths.
+DELAY = "delay:"
 #: A day. The head looks at every change again and again while it lasts.
 MOST_S = 86_400.0
 
@@ -133,6 +135,23 @@ class Constant:
         return 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class DelayedGrowth:
+    """A start or a growth takes place after a delay, until which the job goes on as it is; no job pauses.
+
+    References: Hu et al., section 5.5: "it will stay on its current nodes for 15 seconds before executing the
+        new decision".
+    """
+
+    delay_s: float
+
+    def of(self, change: GangChange) -> Cost:
+        return Cost(self.delay_s if change.after > change.before else 0.0, 0.0)
+
+    def of_event(self, num_events: int) -> float:
+        return 0.0
+
+
 def base_s(num_devices: int) -> float:
     return LARGE_BASE_S if num_devices >= LARGE_CLUSTER_DEVICES else SMALL_BASE_S
 
@@ -142,7 +161,7 @@ def new_set_s(change: GangChange) -> float:
 
 
 def change_cost(text: str, num_devices: int) -> ChangeCost:
-    """`changed`, `everyone`, `profile`, `none` or a number of seconds. Raises ValueError."""
+    """`changed`, `everyone`, `profile`, `none`, `delay:SECONDS` or a number of seconds. Raises ValueError."""
     named: dict[str, Callable[[], ChangeCost]] = {
         "changed": lambda: ToWhoChanges(num_devices),
         "everyone": lambda: ToEveryone(num_devices),
@@ -151,13 +170,14 @@ def change_cost(text: str, num_devices: int) -> ChangeCost:
     }
     if text in named:
         return named[text]()
+    make = DelayedGrowth if text.startswith(DELAY) else Constant
     try:
-        pause_s = float(text)
+        time_s = float(text.removeprefix(DELAY))
     except ValueError:
-        pause_s = math.nan
-    if not 0.0 <= pause_s <= MOST_S:
+        time_s = math.nan
+    if not 0.0 <= time_s <= MOST_S:
         raise ValueError(
-            f"{text!r} is no resize cost; give one of {', '.join(named)} "
+            f"{text!r} is no resize cost; give one of {', '.join(named)}, {DELAY}SECONDS "
             f"or a number of seconds from 0 to {MOST_S:g}"
         )
-    return Constant(pause_s)
+    return make(time_s)

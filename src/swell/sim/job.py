@@ -23,7 +23,7 @@ class SimJob:
     profile: Profile
     speed: TrueSpeed
     batches: BatchTruth | None = None  #: of a job whose batch is open
-    num_steps: int  #: that it really has to do: the spec's, or fewer for a job that ends early
+    num_steps: int  #: that it really has to do; the spec's may be wrong
     dies_at_step: int | None = None  #: a buggy script raises there; 0: in its trial run
     cancel_s: float | None = None  #: its user gives it up then
     requested_devices: int | None = None  #: what a user of a scheduler without elasticity asked for

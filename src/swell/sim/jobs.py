@@ -81,7 +81,7 @@ def _spec(job: WorkloadJob, curve: ThroughputCurve) -> JobSpec:
         entry=job.model,
         workdir="/",
         global_batch=job.global_batch,
-        end=EndCondition(steps=job.num_steps),
+        end=EndCondition(steps=job.stated_steps or job.num_steps),
         job_class=job.job_class,
         deadline_s=job.deadline_s,
         min_workers=least,

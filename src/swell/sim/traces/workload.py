@@ -34,6 +34,7 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_elastic: bool = True  #: False: it runs on what it asked for or not at all
     dies_at_step: int | None = None  #: a buggy script raises there
     cancel_s: float | None = None  #: its user gives it up then, on the clock of `submit_s`
+    stated_steps: int | None = None  #: that its user states, where that is not what it has to do
 
     def as_trace_job(self) -> TraceJob:
         """Without its fate and its elasticity, of which traces know nothing."""

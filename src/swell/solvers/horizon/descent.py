@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from swell.arrays import FloatArray, IntArray
+from swell.arrays import FloatArray
 from swell.solvers.horizon.pricing import Pricing, choose
 
 #: Space is contracted by so much along the difference of two subgradients (Shor's r-algorithm).
@@ -41,9 +41,10 @@ class Descent:
 
     def __post_init__(self) -> None:
         self.best_prices = self.prices.copy()
+        #: (J, T) best plans at the best prices, and at the latest; there may not be devices enough for them.
+        self.level = self.latest_level = np.zeros((len(self.of.num), len(self.prices)), dtype=np.int64)
         self._dilation = np.eye(len(self.prices))
         self._slope_before: FloatArray | None = None
-        self._at_best = np.zeros((len(self.of.num), len(self.prices)), dtype=np.int64)
 
     @classmethod
     def begin(cls, of: Pricing, num_devices: int, value: float) -> Descent:
@@ -51,19 +52,14 @@ class Descent:
         shares = of.rest[:-1] / max(float(of.rest[:-1].sum()), LEAST_SLOPE)
         return cls(of, num_devices, FIRST_SHARE * value / max(num_devices, 1) * shares)
 
-    @property
-    def level(self) -> IntArray:
-        """(J, T) best plans at the best prices; there may not be devices enough for them."""
-        return self._at_best
-
     def step(self, value: float) -> None:
         """Try the next prices. `value` is that of the best answer known."""
-        level = np.empty_like(self._at_best)
+        self.latest_level = level = np.empty_like(self.level)
         net = choose(self.of, self.prices, level)
         bound = net + self.num_devices * _sum(self.prices)
         if bound < self.bound:
             self._num_idle = 0
-            self.bound, self._at_best = bound, level
+            self.bound, self.level = bound, level
             self.best_prices = self.prices.copy()
         else:
             self._num_idle += 1

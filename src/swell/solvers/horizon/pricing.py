@@ -26,6 +26,7 @@ class Pricing(NamedTuple):
     first_gain: FloatArray  #: (J, L)
     gain: FloatArray  #: (J, L)
     num: IntArray  #: (J,) levels
+    least: IntArray  #: (J,) lowest level before the demand is done
     is_alike: BoolArray  #: (J,) the first step does as much as a later one
     can_end: BoolArray  #: (J,) some plan does all of the demand
     weights: FloatArray  #: (T,)
@@ -52,6 +53,7 @@ def pricing(table: LevelTable, weights: FloatArray) -> Pricing:
         first_gain=table.first_gain,
         gain=table.gain,
         num=table.num,
+        least=table.least,
         is_alike=(table.first_gain == table.gain).all(axis=1),
         can_end=table.first_gain.max(axis=1) + (len(weights) - 1) * table.gain.max(axis=1) > 1.0,
         weights=weights,
@@ -124,7 +126,7 @@ def _choose(of: Pricing, prices: FloatArray, row: int, level: IntArray) -> float
         _follow(of, row, 0.0, 0, level)
         return best
     best, first = -np.inf, 0
-    for one in range(of.num[row]):
+    for one in range(of.least[row], of.num[row]):
         begun = of.first_gain[row, one]
         value = of.weights[0] * begun - prices[0] * of.devices[row, one]
         value += _value_states(of, prices, row, begun, 1)
@@ -140,8 +142,8 @@ def _choose_apart(of: Pricing, prices: FloatArray, row: int, level: IntArray) ->
     """The same of a taker whose demand no plan ends: its steps do not concern each other."""
     total = 0.0
     for step in range(len(prices)):
-        best, chosen = 0.0, 0
-        for one in range(1, of.num[row]):
+        best, chosen = -np.inf, 0
+        for one in range(of.least[row], of.num[row]):
             done = of.first_gain[row, one] if step == 0 else of.gain[row, one]
             value = of.rest[step] * done - prices[step] * of.devices[row, one]
             if value > best + SAME_VALUE:
@@ -172,7 +174,7 @@ def _value_states(of: Pricing, prices: FloatArray, row: int, begun: float, first
                 of.worth[state], of.choice[state] = of.rest[step], 0
                 continue
             best, chosen = -np.inf, 0
-            for one in range(n):
+            for one in range(of.least[row], n):
                 after = so_far + of.gain[row, one]
                 value = of.weights[step] * min(after, 1.0) - prices[step] * of.devices[row, one]
                 if after >= DONE:
@@ -209,7 +211,7 @@ def _list_all(of: Pricing, prices: FloatArray, loss: float, search: _Search, fou
             _value_states(of, prices, row, 0.0, 0)
             count = _list_from(of, prices, row, 0.0, 0, least, search, found, count)
             continue
-        for one in range(of.num[row]):
+        for one in range(of.least[row], of.num[row]):
             begun = of.first_gain[row, one]
             paid = of.weights[0] * begun - prices[0] * of.devices[row, one]
             if count >= 0 and paid + _value_states(of, prices, row, begun, 1) >= least:
@@ -231,7 +233,7 @@ def _list_from(
     count: int,
 ) -> int:
     """Depth first, the plans whose steps from `first` on are worth `least` or more; -1: too many."""
-    num_steps, n = len(of.weights), of.num[row]
+    num_steps, n, least_level = len(of.weights), of.num[row], of.least[row]
     if count < 0:
         return count
     if first == num_steps or begun >= DONE:
@@ -239,10 +241,10 @@ def _list_from(
             search.level[step] = 0
         return _note(row, search, found, count)
     step = first
-    search.state[step], search.level[step], search.value[step] = of.begins[n, 0], -1, 0.0
+    search.state[step], search.level[step], search.value[step] = of.begins[n, 0], least_level - 1, 0.0
     while step >= first:
         one, so_far = search.level[step] + 1, begun + of.done[search.state[step]]
-        is_over = one == n or (one > 0 and so_far + of.gain[row, one - 1] >= DONE)
+        is_over = one == n or (one > least_level and so_far + of.gain[row, one - 1] >= DONE)
         if is_over:
             step -= 1
             continue
@@ -260,7 +262,7 @@ def _list_from(
         state = of.following[search.state[step], one]
         if value + of.worth[state] >= least:
             step += 1
-            search.state[step], search.level[step], search.value[step] = state, -1, value
+            search.state[step], search.level[step], search.value[step] = state, least_level - 1, value
     return count
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from swell.arrays import FloatArray, IntArray
+from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import suited
 from swell.solvers.knapsack import NO_OPTION
 
@@ -21,6 +21,8 @@ class HorizonProblem(NamedTuple):
     devices: IntArray  #: (O,) whole numbers > 0, ascending within a taker
     first_gain: FloatArray  #: (O,) share of the demand that is done in the first step, >= 0
     gain: FloatArray  #: (O,) the same of each later step, >= 0
+    first_gain_of_none: FloatArray  #: (J,) without an option in the first step, <= 0: it may lose something
+    is_bound: BoolArray  #: (J,) must have an option until its demand is done; has one, and all have enough
     weights: FloatArray  #: (T,) >= 0, of what is done by the end of each step
     num_devices: int
 
@@ -52,9 +54,10 @@ class LevelTable(NamedTuple):
 
     option: IntArray  #: (J, L) index of the option; NO_OPTION at level 0
     devices: IntArray  #: (J, L) ascending in the first `num` of a row
-    first_gain: FloatArray  #: (J, L) at most 1
-    gain: FloatArray  #: (J, L) at most 1
+    first_gain: FloatArray  #: (J, L) at most what can be left
+    gain: FloatArray  #: (J, L) the same
     num: IntArray  #: (J,) levels, level 0 included
+    least: IntArray  #: (J,) lowest level before the demand is done: 1 for a taker that must have an option
 
 
 class LevelPlans(NamedTuple):
@@ -84,9 +87,12 @@ def level_table(problem: HorizonProblem) -> LevelTable:
         first_gain=np.zeros((num_takers, most)),
         gain=np.zeros((num_takers, most)),
         num=np.ones(num_takers, dtype=np.int64),
+        least=problem.is_bound.astype(np.int64),
     )
+    table.first_gain[:, 0] = problem.first_gain_of_none
     run = suited(_list_levels, num_takers)
-    run(problem.starts, problem.devices, problem.first_gain, problem.gain, problem.num_devices, *table)
+    columns = table.option, table.devices, table.first_gain, table.gain, table.num, table.least
+    run(problem.starts, problem.devices, problem.first_gain, problem.gain, problem.num_devices, columns)
     return table
 
 
@@ -96,20 +102,18 @@ def _list_levels(
     all_first_gain: FloatArray,
     all_gain: FloatArray,
     num_devices: int,
-    option: IntArray,
-    devices: IntArray,
-    first_gain: FloatArray,
-    gain: FloatArray,
-    num: IntArray,
+    columns: tuple[IntArray, IntArray, FloatArray, FloatArray, IntArray, IntArray],
 ) -> None:
     """Write the columns of `LevelTable`."""
+    option, devices, first_gain, gain, num, least = columns
     for row in range(len(num)):
+        enough = 1.0 - first_gain[row, 0]  # what is lost by having none in the first step has to be done, too
         for at in range(starts[row], starts[row + 1]):
             if all_devices[at] > num_devices:
                 continue
-            first, later = min(all_first_gain[at], 1.0), min(all_gain[at], 1.0)
+            first, later = min(all_first_gain[at], enough), min(all_gain[at], enough)
             is_better = True
-            for level in range(num[row]):
+            for level in range(least[row], num[row]):
                 if first_gain[row, level] >= first and gain[row, level] >= later:
                     is_better = False
             if is_better:

@@ -18,6 +18,8 @@ EXACT_GAP_SHARE = 1e-4
 MAX_PRICES = 160
 #: After so many of them the plans at the best ones are made an answer.
 PRICES_AN_ANSWER = 8
+#: A gap that has not become smaller by this share over so many answers is as small as it gets.
+LEAST_SHRINKAGE, ANSWERS_TO_SHRINK = 0.1, 4
 CYCLES_AT_FIRST, CYCLES_AN_ANSWER = 6, 3
 #: Values closer than this are equal.
 SAME_VALUE = 1e-9
@@ -43,22 +45,33 @@ def best_plans(
     table = level_table(problem)
     steps = StepSearch(table, problem.weights, problem.num_devices)
     level = np.zeros((problem.num_takers, problem.num_steps), dtype=np.int64)
-    value = steps.improve(level, CYCLES_AT_FIRST)
+    value = steps.improve(level, CYCLES_AT_FIRST, np.zeros(problem.num_steps))
     of = pricing(table, problem.weights)
     if steps.is_exact and not of.can_end.any():  # steps do not concern each other
         return LevelPlans(level, value, value, is_proven=True).told(table)
     descent = Descent.begin(of, problem.num_devices, value)
     enough = 1.0 + (min(gap_share, EXACT_GAP_SHARE) if max_nodes else gap_share)
+    gaps: list[float] = []
     for tried in range(1, max_prices + 1):
         descent.step(value)
-        is_last = descent.is_flat or tried == max_prices
+        is_last = descent.is_flat or tried == max_prices or _is_stuck(gaps)
         if tried % PRICES_AN_ANSWER == 0 or is_last:
-            found = descent.level.copy()
-            if (its_value := steps.improve(found, CYCLES_AN_ANSWER)) > value + SAME_VALUE:
+            found = (descent.latest_level if len(gaps) % 2 else descent.level).copy()
+            if (
+                its_value := steps.improve(found, CYCLES_AN_ANSWER, descent.best_prices)
+            ) > value + SAME_VALUE:
                 level, value = found, its_value
+            gaps.append(descent.bound - value)
         if is_last or descent.bound <= value * enough + SAME_VALUE:
             break
     answer = LevelPlans(level, value, max(descent.bound, value), descent.bound <= value + SAME_VALUE)
     if max_nodes and not answer.is_proven:
         answer = prove(answer, of, descent.best_prices, problem.num_devices, max_nodes)
     return answer.told(table)
+
+
+def _is_stuck(gaps: list[float]) -> bool:
+    """Of the gaps after each answer so far."""
+    if len(gaps) <= ANSWERS_TO_SHRINK:
+        return False
+    return gaps[-1] > (1.0 - LEAST_SHRINKAGE) * gaps[-1 - ANSWERS_TO_SHRINK]

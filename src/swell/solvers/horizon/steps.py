@@ -6,6 +6,7 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.compiled import suited
+from swell.solvers.horizon.pricing import DONE
 from swell.solvers.horizon.problem import LevelTable, value_of
 from swell.solvers.knapsack import NO_OPTION, best_options
 
@@ -27,51 +28,88 @@ class StepSearch:
         self._starts = np.concatenate([[0], np.cumsum(table.num - 1)])
         self._devices = table.devices[self._is_option]
         self._values = np.zeros((num_takers, most))
+        self._columns = table.first_gain, table.gain, table.num, table.least, weights
         self.is_exact = True  #: every step so far was divided as well as it can be
 
-    def improve(self, level: IntArray, max_cycles: int) -> float:
-        """Change (J, T) levels until no step alone can be divided better; returns what they are worth."""
-        value = -np.inf
-        for _ in range(max_cycles):
-            before = value
+    def improve(self, level: IntArray, max_cycles: int, prices: FloatArray) -> float:
+        """Change (J, T) levels until no step alone can be divided better; returns what they are worth.
+
+        In the first cycle devices of later steps have `prices` (T,): a taker that ends sooner frees some.
+        """
+        value, trial = -np.inf, level.copy()
+        for cycle in range(max_cycles):
             for step in range(len(self._weights)):
-                self._divide(level, step)
-            value = value_of(self._table, level, self._weights)
-            if value <= before + LEAST_GAIN:
+                self._divide(trial, step, prices if cycle == 0 else np.zeros_like(prices))
+            found = value_of(self._table, trial, self._weights)
+            is_better = found > value + LEAST_GAIN
+            if is_better or value == -np.inf:
+                value, level[:] = found, trial
+            if not is_better:
                 break
         return value
 
-    def _divide(self, level: IntArray, step: int) -> None:
+    def _divide(self, level: IntArray, step: int, prices: FloatArray) -> None:
+        """Divide the devices of one step; a taker that is bound then has its least in each later step."""
         table, values = self._table, self._values
-        run = suited(_list_values, len(table.num) * len(self._weights))
-        run(table.first_gain, table.gain, table.num, self._weights, level, step, values)
+        suited(_list_values, len(table.num) * len(self._weights))(
+            *self._columns, level, table.devices, prices, step, values
+        )
         best = best_options(
             self._starts, self._devices, values[self._is_option], values[:, 0].copy(), self._num_devices
         )
         self.is_exact = self.is_exact and best.is_proven
         level[:, step] = np.where(best.option == NO_OPTION, 0, best.option - self._starts[:-1] + 1)
+        suited(_bind, len(table.num) * len(self._weights))(*self._columns, level)
 
 
 def _list_values(
     first_gain: FloatArray,
     gain: FloatArray,
     num: IntArray,
+    least: IntArray,
     weights: FloatArray,
     level: IntArray,
+    devices: IntArray,
+    prices: FloatArray,
     step: int,
     values: FloatArray,
 ) -> None:
-    """Write what the plan of each taker is worth with each of its levels in one step."""
+    """Write what each taker's plan is worth with each level in a step, later devices paid; -inf: bound."""
     for row in range(len(num)):
         before, fixed = 0.0, 0.0
         for at in range(step):
             one = level[row, at]
-            before = min(1.0, before + (first_gain[row, one] if at == 0 else gain[row, one]))
-            fixed += weights[at] * before
+            before += first_gain[row, one] if at == 0 else gain[row, one]
+            fixed += weights[at] * min(1.0, before)
         for one in range(num[row]):
-            done = min(1.0, before + (first_gain[row, one] if step == 0 else gain[row, one]))
-            value = fixed + weights[step] * done
+            if one < least[row] and before < DONE:
+                values[row, one] = -np.inf
+                continue
+            done = before + (first_gain[row, one] if step == 0 else gain[row, one])
+            value = fixed + weights[step] * min(1.0, done)
             for at in range(step + 1, len(weights)):
-                done = min(1.0, done + gain[row, level[row, at]])
-                value += weights[at] * done
+                if done < DONE:
+                    later = max(level[row, at], least[row])
+                    done += gain[row, later]
+                    value -= prices[at] * devices[row, later]
+                value += weights[at] * min(1.0, done)
             values[row, one] = value
+
+
+def _bind(
+    first_gain: FloatArray,
+    gain: FloatArray,
+    num: IntArray,
+    least: IntArray,
+    weights: FloatArray,
+    level: IntArray,
+) -> None:
+    """Raise levels that are below the least that a taker must have, before its demand is done."""
+    for row in range(len(num)):
+        done = 0.0
+        for step in range(len(weights)):
+            if done >= DONE:
+                break
+            level[row, step] = max(level[row, step], least[row])
+            one = level[row, step]
+            done += first_gain[row, one] if step == 0 else gain[row, one]

@@ -1,0 +1,210 @@
+"""Hu et al.: sizes from a plan over the next periods in which all jobs together get furthest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, ClassVar
+
+import numpy as np
+from msgspec import Meta
+
+from swell.arrays import BoolArray, FloatArray, IntArray
+from swell.model.options import Options
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+from swell.policies.hu_pool import (
+    WORKERS,
+    LeastWorkers,
+    MostWorkers,
+    decided,
+    memory_of,
+    num_left,
+    offered,
+    serve_queue,
+)
+from swell.policies.policy import Period, Policy
+from swell.policies.unpromised import chosen_without_promises
+from swell.solvers.horizon.problem import BestPlans, HorizonProblem
+from swell.solvers.horizon.solve import MAX_PRICES, best_plans
+from swell.solvers.knapsack import NO_OPTION, best_options
+
+HorizonSteps = Annotated[int, Meta(ge=1, le=8, description="Periods that a plan looks ahead (T).")]
+MaxPrices = Annotated[
+    int, Meta(ge=1, description="Limit of work of the fast search: sets of prices that it tries.")
+]
+MaxNodes = Annotated[
+    int,
+    Meta(ge=0, description="Limit of work of the exact search: nodes of a tree; 0: only the fast search."),
+]
+
+MayWait = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=1,
+        description="0: as far as devices suffice, each job has its fewest workers, in order of arrival; "
+        "1: a plan may let any job wait.",
+    ),
+]
+
+#: Weight of what is done before the end of the horizon where only that counts: it breaks ties.
+TIE_WEIGHT = 1e-3
+
+
+class Hu(Policy):
+    """Every period a plan over the next ones; between two, released workers go to the front of the queue.
+
+    The plan is the one in which the shares of their remaining work that all jobs have done by the end of
+    each step are highest in sum. Only its first step is carried out. Sizes are powers of two.
+
+    References: Hu et al., "An Optimal Resource Allocator of Elastic Training for Deep Learning Jobs on
+        Cloud", 2021, sections 2 and 4, and 5.1 for the times between decisions.
+    Deviates: formula (1) as printed sums what is served so far, so that progress in the first step counts T
+        times; the text speaks of the total at the end, which is `hu_end`. A job may have no workers, where
+        constraints (9), (10) and (15) as printed have no answer if there are more minimums than nodes: the
+        first to arrive have theirs, or none must (`may_wait`).
+        Constraint (11) holds, which section 4.3 drops: after its end a job has no workers. The speed is what
+        is believed of each job, which is n 0.8^log2(n) where that is true. The model is not given to a
+        general solver, but to `best_plans`: its answer has a bound, and `max_nodes` asks for the proven
+        optimum. When nodes are lost it decides before the period is over. Workers that the plan leaves
+        idle are used all the same, where speeds grow most.
+    """
+
+    name = "hu"
+    weighs_changes = True  # the period keeps gangs from thrashing
+    #: What is done by the end of each step counts; otherwise only what is done by the end of the last one.
+    counts_each_step: ClassVar[bool] = True
+    #: The first step is shortened by what the change to it costs.
+    counts_changes: ClassVar[bool] = False
+
+    period_s: Period = 300.0  # section 5.1: f
+    horizon_steps: HorizonSteps = 5
+    least_workers: LeastWorkers = 1
+    most_workers: MostWorkers = 16
+    may_wait: MayWait = 0
+    max_prices: MaxPrices = MAX_PRICES
+    max_nodes: MaxNodes = 0
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        options = offered(snapshot, self.least_workers, self.most_workers)
+        workers, why = decided(snapshot, options), "its share of the last plan"
+        if snapshot.is_due or WORKERS not in snapshot.memory or num_left(snapshot, workers) < 0:
+            workers, best = self._best(snapshot, options)
+            why = _why(best)
+            _use_up(snapshot, options, workers)
+        serve_queue(snapshot, options, workers)
+        answer = chosen_without_promises(
+            snapshot,
+            snapshot.options.at(workers),
+            snapshot.arrival_order,
+            lambda row: why,
+            "all jobs together get further if others have the devices; the next plan is made within "
+            f"{self.period_s:.0f} s",
+        )
+        return replace(answer, memory=memory_of(snapshot, workers))
+
+    def _best(self, snapshot: Snapshot, options: Options) -> tuple[IntArray, BestPlans]:
+        """(J,) workers in the first step, and the plan: formula (1) with constraints (2) to (6).
+
+        Rows are given in order of arrival, for the answer may depend on their order.
+        """
+        order = snapshot.arrival_order
+        num = options.num[order]
+        starts = np.concatenate([[0], np.cumsum(num)])
+        at = np.arange(starts[-1]) + np.repeat(options.starts[:-1][order] - starts[:-1], num)
+        gain = options.rate_per_s * self.period_s / snapshot.remaining_steps[options.rows]  # p s_k / d_i
+        first, none = gain, np.zeros(snapshot.num_jobs)
+        if self.counts_changes:
+            first, none = self._after_changes(snapshot, options)
+        weights = np.ones(self.horizon_steps)
+        if not self.counts_each_step:
+            weights[:-1] = TIE_WEIGHT
+        problem = HorizonProblem(
+            starts=starts,
+            devices=options.devices[at],
+            first_gain=first[at],
+            gain=gain[at],
+            first_gain_of_none=none[order],
+            is_bound=self._has_minimum(snapshot, options)[order],
+            weights=weights,
+            num_devices=snapshot.num_devices,
+        )
+        best = best_plans(problem, self.max_prices, self.max_nodes)
+        chosen, workers = best.option[:, 0], np.zeros(snapshot.num_jobs, dtype=np.int64)
+        has = chosen != NO_OPTION
+        workers[order[has]] = options.workers[at[chosen[has]]]
+        return workers, best
+
+    def _has_minimum(self, snapshot: Snapshot, options: Options) -> BoolArray:
+        """(J,) jobs with their n_min in each step until they end (constraints (9) and (10))."""
+        has_minimum = np.zeros(snapshot.num_jobs, dtype=bool)
+        if self.may_wait:
+            return has_minimum
+        order = snapshot.arrival_order
+        order = order[options.num[order] > 0]
+        taken = np.cumsum(options.devices[options.starts[:-1][order]])
+        has_minimum[order[taken <= snapshot.num_devices]] = True
+        return has_minimum
+
+    def _after_changes(self, snapshot: Snapshot, options: Options) -> tuple[FloatArray, FloatArray]:
+        """(O,) share of its work that a job does in the first step, and (J,) what a stop loses of it.
+
+        A growth begins when its joiners are ready, and until then the job trains on as it is. A job that
+        stops has to start again. The first start of a job costs the same in every step, so it is not counted.
+        """
+        rows, per_step = options.rows, 1.0 / snapshot.remaining_steps
+        held, held_rate = snapshot.held_workers[rows], snapshot.held_rate_per_s[rows]
+        is_growth, is_shrink = (options.workers > held) & (held > 0), options.workers < held
+        wait_s = np.where(is_growth, np.minimum(snapshot.resize_wait_s[rows], self.period_s), 0.0)
+        pause_s = np.select(
+            [is_growth, is_shrink], [snapshot.growth_cost_s[rows], snapshot.shrink_cost_s[rows]], 0.0
+        )
+        new_s = np.maximum(self.period_s - wait_s - pause_s, 0.0)
+        first: FloatArray = (held_rate * wait_s + options.rate_per_s * new_s) * per_step[rows]
+        lost: FloatArray = -snapshot.held_rate_per_s * snapshot.start_cost_s * per_step
+        return first, lost
+
+
+class HuEnd(Hu):
+    """The same, but only what is done by the end of the horizon counts, as the paper's text has it.
+
+    References: as `hu`; section 4.2, "a job's training progress is defined as its total served demand".
+    Deviates: that alone does not say what to do first. What is done by the end of each earlier step has a
+        thousandth of the weight.
+    """
+
+    name = "hu_end"
+    counts_each_step = False
+
+
+class HuAware(Hu):
+    """The same, and a plan counts what the change to its first step costs: it changes only what pays.
+
+    References: as `hu`.
+    Deviates: the paper's model knows no costs of changes. Where they are zero, so are the differences.
+    """
+
+    name = "hu_aware"
+    counts_changes = True
+
+
+def _use_up(snapshot: Snapshot, options: Options, workers: IntArray) -> None:
+    """Give devices that the plan leaves idle to jobs whose speeds then grow most, in shares of what is left.
+
+    A plan does not say when within a step a job ends, so it gives no more than ends it within the step.
+    """
+    if not 0 < num_left(snapshot, workers) < snapshot.num_devices:
+        return
+    order, is_more = snapshot.arrival_order, options.workers >= workers[options.rows]
+    speed = options.rate_per_s / snapshot.remaining_steps[options.rows]
+    value = np.where(is_more & (workers[options.rows] > 0), speed, -np.inf)
+    nothing = np.where(workers > 0, -np.inf, 0.0)
+    best = best_options(options.starts, options.devices, value, nothing, snapshot.num_devices, order=order)
+    if best.is_possible:
+        workers[:] = options.workers_of(best.option)
+
+
+def _why(best: BestPlans) -> str:
+    """Of a job that has workers."""
+    why = "all jobs together get furthest with this plan"
+    return why if best.is_proven else f"{why}, up to {best.gap_share:.2%}"

@@ -1,0 +1,170 @@
+"""Hu et al.: what their allocator promises."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from tests.policies.asked import Asked
+from tests.policies.snapshots import Job, best_effort, snapshot, snapshots
+from tests.solvers.horizons import SIZES, speed
+
+from swell.model.snapshot import Snapshot
+from swell.policies.hu import Hu, HuAware, HuEnd
+from swell.policies.unaware import without_costs
+
+#: Steps of a second on one worker: sizes are 1 to 16 (Figure 6).
+CURVE = dict(zip(SIZES.tolist(), speed(SIZES).tolist(), strict=True))
+PERIOD_S = 300.0
+
+
+def job(name: str, minutes: float, submitted: float = 0.0) -> Job:
+    """Of so many minutes on one worker."""
+    return best_effort(name, CURVE, 60.0 * minutes, submitted=submitted)
+
+
+def value_of(remaining_min: list[float], plan: tuple[tuple[int, ...], ...]) -> float:
+    """Formula (1), of workers of each job in each step."""
+    total = 0.0
+    for minutes, workers in zip(remaining_min, plan, strict=True):
+        gains = [PERIOD_S / 60.0 * CURVE[one] / minutes if one else 0.0 for one in workers]
+        total += float(np.minimum(np.cumsum(gains), 1.0).sum())
+    return total
+
+
+def best_first_steps(remaining_min: list[float], num_nodes: int, num_steps: int) -> set[tuple[int, ...]]:
+    """All first steps of the best plans in which every job has a node until it ends."""
+    sizes = [one for one in (0, *CURVE) if one <= num_nodes]
+    each = [list(product(sizes, repeat=num_steps)) for _ in remaining_min]
+    found: dict[tuple[int, ...], float] = {}
+    for plan in product(*each):
+        if max(map(sum, zip(*plan, strict=True))) > num_nodes or not _keeps_minimums(remaining_min, plan):
+            continue
+        first = tuple(one[0] for one in plan)
+        found[first] = max(found.get(first, 0.0), value_of(remaining_min, plan))
+    best = max(found.values())
+    return {first for first, value in found.items() if value > best - 1e-9}
+
+
+def _keeps_minimums(remaining_min: list[float], plan: tuple[tuple[int, ...], ...]) -> bool:
+    for minutes, workers in zip(remaining_min, plan, strict=True):
+        left = minutes
+        for one in workers:
+            if left > 1e-9 and not one:
+                return False
+            left -= PERIOD_S / 60.0 * CURVE[one] if one else 0.0
+    return True
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_first_step_is_that_of_a_best_plan(seed: int) -> None:
+    """Formula (1), constraints (2) to (11); nodes that it leaves idle are used as well."""
+    draw = np.random.default_rng(seed)
+    minutes = draw.uniform(5.0, 120.0, 2 + seed % 2).tolist()
+    jobs = [job(f"j{row}", one) for row, one in enumerate(minutes)]
+    policy = Hu(horizon_steps=3 - seed % 2, max_nodes=10_000)
+    workers = Asked(policy, 4 + seed).at(0.0, jobs)
+    firsts = best_first_steps(minutes, 4 + seed, 3 - seed % 2)
+    assert any(all(has >= planned for has, planned in zip(workers, one, strict=True)) for one in firsts)
+
+
+def test_between_decisions_released_nodes_go_to_the_front_of_the_queue_and_no_other_job_changes() -> None:
+    """Figure 8: job 2 waits since 9:01:02, and has the 8 nodes that job 1 leaves at 9:02:09."""
+    asked = Asked(Hu(most_workers=8), 10)
+    first, other = job("job-1", 100.0), job("other", 30_000.0)
+    assert asked.at(0.0, [first, other]) == [8, 2]
+    second, third = job("job-2", 100.0, submitted=62.0), job("job-3", 100.0, submitted=70.0)
+    assert asked.at(62.0, [first, other, second]) == [8, 2, 0]
+    assert asked.at(70.0, [first, other, second, third]) == [8, 2, 0, 0]
+    assert asked.at(130.0, [other, second, third]) == [2, 8, 0]
+    assert asked.at(200.0, [other, third]) == [2, 8]
+    assert asked.at(299.0, [other]) == [2]
+    assert asked.at(300.0, [other]) == [8]  # the next decision
+
+
+def test_the_queue_is_served_in_order_until_no_node_is_left() -> None:
+    asked = Asked(Hu(most_workers=4), 7)
+    asked.at(0.0, [])
+    jobs = [job(f"j{row}", 60.0, submitted=10.0 + row) for row in range(4)]
+    assert asked.at(20.0, jobs) == [4, 2, 1, 0]
+
+
+def test_with_more_minimums_than_nodes_the_first_to_arrive_have_theirs() -> None:
+    jobs = [job(f"j{row}", 100.0 - row, submitted=float(-row)) for row in range(6)]
+    assert Asked(Hu(), 4).at(0.0, jobs) == [0, 0, 1, 1, 1, 1]
+
+
+def test_where_jobs_may_wait_the_nodes_go_where_shares_of_work_grow_most() -> None:
+    jobs = [job("long", 1000.0, submitted=-1.0), job("short", 20.0)]
+    assert Asked(Hu(), 2).at(0.0, jobs) == [1, 1]
+    assert Asked(Hu(may_wait=1), 2).at(0.0, jobs) == [0, 2]
+
+
+def test_what_is_done_early_counts_more_unless_only_the_end_does() -> None:
+    """Formula (1) sums over the steps what was done until then; the text has the end only."""
+    jobs = [job("shortest", 6.0), job("short", 32.0), job("long", 120.0)]
+    exact = {"max_nodes": 10_000, "horizon_steps": 3}
+    assert Asked(Hu(**exact), 8).at(0.0, jobs) == [2, 4, 2]
+    assert Asked(HuEnd(**exact), 8).at(0.0, jobs) == [2, 2, 4]
+
+
+def test_nodes_that_would_not_end_a_job_in_an_earlier_step_are_used_all_the_same() -> None:
+    """A job of 4 minutes ends within a step of 5 with one node; with 16 it ends sooner."""
+    assert Asked(Hu(), 16).at(0.0, [job("short", 4.0)]) == [16]
+
+
+def test_a_lost_node_is_a_reason_to_decide() -> None:
+    asked = Asked(Hu(), 8)
+    jobs = [job("a", 100.0), job("b", 100.0)]
+    assert asked.at(0.0, jobs) == [4, 4]
+    asked.num_devices = 7
+    assert sum(asked.at(10.0, jobs)) <= 7
+
+
+def test_a_job_outside_the_limits_has_the_nearest_size() -> None:
+    wide = replace(best_effort("wide", {8: 3.0}, 6000.0), submitted=0.0)
+    narrow = replace(best_effort("narrow", {1: 1.0}, 6000.0), submitted=0.0)
+    assert Asked(Hu(most_workers=4), 9).at(0.0, [wide]) == [8]
+    assert Asked(Hu(least_workers=2), 9).at(0.0, [narrow]) == [1]
+
+
+def test_falling_curves_and_curves_with_holes_are_used_where_they_rise() -> None:
+    falling = replace(best_effort("falling", {1: 2.0, 2: 1.0, 4: 0.5}, 9000.0), submitted=0.0)
+    holes = replace(best_effort("holes", {2: 1.0, 8: 2.0}, 9000.0), submitted=0.0)
+    assert Asked(Hu(), 9).at(0.0, [falling, holes]) == [1, 8]
+
+
+def test_without_nodes_all_jobs_wait() -> None:
+    assert Asked(Hu(), 0).at(0.0, [job("a", 10.0)]) == [0]
+
+
+def test_a_plan_says_how_far_it_may_be_from_the_best() -> None:
+    jobs = [job(f"j{row}", 10.0 + 7.0 * row) for row in range(12)]
+    view = replace(snapshot(jobs, 30, (1, 2, 4, 8, 16)), is_due=True)
+    told = [reason.text for reason in Hu(max_prices=1).decide(view).reasons]
+    assert any("get furthest with this plan, up to " in text for text in told)
+    exact = [reason.text for reason in Hu(max_nodes=10_000).decide(view).reasons]
+    assert not any("up to" in text for text in exact)
+
+
+def test_a_change_that_costs_more_than_it_brings_is_not_made() -> None:
+    asked = Asked(HuAware(), 8)
+    long = job("long", 1000.0)
+    assert asked.at(0.0, [long]) == [8]
+    other = job("other", 1000.0, submitted=1.0)
+    cheap = [replace(one, resize_cost=1.0) for one in (long, other)]
+    assert asked.at(300.0, cheap) == [4, 4]
+    dear = [replace(long, resize_cost=299.0, start_cost=1e4), replace(other, resize_cost=299.0)]
+    assert asked.at(600.0, dear) == [4, 4]
+    third = replace(job("third", 1000.0, submitted=301.0), resize_cost=299.0)
+    assert asked.at(900.0, [*dear, third]) != [4, 4, 0]  # it has its minimum, whatever that costs
+
+
+@given(view=snapshots())
+@settings(deadline=None)
+def test_without_costs_it_decides_as_the_paper(view: Snapshot) -> None:
+    free = without_costs(view)
+    assert HuAware().decide(free).workers.tolist() == Hu().decide(free).workers.tolist()

@@ -1,0 +1,71 @@
+"""The greedy allocator that Hu et al. compare with: its four scenarios."""
+
+from __future__ import annotations
+
+from tests.policies.asked import Asked
+from tests.policies.test_hu import job
+
+from swell.policies.hu_greedy import HuGreedy
+
+PERIOD_S = 300.0
+
+
+def test_scenario_1_the_queue_has_as_many_as_possible_in_order() -> None:
+    jobs = [job(f"j{row}", 100.0, submitted=float(row)) for row in range(3)]
+    assert Asked(HuGreedy(), 20).at(10.0, jobs) == [16, 4, 0]
+
+
+def test_figure_4_idle_nodes_go_to_the_job_that_has_trained_shortest() -> None:
+    """Scenario 2: two idle nodes, no queue, and job 4 has the shortest training time."""
+    asked = Asked(HuGreedy(), 14)
+    jobs = [job(f"job-{row}", 1000.0, submitted=float(row)) for row in range(1, 6)]
+    asked.at(0.0, [])
+    asked.held = {"job-1": 4, "job-2": 4, "job-3": 2}
+    assert asked.at(10.0, jobs[:4]) == [4, 4, 2, 4]
+    assert asked.at(PERIOD_S, jobs[:4]) == [4, 4, 2, 4]
+    assert asked.at(PERIOD_S + 10.0, jobs[1:4]) == [4, 2, 4]  # the nodes are idle until the next decision
+    assert asked.at(2 * PERIOD_S, jobs[1:4]) == [4, 2, 8]
+
+
+def test_figure_4_half_of_the_job_that_has_trained_longest_goes_to_the_queue() -> None:
+    """Scenario 3: no idle node, job 8 waits, and job 5 has the longest training time."""
+    asked = Asked(HuGreedy(most_workers=4), 8)
+    five, six = job("job-5", 1000.0), job("job-6", 1000.0, submitted=1.0)
+    assert asked.at(1.0, [five, six]) == [4, 4]
+    eight = job("job-8", 1000.0, submitted=100.0)
+    assert asked.at(100.0, [five, six, eight]) == [4, 4, 0]
+    assert asked.at(PERIOD_S, [five, six, eight]) == [2, 4, 2]
+
+
+def test_one_job_a_period_is_halved_or_as_many_as_it_is_told() -> None:
+    jobs = [job("a", 1000.0), *(job(f"b{row}", 1000.0, submitted=10.0 + row) for row in range(3))]
+    once = Asked(HuGreedy(), 8)
+    once.at(0.0, jobs[:1])
+    assert once.at(PERIOD_S, jobs) == [4, 4, 0, 0]
+    assert once.at(2 * PERIOD_S, jobs) == [2, 4, 2, 0]
+    often = Asked(HuGreedy(most_halved=10), 8)
+    often.at(0.0, jobs[:1])
+    assert often.at(PERIOD_S, jobs) == [1, 4, 2, 1]
+
+
+def test_scenario_4_nothing_changes() -> None:
+    jobs = [job("a", 1000.0), job("b", 1000.0, submitted=1.0)]
+    asked = Asked(HuGreedy(), 8)
+    asked.held = {"a": 4, "b": 4}
+    assert asked.at(0.0, jobs) == asked.at(PERIOD_S, jobs) == [4, 4]
+
+
+def test_a_job_with_its_minimum_is_not_halved() -> None:
+    jobs = [job("a", 1000.0), job("b", 1000.0, submitted=1.0), job("c", 1000.0, submitted=2.0)]
+    asked = Asked(HuGreedy(least_workers=4), 8)
+    assert asked.at(0.0, jobs[:1]) == [8]
+    assert asked.at(PERIOD_S, jobs) == [4, 4, 0]
+    assert asked.at(2 * PERIOD_S, jobs) == [4, 4, 0]
+
+
+def test_after_a_loss_of_nodes_the_latest_jobs_stop() -> None:
+    jobs = [job("a", 1000.0), job("b", 1000.0, submitted=1.0)]
+    asked = Asked(HuGreedy(most_workers=4), 8)
+    assert asked.at(1.0, jobs) == [4, 4]
+    asked.num_devices = 6
+    assert asked.at(10.0, jobs) == [4, 2]

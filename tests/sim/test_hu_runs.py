@@ -1,0 +1,88 @@
+"""Whole runs under the allocators of Hu et al."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+
+from swell.compiled import compiling
+from swell.core.core import Core
+from swell.core.planner import Planner
+from swell.model.job import Phase
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+from swell.placement.buddy import BuddyPlacer
+from swell.policies.hu import Hu, HuAware, HuEnd
+from swell.policies.hu_greedy import HuGreedy
+from swell.policies.policy import Policy
+from swell.policies.unaware import without_costs
+from swell.repro.hu_workload import Disturbed, workload
+from swell.settings import make_settings
+from swell.sim.outcome import SimOutcome
+from swell.sim.profiles.law import hu
+from swell.sim.simulate import simulate
+from swell.sim.stage import SETTINGS, Conditions, set_up
+from swell.throughput.belief import FittedBelief
+
+#: The first jobs of the log.
+NUM_JOBS, NUM_NODES = 60, 16
+
+
+def run(policy: Policy, disturbed: Disturbed | None = None, cost: str = "none") -> SimOutcome:
+    jobs = workload(0, disturbed=disturbed)
+    jobs = msgspec.structs.replace(jobs, jobs=tuple(jobs.jobs)[:NUM_JOBS])
+    conditions = Conditions(nodes=NUM_NODES, devices_per_node=1, resize_cost=cost)
+    planner = Planner(policy, BuddyPlacer())
+    core = Core(planner, FittedBelief(), make_settings(SETTINGS).core)
+    with compiling():
+        return simulate(core, set_up(jobs, hu(), conditions))
+
+
+class FreeHuAware(HuAware):
+    """Is told that changes cost nothing."""
+
+    name = "hu"
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        free = without_costs(snapshot)
+        return super().decide(replace(free, resize_wait_s=np.zeros(snapshot.num_jobs)))
+
+
+def test_with_costs_of_zero_the_aware_variant_decides_as_the_paper_in_every_turn() -> None:
+    plain, aware = run(Hu()), run(FreeHuAware())
+    assert [job.sizes for job in aware.jobs] == [job.sizes for job in plain.jobs]
+    assert aware.num_events == plain.num_events
+
+
+def test_where_changes_cost_time_the_aware_variant_makes_fewer_and_jobs_end_sooner() -> None:
+    plain, aware = run(Hu(), cost="60"), run(HuAware(), cost="60")
+    assert num_resizes(aware) < num_resizes(plain)
+    assert mean_jct_s(aware) < mean_jct_s(plain)
+
+
+def num_resizes(outcome: SimOutcome) -> int:
+    return sum(job.num_resizes for job in outcome.jobs)
+
+
+def mean_jct_s(outcome: SimOutcome) -> float:
+    return float(np.mean([job.jct_s for job in outcome.jobs if job.jct_s is not None]))
+
+
+@pytest.mark.parametrize("policy", [Hu(), HuEnd(), HuGreedy()], ids=lambda policy: policy.name)
+def test_all_jobs_end_although_what_users_state_is_wrong(policy: Policy) -> None:
+    """Sections 5.4 and 5.5: errors of estimates, bugs, jobs that are given up, and a delay of 15 s."""
+    disturbed = Disturbed(eta_share=0.1, buggy_share=0.15, cancelled_share=0.1)
+    outcome = run(policy, disturbed, cost="delay:15")
+    phases = Counter(job.phase for job in outcome.jobs)
+    assert set(phases) == {Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED}
+    assert phases[Phase.SUCCEEDED] > NUM_JOBS / 2
+
+
+def test_gangs_change_once_a_period_or_when_they_get_their_first_nodes() -> None:
+    for job in run(Hu()).jobs:
+        later_s = [at_s for at_s, _ in job.sizes[1:-1]]
+        assert all(at_s % 300.0 == pytest.approx(0.0, abs=1e-6) for at_s in later_s)
