@@ -23,7 +23,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A strict job whose deadline cannot be promised."""
+    """A strict job whose deadline cannot be promised, or any new job for which there is no room."""
 
     earliest_deadline_s: float | None  #: submitted now with this one it would be admitted; None: never
     text: str
@@ -72,6 +72,7 @@ class Allocation:
     #: devices only: a policy that makes promises gives them no more than there are of those.
     floor: IntArray
     #: Row of an undecided job -> why not, perhaps worked out when it is asked for; the others are promised.
+    #: A job of another class may be refused, too, as long as it has never had devices, and has no promise.
     refusals: Mapping[int, Refusal]
     wake_s: float  #: ask again then, if nothing happens before; inf: no need
     account: Account  #: reasons and estimates
