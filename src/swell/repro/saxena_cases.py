@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -126,17 +128,39 @@ def results_of(
 
 
 def run_once(case: SaxenaCase, line: SaxenaLine, seed: int, model: ScalingModel | None = None) -> SaxenaRun:
-    """One simulation; the same arguments lead to the same run."""
-    jobs = workload(case.pattern, case.num_devices, case.categories, seed, case.minutes)
-    conditions = Conditions(
-        nodes=case.num_devices // DEVICES_PER_NODE,
-        devices_per_node=DEVICES_PER_NODE,
-        resize_cost=line.resize_cost,
-    )
+    """One simulation; the same arguments lead to the same run, and several figures ask for it."""
     told = {"drops": float(line.drops), **line.parameters}
-    settings = SETTINGS | {f"{line.policy}.{parameter}": value for parameter, value in told.items()}
-    core = new_core(line.policy, make_settings(settings))
-    return _kept(simulate(core, set_up(jobs, saxena(model), conditions), with_offers=False))
+    parameters = tuple(sorted((f"{line.policy}.{name}", value) for name, value in told.items()))
+    asked = _Asked(case.pattern, case.num_devices, case.categories, seed, case.minutes)
+    return _simulated(asked, line.policy, parameters, line.resize_cost, model)
+
+
+class _Asked(NamedTuple):
+    """Arguments of `workload`."""
+
+    pattern: Pattern
+    num_devices: int
+    categories: tuple[int, ...]
+    seed: int
+    minutes: float | None
+
+
+@cache
+def _simulated(
+    asked: _Asked,
+    policy: str,
+    parameters: tuple[tuple[str, float], ...],
+    resize_cost: str,
+    model: ScalingModel | None,
+) -> SaxenaRun:
+    conditions = Conditions(
+        nodes=asked.num_devices // DEVICES_PER_NODE,
+        devices_per_node=DEVICES_PER_NODE,
+        resize_cost=resize_cost,
+    )
+    core = new_core(policy, make_settings({**SETTINGS, **dict(parameters)}))
+    scenario = set_up(workload(*asked), saxena(model), conditions)
+    return _kept(simulate(core, scenario, with_offers=False))
 
 
 def _kept(outcome: SimOutcome) -> SaxenaRun:
