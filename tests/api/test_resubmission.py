@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -169,7 +170,7 @@ def test_a_job_goes_on_from_its_last_sound_checkpoint(alone: Stage, script: Path
 
 
 @pytest.mark.parametrize("fields", [{"batch": "8:64"}, {"batch_per_worker": 4}])
-def test_a_retry_has_the_batches_of_the_job(alone: Stage, script: Path, fields: dict[str, object]) -> None:
+def test_a_retry_has_the_batches_of_the_job(alone: Stage, script: Path, fields: dict[str, Any]) -> None:
     old = end(alone, script, **fields)
     new = alone.client.retry(old)
     before, after = alone.platform.submission(old).spec, alone.platform.submission(new).spec
