@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -13,9 +15,26 @@ from tests.platform.program import DEVICES, SCRIPTS, Program, eventually, job_id
 
 from swell.model.view import JobView
 
+EPOCHS = 50  #: of jobs of the long test
 VISITS = SCRIPTS / "visits.py"
 NUM_SAMPLES, EACH = 1000, 32  #: of the script
-RANGE = "32:256"
+RANGE, FIXED = "32:256", (32, 64, 128, 192, 256)
+
+
+def read_visits(folder: Path) -> dict[str, float]:
+    found: dict[str, float] = json.loads((folder / "visits.json").read_text())
+    return found
+
+
+def losses_of_fixed_batches(folder: Path, epochs: int) -> list[float]:
+    """Of five runs outside of Swell, each with one batch of the range."""
+    losses = []
+    for batch in FIXED:
+        subprocess.run(
+            [sys.executable, VISITS, str(epochs), str(batch)], cwd=folder, check=True, capture_output=True
+        )
+        losses.append(read_visits(folder)["loss"])
+    return losses
 
 
 class Ride:
@@ -67,13 +86,14 @@ class Ride:
             f"{num_steps} steps of {name}",
         )
 
-    def check(self, name: str) -> None:
-        """It has ended well, and every sample was seen once an epoch."""
+    def check(self, name: str) -> float:
+        """It has ended well, and every sample was seen once an epoch. Returns its final loss."""
         self.swell.await_end(self.ids[name])
-        found = json.loads((self._folder / name / "visits.json").read_text())
-        assert found == {"least": self._epochs[name], "most": self._epochs[name]}, (name, self.ways(name))
+        found = read_visits(self._folder / name)
+        assert found["least"] == found["most"] == self._epochs[name], (name, self.ways(name))
         steps = [entry[0] for entry in self.diary(name)]
         assert all(one < other for one, other in pairwise(steps)), "no step was noted twice"
+        return found["loss"]
 
 
 @pytest.fixture
@@ -142,22 +162,26 @@ def test_a_batch_for_each_worker_is_kept_through_resizes_and_losses(ride: Ride) 
 
 
 @pytest.mark.soak
-def test_three_jobs_with_open_batches_under_kills_see_each_sample_once_an_epoch(ride: Ride) -> None:
-    """Batch and size change ten times at least in all."""
+def test_three_jobs_with_open_batches_under_kills_see_each_sample_once_an_epoch(
+    ride: Ride, tmp_path: Path
+) -> None:
+    """Batch and size change ten times at least in all; what is learnt is within what fixed batches learn."""
     swell, chance = ride.swell, Random(7)
     swell.ok("down")
     swell.ok("up", "--devices", "paced:6@640", "--policy", "saxena", "--set", "saxena.period_s=1")
-    for name, epochs in {"first": 60, "second": 50, "third": 40}.items():
-        ride.submit(name, epochs, "--batch", RANGE)
+    for name in ("first", "second", "third"):
+        ride.submit(name, EPOCHS, "--batch", RANGE)
     num_kills = 0
     while victim := ride.await_victim(chance):
         begun = len(ride.diary(victim.name))
         kill(chance.choice(victim.live_pids))
         num_kills += 1
         ride.await_more(victim.name, begun + 30)
-    for name in ride.ids:
-        ride.check(name)
+    fixed = losses_of_fixed_batches(tmp_path, EPOCHS)
+    losses = [ride.check(name) for name in ride.ids]
+    assert all(min(fixed) <= loss <= max(fixed) for loss in losses), (losses, fixed)
     ways = {name: ride.ways(name) for name in ride.ids}
     print(num_kills, "kills", {name: len(each) - 1 for name, each in ways.items()}, "changes:", ways)
+    print("losses", losses, "with fixed batches", fixed)
     assert num_kills >= 5 and sum(len(each) - 1 for each in ways.values()) >= 10
     check_replay(swell)

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.job import JobSpec, Profile
 from swell.sim.change_cost import ChangeCost
-from swell.sim.profiles.batch_truth import BatchTruth
+
+
+class TrueBatches(Protocol):
+    """What is true of a job at each batch that it may have; steps are of its own batch."""
+
+    def rate_per_s(self, workers: int, global_batch: int, steps: float) -> float:
+        """Steps a second once so many are done."""
+
+    def noise_scale(self, global_batch: int, steps: float) -> float:
+        """Samples; as training at this batch measures it."""
+
+    def epoch_end(self, steps: float) -> float:
+        """The number of steps at which rates become others; inf if they do not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +35,7 @@ class SimJob:
     spec: JobSpec
     profile: Profile
     speed: TrueSpeed
-    batches: BatchTruth | None = None  #: of a job whose batch is open
+    batches: TrueBatches | None = None  #: of a job whose batch is open
     num_steps: int  #: that it really has to do; the spec's may be wrong
     dies_at_step: int | None = None  #: a buggy script raises there; 0: in its trial run
     cancel_s: float | None = None  #: its user gives it up then

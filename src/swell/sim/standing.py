@@ -30,15 +30,33 @@ class Standing:
         """The job's workers, or what its next ones will go on from."""
         job = self.jobs[record.id]
         gang = record.gang
-        devices = gang.goal.devices if gang.is_launching else gang.members.devices
-        training = Training(job, gang.generation, devices, as_of_s=self.now_s)
-        training.configuration = gang.members.configuration
+        target = gang.goal if gang.is_launching else gang.members
+        training = Training(job, gang.generation, target.devices, as_of_s=self.now_s)
+        training.configuration = target.configuration
         training.steps = training.saved_steps = _steps(record, self.now_s)
         training.formed_s = self.now_s
         training.known_sets = {frozenset(training.devices)}
         if record.phase.holds_devices and record.progress.rate_per_s > 0.0:
-            training.rate_per_s = job.speed.rate_per_s(training.num_workers)
+            training.rate_per_s = training.true_rate_per_s
         return training
+
+
+@dataclass(frozen=True, slots=True)
+class BelievedBatches:
+    """See `sim.job.TrueBatches`: an open batch, as it is believed of a live job."""
+
+    job_id: str
+    belief: Belief
+
+    def rate_per_s(self, workers: int, global_batch: int, steps: float) -> float:
+        return self.belief.rate_at_batch(self.job_id, workers, global_batch)
+
+    def noise_scale(self, global_batch: int, steps: float) -> float:
+        """Live gangs do not measure it."""
+        return math.inf
+
+    def epoch_end(self, steps: float) -> float:
+        return math.inf
 
 
 def sim_job(
@@ -66,6 +84,7 @@ def sim_job(
         spec=record.spec,
         profile=record.profile or _no_profile(),
         speed=TrueSpeed(sizes, rate_per_s, noise_share, generator),
+        batches=None if record.spec.max_batch is None else BelievedBatches(record.id, belief),
         num_steps=max(1, math.ceil(record.progress.total_steps)),
         model=record.spec.name,
     )

@@ -1,12 +1,15 @@
-"""Counts how often each sample was seen, in the parameters themselves, exactly and with any batch.
+"""Learns a line, and counts how often each sample was seen: in parameters, exactly and with any batch.
 
 A step takes a worker as long with one sample as with 32, and beyond that longer and longer, as one whose
 cache is too small: so the best batch is 32 for each worker. Keeps a diary in the current folder, a line a
 step: steps, pid of the leader, workers, batch.
+
+Arguments outside of Swell: epochs, and a batch that stays; its rate is by the same rule, and no step waits.
 """
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -15,34 +18,48 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-NUM_SAMPLES = 1000
+NUM_SAMPLES, NUM_FEATURES = 1000, 8
+OWN_BATCH = 32
 CACHED = 32
 STEP_S = 0.05  #: of a step, with as few samples as may be
 SLOW_S = 0.004  #: for each sample that is too many
+RATE = 0.002
+
+is_alone = len(sys.argv) > 1
+epochs, batch = map(int, sys.argv[1:]) if is_alone else (1, OWN_BATCH)
 
 
-class Visits(torch.optim.SGD):
-    """A parameter is the number of steps in which it had a gradient."""
+class CountingSgd(torch.optim.SGD):
+    """Plain SGD; a parameter that counts is the number of steps in which it had a gradient."""
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
             for parameter in group["params"]:
-                parameter += (parameter.grad != 0).to(parameter.dtype)
+                counts = (parameter.grad != 0).to(parameter.dtype)
+                parameter += counts if group.get("is_count") else -group["lr"] * parameter.grad
 
 
 torch.set_default_dtype(torch.float64)
-seen = torch.nn.Embedding(NUM_SAMPLES, 1)
-torch.nn.init.zeros_(seen.weight)
-loader = DataLoader(TensorDataset(torch.arange(NUM_SAMPLES)), batch_size=64, shuffle=True)
-run = train.elastic(seen, Visits(seen.parameters(), lr=1.0), loader, epochs=1)
+torch.manual_seed(0)
+x = torch.randn(NUM_SAMPLES, NUM_FEATURES) * torch.logspace(0, -1, NUM_FEATURES)
+y = x.sum(1, keepdim=True) + 0.1 * torch.randn(NUM_SAMPLES, 1)
+seen, line = torch.nn.Embedding(NUM_SAMPLES, 1), torch.nn.Linear(NUM_FEATURES, 1)
+model = torch.nn.ModuleDict({"seen": seen, "line": line})
+for parameter in model.parameters():
+    torch.nn.init.zeros_(parameter)
+groups = [{"params": list(part.parameters()), "is_count": part is seen} for part in (seen, line)]
+optimizer = CountingSgd(groups, lr=RATE * (batch / OWN_BATCH) ** 0.5)
+loader = DataLoader(TensorDataset(torch.arange(NUM_SAMPLES)), batch_size=batch, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=epochs, rate_rule="square_root")
 with open("diary", "a") as diary:
     for _ in run.epochs():
         for (index,) in run.batches():
-            seen.weight.grad = None
-            loss = (seen(index) * 3.0).mean()
+            optimizer.zero_grad()
+            loss = seen(index).mean() + torch.nn.functional.mse_loss(line(x[index]), y[index])
             loss.backward()
-            time.sleep(STEP_S + SLOW_S * max(0, len(index) - CACHED))
+            if not is_alone:
+                time.sleep(STEP_S + SLOW_S * max(0, len(index) - CACHED))
             before = run.steps
             run.step(loss)
             if run.is_leader and run.steps > before:
@@ -50,5 +67,6 @@ with open("diary", "a") as diary:
                 diary.flush()
 if run.is_leader:
     visits = seen.weight.detach()
-    found = {"least": float(visits.min()), "most": float(visits.max())}
+    final = torch.nn.functional.mse_loss(line(x), y).item()
+    found = {"least": float(visits.min()), "most": float(visits.max()), "loss": final}
     Path("visits.json").write_text(json.dumps(found))
