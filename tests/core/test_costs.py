@@ -25,6 +25,8 @@ def expected(
     costs: ChangeCosts,
     own_pause_s: float = math.nan,
     own_wait_s: float = math.nan,
+    own_growth_s: float = math.nan,
+    own_shrink_s: float = math.nan,
     own_start_s: float = 0.0,
     state_bytes: float = 0.0,
     is_restart: bool = False,
@@ -35,6 +37,8 @@ def expected(
         own_pause_s=np.array([own_pause_s]),
         own_most_pause_s=np.array([own_pause_s]),
         own_wait_s=np.array([own_wait_s]),
+        own_growth_s=np.array([own_growth_s]),
+        own_shrink_s=np.array([own_shrink_s]),
         own_start_s=np.array([own_start_s]),
         state_bytes=np.array([state_bytes]),
         is_restart=np.array([int(is_restart)]),
@@ -144,3 +148,8 @@ def test_promises_expect_what_a_dear_resize_took(pauses_s: list[float]) -> None:
     for _ in range(1000):
         costs.learn_pause(launched(2), 0.2)
     assert costs.most_pause_s <= 0.2 + 0.01 * max(pauses_s)
+
+
+def test_a_growth_or_a_shrink_costs_what_is_known_of_it_else_what_a_resize_does() -> None:
+    known = expected(ChangeCosts(), own_pause_s=3.0, own_growth_s=7.0)
+    assert known.resize_s == 3.0 and known.growth_s == 7.0 and known.shrink_s == 3.0

@@ -30,6 +30,8 @@ class Expected(NamedTuple):
     wait_s: FloatArray  #: (J,) for which it trains on at its old size before a growth; 0 of a restart
     start_s: FloatArray  #: (J,) from a launch at its largest size to the first step
     most_start_s: FloatArray  #: (J,) the same of a dear one, where no profile says how long its own takes
+    growth_s: FloatArray  #: (J,) as `resize_s`, of a growth only
+    shrink_s: FloatArray  #: (J,) the same of a shrink
 
 
 class ChangeCosts(msgspec.Struct, kw_only=True):
@@ -74,6 +76,8 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
         own_pause_s: FloatArray,
         own_most_pause_s: FloatArray,
         own_wait_s: FloatArray,
+        own_growth_s: FloatArray,
+        own_shrink_s: FloatArray,
         own_start_s: FloatArray,
         state_bytes: FloatArray,
         is_restart: IntArray,
@@ -84,14 +88,17 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
         Args:
             own_pause_s, own_most_pause_s: (J,) mean and most of its own latest ones; NaN before the first.
             own_wait_s: (J,) the same of its growths.
+            own_growth_s, own_shrink_s: (J,) mean of its own of each kind, or as profiled; else NaN.
             own_start_s: (J,) of one worker alone, as profiled; 0 where there is no profile.
             most_workers: (J,) the largest size that it may have: to start that takes longest.
         """
-        columns = Expected(*np.empty((5, len(own_pause_s))))
+        columns = Expected(*np.empty((7, len(own_pause_s))))
         suited(_expect, len(own_pause_s))(
             own_pause_s,
             own_most_pause_s,
             own_wait_s,
+            own_growth_s,
+            own_shrink_s,
             own_start_s,
             state_bytes,
             is_restart,
@@ -120,6 +127,8 @@ def _expect(
     own_pause_s: FloatArray,
     own_most_pause_s: FloatArray,
     own_wait_s: FloatArray,
+    own_growth_s: FloatArray,
+    own_shrink_s: FloatArray,
     own_start_s: FloatArray,
     state_bytes: FloatArray,
     is_restart: IntArray,
@@ -138,6 +147,9 @@ def _expect(
         has_paused = own_pause_s[row] == own_pause_s[row]  # it is no NaN
         columns.resize_s[row] = own_pause_s[row] if has_paused else mean_s
         columns.most_resize_s[row] = max(most_s, own_most_pause_s[row]) if has_paused else most_s
+        resize_s = columns.resize_s[row]
+        columns.growth_s[row] = own_growth_s[row] if own_growth_s[row] == own_growth_s[row] else resize_s
+        columns.shrink_s[row] = own_shrink_s[row] if own_shrink_s[row] == own_shrink_s[row] else resize_s
         alone_s = own_start_s[row]
         crowded_s = alone_s * (1.0 + crowding_share * max(most_workers[row] - 1, 0))
         launch_s = order_s + crowded_s if alone_s > 0 else start_s

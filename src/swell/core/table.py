@@ -30,8 +30,6 @@ FIXED_FLOATS = (
     "own_start_s",
     "state_bytes",
     "one_worker_per_s",
-    "profiled_growth_s",
-    "profiled_shrink_s",
 )
 FIXED_INTS = (
     "job_class",
@@ -165,6 +163,8 @@ class JobTable:
             floats["own_pause_s"],
             floats["own_most_pause_s"],
             floats["own_wait_s"],
+            floats["own_growth_s"],
+            floats["own_shrink_s"],
             floats["own_start_s"],
             floats["state_bytes"],
             ints["is_restart"],
@@ -206,12 +206,8 @@ class JobTable:
             attained_device_s=_read_only(attained),
             resize_cost_s=_read_only(expected.resize_s),
             most_resize_cost_s=_read_only(expected.most_resize_s),
-            growth_cost_s=_read_only(
-                _first_known(floats["own_growth_s"], floats["profiled_growth_s"], expected.resize_s)
-            ),
-            shrink_cost_s=_read_only(
-                _first_known(floats["own_shrink_s"], floats["profiled_shrink_s"], expected.resize_s)
-            ),
+            growth_cost_s=_read_only(expected.growth_s),
+            shrink_cost_s=_read_only(expected.shrink_s),
             resize_wait_s=_read_only(expected.wait_s),
             expected_hold_s=_read_only(costs.hold_s(floats["trained_s"], floats["num_taken"])),
             start_cost_s=_read_only(expected.start_s),
@@ -293,8 +289,6 @@ def _fixed_floats(record: JobRecord, options: JobOptions) -> tuple[float, ...]:
         profile.start_s if profile else 0.0,
         profile.state_bytes if profile else 0,
         options.one_worker_per_s,
-        _known(profile.growth_s if profile else None),
-        _known(profile.shrink_s if profile else None),
     )
 
 
@@ -314,6 +308,7 @@ def _fixed_ints(record: JobRecord) -> tuple[int, ...]:
 def _floats(record: JobRecord) -> tuple[float, ...]:
     """In the order of FLOATS."""
     tenure, deadline_s, progress = record.tenure, record.deadline_s, record.progress
+    profile = record.profile
     return (
         math.inf if deadline_s is None else deadline_s,
         progress.done_steps,
@@ -325,8 +320,8 @@ def _floats(record: JobRecord) -> tuple[float, ...]:
         record.resizes.mean_pause_s,
         record.resizes.most_pause_s,
         record.resizes.wait_s,
-        record.resizes.mean_growth_pause_s,
-        record.resizes.mean_shrink_pause_s,
+        _first_known(record.resizes.mean_growth_pause_s, profile.growth_s if profile else None),
+        _first_known(record.resizes.mean_shrink_pause_s, profile.shrink_s if profile else None),
         tenure.total_s,
         tenure.num_taken,
     )
@@ -344,13 +339,9 @@ def _ints(record: JobRecord) -> tuple[int, ...]:
     )
 
 
-def _known(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
-def _first_known(own: FloatArray, profiled: FloatArray, otherwise: FloatArray) -> FloatArray:
-    """(J,) the first of these that is no NaN."""
-    return np.where(np.isnan(own), np.where(np.isnan(profiled), otherwise, profiled), own)
+def _first_known(measured_s: float, profiled_s: float | None) -> float:
+    """NaN if neither is known."""
+    return profiled_s if math.isnan(measured_s) and profiled_s is not None else measured_s
 
 
 def _least_steps(record: JobRecord) -> float:
