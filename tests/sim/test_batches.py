@@ -105,6 +105,19 @@ def test_a_fixed_policy_trains_at_the_jobs_own_batch(profiles: ProfileSet) -> No
     assert job.end_s == pytest.approx(curve.num_steps / curve.rate_at(2))
 
 
+def test_a_job_of_a_log_has_batches_of_its_range_only(profiles: ProfileSet) -> None:
+    job = TraceJob(
+        id="a", submit_s=0.0, num_devices=2, model="net", global_batch=32, min_batch=24, max_batch=40
+    )
+    workload = fill(Trace(jobs=(job,), format="plain", source="t"), profiles, RULES)
+    simulated = list(jobs_of(workload, profiles, "gpu"))
+    assert (simulated[0].spec.min_batch, simulated[0].spec.max_batch) == (24, 40)
+    told: list[tuple[float, int]] = []
+    (ended,) = run(simulated, "pollux", told=told).jobs
+    batches = {batch for _, batch in told}
+    assert ended.phase is Phase.SUCCEEDED and batches != {32} and min(batches) >= 24 and max(batches) <= 40
+
+
 def test_pollux_chooses_batches_and_each_epoch_is_as_long_as_it_is_at_them(profiles: ProfileSet) -> None:
     """The end is where the steps of each batch, size and epoch, worked out piece by piece, add up to all."""
     (simulated,) = some(profiles)

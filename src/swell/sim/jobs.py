@@ -9,6 +9,7 @@ import numpy as np
 
 from swell.model.job import EndCondition, JobSpec, Profile
 from swell.sim.job import SimJob, TrueSpeed
+from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.several import Remade, Several
@@ -41,6 +42,9 @@ def jobs_of(
     def job_of(index: int, job: WorkloadJob) -> SimJob:
         curve = curve_of(job.model, job.global_batch)
         profile = profile_of(job.model, job.global_batch)
+        batches = _batches(job, curve)
+        if batches is not None and batches is not curve.batches:
+            profile = msgspec.structs.replace(profile, batches=batches.profile())
         speed = speed_of(job.model, job.global_batch)
         if not is_certain:
             generator = np.random.default_rng([seed, index])  # one job's draws do not depend on the others
@@ -49,10 +53,10 @@ def jobs_of(
         return SimJob(
             id=job.id,
             submit_s=job.submit_s,
-            spec=_spec(job, curve),
+            spec=_spec(job, curve, batches),
             profile=profile,
             speed=speed,
-            batches=curve.batches if job.is_elastic else None,
+            batches=batches,
             num_steps=job.num_steps,
             dies_at_step=job.dies_at_step,
             cancel_s=job.cancel_s,
@@ -69,11 +73,17 @@ def true_speed(
     return TrueSpeed(curve.sizes, curve.rate_per_s, noise_share, generator)
 
 
-def _spec(job: WorkloadJob, curve: ThroughputCurve) -> JobSpec:
-    least, most, batches = curve.min_workers, curve.max_workers, curve.batches
+def _batches(job: WorkloadJob, curve: ThroughputCurve) -> BatchTruth | None:
+    """That it may have, where its batch is open."""
+    if not job.is_elastic or curve.batches is None:
+        return None
+    return curve.batches if job.batch_range is None else curve.batches.narrowed(*job.batch_range)
+
+
+def _spec(job: WorkloadJob, curve: ThroughputCurve, batches: BatchTruth | None) -> JobSpec:
+    least, most = curve.min_workers, curve.max_workers
     if not job.is_elastic:
         least = most = job.requested_devices
-        batches = None
     if batches is not None:
         most = max(most, batches.max_workers)
     return JobSpec(

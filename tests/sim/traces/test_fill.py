@@ -245,3 +245,12 @@ def test_all_of_philly_is_filled(data: Callable[[str], Path]) -> None:
     assert workload.filled[0] == (
         "11 jobs: asked for more devices than its model was measured on, set to the most measured"
     )
+
+
+def test_a_range_of_batches_is_of_no_use_to_profiles_of_one_batch_a_job() -> None:
+    ranged = job(model="small", global_batch=32, min_batch=16, max_batch=64)
+    workload = fill(trace(ranged), PROFILES)
+    assert only(workload).batch_range is None and only(workload).global_batch == 32
+    assert any("range of batches is left out" in line for line in workload.filled)
+    of_least = fill(trace(job(model="small", min_batch=32, max_batch=64)), PROFILES)
+    assert only(of_least).global_batch == 32

@@ -274,3 +274,21 @@ def test_json_is_read_the_same_in_pieces_of_any_size(write: Write, monkeypatch: 
         again = read(path)
         assert (again.jobs, again.skipped) == (whole.jobs, whole.skipped)
     assert len(whole.jobs) == 34
+
+
+@pytest.mark.parametrize(
+    ("cells", "why"),
+    [
+        (",64,32", "empty range of batches: 64 is above 32"),
+        ("64,,32", "empty range of batches: 64 is above 32"),
+        ("64,32,", "min_batch without max_batch"),
+        (",,32", "max_batch without min_batch"),
+        (",0,32", "min_batch is 0"),
+        ("16,32,64", "global batch outside of its range: 16"),
+        ("32,-1,64", "smallest batch is negative: -1"),
+    ],
+)
+def test_a_range_of_batches_that_is_none_is_skipped(write: Write, cells: str, why: str) -> None:
+    trace = read(write(f"submit_s,global_batch,min_batch,max_batch\n0,{cells}\n1,32,16,64\n2,32,,64\n"))
+    assert [entry.why for entry in trace.skipped] == [why]
+    assert [(one.min_batch, one.max_batch) for one in trace.jobs] == [(16, 64), (None, 64)]

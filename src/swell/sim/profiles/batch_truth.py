@@ -33,6 +33,7 @@ class BatchTruth:
     Args:
         own_batch: what the job asked for; within those of the statistics.
         tried: batches of a trial run; None: some over the whole range.
+        allowed: the smallest and the largest batch; None: all of the statistics.
     """
 
     def __init__(
@@ -41,11 +42,13 @@ class BatchTruth:
         statistics: GradientStatistics,
         own_batch: int,
         tried: IntArray | None = None,
+        allowed: tuple[int, int] | None = None,
     ) -> None:
         self._times = times
         self._tried = tried
         self._statistics = statistics
         self.own_batch = own_batch
+        self.least_batch, self.most_batch = allowed or (statistics.least_batch, statistics.most_batch)
         self._ends: FloatArray = np.cumsum(statistics.epoch_progress / statistics.gain(own_batch))
 
     @property
@@ -53,13 +56,9 @@ class BatchTruth:
         """At the own batch, until the model is as good as the runs made it."""
         return max(1, round(float(self._ends[-1])))
 
-    @property
-    def least_batch(self) -> int:
-        return self._statistics.least_batch
-
-    @property
-    def most_batch(self) -> int:
-        return self._statistics.most_batch
+    def narrowed(self, least: int, most: int) -> BatchTruth:
+        """The same of a job that allows these batches only, its own among them."""
+        return BatchTruth(self._times, self._statistics, self.own_batch, self._tried, (least, most))
 
     @property
     def max_workers(self) -> int:
@@ -86,7 +85,8 @@ class BatchTruth:
         tried = self._tried
         if tried is None:
             tried = np.geomspace(self.least_batch, self.most_batch, NUM_TRIED).round().astype(np.int64)
-        batches = np.unique(np.append(tried, self.own_batch))
+        within = tried[(tried >= self.least_batch) & (tried <= self.most_batch)]
+        batches = np.unique(np.append(within, [self.least_batch, self.own_batch, self.most_batch]))
         step_s: dict[int, dict[int, float]] = {batch: {} for batch in batches.tolist()}
         for workers in range(1, self.max_workers + 1):
             times_s = self._times.step_s(workers, batches.astype(np.float64))

@@ -26,6 +26,8 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=T
     tenant: str | None = None  #: a virtual cluster, an account, a group
     status: Status | None = None  #: how it ended
     ended_after_s: float | None = None  #: from its submission to its end in the log, waiting included
+    min_batch: int | None = None  #: of an open batch; None: `global_batch`
+    max_batch: int | None = None
 
 
 class Skipped(msgspec.Struct, frozen=True, gc=False):

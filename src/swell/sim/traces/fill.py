@@ -113,6 +113,7 @@ class Filling:
             requested_devices=requested,
             duration_s=duration_s,
             tenant=job.tenant or job.user,
+            batch_range=self._batch_range(job, curve),
             is_elastic=draw.elastic < self._rules.elastic_share,
             dies_at_step=dies_at_step,
             cancel_s=cancel_s,
@@ -135,9 +136,30 @@ class Filling:
     def _batch_of(self, job: TraceJob, model: str, draw: Draw) -> int:
         if job.global_batch is not None:
             return job.global_batch
+        if job.min_batch is not None:
+            self._note("batch = the smallest of its range")
+            return job.min_batch
         batches = self._profiles.batches(model)
         self._note("batch drawn from its model's")
         return batches[int(draw.model * len(batches))]
+
+    def _batch_range(self, job: TraceJob, curve: ThroughputCurve) -> tuple[int, int] | None:
+        """As the trace has it, within what was measured."""
+        if job.max_batch is None:
+            return None
+        if curve.batches is None:
+            self._note(
+                f"its range of batches is left out: profiles {self._profiles.name!r} know one batch a job"
+            )
+            return None
+        asked = (job.min_batch or curve.global_batch, job.max_batch)
+        least, most = max(asked[0], curve.batches.least_batch), min(asked[1], curve.batches.most_batch)
+        if not least <= curve.global_batch <= most:
+            self._note("its range of batches is left out: its batch was drawn, and is not within it")
+            return None
+        if (least, most) != asked:
+            self._note("range of batches cut to what was measured")
+        return least, most
 
     def _meet_unknown(self, job: TraceJob, error: UnknownProfile) -> None:
         if self._rules.unknown == "refuse":

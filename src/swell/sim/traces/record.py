@@ -81,6 +81,8 @@ def check(job: TraceJob) -> None:
         ("number of devices", job.num_devices),
         ("number of steps", job.num_steps),
         ("global batch", job.global_batch),
+        ("smallest batch", job.min_batch),
+        ("largest batch", job.max_batch),
     ):
         if value is not None and value < 0:
             raise Malformed(f"{name} is negative: {value:g}")
@@ -88,10 +90,25 @@ def check(job: TraceJob) -> None:
         raise Malformed("id is missing")
     if job.global_batch == 0:
         raise Malformed("global batch is 0")
+    _check_range(job)
     if job.num_devices == 0:
         raise Outside("asks for no device")
     if job.duration_s == 0 or job.num_steps == 0:
         raise Outside("never ran")
+
+
+def _check_range(job: TraceJob) -> None:
+    if job.max_batch is None:
+        if job.min_batch is not None:
+            raise Malformed("min_batch without max_batch")
+        return
+    least = job.global_batch if job.min_batch is None else job.min_batch
+    if least is None or least == 0:
+        raise Malformed("max_batch without min_batch" if least is None else "min_batch is 0")
+    if least > job.max_batch:
+        raise Malformed(f"empty range of batches: {least} is above {job.max_batch}")
+    if job.global_batch is not None and not least <= job.global_batch <= job.max_batch:
+        raise Malformed(f"global batch outside of its range: {job.global_batch}")
 
 
 def needed(value: float | None, name: str) -> float:

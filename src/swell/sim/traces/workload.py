@@ -31,6 +31,7 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     requested_devices: int  #: from the least to the most of its curve; what it has without elasticity
     duration_s: float  #: at the size it asked for
     tenant: str | None = None
+    batch_range: tuple[int, int] | None = None  #: that its user allows; None: all that its model has
     is_elastic: bool = True  #: False: it runs on what it asked for or not at all
     dies_at_step: int | None = None  #: a buggy script raises there
     cancel_s: float | None = None  #: its user gives it up then, on the clock of `submit_s`
@@ -50,6 +51,8 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             is_best_effort=True if self.job_class is JobClass.BEST_EFFORT else None,
             is_soft=True if self.job_class is JobClass.SOFT else None,
             tenant=self.tenant,
+            min_batch=None if self.batch_range is None else self.batch_range[0],
+            max_batch=None if self.batch_range is None else self.batch_range[1],
         )
 
 

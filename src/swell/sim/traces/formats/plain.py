@@ -46,6 +46,8 @@ COLUMNS: dict[str, TraceColumn] = {
     "tenant": column("tenant", "vc", parse=text),
     "status": column("status", parse=status),
     "ended_after_s": column("ended_after_s", parse=number),
+    "min_batch": column("min_batch", parse=count),
+    "max_batch": column("max_batch", parse=count),
 }
 
 TABLE = TableFormat(name="plain", title="plain CSV", columns=COLUMNS, build=build)
