@@ -25,6 +25,15 @@ class Odd(torch.optim.SGD):
         super().__init__(model.parameters(), lr=rate)
 
 
+class Labelled(torch.optim.SGD):
+    """Its groups have a field of their own, without which it cannot step."""
+
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            assert group["label"]
+        super().step(closure)
+
+
 @pytest.mark.parametrize(
     ("make", "num_copies"),
     [
@@ -49,6 +58,8 @@ def test_options_of_each_group_count() -> None:
 
 def test_an_optimizer_that_cannot_be_tried_counts_nothing() -> None:
     assert optimizer_bytes(Odd(nn.Linear(2, 2), 0.1)) == 0
+    labelled = [{"params": list(nn.Linear(2, 2).parameters()), "label": "a"}]
+    assert optimizer_bytes(Labelled(labelled, lr=0.1)) == 0
 
 
 def test_nothing_of_the_script_is_touched() -> None:

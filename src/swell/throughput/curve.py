@@ -47,7 +47,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             allreduce_s=profile.allreduce_s,
             max_local_batch=profile.max_local_batch,
             num_shards=profile.num_shards,
-            range_of_batches=None if spec.max_batch is None else (spec.least_batch, spec.max_batch),
+            range_of_batches=_range_of_batches(spec, profile.samples_per_epoch),
             batch_per_worker=spec.batch_per_worker,
         )
 
@@ -84,6 +84,14 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         local_batch = -(-batch // workers)
         compute_s = _in_passes_s(local_batch.astype(np.float64), self.compute_s, self.max_local_batch)
         return np.maximum(compute_s + _allreduce_s(workers, self.allreduce_s), SHORTEST_STEP_S)
+
+
+def _range_of_batches(spec: JobSpec, samples_per_epoch: int) -> tuple[int, int] | None:
+    """None if the batch is not open. No step has more samples than an epoch, if its length is known."""
+    if spec.max_batch is None:
+        return None
+    largest = max(samples_per_epoch, spec.global_batch) if samples_per_epoch else spec.max_batch
+    return spec.least_batch, min(spec.max_batch, largest)
 
 
 def _in_passes_s(

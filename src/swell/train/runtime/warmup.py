@@ -50,6 +50,6 @@ def _num_slots(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> int:
     try:
         trial = type(optimizer)([number], **options)
         trial.step()
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, KeyError, AttributeError):
         return 0  # made in another way, or stepping in another
     return sum(isinstance(kept, torch.Tensor) and kept.shape == (1,) for kept in trial.state[number].values())
