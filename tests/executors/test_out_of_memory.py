@@ -25,6 +25,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import EndCondition, JobSpec
+from swell.throughput.belief import FittedBelief
 
 pytest.importorskip("torch")
 SCRIPT = Path(__file__).with_name("narrow.py")
@@ -146,6 +147,23 @@ def test_a_trial_finds_what_fits_and_a_gang_keeps_to_it_at_every_size(
     assert {samples for _, samples in passes(tmp_path)} == {16}
     assert samples_by_step(tmp_path) == dict.fromkeys(range(200), BATCH)
     check_learned(tmp_path, weights)
+    assert not platform.warnings()
+
+
+def test_an_open_batch_is_measured_as_far_as_memory_allows(platform: Platform, tmp_path: Path) -> None:
+    spec = job(tmp_path, 100, min_batch=16, max_batch=512)
+    platform.profile("open", spec)
+    profile = platform.listener.wait(JobProfiled).profile
+    assert profile.max_local_batch == 64  # half of 128, or of less that did not fit
+    assert sorted(profile.compute_s) == [4, 8, 16, 32, 64]
+    belief = FittedBelief()
+    belief.learn_profile("open", spec, profile)
+    sizes = np.array([1, 2, 4], dtype=np.int64)
+    rates, batches = belief.best_batches("open", sizes, spec.global_batch) or (None, None)
+    assert rates is not None and batches is not None and (rates > 0.0).all()
+    assert (batches <= 64 * sizes).all()
+    platform.launch("open", spec, 1, 1, profile.max_local_batch)
+    assert platform.listener.wait(GangEnded).outcome is Outcome.SUCCEEDED
     assert not platform.warnings()
 
 

@@ -130,6 +130,18 @@ def test_a_worker_has_a_sample() -> None:
     assert rates is not None and rates[1] == 0.0
 
 
+def test_a_worker_has_a_shard_of_those_that_a_batch_is_cut_into() -> None:
+    """A larger batch than the own one has more shards, as large as that one's."""
+    few = msgspec.structs.replace(profile({1: 0.1, 512: 0.1}), num_shards=2)
+    rates = [believed(job(), few).rates_at_batch("j", SIZES, batch) for batch in (32, 64, 128, 512)]
+    most = [SIZES[rate > 0.0].max() for rate in rates if rate is not None]
+    assert most == [2, 2, 4, 8]
+    weak = believed(job(per_worker=OWN, is_open=False), few)
+    assert (weak.rates_per_s("j", SIZES) > 0.0).all()
+    fixed = believed(job(is_open=False), few)
+    assert (fixed.rates_per_s("j", SIZES) > 0.0).tolist() == [True, True, False, False]
+
+
 def test_a_batch_is_kept_unless_another_is_better_by_more_than_is_known() -> None:
     belief = believed(job(), profile({64: 0.2, 128: 0.395, 256: 0.6, 512: 2.4}, sync_s=0.0))
     one = SIZES[:1]

@@ -28,7 +28,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     compute_s: dict[int, float]  #: samples in a worker's batch -> seconds
     allreduce_s: dict[int, float]  #: workers -> seconds
     max_local_batch: int | None = None  #: samples of a pass at most
-    num_shards: int | None = None  #: parts of a batch that no two workers can share
+    num_shards: int | None = None  #: parts of an own batch that no two workers can share
     range_of_batches: tuple[int, int] | None = None  #: of a job whose batch is open
     batch_per_worker: int | None = None  #: of a job whose batch grows with its workers
 
@@ -73,10 +73,16 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         Args:
             global_batch: at each size; None: the standing one.
         """
-        bounds = (self.max_workers, self.num_shards)
-        largest = min((bound for bound in bounds if bound is not None), default=math.inf)
+        most = math.inf if self.max_workers is None else self.max_workers
         batch = self.standing_batch(workers) if global_batch is None else global_batch
-        return (workers >= self.min_workers) & (workers <= largest) & (workers <= batch)
+        return (workers >= self.min_workers) & (workers <= most) & (workers <= self._parts(batch))
+
+    def _parts(self, batch: IntArray) -> IntArray:
+        """Samples of a batch, or its shards, none of which is larger than those of the own batch."""
+        if self.num_shards is None:
+            return batch
+        shards = np.maximum(self.num_shards, -(-batch * self.num_shards // self.global_batch))
+        return np.minimum(shards, batch)
 
     def step_s(self, workers: IntArray, global_batch: IntArray | None = None) -> FloatArray:
         """Seconds a step for each number of workers (any shape, > 0) and batch; None: the standing one."""
