@@ -101,6 +101,10 @@ class SaxenaResult:
         return float(np.mean([run.metrics.jobs for run in self.runs]))
 
     @property
+    def resizes(self) -> float:
+        return float(np.mean([run.metrics.resizes for run in self.runs]))
+
+    @property
     def completed(self) -> float:
         return float(np.mean([run.metrics.completed for run in self.runs]))
 

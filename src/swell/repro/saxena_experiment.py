@@ -9,13 +9,10 @@ import numpy as np
 
 from swell import __version__
 from swell.repro.experiment import Context
-from swell.repro.findings import Chart, Column, Findings, Panel, Series, Table
+from swell.repro.findings import Cell, Chart, Column, Findings, Panel, Series, Table
 from swell.repro.saxena_cases import (
     DIGITS,
-    DROP,
-    JCT,
     SETTINGS,
-    SJS,
     SaxenaCase,
     SaxenaResult,
     results_of,
@@ -94,31 +91,24 @@ class SaxenaExperiment:
 
 
 def _measures_table(name: str, results: Sequence[SaxenaResult]) -> Table:
-    """Every printed measure beside ours."""
+    """Every measure, beside the printed figures where there are any."""
+    printed = [measure for measure in DIGITS if any(measure in result.line.paper for result in results)]
     columns = [Column("case"), Column("line"), Column("policy"), Column("cost"), Column("jobs", 1)]
     columns += [Column("completed", 1)]
-    for measure in (SJS, DROP, JCT):
-        columns += [Column(f"{measure}, paper", DIGITS[measure]), Column(measure, DIGITS[measure])]
-    columns += [Column("resizes", 1)]
-    rows = [
-        (
-            result.case.name,
-            result.line.label,
-            result.line.policy,
-            result.line.resize_cost,
-            result.submitted,
-            result.completed,
-            *(
-                value
-                for measure in (SJS, DROP, JCT)
-                for value in (result.line.paper.get(measure), result.mean(measure))
-            ),
-            float(np.mean([run.metrics.resizes for run in result.runs])),
-        )
-        for result in results
-    ]
+    for measure, digits in DIGITS.items():
+        columns += [Column(f"{measure}, paper", digits)] if measure in printed else []
+        columns += [Column(measure, digits)]
+    rows: list[tuple[Cell, ...]] = []
+    for result in results:
+        line = result.line
+        row: list[Cell] = [result.case.name, line.label, line.policy, line.resize_cost]
+        row += [result.submitted, result.completed]
+        for measure in DIGITS:
+            row += [line.paper.get(measure)] if measure in printed else []
+            row += [result.mean(measure)]
+        rows.append((*row, result.resizes))
     title = "means of the runs; cost: seconds that a change of a gang takes"
-    return Table(name=name, title=title, columns=tuple(columns), rows=tuple(rows))
+    return Table(name=name, title=title, columns=(*columns, Column("resizes", 1)), rows=tuple(rows))
 
 
 def _judged(claims: Iterable[PrintedClaim], found: Found) -> Iterable[tuple[PrintedClaim, float]]:
