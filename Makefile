@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .PHONY: demo test test-soak test-chaos check bench bench-decisions bench-sim bench-service bench-live bench-solvers bench-resize bench-throughput \
-	repro repro-bftrainer repro-saxena clean
+	repro repro-bftrainer repro-saxena repro-hu clean
 
 demo: $(STAMP)
 	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
@@ -74,6 +74,10 @@ repro-bftrainer: $(STAMP)
 # Its jobs are generated. Ten minutes on one core; OPTIONS="table3" runs one table.
 repro-saxena: $(STAMP)
 	$(BIN)/swell repro saxena --docs docs $(OPTIONS)
+
+# Its jobs are generated, too. A quarter of an hour on one core; OPTIONS="fig9 fig11" runs two figures.
+repro-hu: $(STAMP)
+	$(BIN)/swell repro hu --docs docs $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) build dist demo-out src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -55,6 +55,7 @@ def test_what_is_missed_ends_with_status_1(data: Path, capsys: pytest.CaptureFix
     [
         (("elasticflow", "7"), "elasticflow has no experiment '7'; choose of 6b, 8a"),
         (("saxena", "fig1"), "saxena has no experiment 'fig1'; choose of fig5, fig6"),
+        (("hu", "fig1"), "hu has no experiment 'fig1'; choose of fig9, fig10"),
         (("elasticflow", "8a", "--data", "nowhere"), "nowhere lacks elasticflow/traces/elasticVpollux_e.csv"),
         (("elasticflow", "12", "--state", "nowhere"), "nowhere"),
         (

@@ -120,6 +120,29 @@ def bftrainer(
 
 
 @app.command()
+def hu(
+    figures: Figures = None,
+    out: Out = Path("out/repro/hu"),
+    policy: Policies = None,
+    seed: Seed = 0,
+    docs: Docs = None,
+) -> None:
+    """Figures fig9 to fig16 of Hu et al.
+
+    Jobs are generated, with all statistics that the paper gives of its own. Each table compares an allocator
+    with the greedy one on the same jobs, over five seeds. Two more: variants compares other policies, and
+    assumed varies what the paper does not say about the jobs.
+    """
+    from swell.cli.progress import progress_bar
+    from swell.repro.experiment import Context
+    from swell.repro.hu import PAPER
+
+    policies = frozenset(policy_names(policy)) if policy else None
+    context = Context(data=Path(), seed=seed, policies=policies, watch=progress_bar)
+    _play(PAPER, figures or [], context, out, docs)
+
+
+@app.command()
 def saxena(
     figures: Figures = None,
     out: Out = Path("out/repro/saxena"),

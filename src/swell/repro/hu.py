@@ -1,0 +1,221 @@
+"""The evaluation of Hu et al., section 5."""
+
+from __future__ import annotations
+
+import msgspec
+
+from swell.repro.experiment import Paper
+from swell.repro.hu_experiment import (
+    AHEAD,
+    MORE,
+    QUEUE,
+    TOTAL,
+    AllocatorExperiment,
+    DecisionTimes,
+    HuClaim,
+)
+from swell.repro.hu_runs import Allocator, HuCase
+from swell.repro.hu_words import INTRODUCTION, REMARKS
+from swell.repro.hu_workload import Assumed, Disturbed
+
+#: Section 5.2: "ranging from 70 to 190 nodes with an interval of 20".
+NODES = (70, 90, 110, 130, 150, 170, 190)
+#: Of its largest gains: what is disturbed is run on these only.
+SOME_NODES = (110, 150)
+HU = Allocator(policy="hu")
+HU_END = Allocator(policy="hu_end")
+HU_AWARE = Allocator(policy="hu_aware")
+HU_WAITING = Allocator(policy="hu", parameters=(("may_wait", 1),), label="hu, may_wait=1")
+HU_MINUTE = Allocator(policy="hu", parameters=(("period_s", 60),), label="hu, period_s=60")
+HALVING = Allocator(
+    policy="hu_greedy", parameters=(("most_halved", 100),), label="hu_greedy, most_halved=100"
+)
+BASELINES = tuple(Allocator(policy=name) for name in ("fifo", "equal_share", "srtf"))
+
+
+def _over(nodes: tuple[int, ...], case: HuCase | None = None) -> tuple[tuple[str, HuCase], ...]:
+    """The case with so many nodes, by their number."""
+    base = case or HuCase(nodes=0)
+    return tuple((str(one), msgspec.structs.replace(base, nodes=one)) for one in nodes)
+
+
+FIGURE_9 = AllocatorExperiment(
+    name="fig9",
+    title="Figure 9: queueing time",
+    cases=_over(NODES),
+    allocators=(HU,),
+    value=("queueing time, min", lambda run: run.queue_min),
+    leads=(QUEUE,),
+    claims=(
+        HuClaim(
+            text="largest decrease of the queueing time, at 150 nodes, %",
+            paper=-32.0,
+            nodes=150,
+            lead=QUEUE,
+            is_least=True,
+        ),
+        HuClaim(
+            text="the same at the best number of nodes, %", paper=-32.0, nodes=None, lead=QUEUE, is_least=True
+        ),
+    ),
+    remarks=REMARKS["fig9"],
+)
+FIGURE_10 = AllocatorExperiment(
+    name="fig10",
+    title="Figure 10: total time",
+    cases=_over(NODES),
+    allocators=(HU,),
+    value=("total time, min", lambda run: run.total_min),
+    leads=(TOTAL,),
+    remarks=REMARKS["fig10"],
+)
+FIGURE_11 = AllocatorExperiment(
+    name="fig11",
+    title="Figure 11: jobs done in addition",
+    cases=_over(NODES),
+    allocators=(HU,),
+    leads=(MORE, AHEAD),
+    drawn=MORE,
+    claims=(
+        HuClaim(
+            text="most jobs in addition while the other does 100, at 110 nodes",
+            paper=17.4,
+            nodes=110,
+            lead=MORE,
+            is_least=False,
+        ),
+        HuClaim(
+            text="the same at the best number of nodes", paper=17.4, nodes=None, lead=MORE, is_least=False
+        ),
+    ),
+    remarks=REMARKS["fig11"],
+)
+FIGURE_12 = AllocatorExperiment(
+    name="fig12",
+    title="Figure 12: all 1,252 jobs, most of them shorter than 5 minutes",
+    cases=_over(SOME_NODES, HuCase(nodes=0, is_all=True)),
+    allocators=(HU,),
+    value=("total time, min", lambda run: run.total_min),
+    leads=(MORE, AHEAD, QUEUE),
+    drawn=MORE,
+    claims=(
+        HuClaim(
+            text="most jobs in addition while the other does 100",
+            paper=24.1,
+            nodes=None,
+            lead=MORE,
+            is_least=False,
+        ),
+    ),
+    remarks=REMARKS["fig12"],
+)
+FIGURE_13 = AllocatorExperiment(
+    name="fig13",
+    title="Figure 13: estimates that are wrong by up to 10 %",
+    cases=_over(SOME_NODES, HuCase(nodes=0, disturbed=Disturbed(eta_share=0.1))),
+    allocators=(HU,),
+    value=("total time, min", lambda run: run.total_min),
+    leads=(MORE, AHEAD, QUEUE),
+    drawn=MORE,
+    claims=(
+        HuClaim(
+            text="most jobs in addition: 0.6 to 2.4 fewer than 17.4",
+            paper=15.0,
+            nodes=None,
+            lead=MORE,
+            is_least=False,
+        ),
+    ),
+    remarks=REMARKS["fig13"],
+)
+FIGURE_14 = AllocatorExperiment(
+    name="fig14",
+    title="Figure 14: wrong estimates, 15 % buggy jobs and 10 % that users give up",
+    cases=_over(
+        SOME_NODES,
+        HuCase(nodes=0, disturbed=Disturbed(eta_share=0.1, buggy_share=0.15, cancelled_share=0.1)),
+    ),
+    allocators=(HU,),
+    value=("total time, min", lambda run: run.total_min),
+    leads=(MORE, AHEAD, QUEUE),
+    drawn=MORE,
+    claims=(HuClaim(text="most jobs in addition", paper=15.0, nodes=None, lead=MORE, is_least=False),),
+    remarks=REMARKS["fig14"],
+)
+FIGURE_15 = AllocatorExperiment(
+    name="fig15",
+    title="Figure 15: 15 s until a start or a growth takes place",
+    cases=_over(SOME_NODES, HuCase(nodes=0, resize_cost="delay:15")),
+    allocators=(HU, HU_AWARE),
+    value=("total time, min", lambda run: run.total_min),
+    leads=(MORE, AHEAD, QUEUE),
+    drawn=MORE,
+    claims=(
+        HuClaim(
+            text="most jobs in addition: 0.9 more to 1.8 fewer than 17.4",
+            paper=15.6,
+            nodes=None,
+            lead=MORE,
+            is_least=False,
+        ),
+    ),
+    remarks=REMARKS["fig15"],
+)
+FIGURE_16 = DecisionTimes(
+    name="fig16",
+    title="Figure 16: time of a decision, 70 nodes",
+    case=HuCase(nodes=70),
+    allocators=(HU,),
+    paper_ms={"mean": 400.0, "median": 240.0, "95th percentile": 1490.0, "most": 2480.0},
+    remarks=REMARKS["fig16"],
+)
+VARIANTS = AllocatorExperiment(
+    name="variants",
+    title="Other allocators on the same jobs, and a resize that takes 60 s from training",
+    cases=(
+        ("110", HuCase(nodes=110)),
+        ("110, 60 s a resize", HuCase(nodes=110, resize_cost="60")),
+    ),
+    allocators=(HU, HU_MINUTE, HU_END, HU_WAITING, HU_AWARE, HALVING, *BASELINES),
+    value=("total time, min", lambda run: run.total_min),
+    leads=(MORE, TOTAL, QUEUE),
+    drawn=MORE,
+    remarks=REMARKS["variants"],
+    num_seeds=2,
+)
+ASSUMED = AllocatorExperiment(
+    name="assumed",
+    title="What the generated jobs assume: nodes on which the times were measured, and their spread",
+    cases=tuple(
+        (f"{measured} nodes, spread {spread:g}: {nodes}", HuCase(nodes=nodes, assumed=assumed))
+        for measured, spread in ((1, 1.2), (2, 0.8), (2, 1.2), (2, 1.6), (4, 1.2))
+        for nodes in (110, 150)
+        for assumed in (Assumed(nodes=measured, spread=spread),)
+    ),
+    allocators=(HU,),
+    value=("total time, min", lambda run: run.total_min),
+    leads=(MORE, AHEAD, QUEUE),
+    drawn=MORE,
+    remarks=REMARKS["assumed"],
+    num_seeds=2,
+    x_label="jobs, and nodes",
+)
+
+PAPER = Paper(
+    name="hu",
+    title="Hu et al.",
+    inputs="its jobs are not public; they are generated",
+    introduction=INTRODUCTION,
+    experiments=(
+        FIGURE_9,
+        FIGURE_10,
+        FIGURE_11,
+        FIGURE_12,
+        FIGURE_13,
+        FIGURE_14,
+        FIGURE_15,
+        FIGURE_16,
+        VARIANTS,
+        ASSUMED,
+    ),
+)

@@ -1,0 +1,93 @@
+"""The evaluation of Hu et al.: what is measured, and how it stands beside the paper's figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from swell.repro import hu_experiment
+from swell.repro.experiment import Context
+from swell.repro.findings import Findings
+from swell.repro.findings_store import write_page
+from swell.repro.hu import FIGURE_9, FIGURE_11, FIGURE_16, PAPER
+from swell.repro.hu_runs import GREEDY, Allocator, AllocatorRun, HuCase, measured
+from swell.repro.intervals import Interval
+
+CONTEXT = Context(data=Path())
+
+
+def run_of(queue_min: float, total_min: float, num_done: int = 200) -> AllocatorRun:
+    """Jobs that end one after the other."""
+    return AllocatorRun(
+        queue_min=queue_min,
+        total_min=total_min,
+        done_s=np.arange(1.0, num_done + 1.0) * 60.0 * total_min,
+        num_resizes=10,
+        plan_ms=np.array([1.0, 2.0, 3.0]),
+        turn_ms=np.array([0.1, 0.2]),
+    )
+
+
+@pytest.fixture
+def half_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs take half as long under all allocators but the greedy one, and wait 40 % less."""
+
+    def of(allocator: Allocator, case: HuCase, seed: int) -> AllocatorRun:
+        wait_min = 10.0 + seed
+        return run_of(wait_min, 100.0) if allocator.policy == GREEDY else run_of(0.6 * wait_min, 50.0)
+
+    monkeypatch.setattr(hu_experiment, "measured", of)
+
+
+def rows_of(findings: Findings, table: int = 0) -> list[dict[str, object]]:
+    found = findings.tables[table]
+    return [dict(zip([column.name for column in found.columns], row, strict=True)) for row in found.rows]
+
+
+@pytest.mark.usefixtures("half_the_time")
+def test_changes_are_over_the_greedy_run_of_the_same_seed() -> None:
+    findings = FIGURE_9.run(CONTEXT)
+    greedy, ours = rows_of(findings)[:2]
+    assert (greedy["allocator"], greedy["queueing time, min"]) == (GREEDY, 12.0)
+    assert ours["allocator"] == "hu" and ours["queueing time, %"] == pytest.approx(-40.0)
+    claims = rows_of(findings, 1)
+    assert [(row["paper"], row["reached"]) for row in claims] == [(-32.0, "yes"), (-32.0, "yes")]
+
+
+@pytest.mark.usefixtures("half_the_time")
+def test_jobs_in_addition_are_counted_by_total_times_and_at_the_hundredth() -> None:
+    row = rows_of(FIGURE_11.run(CONTEXT))[1]
+    assert row["jobs more per 100"] == pytest.approx(100.0)
+    assert row["jobs more at its 100th"] == pytest.approx(100.0)
+    assert rows_of(FIGURE_11.run(CONTEXT), 1)[0]["reached"] == "yes"
+
+
+@pytest.mark.usefixtures("half_the_time")
+def test_a_page_of_all_figures_is_written(tmp_path: Path) -> None:
+    context = replace(CONTEXT, policies=frozenset({"hu"}))
+    found = [one.run(context) for one in PAPER.experiments if one is not FIGURE_16]
+    page, *pictures = write_page(PAPER, found, tmp_path)
+    assert len(pictures) == len(found)
+    assert "## Figure 9: queueing time" in page.read_text()
+
+
+def test_decisions_are_timed_beside_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hu_experiment, "measured", lambda *_: run_of(1.0, 1.0))
+    paper, decision, turn = rows_of(FIGURE_16.run(CONTEXT))[:3]
+    assert paper["median"] == 240.0 and decision["median"] == 2.0 and turn["number"] == 2
+
+
+def test_a_run_measures_all_jobs() -> None:
+    run = measured(Allocator(policy=GREEDY), HuCase(nodes=190), 0)
+    assert len(run.done_s) == 447 and run.total_min > run.queue_min >= 0.0
+    assert len(run.plan_ms) < len(run.turn_ms)
+    assert run.more_than(run) == 0.0 == run.ahead_of(run)
+
+
+def test_an_interval_is_students() -> None:
+    assert Interval.of([3.0]) == (3.0, 0.0)
+    mean, half = Interval.of([1.0, 2.0, 3.0])
+    assert mean == 2.0 and half == pytest.approx(4.303 / 3**0.5, rel=1e-3)
