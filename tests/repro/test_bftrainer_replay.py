@@ -61,6 +61,7 @@ def test_costs_in_images_are_at_the_speed_before_the_change(accounting: Accounti
     found = run(UP_AND_DOWN, [trainer("a")], accounting, 300.0)
     assert found.made.tolist() == [1_000.0, 2_000.0, 1_000.0]
     assert found.rescale_lost.tolist() == [UP_S * 10.0, UP_S * 10.0, 0.0]  # the start at the new speed, once
+    assert found.start_lost.tolist() == [UP_S * 10.0, 0.0, 0.0]
     assert found.preempt_lost.tolist() == [0.0, 0.0, DOWN_S * 20.0]
     assert found.images == 4_000.0 - 360.0 - 240.0
     assert found.node_s == 400.0 and found.equivalent_nodes == pytest.approx(4 / 3)

@@ -106,6 +106,17 @@ def test_what_was_lent_is_counted_as_equations_17_and_18_say() -> None:
     assert metrics.kept_device_s == 0.0
 
 
+def test_jobs_that_do_not_end_count_until_the_pool_is_empty() -> None:
+    pool = pool_of(("a", 0.0, 400.0, 2))
+    metrics = metrics_of(
+        run(pool, [job("long", steps=10_000, rates=RATES), job("short", steps=10, rates=RATES)])
+    )
+    assert metrics.completed == 1 and metrics.unfinished == 1
+    assert metrics.resource_integral_node_h == pytest.approx(400.0 / 3600.0)
+    assert metrics.equivalent_nodes == pytest.approx(1.0)
+    assert metrics.device_utilization <= 1.0
+
+
 def test_a_window_begins_at_zero_and_all_nodes_leave_at_its_end() -> None:
     pool = pool_of(("a", 0.0, 100.0, 1), ("b", 50.0, math.inf, 1), ("c", 300.0, 400.0, 1))
     part = pool.within(80.0, 200.0)

@@ -140,6 +140,7 @@ class Replayed:
     length_s: FloatArray  #: (K,)
     made: FloatArray  #: (K,) images
     rescale_lost: FloatArray  #: (K,) images, by the decision at its begin
+    start_lost: FloatArray  #: (K,) images of `rescale_lost`, by trainers that had no node
     preempt_lost: FloatArray  #: (K,) images, by nodes that left at its begin
     num_nodes: FloatArray  #: (K,) idle, in the pool
     num_used: FloatArray  #: (K,) of them, with a trainer
@@ -232,15 +233,16 @@ class _Replay:
             self._rows.extend(
                 (self._now_s, span_s, images, turn.rescale, turn.preempt, len(self._idle), num_held)
             )
-            self._rows.extend((turn.is_decided, turn.is_preempted))
+            self._rows.extend((turn.start, turn.is_decided, turn.is_preempted))
             self._now_s = until_s
-        columns = np.array(self._rows).reshape(-1, 9).T
-        at_s, length_s, made, rescale, preempt, num_nodes, num_used, is_decided, is_preempted = columns
+        columns = np.array(self._rows).reshape(-1, 10).T
+        at_s, length_s, made, rescale, preempt, num_nodes, num_used, start, is_decided, is_preempted = columns
         return Replayed(
             at_s=at_s,
             length_s=length_s,
             made=made,
             rescale_lost=rescale,
+            start_lost=start,
             preempt_lost=preempt,
             num_nodes=num_nodes,
             num_used=num_used,
@@ -325,7 +327,9 @@ class _Replay:
                     self._owner[node[1]] = run
         for run, num in zip(self._runs, before, strict=True):
             if len(run.nodes) != num:
-                turn.rescale += self._accounting.changed(run, num, self._now_s)
+                lost = self._accounting.changed(run, num, self._now_s)
+                turn.rescale += lost
+                turn.start += lost * (num == 0)
 
     def _release(self, run: Run, count: int) -> None:
         """The nodes that came last are given back first: those that were idle longest stay longest."""
@@ -340,6 +344,7 @@ class _Turn:
     """What one turn has cost, in images."""
 
     rescale: float = 0.0
+    start: float = 0.0  #: of it
     preempt: float = 0.0
     is_decided: bool = False
     is_preempted: bool = False

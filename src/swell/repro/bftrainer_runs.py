@@ -39,6 +39,7 @@ class Setting:
     trainers: str = HPO
     policy: str = OPTIMISER
     forward_s: float = USUAL_FORWARD_S
+    reclaim_share: float = 0.0  #: T_fwd follows from the pool; 0: it is `forward_s`
     max_trainers: int = USUAL_TRAINERS
     objective: float = SAMPLES
     cost_factor: float = 1.0
@@ -97,7 +98,11 @@ def _outcomes(data: Path, seed: int, setting: Setting) -> Outcomes:
 def _replay(pool: Pool, trainers: Sequence[Trainer], setting: Setting, accounting: Accounting) -> Replayed:
     parameters = {"max_trainers": float(setting.max_trainers)}
     if setting.policy != HEURISTIC:
-        parameters |= {"t_fwd_s": setting.forward_s, "efficiency_share": setting.objective}
+        parameters |= {
+            "t_fwd_s": setting.forward_s,
+            "reclaim_share": setting.reclaim_share,
+            "efficiency_share": setting.objective,
+        }
     policy = new_policy(setting.policy, parameters)
     return replay(pool, trainers, policy, accounting, setting.max_trainers, FROM_S, setting.until_s)
 

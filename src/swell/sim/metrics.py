@@ -63,7 +63,11 @@ def metrics_of(outcome: SimOutcome) -> Metrics:
     first_s = sums.first_s if num_jobs else 0.0
     makespan_s = max(sums.last_s, first_s) - first_s
     usage, pool = outcome.usage, outcome.pool
-    num_devices = outcome.mean_devices(first_s, first_s + makespan_s)
+    num_unfinished = sum(number for phase, number in sums.phases.items() if not phase.is_end)
+    until_s = first_s + makespan_s
+    if pool is not None and num_unfinished:
+        until_s = max(until_s, min(outcome.end_s, pool.last_s))  # so long jobs used it that did not end
+    num_devices = outcome.mean_devices(first_s, until_s)
     return Metrics(
         jobs=num_jobs,
         deadline_satisfaction=_ratio(sums.num_kept, sums.num_with_deadline),
@@ -73,10 +77,10 @@ def metrics_of(outcome: SimOutcome) -> Metrics:
         completed=sums.phases[Phase.SUCCEEDED],
         failed=sums.phases[Phase.FAILED],
         cancelled=sums.phases[Phase.CANCELLED],
-        unfinished=sum(number for phase, number in sums.phases.items() if not phase.is_end),
+        unfinished=num_unfinished,
         drop_ratio=_ratio(num_rejected, num_jobs) or 0.0,
-        cluster_efficiency=_ratio(usage.mean(usage.efficiency, first_s + makespan_s), num_devices) or 0.0,
-        device_utilization=_ratio(sums.device_s, num_devices * makespan_s) or 0.0,
+        cluster_efficiency=_ratio(usage.mean(usage.efficiency, until_s), num_devices) or 0.0,
+        device_utilization=_ratio(sums.device_s, num_devices * (until_s - first_s)) or 0.0,
         sjs_efficiency=_ratio(sums.single_device_s, sums.device_s),
         avg_jct_s=float(np.mean(sums.jcts_s)) if sums.jcts_s else None,
         p99_jct_s=float(np.percentile(sums.jcts_s, 99)) if sums.jcts_s else None,
@@ -87,8 +91,8 @@ def metrics_of(outcome: SimOutcome) -> Metrics:
         fairness=sums.groups.fairness(),
         by_tenant=sums.groups.by_tenant(),
         by_size=sums.groups.by_size(),
-        resource_integral_node_h=pool.node_s(first_s, first_s + makespan_s) / HOUR_S if pool else None,
-        equivalent_nodes=pool.equivalent_nodes(first_s, first_s + makespan_s) if pool else None,
+        resource_integral_node_h=pool.node_s(first_s, until_s) / HOUR_S if pool else None,
+        equivalent_nodes=pool.equivalent_nodes(first_s, until_s) if pool else None,
         kept_device_s=outcome.kept_device_s if pool else None,
     )
 

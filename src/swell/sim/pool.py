@@ -42,6 +42,11 @@ class Pool:
         """Of all its nodes, as if they were idle at the same time."""
         return sum({one.node: one.num_devices for one in self.intervals}.values())
 
+    @property
+    def last_s(self) -> float:
+        """When the last node leaves; inf if one never does."""
+        return max(one.end_s for one in self.intervals)
+
     def within(self, from_s: float, until_s: float) -> Pool:
         """This part of the log, with `from_s` as time 0. Every node that is idle at the end leaves then."""
         parts = (
