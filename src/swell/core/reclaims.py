@@ -19,7 +19,7 @@ class Reclaims(msgspec.Struct, kw_only=True):
         """The nodes are other ones from now on."""
         self.lent_node_s += self.num_lent * max(0.0, now_s - self.as_of_s)
         self.as_of_s = max(now_s, self.as_of_s)
-        lent, kept = _borrowed(before), _borrowed(after)
+        lent, kept = before.borrowed, after.borrowed
         self.num_reclaimed += len(lent - kept)
         self.num_lent = len(kept)
 
@@ -27,7 +27,3 @@ class Reclaims(msgspec.Struct, kw_only=True):
         """Reclaims for each second that a node is lent; 0 before the first."""
         lent_node_s = self.lent_node_s + self.num_lent * max(0.0, now_s - self.as_of_s)
         return self.num_reclaimed / lent_node_s if lent_node_s > 0.0 else 0.0
-
-
-def _borrowed(cluster: Cluster) -> frozenset[str]:
-    return frozenset(node.name for node in cluster.nodes if node.is_borrowed)

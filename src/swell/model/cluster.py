@@ -45,6 +45,11 @@ class Cluster(msgspec.Struct, frozen=True, dict=True):
         return tuple(chain.from_iterable(map(attrgetter("devices"), self.in_order)))
 
     @cached_property
+    def borrowed(self) -> frozenset[str]:
+        """Names of the nodes that may be reclaimed at any second."""
+        return frozenset(node.name for node in self.nodes if node.is_borrowed)
+
+    @cached_property
     def num_borrowed(self) -> int:
         """Devices that may be reclaimed at any second."""
         return sum(len(node.devices) for node in self.nodes if node.is_borrowed)
