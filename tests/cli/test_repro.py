@@ -56,6 +56,8 @@ def test_what_is_missed_ends_with_status_1(data: Path, capsys: pytest.CaptureFix
         (("elasticflow", "7"), "elasticflow has no experiment '7'; choose of 6b, 8a"),
         (("saxena", "fig1"), "saxena has no experiment 'fig1'; choose of fig5, fig6"),
         (("hu", "fig1"), "hu has no experiment 'fig1'; choose of fig9, fig10"),
+        (("bftrainer", "fig1"), "bftrainer has no experiment 'fig1'; choose of table1, replayer"),
+        (("bftrainer", "fig9"), "data lacks bftrainer/summit-idle-intervals-8d.csv.gz, bftrainer/first-"),
         (("elasticflow", "8a", "--data", "nowhere"), "nowhere lacks elasticflow/traces/elasticVpollux_e.csv"),
         (("elasticflow", "12", "--state", "nowhere"), "nowhere"),
         (

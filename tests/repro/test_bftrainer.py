@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.repro.test_bftrainer_replay import trainer
 
+from swell.model.errors import InvalidInput
 from swell.repro import findings_store
 from swell.repro.bftrainer import PAPER
 from swell.repro.bftrainer_checks import NEAR_SHARE, REPLAYED_IMAGES, REPLAYED_LOST, replayed
@@ -148,3 +149,15 @@ def test_on_the_public_log_equal_shares_are_those_of_the_open_replayer() -> None
     assert equal.images == pytest.approx(REPLAYED_IMAGES[HEURISTIC], rel=NEAR_SHARE)
     assert equal.rescale_lost.sum() == pytest.approx(REPLAYED_LOST[HEURISTIC], rel=0.05)
     assert replayed(context, OPTIMISER, 10.0, PRINTED).images > REPLAYED_IMAGES[OPTIMISER]
+
+
+def test_a_list_that_breaks_a_rule_is_refused_with_its_line(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "bftrainer").mkdir()
+    (tmp_path / THROUGHPUT).write_bytes((data / THROUGHPUT).read_bytes())
+    lines = (data / HPO).read_text().splitlines()
+    (tmp_path / HPO).write_text("\n".join([*lines[:2], lines[2].replace("18.0", "x")]))
+    with pytest.raises(InvalidInput, match="line 3: up_cost_s is 'x'; each row has job, model, submit_s"):
+        read_trainers(tmp_path, HPO)
+    (tmp_path / HPO).write_text("\n".join(lines[:2]).replace("shufflenet", "other"))
+    with pytest.raises(InvalidInput, match="has no throughput of model 'other'"):
+        read_trainers(tmp_path, HPO)

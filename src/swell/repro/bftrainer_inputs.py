@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -21,6 +22,19 @@ THROUGHPUT = f"{FOLDER}/imagenet-throughput.csv"
 HPO, FEW_HPO = f"{FOLDER}/hps-shufflenet-jobs-1000J.csv", f"{FOLDER}/hps-shufflenet-jobs-10J.csv"
 DIVERSE = f"{FOLDER}/ImageNet-imgps-jobs-1001J.csv"
 ALL_INPUTS = (POOL, SOME_NODES, THROUGHPUT, HPO, FEW_HPO, DIVERSE)
+
+#: Columns of the files.
+NAMES = ("job", "model")
+CURVE_COLUMNS = ("model", "nodes", "images_per_s")
+TRAINER_COLUMNS = (
+    *NAMES,
+    "submit_s",
+    "min_nodes",
+    "max_nodes",
+    "up_cost_s",
+    "down_cost_s",
+    "total_images",
+)
 
 #: Names of the models as the paper writes them, in the order of its Table 2: by throughput.
 MODELS = {
@@ -72,7 +86,7 @@ def read_trainers(data: Path, name: str) -> tuple[Trainer, ...]:
     """A list of trainers, by submission. Raises InvalidInput."""
     curves = _curves(data / THROUGHPUT)
     trainers = []
-    for row in _rows(data / name):
+    for row in _rows(data / name, TRAINER_COLUMNS):
         if row["model"] not in curves:
             raise InvalidInput(f"{data / THROUGHPUT} has no throughput of model {row['model']!r} of {name}")
         most = int(row["max_nodes"])
@@ -105,16 +119,32 @@ def of_model(trainers: tuple[Trainer, ...], sample: Trainer) -> tuple[Trainer, .
 def _curves(file: Path) -> Mapping[str, tuple[list[int], list[float]]]:
     """Model -> measured numbers of nodes and images/s; between two of them it is a straight line (Eq. 12)."""
     curves: dict[str, tuple[list[int], list[float]]] = {}
-    for row in _rows(file):
+    for row in _rows(file, CURVE_COLUMNS):
         sizes, rates = curves.setdefault(row["model"], ([], []))
         sizes.append(int(row["nodes"]))
         rates.append(float(row["images_per_s"]))
     return curves
 
 
-def _rows(file: Path) -> list[dict[str, str]]:
+def _rows(file: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    """All columns but names are numbers. Raises InvalidInput."""
     try:
         with file.open(newline="", encoding="utf-8") as text:
-            return list(csv.DictReader(text))
+            rows = list(csv.DictReader(text))
     except OSError as error:
         raise InvalidInput(f"cannot read {file}: {error.strerror or error}") from error
+    for number, row in enumerate(rows, start=2):
+        for column in columns:
+            cell = row.get(column)
+            if not cell or (column not in NAMES and not _is_number(cell)):
+                raise InvalidInput(
+                    f"{file}, line {number}: {column} is {cell!r}; each row has {', '.join(columns)}"
+                )
+    return rows
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return math.isfinite(float(cell))
+    except ValueError:
+        return False
