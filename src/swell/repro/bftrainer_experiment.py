@@ -58,7 +58,7 @@ def lines(
         name=name,
         title=title,
         kind="lines",
-        x=tuple(x),
+        x=tuple(one if isinstance(one, str) else f"{one:g}" for one in x),
         x_label=x_label,
         y_label=y_label,
         panels=(Panel("", tuple(series)),),

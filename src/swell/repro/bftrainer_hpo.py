@@ -118,15 +118,15 @@ def _figure_7(context: Context) -> Parts:
         charts=(
             lines(
                 "fig7a",
-                "Figure 7a",
+                "Figure 7a: preemption within T_fwd",
                 "T_fwd, s",
                 "preempted within T_fwd, %",
                 FORWARD_S,
-                Series("", tuple(shares)),
+                Series("decisions after which a trainer loses a node", tuple(shares)),
             ),
             lines(
                 "fig7b",
-                "Figure 7b",
+                "Figure 7b: what changes cost, starts apart",
                 "T_fwd, s",
                 "cost of a decision, 1,000 images",
                 FORWARD_S,
@@ -194,7 +194,7 @@ def _figure_8(context: Context) -> Parts:
         charts=(
             lines(
                 "fig8",
-                "Figure 8",
+                "Figure 8: return on investment",
                 "T_fwd, s",
                 "return on investment",
                 FORWARD_S,
