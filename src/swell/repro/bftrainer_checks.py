@@ -23,11 +23,11 @@ from swell.repro.bftrainer_runs import (
     UNTIL_S,
     USUAL_FORWARD_S,
     USUAL_TRAINERS,
-    Outcomes,
+    ReplayOutcome,
     Setting,
     outcomes_of,
 )
-from swell.repro.bftrainer_simulated import Simulated, simulated
+from swell.repro.bftrainer_simulated import SimulatedImages, simulated
 from swell.repro.experiment import Context
 from swell.repro.findings import Cell, Column, Table
 from swell.sim.pool import HOUR_S, Pool
@@ -147,7 +147,9 @@ def _renamed(pool: Pool, seed: int) -> Pool:
     return replace(pool, intervals=tuple(one._replace(node=others[one.node]) for one in pool.intervals))
 
 
-def _simulated(context: Context, policy: str, forward_s: float, checkpoint_interval_s: float) -> Simulated:
+def _simulated(
+    context: Context, policy: str, forward_s: float, checkpoint_interval_s: float
+) -> SimulatedImages:
     return simulated(
         _some_nodes(context.data),
         read_trainers(context.data, DIVERSE),
@@ -203,7 +205,7 @@ def _beside_replayer(context: Context) -> Parts:
 def _remarks(
     context: Context,
     found: Mapping[tuple[str, float, Accounting], Replayed],
-    seen: Mapping[tuple[str, float, float], Simulated],
+    seen: Mapping[tuple[str, float, float], SimulatedImages],
 ) -> Iterator[str]:
     equal = found[HEURISTIC, REPLAYER_FORWARD_S, REPLAYER].images
     off_share = equal / REPLAYED_IMAGES[HEURISTIC] - 1.0
@@ -286,7 +288,7 @@ def _replays_table(found: dict[tuple[str, float, Accounting], Replayed]) -> Tabl
     )
 
 
-def _simulated_table(seen: dict[tuple[str, float, float], Simulated]) -> Table:
+def _simulated_table(seen: dict[tuple[str, float, float], SimulatedImages]) -> Table:
     return Table(
         name="replayer-simulated",
         title="the same in the platform's simulator: its head, gangs and placement",
@@ -362,7 +364,7 @@ def _both(setting: Setting) -> tuple[Setting, Setting]:
     return setting, setting.strictly
 
 
-def _machine_rows(settings: Sequence[Setting], found: Sequence[Outcomes]) -> list[tuple[Cell, ...]]:
+def _machine_rows(settings: Sequence[Setting], found: Sequence[ReplayOutcome]) -> list[tuple[Cell, ...]]:
     return [
         (
             str(setting.max_trainers),

@@ -16,7 +16,7 @@ from swell.repro.bftrainer_runs import (
     SAMPLES,
     USUAL_FORWARD_S,
     USUAL_TRAINERS,
-    Outcomes,
+    ReplayOutcome,
     Setting,
     outcomes,
     outcomes_of,
@@ -156,7 +156,7 @@ def _figure_13(context: Context) -> Parts:
 # Figure 14, Tables 3 and 4
 
 
-def _by_most(context: Context, objective: float) -> list[Outcomes]:
+def _by_most(context: Context, objective: float) -> list[ReplayOutcome]:
     name = OBJECTIVES[objective]
     return outcomes_of(context, f"Pjmax, {name}", (diverse(objective, most) for most in MOST_TRAINERS))
 

@@ -19,7 +19,7 @@ from swell.repro.bftrainer_runs import (
     OPTIMISER,
     USUAL_FORWARD_S,
     USUAL_TRAINERS,
-    Outcomes,
+    ReplayOutcome,
     Setting,
     at_begin,
     by_window,
@@ -46,7 +46,7 @@ OTHER_WAYS = {
 }
 
 
-def _sweep(context: Context) -> tuple[list[Outcomes], list[Outcomes], Outcomes, Outcomes]:
+def _sweep(context: Context) -> tuple[list[ReplayOutcome], list[ReplayOutcome], ReplayOutcome, ReplayOutcome]:
     """Printed and strict at each T_fwd, and the heuristic both ways."""
     printed = outcomes_of(context, "T_fwd", SWEEP)
     strict = outcomes_of(context, "T_fwd, strict", (one.strictly for one in SWEEP))

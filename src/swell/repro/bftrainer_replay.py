@@ -26,7 +26,7 @@ WHOLE = 1e-3
 
 
 @dataclass(eq=False)
-class Run:
+class TrainerRun:
     """A trainer that has come and not ended."""
 
     trainer: Trainer
@@ -61,11 +61,11 @@ class Accounting:
     hears_of_jobs: bool  #: a trainer that comes or ends leads to a decision, too
     counts_images: bool  #: what is lost is taken off the images made; else time has been lost
 
-    def changed(self, run: Run, before: int, now_s: float) -> float:
+    def changed(self, run: TrainerRun, before: int, now_s: float) -> float:
         """It was given more or fewer nodes."""
         raise NotImplementedError
 
-    def preempted(self, run: Run, before: int, now_s: float) -> float:
+    def preempted(self, run: TrainerRun, before: int, now_s: float) -> float:
         """Nodes of it have left."""
         raise NotImplementedError
 
@@ -81,14 +81,14 @@ class InImages(Accounting):
     def __init__(self, name: str, hears_of_jobs: bool) -> None:
         self.name, self.hears_of_jobs = name, hears_of_jobs
 
-    def changed(self, run: Run, before: int, now_s: float) -> float:
+    def changed(self, run: TrainerRun, before: int, now_s: float) -> float:
         trainer, after = run.trainer, len(run.nodes)
         cost_s = trainer.growth_s if after > before else trainer.shrink_s
         rate_per_s = float(trainer.rates[before]) if run.has_started else run.rate_per_s
         run.has_started = True
         return _lose(run, cost_s * rate_per_s)
 
-    def preempted(self, run: Run, before: int, now_s: float) -> float:
+    def preempted(self, run: TrainerRun, before: int, now_s: float) -> float:
         return _lose(run, run.trainer.shrink_s * float(run.trainer.rates[before]))
 
 
@@ -97,14 +97,14 @@ class InPauses(Accounting):
 
     name, hears_of_jobs, counts_images = "strict", True, False
 
-    def changed(self, run: Run, before: int, now_s: float) -> float:
+    def changed(self, run: TrainerRun, before: int, now_s: float) -> float:
         cost_s = run.trainer.growth_s if len(run.nodes) > before else run.trainer.shrink_s
         return self._pause(run, cost_s, now_s)
 
-    def preempted(self, run: Run, before: int, now_s: float) -> float:
+    def preempted(self, run: TrainerRun, before: int, now_s: float) -> float:
         return self._pause(run, run.trainer.shrink_s, now_s)
 
-    def _pause(self, run: Run, cost_s: float, now_s: float) -> float:
+    def _pause(self, run: TrainerRun, cost_s: float, now_s: float) -> float:
         if not run.nodes:
             run.resumes_s = now_s
             return 0.0
@@ -112,7 +112,7 @@ class InPauses(Accounting):
         return cost_s * run.rate_per_s
 
 
-def _lose(run: Run, images: float) -> float:
+def _lose(run: TrainerRun, images: float) -> float:
     run.images -= images
     return images
 
@@ -211,10 +211,10 @@ class _Replay:
         self._coming = list(trainers)[::-1]
         self._changes = list(_changes(pool, from_s, until_s))[::-1]
         self._now_s = from_s
-        self._runs: list[Run] = []
+        self._runs: list[TrainerRun] = []
         self._idle: dict[str, int] = {}  #: node -> number of its arrival
         self._free: list[tuple[int, str]] = []  #: heap; some may have left
-        self._owner: dict[str, Run] = {}
+        self._owner: dict[str, TrainerRun] = {}
         self._num_arrivals = self._num_reclaimed = 0
         self._idle_node_s = 0.0
         self._ended: list[Ended] = []
@@ -276,7 +276,7 @@ class _Replay:
 
     def _change_pool(self, turn: _Turn) -> None:
         _, leaving, joining = self._changes.pop()
-        before: dict[Run, int] = {}
+        before: dict[TrainerRun, int] = {}
         for node in leaving:
             del self._idle[node]
             self._num_reclaimed += 1
@@ -302,7 +302,7 @@ class _Replay:
         while self._coming and len(self._runs) < self._max_trainers:
             if self._coming[-1].submit_s > self._now_s:
                 break
-            self._runs.append(Run(self._coming.pop(), self._now_s))
+            self._runs.append(TrainerRun(self._coming.pop(), self._now_s))
         return bool(ended) or len(self._runs) > num_before
 
     # ------------------------------------------------------------ decisions
@@ -331,7 +331,7 @@ class _Replay:
                 turn.rescale += lost
                 turn.start += lost * (num == 0)
 
-    def _release(self, run: Run, count: int) -> None:
+    def _release(self, run: TrainerRun, count: int) -> None:
         """The nodes that came last are given back first: those that were idle longest stay longest."""
         while len(run.nodes) > count:
             node = run.nodes.pop()
@@ -367,7 +367,9 @@ def _changes(pool: Pool, from_s: float, until_s: float) -> Iterator[tuple[float,
         )
 
 
-def snapshot_of(now_s: float, runs: Sequence[Run], num_nodes: int, reclaims_per_node_s: float) -> Snapshot:
+def snapshot_of(
+    now_s: float, runs: Sequence[TrainerRun], num_nodes: int, reclaims_per_node_s: float
+) -> Snapshot:
     """What a policy of the platform sees: trainers in order, nodes of one device, images as steps."""
     num = len(runs)
     trainers = [run.trainer for run in runs]

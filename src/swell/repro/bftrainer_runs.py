@@ -55,7 +55,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Outcomes:
+class ReplayOutcome:
     """One replay, and what it is compared with."""
 
     found: Replayed
@@ -68,12 +68,12 @@ class Outcomes:
         return float(self.found.made.sum()) / lost if lost else None
 
 
-def outcomes(context: Context, setting: Setting) -> Outcomes:
+def outcomes(context: Context, setting: Setting) -> ReplayOutcome:
     """Of a setting; the same one is replayed once."""
     return _outcomes(context.data, context.seed, setting)
 
 
-def outcomes_of(context: Context, label: str, settings: Iterable[Setting]) -> list[Outcomes]:
+def outcomes_of(context: Context, label: str, settings: Iterable[Setting]) -> list[ReplayOutcome]:
     """Of many, which takes a while."""
     wanted = list(settings)
     found = []
@@ -85,14 +85,14 @@ def outcomes_of(context: Context, label: str, settings: Iterable[Setting]) -> li
 
 
 @cache
-def _outcomes(data: Path, seed: int, setting: Setting) -> Outcomes:
+def _outcomes(data: Path, seed: int, setting: Setting) -> ReplayOutcome:
     compile_always()
     pool, trainers = _pool(data, seed, setting.num_nodes), _trainers(data, setting)
     found = _replay(pool, trainers, setting, setting.accounting)
     if setting.trainers == HPO:
         per_s = static_per_s([trainers[0]] * setting.max_trainers, found.equivalent_nodes)
-        return Outcomes(found, _share(found.images, per_s * found.duration_s))
-    return Outcomes(found, _share(found.images, _static_images(trainers, setting, found)))
+        return ReplayOutcome(found, _share(found.images, per_s * found.duration_s))
+    return ReplayOutcome(found, _share(found.images, _static_images(trainers, setting, found)))
 
 
 def _replay(pool: Pool, trainers: Sequence[Trainer], setting: Setting, accounting: Accounting) -> Replayed:

@@ -27,7 +27,7 @@ KIND = "summit"
 
 
 @dataclass(frozen=True)
-class Simulated:
+class SimulatedImages:
     """What came of it, and what the platform measured of itself."""
 
     images: float
@@ -46,7 +46,7 @@ def simulated(
     checkpoint_interval_s: float,
     from_s: float,
     until_s: float,
-) -> Simulated:
+) -> SimulatedImages:
     """Run until all nodes are reclaimed then. A gang that is lost whole goes back to its checkpoint."""
     settings = make_settings({f"{policy}.{name}": value for name, value in parameters.items()})
     core = new_core(policy, settings)
@@ -62,7 +62,7 @@ def simulated(
     metrics = metrics_of(outcome)
     done = sum(job.num_steps for job, end in zip(jobs, outcome.jobs, strict=True) if _is_done(end.phase))
     decision_ms = 1000.0 * outcome.decision_s
-    return Simulated(
+    return SimulatedImages(
         images=BATCH * (done + _open_steps(core)),
         num_ended=metrics.completed,
         num_turns=outcome.num_events,
