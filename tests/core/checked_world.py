@@ -29,6 +29,8 @@ from swell.model.event import (
     ResizeFailed,
     WorkersLost,
 )
+from swell.model.job import JobSpec
+from swell.model.target import Target
 from swell.sim.gang import Training
 
 
@@ -77,6 +79,15 @@ class ToldGang:
         return is_end and event.generation in (self.formed or self.asked.generation, self.asked.generation)
 
 
+def check_batch(target: Target, spec: JobSpec) -> None:
+    """A job is told no batch that it may not have; one that has a batch for each worker keeps that."""
+    batch, num_workers = target.configuration.global_batch, len(target.devices) // spec.devices_per_worker
+    if spec.batch_per_worker is not None:
+        assert batch == spec.batch_per_worker * num_workers, (target, spec)
+    elif batch is not None:
+        assert spec.max_batch is not None and spec.least_batch <= batch <= spec.max_batch, (target, spec)
+
+
 class CheckedWorld:
     """Asserts that no device is handed to two gangs, and that each command is about a gang that can be.
 
@@ -92,6 +103,7 @@ class CheckedWorld:
         self._true_gangs = gangs
         self._gangs: dict[str, ToldGang] = {}
         self._trials: dict[str, int] = {}  #: job -> attempt
+        self._specs: dict[str, JobSpec] = {}
         self._last: dict[str, int] = {}  #: generation of the latest command about the job's gangs
 
     @property
@@ -113,6 +125,10 @@ class CheckedWorld:
         return batch
 
     def perform(self, command: AnyCommand) -> None:
+        if isinstance(command, LaunchGang):
+            self._specs[command.job_id] = command.spec
+        if isinstance(command, LaunchGang | Reconfigure) and command.job_id in self._specs:
+            check_batch(command.target, self._specs[command.job_id])
         match command:
             case ProfileJob():
                 self._trials[command.job_id] = command.attempt

@@ -32,6 +32,8 @@ SPECS: list[JobSpec] = [
     spec(60, devices_per_worker=2, tenant="b"),
     spec(None, elasticity=Elasticity.RESTART, estimate_s=5.0),
     spec(None, elasticity=Elasticity.RESTART, estimate_s=5.0, grows_when_distributed=True),
+    spec(80, batch_per_worker=32),
+    spec(80, min_workers=2, max_workers=3, batch_per_worker=16, global_batch=40),
     spec(50, entry=DIES_AT_ONCE),
     strict(deadline_s=60.0),
     strict(deadline_s=2.0),
