@@ -12,18 +12,18 @@ from tests.train.wild import BATCH, NUM_SAMPLES, SAME, STEPS_PER_EPOCH, ride, ru
 from swell.wire import messages
 from swell.wire.checkpoint_files import order_in
 
-EPOCHS = 16
-PACE_PER_S = 1500.0
+EPOCHS = 40  #: more than a ride gets through, however large its batches
+PACE_PER_S = 3000.0
 BATCHES = (None, 5, 20, 30, 45, 64)
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ("load",),
-        pytest.param(("stream", "load"), marks=pytest.mark.soak),
+        ("adascale",),
         ("place",),
-        pytest.param((), marks=pytest.mark.soak),
+        pytest.param(("load",), marks=pytest.mark.soak),
+        pytest.param(("stream", "load"), marks=pytest.mark.soak),
     ],
 )
 def test_each_sample_once_an_epoch_and_the_bits_of_the_same_batches_in_one_process(
@@ -44,6 +44,15 @@ def test_each_sample_once_an_epoch_and_the_bits_of_the_same_batches_in_one_proce
     alone = run_alone(tmp_path / "alone", EPOCHS, *words, batches=batches)
     assert alone.batches() == batches
     assert (story.losses, story.between, story.digest) == (alone.losses, alone.between, alone.digest)
+
+
+def test_workers_agree_on_what_their_gradients_say_of_noise(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    """Were what they find not the same on all of them, their replicas would drift apart."""
+    agent = start_agent(total_steps=EPOCHS * STEPS_PER_EPOCH, global_batch=BATCH, pace_per_s=PACE_PER_S)
+    story, sizes = ride(agent, tmp_path / "run", EPOCHS, ("norm", "adascale"), (1, 2, 3), 5, BATCHES)
+    assert len(set(sizes)) > 1 and story.epochs() == [list(range(NUM_SAMPLES))] * EPOCHS
 
 
 def test_a_checkpoint_carries_the_place_and_is_gone_on_from_with_any_batch(

@@ -30,6 +30,7 @@ class Story:
     losses: dict[int, float]
     between: dict[int, list[float]]  #: by step: the numbers drawn after it
     ids: dict[int, list[int]]  #: by step: what was computed for it
+    batch: dict[int, int]  #: by step: samples that it was to have, if the epoch had so many left
 
     def epochs(self) -> list[list[int]]:
         """Ids of each whole epoch, sorted. A step lies in one epoch."""
@@ -41,8 +42,7 @@ class Story:
         return [sorted(ids) for ids in epochs if len(ids) >= NUM_SAMPLES]
 
     def batches(self) -> list[int]:
-        """Samples of each step."""
-        return [len(self.ids[step]) for step in sorted(self.ids)]
+        return [self.batch[step] for step in sorted(self.batch)]
 
 
 def read_story(folder: Path) -> Story:
@@ -55,9 +55,11 @@ def read_story(folder: Path) -> Story:
     for line in finished:
         last[line["finished"]] = max(last[line["finished"]], line["generation"])
     ids: dict[int, list[int]] = {step: [] for step in last}
+    batch: dict[int, int] = {}
     for line in lines:
         if "computed" in line and last.get(line["computed"]) == line["generation"]:
             ids[line["computed"]] += line["ids"]
+            batch[line["computed"]] = line["batch"]
     told: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for line in finished:
         if last[line["finished"]] == line["generation"]:
@@ -67,11 +69,11 @@ def read_story(folder: Path) -> Story:
     result = json.loads((folder / "result.json").read_text())
     losses = {step: same[0]["loss"] for step, same in told.items()}
     between = {step: same[0]["between"] for step, same in told.items()}
-    return Story(result["steps"], result["digest"], losses, between, ids)
+    return Story(result["steps"], result["digest"], losses, between, ids, batch)
 
 
 def run_alone(folder: Path, epochs: int, *words: str, batches: Sequence[int] = ()) -> Story:
-    """The script by itself, in one process; `batches`: samples of each step, if they are not its own."""
+    """The script by itself, in one process; `batches`: of each step, if they are not its own."""
     folder.mkdir()
     if batches:
         (folder / "batches").write_text(json.dumps(batches))

@@ -27,14 +27,14 @@ from swell.train.runtime.run import Run, started
 from swell.train.runtime.standalone_run import Alone
 from swell.train.runtime.torchrun_run import Torchrun
 from swell.train.runtime.trial_run import Profiling
-from swell.train.scaling import ADASCALE, ScaledRate
+from swell.train.scaling import ScaledRate
 from swell.train.state.checkpoint import Checkpoints
 from swell.train.state.train_state import TrainState
 from swell.wire import environ
 from swell.wire.messages import OnDrift
 
 #: By what learning rates are multiplied in a step of another batch than the job's own.
-RateRule = Literal["none", "linear", "square_root"]
+RateRule = Literal["none", "linear", "square_root", "adascale"]
 
 
 def elastic(
@@ -80,7 +80,8 @@ def elastic(
             each worker's own.
         rate_rule: by what the learning rates are multiplied in a step of another batch than the job's own,
             where the job leaves its batch open: `linear`, the ratio of the batches; `square_root`, its
-            root, for Adam and its kin; `none`. The optimizer keeps the rates of the own batch.
+            root, for Adam and its kin; `adascale`, for SGD, by the noise of the gradients, which it measures;
+            `none`. The optimizer keeps the rates of the own batch.
         seed: of the order of samples and of all random numbers that a step draws, whatever the script set
             before. A Swell job's own takes its place.
         deterministic: the same bits at any number of workers, at a price: each step is computed in `shards`
@@ -124,13 +125,14 @@ def elastic(
     course = host.adapt(course)
     total_steps = course.total_steps = host.total_steps(_own_steps(steps, epochs, course))
     gradients: Gradients
+    rate = None if rate_rule == "none" else ScaledRate(optimizer, course.global_batch, rate_rule)
+    course.needs_parts = rate is not None and rate.needs_parts
     if deterministic:
         compute_alike(model, host.device)
-        gradients = ShardedGradients(model)
+        gradients = ShardedGradients(model, course.needs_parts)
     else:
-        gradients = FusedGradients(model)
+        gradients = FusedGradients(model, course.needs_parts)
     feed: Feed | StreamFeed
-    rate = None if rate_rule == "none" else ScaledRate(optimizer, course.global_batch, rate_rule)
     train_state = TrainState(model, optimizer, scheduler, state or {}, scaler, course, rate)
     if isinstance(course, StreamCourse):
         feed = StreamFeed(loader, host.device, host.seed, course)
@@ -194,11 +196,6 @@ def _check_choice(name: str, value: str, choices: object) -> None:
 
 
 def _check_rate_rule(rate_rule: str, state: Mapping[str, Stateful]) -> None:
-    if rate_rule == ADASCALE:
-        raise ValueError(
-            "elastic() got rate_rule='adascale', which needs gradients of parts of the batch that run.step "
-            "does not show yet; use 'linear' or 'square_root', or a ScaledRate in a loop of your own"
-        )
     _check_choice("rate_rule", rate_rule, RateRule)
     scaled = [name for name, thing in state.items() if isinstance(thing, ScaledRate)]
     if scaled and rate_rule != "none":

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -46,7 +46,8 @@ def gain_ratio(scale: float, variance: float, squared_norm: float) -> float:
         squared_norm: mu^2, of the true gradient, >= 0.
 
     References: Johnson et al., "AdaScale SGD: A User-Friendly Algorithm for Distributed Training", ICML 2020,
-        arXiv:2007.05105, Algorithm 1. For SGD, with momentum or without.
+        arXiv:2007.05105, Algorithm 1. For SGD, with momentum or without. It is the gain of Pollux, too (Qiao
+        et al., OSDI 2021, section 3.1): (B / m0 + 1) / (B / m + 1), at batch m; B = m0 sigma^2 / mu^2.
     """
     _checked(scale)
     if not (variance >= 0 and squared_norm >= 0):
@@ -61,6 +62,14 @@ def gain_ratio(scale: float, variance: float, squared_norm: float) -> float:
         squared_norm / largest,
     )  # their ratio counts: nothing under- or overflows
     return (noise + signal) / (noise / scale + signal)
+
+
+class PartNorms(NamedTuple):
+    """What the parts of a step's batch show of its gradient."""
+
+    squared_norm: float  #: mean over the parts, each weighted with its share of the samples
+    num_parts: int
+    num_samples: int  #: of the step
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +94,24 @@ def moments(shard_squared_norms: Sequence[float], mean_squared_norm: float, scal
     num = len(shard_squared_norms)
     if num < 2:
         raise ValueError(f"{num} part of a batch shows no variance; give the norms of two at least")
-    scatter = max(
-        0.0, math.fsum(shard_squared_norms) - num * mean_squared_norm
-    )  # of the g_i about their mean
-    variance = _checked(scale) * scatter / (num * (num - 1))
+    return moments_of_parts(math.fsum(shard_squared_norms) / num, num, mean_squared_norm, scale)
+
+
+def moments_of_parts(
+    part_squared_norm: float, num_parts: int, mean_squared_norm: float, scale: float
+) -> Moments:
+    """As `moments`, of parts that need not be equal.
+
+    Args:
+        part_squared_norm: mean of |g_i|^2 over the parts, each weighted with its share of the samples.
+        num_parts: two at least.
+
+    References: AdaScale SGD, appendix B.3. Deviates: any number of parts of any sizes. With n samples in all
+        and s^2 the variance of a sample's gradient, part i of n_i samples has E|g_i|^2 = mu^2 + s^2 / n_i, so
+        the weighted mean over K parts has mu^2 + K s^2 / n, and the applied gradient mu^2 + s^2 / n.
+    """
+    scatter = max(0.0, part_squared_norm - mean_squared_norm)  # of the g_i about their mean
+    variance = _checked(scale) * scatter / (num_parts - 1)
     return Moments(variance, mean_squared_norm - variance / scale)
 
 
@@ -160,6 +183,11 @@ class ScaledRate:
         self._batch = _counted("batch", batch)
 
     @property
+    def needs_parts(self) -> bool:
+        """Whether it is to be shown gradients, with `observe` or `observe_parts`."""
+        return self.rule not in RULES
+
+    @property
     def scale(self) -> float:
         return self._batch / self.base_batch
 
@@ -178,9 +206,17 @@ class ScaledRate:
 
         A step whose gradients are not finite shows nothing.
         """
-        seen = moments(shard_squared_norms, mean_squared_norm, self.scale)
+        self._note(moments(shard_squared_norms, mean_squared_norm, self.scale), self.scale)
+
+    def observe_parts(self, parts: PartNorms, mean_squared_norm: float) -> None:
+        """As `observe`, of parts that need not be equal. A single one shows nothing."""
+        if parts.num_parts > 1:
+            scale = parts.num_samples / self.base_batch
+            self._note(moments_of_parts(parts.squared_norm, parts.num_parts, mean_squared_norm, scale), scale)
+
+    def _note(self, seen: Moments, scale: float) -> None:
         if math.isfinite(seen.variance) and math.isfinite(seen.squared_norm):
-            self._noise.add(seen, self.scale)
+            self._noise.add(seen, scale)
 
     def detach(self) -> None:
         """Leave the optimizer as it was."""

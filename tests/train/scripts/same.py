@@ -3,7 +3,7 @@
 Arguments: a folder, the number of epochs, further words: `deterministic`; `norm` (batch norm); `noise`
 (dropout, and random numbers in the loop); `load` (load in two processes); `stream` (an iterable dataset);
 `place` (one that tells where it is, and goes on from there). Without an agent the file `batches` in the
-folder may say the batch of each update.
+folder may say the batch of each update. `adascale`: the learning rates follow the batch by that rule.
 """
 
 import hashlib
@@ -109,6 +109,7 @@ run = train.elastic(
     scheduler=torch.optim.lr_scheduler.StepLR(optimizer, 20, 0.8),
     clip_grad_norm=1.0,
     deterministic="deterministic" in words,
+    rate_rule="adascale" if "adascale" in words else "none",
 )
 told = Path(folder) / "batches"
 batches = json.loads(told.read_text()) if told.exists() else []
@@ -116,7 +117,7 @@ batches = json.loads(told.read_text()) if told.exists() else []
 
 def take_batch() -> None:
     """Have the batch that the next update is to have."""
-    if run.updates < len(batches):
+    if run.updates < len(batches) and batches[run.updates] != run.global_batch:
         run._task.course.batch = batches[run.updates]
         run._host.edition = run.updates  # type: ignore[misc]  # what was loaded ahead is of another batch
 
@@ -130,7 +131,8 @@ for _ in run.epochs():
         while allowed.exists() and int(allowed.read_text()) <= step:
             time.sleep(0.002)
         num_local = run._out[1].num_local if run._out else 0  # a worker without samples has borrowed one
-        write(diary, computed=step, generation=generation, ids=ids[:num_local].tolist())
+        own_ids, batch = ids[:num_local].tolist(), run.global_batch
+        write(diary, computed=step, generation=generation, ids=own_ids, batch=batch)
         if "noise" in words:
             x = x + 0.1 * torch.randn(x.shape) * random.random() * float(np.random.random_sample())
         optimizer.zero_grad(set_to_none=step % 2 == 0)

@@ -43,6 +43,8 @@ class StepTotals:
     num_votes: int  #: workers that have an order waiting
     is_stop: bool  #: somebody saw the end condition met
     is_same: bool = True  #: what they were to compare is the same on all workers
+    part_squared_norm: float = 0.0  #: see `scaling.PartNorms`
+    num_parts: int = 0  #: that this is of
 
 
 class Gradients(Protocol):
@@ -79,9 +81,10 @@ class Gradients(Protocol):
 class FusedGradients:
     """Sums in the order in which it is fastest: rounding depends on the number of workers."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, shows_parts: bool = False) -> None:
+        """`shows_parts`: sum what `scaling.PartNorms` tells, too."""
         self._statistics = BatchNormStatistics(model)
-        self._packing = Packing(model, self._statistics)
+        self._packing = Packing(model, self._statistics, shows_parts)
         self._flat: Flat | None = None
         self._is_begun = False  # a pass of this step is in the buffer
 
@@ -141,4 +144,11 @@ def tally_of(words: Words, num_workers: int) -> StepTotals:
             "run.step(loss), and no parameter has a gradient; call loss.backward() before it, and "
             "optimizer.zero_grad() before that"
         )
-    return StepTotals(words.loss, words.num_votes, words.num_stops > 0, is_same(words.equality, num_workers))
+    return StepTotals(
+        loss=words.loss,
+        num_votes=words.num_votes,
+        is_stop=words.num_stops > 0,
+        is_same=is_same(words.equality, num_workers),
+        part_squared_norm=words.part_squared_norm,
+        num_parts=words.num_parts,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -25,45 +25,50 @@ class Words(NamedTuple):
     num_votes: int  #: workers that have an order waiting
     num_stops: int  #: workers that saw the end condition met
     sum_of_marks: int = 0  #: see `Share.mark`
+    part_squared_norm: float = 0.0  #: see `scaling.PartNorms`
+    num_parts: int = 0  #: passes that are in it
     equality: Sequence[float] = (0.0,) * NUM_WORDS  #: see `equality.is_same`
 
 
 class Flat:
     """Gradients, statistics and words, one after the other.
 
-    Words: the weighted loss; for each gradient and each statistic the number of passes that had one; and what
+    Words: the weighted loss; if they are wanted, the weighted squared norms of the passes' gradients and the
+    number of passes; for each gradient and each statistic the number of passes that had one; and what
     is `said`: votes, stops and marks, and the words of `equality`.
     """
 
-    def __init__(self, tensors: list[torch.Tensor], dtype: torch.dtype) -> None:
-        sizes = [*(tensor.numel() for tensor in tensors), 1 + len(tensors) + NUM_SAID]
+    def __init__(self, tensors: list[torch.Tensor], dtype: torch.dtype, num_norms: int) -> None:
+        sizes = [*(tensor.numel() for tensor in tensors), 1 + num_norms + len(tensors) + NUM_SAID]
         self.numbers = torch.empty(sum(sizes), dtype=dtype, device=tensors[0].device)
         *parts, self.words = self.numbers.split(sizes)
         self.parts = [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
         self.loss = self.words[0]
-        _, self.counts, self.said = self.words.split([1, len(tensors), NUM_SAID])
+        _, self.norms, self.counts, self.said = self.words.split([1, num_norms, len(tensors), NUM_SAID])
 
 
 class Packing:
     """Between a model and flat buffers: `write` or `add`, sum, `read`."""
 
-    def __init__(self, model: nn.Module, statistics: BatchNormStatistics) -> None:
+    def __init__(self, model: nn.Module, statistics: BatchNormStatistics, shows_parts: bool = False) -> None:
+        """`shows_parts`: sum what `scaling.PartNorms` tells, too."""
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._statistics = statistics
         self._tensors: list[torch.Tensor] = [*self._parameters, *statistics.tensors]
         is_wide = any(parameter.dtype == torch.float64 for parameter in self._parameters)
         self._dtype = torch.float64 if is_wide else torch.float32
+        self._num_norms = 2 if shows_parts else 0
 
     @property
     def num_bytes(self) -> int:
         """Bytes of a flat buffer."""
-        num_words = 1 + len(self._tensors) + NUM_SAID
+        num_words = 1 + self._num_norms + len(self._tensors) + NUM_SAID
         num_numbers = sum(tensor.numel() for tensor in self._tensors) + num_words
         return num_numbers * self._dtype.itemsize
 
     def new(self) -> Flat:
         """A buffer, not yet written to."""
-        return Flat(self._tensors, self._dtype)
+        return Flat(self._tensors, self._dtype, self._num_norms)
 
     @torch.no_grad()
     def write(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
@@ -91,7 +96,7 @@ class Packing:
         saves a copy. The next `write` reads such a gradient and scales it in place.
         """
         _, *words = flat.words.tolist()  # the step's only wait for a GPU
-        counts, said = words[:-NUM_SAID], words[-NUM_SAID:]
+        norms, counts, said = words[: self._num_norms], words[self._num_norms : -NUM_SAID], words[-NUM_SAID:]
         targets: list[torch.Tensor] = []
         sources: list[torch.Tensor] = []
         for tensor, part, count in zip(self._tensors, flat.parts, counts, strict=True):
@@ -110,7 +115,12 @@ class Packing:
             torch._foreach_copy_(targets, sources)
         has_gradient = any(counts[: len(self._parameters)])
         num_votes, num_stops, marks = map(round, said[:NUM_VOTES])
-        return Words(flat.loss.clone(), has_gradient, num_votes, num_stops, marks, said[NUM_VOTES:])
+        squared_norm, num_parts = norms or (0.0, 0.0)
+        equality = said[NUM_VOTES:]
+        loss = flat.loss.clone()
+        return Words(
+            loss, has_gradient, num_votes, num_stops, marks, squared_norm, round(num_parts), equality
+        )
 
     def has_gradient(self) -> bool:
         return any(parameter.grad is not None for parameter in self._parameters)
@@ -142,7 +152,18 @@ class Packing:
         counts = [float(count) for count in (*had_gradient, *self._statistics.moved())]
         flat.counts.copy_(torch.tensor(counts, dtype=self._dtype))
         flat.said.zero_()
+        if self._num_norms:
+            flat.norms[0].copy_(weight * squared_norm(self._parameters))
+            flat.norms[1] = 1.0
         torch.mul(loss.to(flat.words.device, self._dtype), weight, out=flat.loss)
+
+
+def squared_norm(parameters: Iterable[nn.Parameter]) -> torch.Tensor:
+    """Of their gradients together, (); 0 without any."""
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    if not gradients:
+        return torch.zeros(())
+    return torch.stack(torch._foreach_norm(gradients)).double().square().sum()
 
 
 def _copy_scaled(targets: list[torch.Tensor], sources: list[torch.Tensor], weight: float) -> None:

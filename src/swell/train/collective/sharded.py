@@ -16,10 +16,11 @@ from swell.train.data.sample_schedule import Pass, Share
 class ShardedGradients:
     """Each pass is a shard, and a leaf of the tree."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, shows_parts: bool = False) -> None:
+        """`shows_parts`: sum what `scaling.PartNorms` tells, too."""
         self._model = model
         self._statistics = BatchNormStatistics(model)
-        self._packing = Packing(model, self._statistics)
+        self._packing = Packing(model, self._statistics, shows_parts)
         self._bystanders: Bystanders | None = None  # in the first pass, which shows whether all is well
         self._is_checked = False
         self._buffers: list[Flat] = []  # those in the fold are not spare

@@ -20,6 +20,9 @@ import torch
 
 from swell.train.data.place import UNBOUNDED, Place, num_steps_in, place_after, step_size
 
+#: A single worker shows parts of its batch once in so many steps.
+PARTS_INTERVAL = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Pass:
@@ -113,6 +116,7 @@ class Course:
     seed: int = 0
     num_shards: int | None = None  #: of a step of the own batch; fewer in one that has fewer samples
     total_steps: int = UNBOUNDED  #: of the own batch, until the end
+    needs_parts: bool = False  #: gradients of parts of a step's batch are wanted, of a single worker too
     place: Place = field(default_factory=Place)
     batch: int = field(init=False)  #: samples of the coming steps
     steps_per_epoch: int = field(init=False)  #: of the own batch
@@ -212,6 +216,8 @@ class Course:
             return Pass(step, epoch, places.start, indices, len(places), num_global)
 
         num_shards = shards_in(num_global, self.num_shards, self.global_batch)
+        if self.needs_parts and num_workers == 1:
+            max_local_batch = bound_alone(max_local_batch, step, num_global)
         return divide(num_global, rank, num_workers, num_shards, max_local_batch, part)
 
     def _reach(self, step: int) -> tuple[int, int, int]:
@@ -265,6 +271,11 @@ def divide(
         borrowed = cut(num_global, num_shards, shards.start).start
         parts = [range(borrowed, borrowed)]
     return Share(tuple(map(part, parts)), shards, num_shards)
+
+
+def bound_alone(max_local_batch: int | None, step: int, num_samples: int) -> int | None:
+    """The bound on a pass of a single worker that is to show parts of a batch: now and then it makes two."""
+    return max_local_batch if step % PARTS_INTERVAL else tighter(max_local_batch, -(-num_samples // 2))
 
 
 def shards_in(num_samples: int, num_shards: int | None, own_batch: int) -> int | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from swell.train.data.place import UNBOUNDED, Place
-from swell.train.data.sample_schedule import Course, SampleClaim, Share, check_shards
+from swell.train.data.sample_schedule import Course, SampleClaim, Share, bound_alone, check_shards
 
 
 class StreamError(RuntimeError):
@@ -38,6 +38,7 @@ class StreamCourse:
     place: StreamPlace = field(default_factory=StreamPlace)
     pending: dict[str, Any] = field(default_factory=dict)  #: `origin` of the place after the step under way
     total_steps: int = UNBOUNDED  #: of the own batch, until the end
+    needs_parts: bool = False  #: gradients of parts of a step's batch are wanted, of a single worker too
     batch: int = field(init=False)  #: samples of the coming steps
 
     def __post_init__(self) -> None:
@@ -141,6 +142,8 @@ class StreamCourse:
         """Of the batch of now, or of steps of `size` samples."""
         batch = size or self.batch
         start = self.place.start + (step - self.place.step) * batch
+        if self.needs_parts and num_workers == 1 and size is None:
+            max_local_batch = bound_alone(max_local_batch, step, batch)
         return SampleClaim(
             step=step,
             epoch=self.place.epoch,

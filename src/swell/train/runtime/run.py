@@ -15,6 +15,7 @@ from swell.train.data.random_streams import Purpose, seed_streams
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.data.stream_loader import StreamFeed
 from swell.train.runtime.host import Host, Task
+from swell.train.scaling import PartNorms
 
 
 class Run:
@@ -232,7 +233,8 @@ class Run:
         self._is_updating = True
         assert self._share is not None  # noqa: S101 - a step is under way
         self._task.course.finish_step(self._share)
-        self._task.state.finish_step(tally.loss, self._clip_grad_norm)
+        parts = PartNorms(tally.part_squared_norm, tally.num_parts, self._share.num_global)
+        self._task.state.finish_step(tally.loss, self._clip_grad_norm, parts)
         self._is_updating, self._has_stepped, self._share = False, True, None
         self._seed(Purpose.BETWEEN, self.updates)
         self._host.finish_step(tally)

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
+from swell.train.collective.packing import squared_norm
 from swell.train.data.sample_schedule import Course
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_schedule import AnyCourse, StreamCourse
-from swell.train.scaling import ScaledRate
+from swell.train.scaling import PartNorms, ScaledRate
 from swell.train.state import codec
 from swell.train.state.loss import LossLog
 
@@ -68,7 +69,9 @@ class TrainState:
         """Optimizer steps since the job began, of whatever batches they were."""
         return self.steps if self.course is None else self.course.place.step
 
-    def finish_step(self, loss: torch.Tensor, clip_grad_norm: float | None = None) -> None:
+    def finish_step(
+        self, loss: torch.Tensor, clip_grad_norm: float | None = None, parts: PartNorms | None = None
+    ) -> None:
         """Apply the gradients that are there, the same on all workers, and count the step.
 
         The course has moved on already.
@@ -78,10 +81,12 @@ class TrainState:
         """
         if self.scaler is not None:
             self.scaler.unscale_(self.optimizer)
-        if clip_grad_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip_grad_norm)
         if self.rate is not None and self.course is not None:
             self.rate.batch = self.course.batch
+            if self.rate.needs_parts and parts is not None:
+                self._show(self.rate, parts)
+        if clip_grad_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip_grad_norm)
         if self.scaler is None:
             self.optimizer.step()
         else:
@@ -89,6 +94,12 @@ class TrainState:
             self.scaler.update()
         self._count_to(self.steps + 1 if self.course is None else self.course.own_steps)
         self.losses.add(self.steps, loss)
+
+    def _show(self, rate: ScaledRate, parts: PartNorms) -> None:
+        """What the gradients of the parts say of noise: a scaler's factor is still on them."""
+        factor = 1.0 if self.scaler is None else self.scaler.get_scale()
+        unscaled = parts._replace(squared_norm=parts.squared_norm / factor**2)
+        rate.observe_parts(unscaled, float(squared_norm(self.model.parameters())))
 
     def end_epoch(self) -> None:
         """A stream has no more for this epoch: what it has beyond whole steps of the own batch is one."""
@@ -161,6 +172,7 @@ class TrainState:
         self.steps = tree["steps"]
         if isinstance(self.course, Course) and "place" in tree:
             self.course.load_state_dict(tree["place"])
+            self.steps = self.course.own_steps  # another number, if the own batch is another one now
         elif isinstance(self.course, Course):  # of an earlier version, whose batch never changed
             self.course.go_to(self.steps)
         self.losses.restore(tree["loss"])
