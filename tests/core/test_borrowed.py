@@ -67,6 +67,37 @@ def test_no_promise_ever_stands_on_a_borrowed_node(policy: str, seed: int, fates
     assert len(head.ended) == 6
 
 
+@pytest.mark.parametrize("policy", ["bftrainer", "bftrainer_corrected", "bftrainer_equal_share"])
+@settings(max_examples=12, deadline=None)
+@given(
+    seed=st.integers(0, 2**20),
+    fates=st.lists(st.sampled_from(["turn"] * 4 + ["take0", "take1", "lend0", "lend1", "die"]), max_size=80),
+)
+def test_jobs_on_borrowed_nodes_alone_all_succeed_however_often_these_are_taken(
+    policy: str, seed: int, fates: list[str]
+) -> None:
+    """A reclaim is no fault of a job; and a head that dies decides as its twin that does not."""
+    world = DrivenWorld(seed)
+    head = Head(lambda: core_of(POLICIES[policy](), BuddyPlacer(), FittedBelief), world)
+    for number in range(4):
+        head.submit(f"job{number}", spec(60))
+    for fate in fates:
+        match fate:
+            case "take0" | "take1":
+                world.lose_node(f"b{fate[-1]}")
+            case "lend0" | "lend1":
+                world.join(borrowed(f"b{fate[-1]}"))
+            case "die":
+                head.die()
+            case _:
+                head.turn()
+    world.join(borrowed("b0"))
+    for _ in range(3000):
+        if not head.turn():
+            break
+    assert {view.phase for view in head.ended.values()} == {Phase.SUCCEEDED} and len(head.ended) == 4
+
+
 def test_what_is_asked_of_borrowed_nodes_alone_is_not_promised() -> None:
     core = core_of(POLICIES["elasticflow"](), BuddyPlacer(), FittedBelief)
     core.handle([NodeJoined(at_s=1.0, node=borrowed("b0"))])
