@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.train.fake_agent import FakeAgent
 
+from swell.train.runtime.trial_run import goes_on
 from swell.wire import messages
 
 CURVE = Path(__file__).parent / "scripts" / "curve.py"
@@ -66,3 +67,13 @@ def test_a_trial_of_a_deterministic_script_measures_as_many_shards_as_a_worker_w
     sizes = [len(line["ids"]) for line in lines if "computed" in line]
     assert sizes[0] == 1
     assert sizes[-8:] == [1, 2, 1, 2, 1, 2, 1, 2]  # eight shards of twelve samples
+
+
+def test_larger_batches_are_not_tried_after_a_long_step_once_a_curve_is_known() -> None:
+    up, down = (8, 16, 32, 64), (64, 32, 16)
+    assert not goes_on(up, dict.fromkeys(up, 0.1))
+    assert goes_on(up, {8: 3.0, 16: 6.0})
+    assert goes_on(up, {8: 0.1, 16: 0.2, 32: 0.4})
+    assert not goes_on(up, {8: 0.1, 16: 1.0, 32: 2.5})
+    assert goes_on(down, {64: 9.0, 32: 4.5})
+    assert goes_on(up, {})

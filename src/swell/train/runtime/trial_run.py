@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
@@ -22,8 +23,19 @@ NUM_WARM_UPS = 2
 #: Time spent on each batch size, unless a single step takes longer.
 BUDGET_S = 0.4
 MAX_TIMED = 20
-#: After a step as long as this, larger batches are not tried: their times follow from those of smaller ones.
+#: After a step as long as this, larger batches are not tried: their times follow from those of smaller ones,
 LONG_STEP_S = 2.0
+#: if there are as many as this.
+LEAST_SIZES = 3
+
+
+def goes_on(sizes: Sequence[int], compute_s: Mapping[int, float]) -> bool:
+    """Whether the next of these local batches is to be tried, by the times of those before it."""
+    done = len(compute_s)
+    if done == len(sizes):
+        return False
+    is_larger = done > 0 and sizes[done] > sizes[done - 1]
+    return done < LEAST_SIZES or not is_larger or compute_s[sizes[done - 1]] < LONG_STEP_S
 
 
 class Profiling:
@@ -113,7 +125,7 @@ class Profiling:
         if not self._is_measured():
             return
         self._note_size()
-        if not self._is_worth_going_on():
+        if not goes_on(self._sizes, self._compute_s):
             self._finish_trial()
         self.edition += 1
 
@@ -136,12 +148,6 @@ class Profiling:
         num_warm_ups = min(NUM_WARM_UPS, len(self._timed) - 1)
         self._compute_s[self._sizes[self.edition]] = statistics.median(self._timed[num_warm_ups:])
         self._timed = []
-
-    def _is_worth_going_on(self) -> bool:
-        sizes, done = self._sizes, self.edition + 1
-        if done == len(sizes):
-            return False
-        return sizes[done] < sizes[done - 1] or self._compute_s[sizes[done - 1]] < LONG_STEP_S
 
     def _is_measured(self) -> bool:
         """Enough steps, or enough time; slow steps need fewer warm-ups, for the first is all the slower."""
