@@ -116,6 +116,14 @@ def test_nodes_that_would_not_end_a_job_in_an_earlier_step_are_used_all_the_same
     assert Asked(Hu(), 16).at(0.0, [job("short", 4.0)]) == [16]
 
 
+def test_a_job_that_should_have_ended_can_be_taken_to_have_more_left() -> None:
+    """Its user's estimate was too low: it may have more to do than a single step would end."""
+    overdue = replace(job("overdue", 0.01), done=6000.0)
+    others = [job("a", 100.0), job("b", 100.0)]
+    assert Asked(Hu(), 5).at(0.0, [overdue, *others]) == [1, 2, 2]
+    assert Asked(Hu(overdue_share=0.1), 5).at(0.0, [overdue, *others]) == [2, 2, 1]
+
+
 def test_a_lost_node_is_a_reason_to_decide() -> None:
     asked = Asked(Hu(), 8)
     jobs = [job("a", 100.0), job("b", 100.0)]

@@ -47,6 +47,17 @@ MayWait = Annotated[
     ),
 ]
 
+OverdueShare = Annotated[
+    float,
+    Meta(
+        ge=0.0,
+        description="A job that should have ended is taken to have this share of what it has done left; "
+        "0: it is about to end.",
+    ),
+]
+
+#: A job of which no more than this share of what is done remains may have more left than was stated.
+OVERDUE_SHARE = 1e-3
 #: Weight of what is done before the end of the horizon where only that counts: it breaks ties.
 TIE_WEIGHT = 1e-3
 
@@ -66,8 +77,9 @@ class Hu(Policy):
         Constraint (11) holds, which section 4.3 drops: after its end a job has no workers. The speed is what
         is believed of each job, which is n 0.8^log2(n) where that is true. The model is not given to a
         general solver, but to `best_plans`: its answer has a bound, and `max_nodes` asks for the proven
-        optimum. When nodes are lost it decides before the period is over. Workers that the plan leaves
-        idle are used all the same, where speeds grow most.
+        optimum. A job that goes on beyond its stated work can be taken to have a share of it left
+        (`overdue_share`); the paper does not say what it has. When nodes are lost it decides before the
+        period is over. Workers that the plan leaves idle are used all the same, where speeds grow most.
     """
 
     name = "hu"
@@ -82,6 +94,7 @@ class Hu(Policy):
     least_workers: LeastWorkers = 1
     most_workers: MostWorkers = 16
     may_wait: MayWait = 0
+    overdue_share: OverdueShare = 0.0
     max_prices: MaxPrices = MAX_PRICES
     max_nodes: MaxNodes = 0
 
@@ -91,7 +104,7 @@ class Hu(Policy):
         if snapshot.is_due or WORKERS not in snapshot.memory or num_left(snapshot, workers) < 0:
             workers, best = self._best(snapshot, options)
             why = _why(best)
-            _use_up(snapshot, options, workers)
+            _use_up(snapshot, options, workers, self._demand(snapshot))
         serve_queue(snapshot, options, workers)
         answer = chosen_without_promises(
             snapshot,
@@ -112,10 +125,11 @@ class Hu(Policy):
         num = options.num[order]
         starts = np.concatenate([[0], np.cumsum(num)])
         at = np.arange(starts[-1]) + np.repeat(options.starts[:-1][order] - starts[:-1], num)
-        gain = options.rate_per_s * self.period_s / snapshot.remaining_steps[options.rows]  # p s_k / d_i
+        demand = self._demand(snapshot)
+        gain = options.rate_per_s * self.period_s / demand[options.rows]  # p s_k / d_i
         first, none = gain, np.zeros(snapshot.num_jobs)
         if self.counts_changes:
-            first, none = self._after_changes(snapshot, options)
+            first, none = self._after_changes(snapshot, options, demand)
         weights = np.ones(self.horizon_steps)
         if not self.counts_each_step:
             weights[:-1] = TIE_WEIGHT
@@ -135,6 +149,13 @@ class Hu(Policy):
         workers[order[has]] = options.workers[at[chosen[has]]]
         return workers, best
 
+    def _demand(self, snapshot: Snapshot) -> FloatArray:
+        """(J,) d_i, in steps: what remains."""
+        done, remaining = snapshot.done_steps, snapshot.remaining_steps
+        is_overdue = remaining < OVERDUE_SHARE * done
+        demand: FloatArray = np.where(is_overdue, np.maximum(remaining, self.overdue_share * done), remaining)
+        return demand
+
     def _has_minimum(self, snapshot: Snapshot, options: Options) -> BoolArray:
         """(J,) jobs with their n_min in each step until they end (constraints (9) and (10))."""
         has_minimum = np.zeros(snapshot.num_jobs, dtype=bool)
@@ -146,13 +167,15 @@ class Hu(Policy):
         has_minimum[order[taken <= snapshot.num_devices]] = True
         return has_minimum
 
-    def _after_changes(self, snapshot: Snapshot, options: Options) -> tuple[FloatArray, FloatArray]:
+    def _after_changes(
+        self, snapshot: Snapshot, options: Options, demand: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         """(O,) share of its work that a job does in the first step, and (J,) what a stop loses of it.
 
         A growth begins when its joiners are ready, and until then the job trains on as it is. A job that
         stops has to start again. The first start of a job costs the same in every step, so it is not counted.
         """
-        rows, per_step = options.rows, 1.0 / snapshot.remaining_steps
+        rows, per_step = options.rows, 1.0 / demand
         held, held_rate = snapshot.held_workers[rows], snapshot.held_rate_per_s[rows]
         is_growth, is_shrink = (options.workers > held) & (held > 0), options.workers < held
         wait_s = np.where(is_growth, np.minimum(snapshot.resize_wait_s[rows], self.period_s), 0.0)
@@ -188,7 +211,7 @@ class HuAware(Hu):
     counts_changes = True
 
 
-def _use_up(snapshot: Snapshot, options: Options, workers: IntArray) -> None:
+def _use_up(snapshot: Snapshot, options: Options, workers: IntArray, demand: FloatArray) -> None:
     """Give devices that the plan leaves idle to jobs whose speeds then grow most, in shares of what is left.
 
     A plan does not say when within a step a job ends, so it gives no more than ends it within the step.
@@ -196,7 +219,7 @@ def _use_up(snapshot: Snapshot, options: Options, workers: IntArray) -> None:
     if not 0 < num_left(snapshot, workers) < snapshot.num_devices:
         return
     order, is_more = snapshot.arrival_order, options.workers >= workers[options.rows]
-    speed = options.rate_per_s / snapshot.remaining_steps[options.rows]
+    speed = options.rate_per_s / demand[options.rows]
     value = np.where(is_more & (workers[options.rows] > 0), speed, -np.inf)
     nothing = np.where(workers > 0, -np.inf, 0.0)
     best = best_options(options.starts, options.devices, value, nothing, snapshot.num_devices, order=order)

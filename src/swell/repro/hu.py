@@ -27,6 +27,7 @@ HU_END = Allocator(policy="hu_end")
 HU_AWARE = Allocator(policy="hu_aware")
 HU_WAITING = Allocator(policy="hu", parameters=(("may_wait", 1),), label="hu, may_wait=1")
 HU_MINUTE = Allocator(policy="hu", parameters=(("period_s", 60),), label="hu, period_s=60")
+HU_OVERDUE = Allocator(policy="hu", parameters=(("overdue_share", 0.05),), label="hu, overdue_share=0.05")
 HALVING = Allocator(
     policy="hu_greedy", parameters=(("most_halved", 100),), label="hu_greedy, most_halved=100"
 )
@@ -113,7 +114,7 @@ FIGURE_13 = AllocatorExperiment(
     name="fig13",
     title="Figure 13: estimates that are wrong by up to 10 %",
     cases=_over(SOME_NODES, HuCase(nodes=0, disturbed=Disturbed(eta_share=0.1))),
-    allocators=(HU,),
+    allocators=(HU, HU_OVERDUE),
     value=("total time, min", lambda run: run.total_min),
     leads=(MORE, AHEAD, QUEUE),
     drawn=MORE,
@@ -135,7 +136,7 @@ FIGURE_14 = AllocatorExperiment(
         SOME_NODES,
         HuCase(nodes=0, disturbed=Disturbed(eta_share=0.1, buggy_share=0.15, cancelled_share=0.1)),
     ),
-    allocators=(HU,),
+    allocators=(HU, HU_OVERDUE),
     value=("total time, min", lambda run: run.total_min),
     leads=(MORE, AHEAD, QUEUE),
     drawn=MORE,
