@@ -79,7 +79,7 @@ class FittedBelief:
             return
         job = self._state.jobs[job_id]
         batch = job.curve.global_batch if global_batch is None else global_batch
-        own_steps = float(job.worth(np.array([batch]))[0])
+        own_steps = 1.0 if batch == job.curve.global_batch else float(job.worth(np.array([batch]))[0])
         measured = job.learn(num_workers, batch, step_s * own_steps, num_steps / own_steps)
         if measured is not None and measured.error is not None:
             self._note_error(SizeError(job_id, num_workers, measured.error))

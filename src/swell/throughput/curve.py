@@ -61,11 +61,15 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The smallest and the largest batch that may be chosen."""
         return self.range_of_batches or (self.global_batch, self.global_batch)
 
-    def standing_batch(self, workers: IntArray) -> IntArray:
-        """Samples of a step at each number of workers, where no other batch is chosen."""
-        if self.batch_per_worker is not None:
-            return self.batch_per_worker * workers
-        return np.full(workers.shape, self.global_batch, dtype=np.int64)
+    def standing_batch(self, num_workers: int) -> int:
+        """Samples of a step of so many workers, where no other batch is chosen."""
+        each = self.batch_per_worker
+        return self.global_batch if each is None else each * num_workers
+
+    def standing_batches(self, workers: IntArray) -> IntArray | int:
+        """The same of each number of workers; one number if it is the same for all."""
+        each = self.batch_per_worker
+        return self.global_batch if each is None else each * workers
 
     def allows(self, workers: IntArray, global_batch: IntArray | None = None) -> BoolArray:
         """Sizes the job may have: within its bounds, and at least one sample or shard for each worker.
@@ -74,19 +78,20 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             global_batch: at each size; None: the standing one.
         """
         most = math.inf if self.max_workers is None else self.max_workers
-        batch = self.standing_batch(workers) if global_batch is None else global_batch
+        batch = self.standing_batches(workers) if global_batch is None else global_batch
         return (workers >= self.min_workers) & (workers <= most) & (workers <= self._parts(batch))
 
-    def _parts(self, batch: IntArray) -> IntArray:
+    def _parts(self, batch: IntArray | int) -> IntArray | int:
         """Samples of a batch, or its shards, none of which is larger than those of the own batch."""
         if self.num_shards is None:
             return batch
         shards = np.maximum(self.num_shards, -(-batch * self.num_shards // self.global_batch))
-        return np.minimum(shards, batch)
+        parts: IntArray = np.minimum(shards, batch)
+        return parts
 
     def step_s(self, workers: IntArray, global_batch: IntArray | None = None) -> FloatArray:
         """Seconds a step for each number of workers (any shape, > 0) and batch; None: the standing one."""
-        batch = self.standing_batch(workers) if global_batch is None else global_batch
+        batch = self.standing_batches(workers) if global_batch is None else global_batch
         local_batch = -(-batch // workers)
         compute_s = _in_passes_s(local_batch.astype(np.float64), self.compute_s, self.max_local_batch)
         return np.maximum(compute_s + _allreduce_s(workers, self.allreduce_s), SHORTEST_STEP_S)

@@ -73,7 +73,7 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def learn(self, num_workers: int, global_batch: int, step_s: float, num_steps: float) -> Measured | None:
         """Of steps at this size and batch. Returns what is known there; None: the trial run is believed."""
-        is_standing = global_batch == int(self.curve.standing_batch(np.array([num_workers]))[0])
+        is_standing = global_batch == self.curve.standing_batch(num_workers)
         if not is_standing and self.batches is not None:
             return None
         by_workers = self.measured if is_standing else self.at_batch.get(global_batch, {})
@@ -107,7 +107,9 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
         """(K,) steps/s of the own batch at the standing one; 0 where the job may not have that size."""
         curve = self.curve
         rates = np.where(curve.allows(workers), 1.0 / self.step_s(workers), 0.0)
-        return rates if curve.batch_per_worker is None else rates * self.worth(curve.standing_batch(workers))
+        return (
+            rates if curve.batch_per_worker is None else rates * self.worth(curve.batch_per_worker * workers)
+        )
 
     def rate_at_batch(self, num_workers: int, global_batch: int) -> float:
         """Steps/s of the own batch."""
@@ -140,11 +142,8 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def _points(self) -> list[tuple[int, int, float]]:
         """(workers, batch, seconds a step) of all that was measured."""
-        sizes = sorted(self.measured)
-        standing = self.curve.standing_batch(np.array(sizes, dtype=np.int64)).tolist()
-        points = [
-            (size, batch, self.measured[size].step_s) for size, batch in zip(sizes, standing, strict=True)
-        ]
+        batch_of = self.curve.standing_batch
+        points = [(size, batch_of(size), self.measured[size].step_s) for size in sorted(self.measured)]
         for batch, by_workers in self.at_batch.items():
             points += [(size, batch, each.step_s) for size, each in by_workers.items()]
         return points
