@@ -106,8 +106,8 @@ def test_utilization_is_one_on_nodes_that_stay_where_changes_are_free(data: Path
     """And less where they cost time, or where nodes come and go."""
     steady = outcomes(Context(data=data), Setting(accounting=STRICT, cost_factor=0.0, max_trainers=4))
     costly = outcomes(Context(data=data), Setting(accounting=STRICT, cost_factor=5.0, max_trainers=4))
-    assert 0.9 < steady.utilization <= 1.0 + 1e-9
-    assert costly.utilization < steady.utilization
+    assert 0.9 < steady.utilization_efficiency <= 1.0 + 1e-9
+    assert costly.utilization_efficiency < steady.utilization_efficiency
     assert steady.found.equivalent_nodes == pytest.approx(costly.found.equivalent_nodes, rel=0.3)
 
 

@@ -328,7 +328,7 @@ def _machine(context: Context) -> Parts:
         for way in _both(replace(ours, max_trainers=most, policy=policy))
     ]
     found = outcomes_of(context, "all nodes", settings)
-    reached = found[settings.index(ours)].utilization
+    reached = found[settings.index(ours)].utilization_efficiency
     missed = [] if reached >= LEAST_UTILIZATION else [f"U over all nodes is {reached:.3f}; to reach: .82"]
     return Parts(
         tables=(
@@ -370,7 +370,7 @@ def _machine_rows(settings: Sequence[Setting], found: Sequence[ReplayOutcome]) -
             str(setting.max_trainers),
             setting.policy,
             setting.accounting.name,
-            100.0 * one.utilization,
+            100.0 * one.utilization_efficiency,
             one.found.equivalent_nodes,
             one.found.duration_s / HOUR_S,
             one.found.num_decisions,

@@ -116,7 +116,7 @@ def _figure_13(context: Context) -> Parts:
         )
         for objective, name in OBJECTIVES.items()
     }
-    shares = {name: [100.0 * one.utilization for one in some] for name, some in found.items()}
+    shares = {name: [100.0 * one.utilization_efficiency for one in some] for name, some in found.items()}
     means = {name: float(np.mean(some)) for name, some in shares.items()}
     return Parts(
         tables=(
@@ -175,7 +175,7 @@ def _figure_14(context: Context) -> Parts:
     found = {name: _by_most(context, objective) for objective, name in OBJECTIVES.items()}
     integral = {name: [node_h_per_thousand(one.found) for one in some] for name, some in found.items()}
     minutes = {name: [_minutes(one.found) for one in some] for name, some in found.items()}
-    shares = {name: [100.0 * one.utilization for one in some] for name, some in found.items()}
+    shares = {name: [100.0 * one.utilization_efficiency for one in some] for name, some in found.items()}
     rows: list[tuple[Cell, ...]] = [
         (str(most), name, integral[name][at], minutes[name][at], shares[name][at])
         for name in found

@@ -215,16 +215,16 @@ def _figure_8(context: Context) -> Parts:
 
 def _figure_9(context: Context) -> Parts:
     printed, strict, base, strict_base = _sweep(context)
-    shares = [100.0 * one.utilization for one in printed]
-    strict_shares = [100.0 * one.utilization for one in strict]
+    shares = [100.0 * one.utilization_efficiency for one in printed]
+    strict_shares = [100.0 * one.utilization_efficiency for one in strict]
     rows: list[tuple[Cell, ...]] = [
         (str(forward_s), one, other)
         for forward_s, one, other in zip(FORWARD_S, shares, strict_shares, strict=True)
     ]
     for name, setting in OTHER_WAYS.items():
         both = outcomes_of(context, name, (setting, setting.strictly))
-        rows.append((name, *(100.0 * one.utilization for one in both)))
-    rows.append((HEURISTIC, 100.0 * base.utilization, 100.0 * strict_base.utilization))
+        rows.append((name, *(100.0 * one.utilization_efficiency for one in both)))
+    rows.append((HEURISTIC, 100.0 * base.utilization_efficiency, 100.0 * strict_base.utilization_efficiency))
     best = FORWARD_S[int(np.argmax(shares))]
     return Parts(
         tables=(
@@ -244,7 +244,7 @@ def _figure_9(context: Context) -> Parts:
                 FORWARD_S,
                 Series("printed", tuple(shares)),
                 Series("strict", tuple(strict_shares)),
-                Series("heuristic, printed", (100.0 * base.utilization,) * len(FORWARD_S)),
+                Series("heuristic, printed", (100.0 * base.utilization_efficiency,) * len(FORWARD_S)),
             ),
         ),
         notes=(
@@ -252,7 +252,7 @@ def _figure_9(context: Context) -> Parts:
             f"heuristic has "
             f"75 %. Here it goes from {shares[0]:.1f} % to {max(shares):.1f} % (at {best} s); the "
             f"heuristic has "
-            f"{100.0 * base.utilization:.1f} %.",
+            f"{100.0 * base.utilization_efficiency:.1f} %.",
         ),
     )
 
@@ -404,9 +404,9 @@ def _figure_15(context: Context) -> Parts:
     """The first 60 hours, as in the paper."""
     until_s = FROM_S + 60.0 * HOUR_S
     settings = [Setting(model=model, until_s=until_s, trainers=HPO) for model in MODELS]
-    printed = [100.0 * one.utilization for one in outcomes_of(context, "models", settings)]
+    printed = [100.0 * one.utilization_efficiency for one in outcomes_of(context, "models", settings)]
     strict = [
-        100.0 * one.utilization
+        100.0 * one.utilization_efficiency
         for one in outcomes_of(context, "models, strict", (one.strictly for one in settings))
     ]
     scaling = {
@@ -455,14 +455,15 @@ def _sample(context: Context, model: str) -> Trainer:
 def _figure_16(context: Context) -> Parts:
     factors = tuple(range(1, 11))
     settings = [Setting(cost_factor=float(factor)) for factor in factors]
-    printed = [100.0 * one.utilization for one in outcomes_of(context, "costs", settings)]
+    printed = [100.0 * one.utilization_efficiency for one in outcomes_of(context, "costs", settings)]
     strict = [
-        100.0 * one.utilization
+        100.0 * one.utilization_efficiency
         for one in outcomes_of(context, "costs, strict", (one.strictly for one in settings))
     ]
     labels = [f"{factor}x" for factor in factors]
     base = [
-        100.0 * outcomes(context, replace(BASELINE.strictly, cost_factor=float(factor))).utilization
+        100.0
+        * outcomes(context, replace(BASELINE.strictly, cost_factor=float(factor))).utilization_efficiency
         for factor in (1, 10)
     ]
     return Parts(

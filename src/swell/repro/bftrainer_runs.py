@@ -59,7 +59,7 @@ class ReplayOutcome:
     """One replay, and what it is compared with."""
 
     found: Replayed
-    utilization: float  #: U (section 4.1.2)
+    utilization_efficiency: float  #: U (section 4.1.2)
 
     @property
     def return_on_investment(self) -> float | None:
