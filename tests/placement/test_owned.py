@@ -104,3 +104,17 @@ def test_of_borrowed_nodes_those_that_were_lent_last_are_given_back_first(
     kept = BuddyPlacer().place(machines, {"a": less}, held, frozenset()).changes.get("a", held["a"])
     oldest = sorted(held["a"], key=age.__getitem__)[:less]
     assert sorted(kept) == sorted(oldest)
+
+
+def test_of_many_jobs_just_those_that_lost_a_device_get_another() -> None:
+    nodes = [Node(name=f"n{at}", devices=(f"n{at}.0",), kind="cpu", is_borrowed=True) for at in range(30)]
+    held = {f"job{at:02d}": (f"n{2 * at}.0", f"n{2 * at + 1}.0") for at in range(12)}
+    left = Cluster(tuple(node for node in nodes if node.name not in ("n0", "n5", "n6")))
+    changes = BuddyPlacer().place(left, {}, held, frozenset()).changes
+    assert set(changes) == {"job00", "job02", "job03"}
+    assert {job: devices[0] for job, devices in changes.items()} == {
+        "job00": "n1.0",
+        "job02": "n4.0",
+        "job03": "n7.0",
+    }
+    assert len({device for devices in changes.values() for device in devices}) == 6

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, repeat
 
 import numpy as np
 
@@ -16,6 +16,8 @@ Held = Mapping[str, tuple[str, ...]]
 
 #: More jobs are given what they hold together: that takes longer to begin with.
 NUM_GIVEN_APART = 8
+#: Position of a device that is not in the cluster.
+NOT_THERE = -1
 
 
 class Reality:
@@ -78,16 +80,20 @@ class Reality:
             self.board.give(self.number(job), self._positions(job))
 
     def _all_positions(self, jobs: Sequence[str]) -> dict[int, IntArray]:
-        """By number of each of many jobs; in one look-up where no device is missing."""
+        """By number of each of many jobs, in one look-up; see `_positions`."""
         lengths = [len(self._held[job]) for job in jobs]
         devices = chain.from_iterable(self._held[job] for job in jobs)
-        try:
-            found = np.fromiter(map(self.tree.positions.__getitem__, devices), np.int64, sum(lengths))
-        except KeyError:
-            return {self.number(job): self._positions(job) for job in jobs}
+        position = map(self.tree.positions.get, devices, repeat(NOT_THERE))
+        found = np.fromiter(position, np.int64, sum(lengths))
         ends = list(accumulate(lengths))
         pieces = zip(jobs, lengths, ends, strict=True)
-        return {self.number(job): found[end - length : end] for job, length, end in pieces}
+        positions = {self.number(job): found[end - length : end] for job, length, end in pieces}
+        gone = np.flatnonzero(found == NOT_THERE)
+        for at in np.unique(np.searchsorted(ends, gone, side="right")).tolist():
+            job, number = jobs[at], self.number(jobs[at])
+            positions[number] = positions[number][positions[number] != NOT_THERE]
+            self.damaged.add(job)
+        return positions
 
     def _positions(self, job: str) -> IntArray:
         """Of what it holds; it is damaged if some of that is not in the cluster."""
