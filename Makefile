@@ -71,7 +71,7 @@ repro: $(STAMP)
 repro-bftrainer: $(STAMP)
 	$(BIN)/swell repro bftrainer --data $(DATA) --docs docs $(OPTIONS)
 
-# Its jobs are generated. Ten minutes on one core; OPTIONS="table3" runs one table.
+# Saxena et al., with generated jobs: a quarter of an hour of one core; OPTIONS="table3" runs one table.
 repro-saxena: $(STAMP)
 	$(BIN)/swell repro saxena --docs docs $(OPTIONS)
 
