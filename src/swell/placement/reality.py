@@ -63,7 +63,7 @@ class Reality:
         if not held.keys() >= self._numbers.keys():
             gone = [job for job in self._numbers if job not in held]
         changed = [job for job, devices in held.items() if self._held.get(job) is not devices]
-        for job in [*gone, *changed]:
+        for job in filter(self._held.__contains__, [*gone, *changed]):
             self.board.take_back(self.number(job))
             self.damaged.discard(job)
         for job in gone:

@@ -54,7 +54,7 @@ class Tree:
     @cached_property
     def positions(self) -> Mapping[str, int]:
         """Device id -> position of the device in the tree."""
-        return {device: position for position, device in enumerate(self.devices)}
+        return dict(zip(self.devices, range(len(self.devices)), strict=True))
 
     @cached_property
     def block_at(self) -> Mapping[int, IntArray]:
@@ -194,9 +194,10 @@ class _Growth:
         self.parents[at] = np.where(shape.parents == RACK, racks, own + shape.parents)
         self.depths[at], self.is_block[at] = 2 + shape.depths, shape.is_block
         num_devices, length = shape.lineages.shape
-        lineages = np.where(shape.lineages == RACK, racks[:, :, None], own[:, :, None] + shape.lineages)
-        lineages = np.where(shape.lineages == ROOT, 0, lineages)
-        lineages = np.where(shape.lineages == ABOVE, len(self.starts) - 1, lineages)
+        lineages = own[:, :, None] + shape.lineages
+        lineages[:, shape.lineages == RACK] = racks
+        lineages[:, shape.lineages == ROOT] = 0
+        lineages[:, shape.lineages == ABOVE] = len(self.starts) - 1
         self.lineages[first + np.arange(num_devices), :length] = lineages
 
     def tree(self, devices: Sequence[str], num_owned: int) -> Tree:
