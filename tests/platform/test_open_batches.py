@@ -15,7 +15,7 @@ from tests.platform.program import DEVICES, SCRIPTS, Program, eventually, job_id
 
 from swell.model.view import JobView
 
-EPOCHS = 50  #: of jobs of the long test
+EPOCHS = 30  #: of jobs of the long test
 VISITS = SCRIPTS / "visits.py"
 NUM_SAMPLES, EACH = 1000, 32  #: of the script
 RANGE, FIXED = "32:256", (32, 64, 128, 192, 256)
@@ -162,6 +162,7 @@ def test_a_batch_for_each_worker_is_kept_through_resizes_and_losses(ride: Ride) 
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(600)
 def test_three_jobs_with_open_batches_under_kills_see_each_sample_once_an_epoch(
     ride: Ride, tmp_path: Path
 ) -> None:
