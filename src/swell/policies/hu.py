@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from msgspec import Meta
@@ -62,6 +62,14 @@ OVERDUE_SHARE = 1e-3
 TIE_WEIGHT = 1e-3
 
 
+class _Gains(NamedTuple):
+    """Shares of what remains of a job."""
+
+    first: FloatArray  #: (O,) that the first step does
+    first_of_none: FloatArray  #: (J,) <= 0: what is lost by a stop
+    later: FloatArray  #: (O,) that a later step does
+
+
 class Hu(Policy):
     """Every period a plan over the next ones; between two, released workers go to the front of the queue.
 
@@ -102,9 +110,10 @@ class Hu(Policy):
         options = offered(snapshot, self.least_workers, self.most_workers)
         workers, why = decided(snapshot, options), "its share of the last plan"
         if snapshot.is_due or WORKERS not in snapshot.memory or num_left(snapshot, workers) < 0:
-            workers, best = self._best(snapshot, options)
+            gains = self._gains(snapshot, options)
+            workers, best = self._best(snapshot, options, gains)
             why = _why(best)
-            _use_up(snapshot, options, workers, self._demand(snapshot))
+            _use_up(snapshot, options, workers, gains.first)
         serve_queue(snapshot, options, workers)
         answer = chosen_without_promises(
             snapshot,
@@ -116,7 +125,7 @@ class Hu(Policy):
         )
         return replace(answer, memory=memory_of(snapshot, workers))
 
-    def _best(self, snapshot: Snapshot, options: Options) -> tuple[IntArray, BestPlans]:
+    def _best(self, snapshot: Snapshot, options: Options, gains: _Gains) -> tuple[IntArray, BestPlans]:
         """(J,) workers in the first step, and the plan: formula (1) with constraints (2) to (6).
 
         Rows are given in order of arrival, for the answer may depend on their order.
@@ -125,20 +134,15 @@ class Hu(Policy):
         num = options.num[order]
         starts = np.concatenate([[0], np.cumsum(num)])
         at = np.arange(starts[-1]) + np.repeat(options.starts[:-1][order] - starts[:-1], num)
-        demand = self._demand(snapshot)
-        gain = options.rate_per_s * self.period_s / demand[options.rows]  # p s_k / d_i
-        first, none = gain, np.zeros(snapshot.num_jobs)
-        if self.counts_changes:
-            first, none = self._after_changes(snapshot, options, demand)
         weights = np.ones(self.horizon_steps)
         if not self.counts_each_step:
             weights[:-1] = TIE_WEIGHT
         problem = HorizonProblem(
             starts=starts,
             devices=options.devices[at],
-            first_gain=first[at],
-            gain=gain[at],
-            first_gain_of_none=none[order],
+            first_gain=gains.first[at],
+            gain=gains.later[at],
+            first_gain_of_none=gains.first_of_none[order],
             is_bound=self._has_minimum(snapshot, options)[order],
             weights=weights,
             num_devices=snapshot.num_devices,
@@ -148,6 +152,14 @@ class Hu(Policy):
         has = chosen != NO_OPTION
         workers[order[has]] = options.workers[at[chosen[has]]]
         return workers, best
+
+    def _gains(self, snapshot: Snapshot, options: Options) -> _Gains:
+        """What a step does of d_i at each size."""
+        demand = self._demand(snapshot)
+        later = options.rate_per_s * self.period_s / demand[options.rows]  # p s_k / d_i
+        if self.counts_changes:
+            return _Gains(*self._after_changes(snapshot, options, demand), later)
+        return _Gains(later, np.zeros(snapshot.num_jobs), later)
 
     def _demand(self, snapshot: Snapshot) -> FloatArray:
         """(J,) d_i, in steps: what remains."""
@@ -211,17 +223,17 @@ class HuAware(Hu):
     counts_changes = True
 
 
-def _use_up(snapshot: Snapshot, options: Options, workers: IntArray, demand: FloatArray) -> None:
-    """Give devices that the plan leaves idle to jobs whose speeds then grow most, in shares of what is left.
+def _use_up(snapshot: Snapshot, options: Options, workers: IntArray, gain: FloatArray) -> None:
+    """Give devices that the plan leaves idle to jobs: the sum of `gain` (O,) is then the largest.
 
     A plan does not say when within a step a job ends, so it gives no more than ends it within the step.
     """
     if not 0 < num_left(snapshot, workers) < snapshot.num_devices:
         return
-    order, is_more = snapshot.arrival_order, options.workers >= workers[options.rows]
-    speed = options.rate_per_s / demand[options.rows]
-    value = np.where(is_more & (workers[options.rows] > 0), speed, -np.inf)
+    is_more = options.workers >= workers[options.rows]
+    value = np.where(is_more & (workers[options.rows] > 0), gain, -np.inf)
     nothing = np.where(workers > 0, -np.inf, 0.0)
+    order = snapshot.arrival_order
     best = best_options(options.starts, options.devices, value, nothing, snapshot.num_devices, order=order)
     if best.is_possible:
         workers[:] = options.workers_of(best.option)

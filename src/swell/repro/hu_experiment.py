@@ -86,7 +86,8 @@ class AllocatorExperiment:
     def run(self, context: Context) -> Findings:
         """Simulate; see `experiment.Experiment`."""
         found = self._runs(context)
-        outcomes = [(claim, self._best(claim, found)) for claim in self.claims]
+        names = [name for name in dict.fromkeys(name for _, name in found) if name != GREEDY]
+        outcomes = [(claim, name, self._best(claim, name, found)) for claim in self.claims for name in names]
         return Findings(
             name=self.name,
             title=self.title,
@@ -112,7 +113,7 @@ class AllocatorExperiment:
                         advance(sum(map(len, found.values())))
         return found
 
-    def _tables(self, found: Runs, outcomes: Sequence[tuple[HuClaim, float]]) -> Iterator[Table]:
+    def _tables(self, found: Runs, outcomes: Sequence[tuple[HuClaim, str, float]]) -> Iterator[Table]:
         columns = [Column(self.x_label), Column("allocator")]
         columns += [Column(self.value[0], 2), Column("+-", 2)]
         for lead in self.leads:
@@ -129,10 +130,16 @@ class AllocatorExperiment:
             yield Table(
                 name=f"{self.name}-claims",
                 title="what the paper says, and what comes out here",
-                columns=(Column("claim"), Column("paper", 1), Column("ours", 1), Column("reached")),
+                columns=(
+                    Column("claim"),
+                    Column("paper", 1),
+                    Column("allocator"),
+                    Column("ours", 1),
+                    Column("reached"),
+                ),
                 rows=tuple(
-                    (claim.text, claim.paper, ours, "yes" if _is_reached(claim, ours) else "no")
-                    for claim, ours in outcomes
+                    (claim.text, claim.paper, name, ours, "yes" if _is_reached(claim, ours) else "no")
+                    for claim, name, ours in outcomes
                 ),
             )
 
@@ -144,17 +151,11 @@ class AllocatorExperiment:
                 cells += (None, None) if is_greedy else _interval(lead, runs, found[label, GREEDY])
             yield (*cells, float(np.mean([run.num_resizes for run in runs])))
 
-    def _best(self, claim: HuClaim, found: Runs) -> float:
+    def _best(self, claim: HuClaim, name: str, found: Runs) -> float:
         """Our figure for a claim: that of its case, or the best of all."""
-        name = self.allocators[0].name
         labels = [label for label, case in self.cases if claim.nodes in (None, case.nodes)]
-        values = [
-            _interval(claim.lead, found[label, name], found[label, GREEDY]).mean
-            for label in labels
-            if (label, name) in found
-        ]
-        pick = min if claim.is_least else max
-        return pick(values, default=float("nan"))
+        values = [_interval(claim.lead, found[label, name], found[label, GREEDY]).mean for label in labels]
+        return min(values) if claim.is_least else max(values)
 
     def _chart(self, found: Runs) -> Chart:
         labels = tuple(label for label, _ in self.cases)
