@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -41,7 +42,8 @@ def state(tmp_path: Path) -> Iterator[Path]:
     yield path
     endpoint = StateFolder(path).read_endpoint()
     if endpoint is not None:
-        os.kill(endpoint.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it was ended, and could not say so
+            os.kill(endpoint.pid, signal.SIGKILL)
 
 
 def pid_of(state: Path) -> int:

@@ -218,6 +218,14 @@ def test_an_idle_cluster_does_not_wait_for_the_period() -> None:
     assert course.ask([], 1.0) == [] and course.ask(jobs, 2.0) == [8]
 
 
+def test_devices_that_are_idle_are_looked_at_again_after_the_period() -> None:
+    """What is believed of a job may have changed: its trial run knew of one worker."""
+    course = Course(Saxena(), 8)
+    assert course.ask(jobs_of([{1: 1.0}]), 1.0) == [1]
+    assert course.ask(jobs_of([CONCAVE]), 300.0) == [1]
+    assert course.ask(jobs_of([CONCAVE]), 601.0) == [8]
+
+
 @pytest.mark.parametrize("num_jobs", [0, 3])
 def test_a_pool_without_devices_makes_jobs_wait(num_jobs: int) -> None:
     for drops in (0, 1):

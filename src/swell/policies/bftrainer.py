@@ -145,7 +145,8 @@ class CorrectedBFTrainer(BFTrainer):
     References: as `bftrainer`.
     Deviates: equation 16 charges the speed *before* the change, so that starting a waiting job is free and
         the new nodes' idle time is not counted. Here V(n) = (T_fwd - R(n)) O(n) for n other than the present
-        size, with R_up for a start, too. No change pays that takes longer than T_fwd.
+        size, with R_up for a start, too. No change pays that takes longer than T_fwd. A start on nodes that
+        nothing else is made of pays all the same: a waiting job has nothing to lose.
     """
 
     name = "bftrainer_corrected"
@@ -234,7 +235,9 @@ def _write_corrected(
                 value[option] = -np.inf
                 continue
             per_s = weight[row] * rate_per_s[option]
-            if workers[option] > held[row]:
+            if held[row] == 0:
+                value[option] = max(forward_s - growth_s[row], SAME_SHARE * forward_s) * per_s
+            elif workers[option] > held[row]:
                 value[option] = (forward_s - growth_s[row]) * per_s
             elif workers[option] < held[row]:
                 value[option] = (forward_s - shrink_s[row]) * per_s

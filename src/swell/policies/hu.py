@@ -114,12 +114,13 @@ class Hu(Policy):
             workers, best = self._best(snapshot, options, gains)
             why = _why(best)
             _use_up(snapshot, options, workers, gains.first)
+        is_planned = workers > 0
         serve_queue(snapshot, options, workers)
         answer = chosen_without_promises(
             snapshot,
             snapshot.options.at(workers),
             snapshot.arrival_order,
-            lambda row: why,
+            lambda row: why if is_planned[row] else "it was at the front of the queue, and devices were free",
             "all jobs together get further if others have the devices; the next plan is made within "
             f"{self.period_s:.0f} s",
         )

@@ -85,7 +85,10 @@ class HuGreedy(Policy):
 
     def _memory(self, snapshot: Snapshot, workers: IntArray, began_s: FloatArray) -> Memory:
         memory = dict(memory_of(snapshot, workers))
-        memory[BEGAN] = {job_id: float(began_s[snapshot.row_of[job_id]]) for job_id in memory[WORKERS]}
+        began = {
+            job_id: float(began_s[snapshot.row_of[job_id]]) for job_id, num in memory[WORKERS].items() if num
+        }
+        memory[BEGAN] = began
         return memory
 
 

@@ -14,7 +14,7 @@ from swell.model.snapshot import Memory, Snapshot
 LeastWorkers = Annotated[int, Meta(ge=1, description="Fewest workers of a job that runs (n_min).")]
 MostWorkers = Annotated[int, Meta(ge=1, description="Most workers of a job (n_max).")]
 
-#: Remembered: workers of each job that was given any.
+#: Remembered: workers of each job that was given any, and 0 of those that lost theirs.
 WORKERS = "workers"
 
 
@@ -61,6 +61,7 @@ def serve_queue(snapshot: Snapshot, options: Options, workers: IntArray) -> None
 
 
 def memory_of(snapshot: Snapshot, workers: IntArray) -> Memory:
-    """What `decided` reads."""
-    rows = snapshot.arrival_order[workers[snapshot.arrival_order] > 0].tolist()
+    """What `decided` reads: of jobs with workers, and of those that are to give theirs up."""
+    is_known = (workers > 0) | (snapshot.held_workers > 0)
+    rows = snapshot.arrival_order[is_known[snapshot.arrival_order]].tolist()
     return {WORKERS: {snapshot.job_ids[row]: int(workers[row]) for row in rows}}

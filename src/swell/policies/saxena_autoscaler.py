@@ -44,13 +44,16 @@ def is_time(snapshot: Snapshot, last: Decided | None, ended_share: float) -> boo
     """Whether to decide anew (Figure 4, line 13; section V-B).
 
     Something has arrived or ended, and the period is over, or `ended_share` of the executing jobs have ended.
-    What was decided must be possible still.
+    What was decided must be possible still. Devices that are idle at the end of a period are a reason, too:
+    what is believed of a job may have changed since.
     """
     if last is None or not _is_possible(snapshot, last):
         return True
     num_ended = last.num_ended(snapshot)
     has_arrived = ((last.rows(snapshot) == 0) & (snapshot.options.num > 0)).any()
-    is_news = bool(has_arrived) or num_ended > 0 or last.num_devices != snapshot.num_devices
+    has_idle = int(last.rows(snapshot) @ snapshot.devices_per_worker) < snapshot.num_devices
+    has_come_or_gone = num_ended > 0 or last.num_devices != snapshot.num_devices
+    is_news = bool(has_arrived) or has_come_or_gone or has_idle
     return is_news and (snapshot.is_due or num_ended >= ended_share * len(last.workers))
 
 

@@ -39,8 +39,11 @@ class Pool:
 
     @cached_property
     def num_devices(self) -> int:
-        """Of all its nodes, as if they were idle at the same time."""
-        return sum({one.node: one.num_devices for one in self.intervals}.values())
+        """Of all its nodes, as if they were idle at the same time, each with as many as it ever has."""
+        most: dict[str, int] = {}
+        for one in self.intervals:
+            most[one.node] = max(one.num_devices, most.get(one.node, 0))
+        return sum(most.values())
 
     @property
     def last_s(self) -> float:
