@@ -297,6 +297,8 @@ def _scenario(
 
     with reading(trace) as watch:
         log = Log(trace, format, strict, watch)
+    for line in log.warnings:
+        warn(f"{trace}: {line}")
     if log.num_skipped:
         warn(f"{trace}: {plural(log.num_skipped, 'line')} skipped; `swell trace info {trace}` says why")
     _check_room(log, num_runs)

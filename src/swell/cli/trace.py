@@ -12,7 +12,7 @@ from swell.api.durations import parse_duration
 from swell.cli import fill_options as fill
 from swell.cli.destinations import check_files
 from swell.cli.options import Json
-from swell.cli.output import print_json, print_table
+from swell.cli.output import print_json, print_table, warn
 from swell.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -146,6 +146,8 @@ def convert(
     check_files({"OUT": out}, [])
     with reading(file) as watch:
         log = Log(file, format, strict, watch)
+    for line in log.warnings:
+        warn(f"{file}: {line}")
     jobs, lines = plural(len(log.jobs), "job"), plural(log.num_skipped, "line")
     print(f"{file}: {log.format}, {jobs}, {lines} skipped")
     _write(log, out, to, writer, profiles, rules)

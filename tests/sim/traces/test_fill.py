@@ -97,7 +97,12 @@ def test_every_job_is_complete_or_named(given_jobs: list[TraceJob], rules: Rules
         source = told[found.id]
         assert source.model in (None, found.model)
         assert source.duration_s in (None, found.duration_s)
-        assert source.num_steps is None or abs(source.num_steps - found.num_steps) <= 1
+        steps = source.num_steps
+        if source.model is None and source.duration_s is not None:
+            steps = source.duration_s * curve.rate_at(
+                found.requested_devices
+            )  # the log's are no drawn model's
+        assert steps is None or abs(steps - found.num_steps) <= 1
     assert fill(trace(*given_jobs), PROFILES, rules) == workload
 
 
@@ -159,6 +164,20 @@ def test_sizes_nobody_measured_are_moved_to_the_next_and_said() -> None:
         "1 job: asked for more devices than its model was measured on, set to the most measured",
         "1 job: devices asked for set to the fewest its model fits on",
     )
+
+
+@given(num_steps=st.floats(1, 1e6), duration_s=st.floats(1, 1e6), seed=st.integers(0, 50))
+def test_a_job_whose_model_is_drawn_keeps_its_duration(
+    num_steps: float, duration_s: float, seed: int
+) -> None:
+    told = job(model="bert", global_batch=64, num_steps=num_steps, duration_s=duration_s)
+    workload = fill(trace(told), PROFILES, Rules(unknown="draw", seed=seed))
+    found = only(workload)
+    rate_per_s = PROFILES.curve(found.model, found.global_batch).rate_at(found.requested_devices)
+    assert found.duration_s == duration_s
+    assert abs(found.num_steps - duration_s * rate_per_s) <= 1
+    said = "1 job: steps of the log set aside, for its model was drawn: the logged duration is kept"
+    assert said in workload.filled
 
 
 def test_an_unknown_model_is_refused_drawn_or_dropped() -> None:

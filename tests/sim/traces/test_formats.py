@@ -27,6 +27,7 @@ job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,duration,best_eff
 a,1000,200,vgg16,1600,64,2,500,0
 b,1100,300,bert,1900,128,1,900,1
 """
+ELASTICFLOW_RAW = "job_id,submission_time,duration,num_gpu\n6b-4f,16566,3890,4\n7c-5a,16600,20,1\n"
 PHILLY = """\
 job_id,user,vc,submit_time_s,num_gpus,duration_s,status
 7,u1,v1,50,4,120,Pass
@@ -136,6 +137,7 @@ SAMPLES: dict[str, tuple[str, str, dict[str, Any], int, float]] = {
         2,
         1000,
     ),
+    "raw": ("elasticflow-raw", ELASTICFLOW_RAW, dict(id="6b-4f", num_devices=4, duration_s=3890), 2, 16566),
     "philly": (
         "philly",
         PHILLY,
@@ -254,16 +256,16 @@ SAMPLES: dict[str, tuple[str, str, dict[str, Any], int, float]] = {
         dict(
             id="0",
             num_devices=4,
-            duration_s=211,
+            duration_s=211 * 60,
             model="resnet101",
             num_steps=690,
-            deadline_s=282,
+            deadline_s=282 * 60,
             user="v1",
             is_best_effort=False,
             is_soft=False,
         ),
         3,
-        1000,
+        60_000,
     ),
     "muri": (
         "muri",
@@ -339,7 +341,10 @@ def test_sacct_without_tres_counts_what_there_is(
 def test_swf_takes_what_was_allocated_where_nothing_was_asked(write: Callable[..., Path]) -> None:
     line = "5 10 5 222 80 -1 -1 -1 -1 -1 {} 7 3 -1 1 -1 -1 -1\n"
     assert read(write(line.format(1))).jobs[0].num_devices == 80
-    assert read(write(line.format(3))).skipped[0].why == "is one part of a job that stands on its own line"
+    assert (
+        read(write(line.format(3)), "swf").skipped[0].why
+        == "is one part of a job that stands on its own line"
+    )
 
 
 def test_pai_rounds_parts_of_devices_up_and_says_so(write: Callable[..., Path]) -> None:
@@ -357,7 +362,7 @@ def test_acme_goes_by_start_and_end_where_the_duration_includes_the_wait(write: 
 def test_chronus_knows_three_classes(write: Callable[..., Path]) -> None:
     strict, soft, best_effort = read(write(CHRONUS)).jobs
     assert (strict.is_soft, strict.is_best_effort) == (False, False)
-    assert (soft.is_soft, soft.deadline_s) == (True, 310.0)
+    assert (soft.is_soft, soft.deadline_s) == (True, 310.0 * 60.0)
     assert (best_effort.is_best_effort, best_effort.deadline_s) == (True, None)
 
 

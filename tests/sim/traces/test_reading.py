@@ -163,7 +163,7 @@ PIECES = st.text(alphabet=string.printable + "é\x00\ufffd", max_size=30)
 def test_whatever_stands_in_a_line_it_becomes_a_job_or_is_named(lines: list[str], tmp_path: Path) -> None:
     path = tmp_path / "any.csv"
     path.write_text("submit_s,id,num_devices,duration_s\n" + "\n".join(lines), "utf-8", newline="")
-    trace = read(path)
+    trace = read(path, "plain")
     written = path.read_text("utf-8").split("\n")[1:]
     told = [line for line in written if line.strip() and not line.startswith("#")]
     assert len(trace.jobs) + len(trace.skipped) == len(told)

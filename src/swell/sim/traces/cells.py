@@ -65,6 +65,11 @@ def milliseconds(cell: str) -> float:
     return number(cell) / 1000.0
 
 
+def minutes(cell: str) -> float:
+    """Seconds."""
+    return number(cell) * 60.0
+
+
 def count(cell: str) -> int:
     """A whole number; a fraction is rounded up, for half a device is a device taken."""
     return math.ceil(number(cell))

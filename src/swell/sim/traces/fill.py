@@ -97,9 +97,9 @@ class Filling:
                     yield filled
 
     def _complete(self, job: TraceJob, draw: Draw) -> WorkloadJob:
-        curve = self._curve_of(job, draw)
+        curve, is_drawn = self._curve_of(job, draw)
         requested = self._requested(job, curve)
-        num_steps, duration_s = self._work(job, curve, requested)
+        num_steps, duration_s = self._work(self._without_steps(job) if is_drawn else job, curve, requested)
         deadline_s, job_class = self._deadline(job, duration_s, draw)
         dies_at_step, cancel_s = self._fate(job, num_steps, duration_s, draw)
         return WorkloadJob(
@@ -122,16 +122,24 @@ class Filling:
     def _note(self, rule: str) -> None:
         self.applied.add(rule)
 
-    def _curve_of(self, job: TraceJob, draw: Draw) -> ThroughputCurve:
+    def _curve_of(self, job: TraceJob, draw: Draw) -> tuple[ThroughputCurve, bool]:
+        """And whether it is one that was drawn, of another model than the log's."""
         if job.model is not None:
             try:
-                return self._curve(job.model, self._batch_of(job, job.model, draw))
+                return self._curve(job.model, self._batch_of(job, job.model, draw)), False
             except UnknownProfile as error:
                 self._meet_unknown(job, error)
         else:
             self._note(f"model and batch drawn from profiles {self._profiles.name!r}")
         choices = self._covering(job.num_devices or 1)
-        return self._curve(*choices[int(draw.model * len(choices))])
+        return self._curve(*choices[int(draw.model * len(choices))]), True
+
+    def _without_steps(self, job: TraceJob) -> TraceJob:
+        """Steps of one model are no steps of another: a job keeps the time that it took."""
+        if job.num_steps is None or job.duration_s is None:
+            return job
+        self._note("steps of the log set aside, for its model was drawn: the logged duration is kept")
+        return msgspec.structs.replace(job, num_steps=None)
 
     def _batch_of(self, job: TraceJob, model: str, draw: Draw) -> int:
         if job.global_batch is not None:

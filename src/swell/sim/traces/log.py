@@ -47,6 +47,7 @@ class Log:
         self.source = str(path)
         self.epoch_s = start_s + scan.base_s
         self.notes = scan.notes()
+        self.warnings = scan.warnings
 
 
 def _from(ordered: Ordered, start_s: float) -> Several[TraceJob]:

@@ -61,6 +61,11 @@ class Scan:
         """Complete once the trace has been gone through."""
         return self.format.notes + self._remarks.lines()
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What people should know of the file even if they do not ask; among the notes as well."""
+        return tuple(self._remarks.warnings)
+
 
 def _base_s(known: Format, head: Head) -> float:
     if known is SWF:

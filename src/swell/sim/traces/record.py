@@ -20,6 +20,7 @@ class Remarks:
     """
 
     def __init__(self) -> None:
+        self.warnings: list[str] = []  #: about the file as a whole
         self._counts: Counter[str] = Counter()
         self._pending: list[str] = []
 
@@ -32,7 +33,8 @@ class Remarks:
         self._pending.clear()
 
     def lines(self) -> tuple[str, ...]:
-        return tuple(f"{plural(number, 'job')}: {remark}" for remark, number in sorted(self._counts.items()))
+        counted = (f"{plural(number, 'job')}: {remark}" for remark, number in sorted(self._counts.items()))
+        return (*self.warnings, *counted)
 
 
 def plural(number: int, noun: str) -> str:

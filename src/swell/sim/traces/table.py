@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +50,20 @@ class FileColumn:
     parse: Callable[[str], Any]
 
 
+@dataclass(frozen=True)
+class Ignored:
+    """What a reader leaves aside of a header."""
+
+    names: tuple[str, ...]  #: of columns that no field is read from
+    absent: frozenset[str]  #: fields that no column gives
+
+    @classmethod
+    def of(cls, header: tuple[str, ...], places: list[FileColumn], fields: Iterable[str]) -> Ignored:
+        read = {place.index for place in places}
+        names = tuple(name for index, name in enumerate(header) if name and index not in read)
+        return cls(names, frozenset(fields).difference(place.field for place in places))
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableFormat:
     """Implements `Format`.
@@ -57,6 +71,8 @@ class TableFormat:
     Args:
         build: makes a job of a row; may raise Malformed or Outside.
         delimiters: the first that splits the header into the columns needed counts.
+        never: columns by which a file is known to be of another format.
+        note_ignored: is told the columns of the file that no field is read from; may raise TraceError.
     """
 
     name: str
@@ -65,9 +81,14 @@ class TableFormat:
     build: Callable[[Row, Remarks], TraceJob]
     delimiters: str = ","
     notes: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+    note_ignored: Callable[[Source, Ignored, Remarks], None] | None = None
 
     def is_like(self, head: Head) -> bool:
-        return any(not self._missing(head.columns(delimiter)) for delimiter in self.delimiters)
+        return any(self._fits(head.columns(delimiter)) for delimiter in self.delimiters)
+
+    def _fits(self, header: tuple[str, ...]) -> bool:
+        return not self._missing(header) and not any(name in header for name in self.never)
 
     def _missing(self, header: tuple[str, ...]) -> list[str]:
         needed = (column for column in self.columns.values() if column.is_needed)
@@ -84,6 +105,8 @@ class TableFormat:
                 f"its first line is {header_line[:100]!r}"
             )
         places = list(self._places(header))
+        if self.note_ignored is not None:
+            self.note_ignored(source, Ignored.of(header, places, self.columns), remarks)
 
         def build(line: int, row_text: str) -> TraceJob:
             row = read_row(cells_of(row_text, delimiter, len(header)), places)

@@ -17,10 +17,12 @@ from typing import Any
 
 from swell.sim.traces.cells import bound, count, flag, number, status, text
 from swell.sim.traces.entry import TraceJob
+from swell.sim.traces.errors import TraceError
 from swell.sim.traces.format import Head, Records
+from swell.sim.traces.misspelt import meant_column
 from swell.sim.traces.record import Remarks, needed
 from swell.sim.traces.source import Source
-from swell.sim.traces.table import Row, TableFormat, TraceColumn, column, needed_column
+from swell.sim.traces.table import Ignored, Row, TableFormat, TraceColumn, column, needed_column
 
 EPOCH = re.compile(r"#\s*epoch_s\s*=\s*(\S+)")
 
@@ -50,7 +52,21 @@ COLUMNS: dict[str, TraceColumn] = {
     "max_batch": column("max_batch", parse=count),
 }
 
-TABLE = TableFormat(name="plain", title="plain CSV", columns=COLUMNS, build=build)
+
+def note_ignored(source: Source, ignored: Ignored, remarks: Remarks) -> None:
+    """A column left aside is said; one that was probably meant for a field the file lacks is an error."""
+    names = {name: field for field in COLUMNS if field in ignored.absent for name in COLUMNS[field].names}
+    for name in ignored.names:
+        if meant := meant_column(name, names):
+            raise TraceError(
+                f"{source.path} has a column {name!r}, which no plain trace has; did you mean {meant!r}? "
+                "Rename it in the first line, or remove it if it is something else"
+            )
+    if ignored.names:
+        remarks.warnings.append(f"ignored, for no field of a job is in it: column {', '.join(ignored.names)}")
+
+
+TABLE = TableFormat(name="plain", title="plain CSV", columns=COLUMNS, build=build, note_ignored=note_ignored)
 
 
 @dataclass(frozen=True)
