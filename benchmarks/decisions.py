@@ -14,7 +14,7 @@ import pstats
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +51,7 @@ class AsDrawn(Fifo):
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         drawn = np.array([self.members[job_id].workers for job_id in snapshot.job_ids], dtype=np.int64)
-        options = snapshot.options.only(snapshot.options.workers == drawn[snapshot.options.rows])
-        return Fifo.decide(self, replace(snapshot, options=options))
+        return Fifo.decide(self, snapshot.with_only(snapshot.options.workers == drawn[snapshot.options.rows]))
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,8 +62,7 @@ class OneEach(Fifo):
     domain = Domain(opens_batches=True)
 
     def decide(self, snapshot: Snapshot) -> Allocation:
-        options = snapshot.options.only(snapshot.options.workers == 1)
-        return Fifo.decide(self, replace(snapshot, options=options))
+        return Fifo.decide(self, snapshot.with_only(snapshot.options.workers == 1))
 
 
 class Stand:

@@ -34,10 +34,11 @@ def snapshot_of(
     """Jobs of one device a worker, which hold so much and changed so long ago."""
     num = len(held)
     zeros = np.zeros(num)
+    options = options_of([[(size, size, 0, size**0.8) for size in SIZES if size <= num_devices]] * num)
     return Snapshot(
         now_s=now_s,
         num_devices=num_devices,
-        options=options_of([[(size, size, 0, size**0.8) for size in SIZES if size <= num_devices]] * num),
+        options=options,
         one_worker_per_s=np.ones(num),
         job_ids=tuple(f"j{row}" for row in range(num)),
         job_class=np.full(num, BEST_EFFORT, dtype=np.int64),
@@ -63,6 +64,8 @@ def snapshot_of(
         expected_hold_s=np.full(num, hold_s),
         start_cost_s=np.full(num, 1.0),
         most_start_cost_s=np.full(num, 1.0),
+        option_start_s=np.full(len(options.workers), 1.0),
+        option_resize_s=np.full(len(options.workers), 0.5),
         is_promised=np.zeros(num, dtype=bool),
         is_undecided=np.zeros(num, dtype=bool),
         margin_share=0.05,

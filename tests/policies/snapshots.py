@@ -38,6 +38,8 @@ class Job:
     batch: int = 64  #: samples of a step
     start_cost: float = 0.0
     most_start_cost: float | None = None  #: as `start_cost` if None
+    start_costs: Mapping[int, float] | None = None  #: by workers, upper; as `most_start_cost` if None
+    resize_costs: Mapping[int, float] | None = None  #: by workers, upper; as `most_resize_cost` if None
     promised: bool = False
     most: int = 1_000  #: workers that it has ever had
     changes: int = 0
@@ -67,6 +69,8 @@ class MoreOfJob(TypedDict, total=False):
     batch: int
     start_cost: float
     most_start_cost: float | None
+    start_costs: Mapping[int, float] | None
+    resize_costs: Mapping[int, float] | None
     most: int
     changes: int
     tenant: int
@@ -118,10 +122,14 @@ def snapshot(
     def most(job: Job) -> int:
         return num_devices - num_borrowed if job.job_class == STRICT else num_devices
 
+    ways = [_ways(job, sizes, most(job), opens_batches) for job in jobs]
+    pairs = [(job, way[0]) for job, run in zip(jobs, ways, strict=True) for way in run]
     return Snapshot(
         now_s=now_s,
         num_devices=num_devices,
-        options=options_of([_ways(job, sizes, most(job), opens_batches) for job in jobs]),
+        options=options_of(ways),
+        option_start_s=column([_start_s(*pair) for pair in pairs], float),
+        option_resize_s=column([_resize_s(*pair) for pair in pairs], float),
         one_worker_per_s=column([_on_one(job, opens_batches) for job in jobs], float),
         job_ids=tuple(job.id for job in jobs),
         job_class=column([job.job_class for job in jobs], np.int64),
@@ -195,6 +203,16 @@ def _most(most_s: float | None, mean_s: float) -> float:
     return mean_s if most_s is None else most_s
 
 
+def _start_s(job: Job, workers: int) -> float:
+    most_s = _most(job.most_start_cost, job.start_cost)
+    return most_s if job.start_costs is None else job.start_costs[workers]
+
+
+def _resize_s(job: Job, workers: int) -> float:
+    most_s = _most(job.most_resize_cost, job.resize_cost)
+    return most_s if job.resize_costs is None else job.resize_costs[workers]
+
+
 def _larger_batches(rates: Mapping[int, float], gain: float) -> dict[int, tuple[int, float]]:
     return {size: (64 * size, gain * rate) for size, rate in rates.items()}
 
@@ -261,11 +279,19 @@ def permuted(view: Snapshot, order: Sequence[int]) -> Snapshot:
     arrays = {
         name: getattr(view, name)[rows]
         for name in Snapshot.__dataclass_fields__
-        if isinstance(getattr(view, name), np.ndarray)
+        if isinstance(getattr(view, name), np.ndarray) and name not in ("option_start_s", "option_resize_s")
     }
     options = view.options
     columns = (options.workers, options.devices, options.global_batch, options.rate_per_s)
     runs = [slice(options.starts[row], options.starts[row + 1]) for row in rows]
     ways = [list(zip(*(column[run].tolist() for column in columns), strict=True)) for run in runs]
+    kept = [at for run in runs for at in range(run.start, run.stop)]
     job_ids = tuple(view.job_ids[row] for row in rows)
-    return replace(view, job_ids=job_ids, options=options_of(ways), **arrays)
+    return replace(
+        view,
+        job_ids=job_ids,
+        options=options_of(ways),
+        option_start_s=view.option_start_s[kept],
+        option_resize_s=view.option_resize_s[kept],
+        **arrays,
+    )

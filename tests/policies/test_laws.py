@@ -88,8 +88,9 @@ def test_what_was_decided_is_decided_again(policy: Policy, view: Snapshot) -> No
     """Holding what the policy gave, at the same instant, nobody is changed."""
     first = policy.decide(view)
     rows = [row for row in range(view.num_jobs) if row not in first.refusals]
+    kept = permuted(view, rows)
     after = replace(
-        permuted(view, rows),
+        kept,
         held_workers=first.workers[rows],
         is_promised=view.job_class[rows] == STRICT,
         is_undecided=np.zeros(len(rows), dtype=bool),
@@ -97,6 +98,8 @@ def test_what_was_decided_is_decided_again(policy: Policy, view: Snapshot) -> No
         most_start_cost_s=np.zeros(len(rows)),
         resize_cost_s=np.zeros(len(rows)),
         most_resize_cost_s=np.zeros(len(rows)),
+        option_start_s=np.zeros(len(kept.options.workers)),
+        option_resize_s=np.zeros(len(kept.options.workers)),
         growth_cost_s=np.zeros(len(rows)),
         shrink_cost_s=np.zeros(len(rows)),
     )

@@ -212,6 +212,8 @@ class JobTable:
             expected_hold_s=_read_only(costs.hold_s(floats["trained_s"], floats["num_taken"])),
             start_cost_s=_read_only(expected.start_s),
             most_start_cost_s=_read_only(expected.most_start_s),
+            option_start_s=_read_only(expected.most_start_s[options.rows]),
+            option_resize_s=_read_only(expected.most_resize_s[options.rows]),
             is_promised=_read_only(ints["is_promised"] != 0),
             is_undecided=_read_only(ints["is_undecided"] != 0),
             margin_share=margin_share,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -59,6 +59,9 @@ class Snapshot:
     expected_hold_s: FloatArray  #: (J,) for which workers given now are expected to stay
     start_cost_s: FloatArray  #: (J,) expected time from a launch to the first step
     most_start_cost_s: FloatArray  #: (J,) the same if it is a dear one: what promises have to expect
+    option_start_s: FloatArray  #: (O,) upper cost of a launch at each option: until its first step
+    #: (O,) upper cost of a change of a running gang to each option's size: what it takes from training
+    option_resize_s: FloatArray
     is_promised: BoolArray  #: (J,) admitted strict jobs: their deadlines are promises
     is_undecided: BoolArray  #: (J,) strict jobs that wait for their admission
     margin_share: float  #: by how much rates have proved too high, as a share: 0.05 is 5 %
@@ -91,6 +94,15 @@ class Snapshot:
     def held_rate_per_s(self) -> FloatArray:
         """(J,) steps/s with what each job holds; 0 where that is nothing."""
         return self.rates_at(self.held_workers)
+
+    def with_only(self, is_kept: BoolArray) -> Snapshot:
+        """Without the other (O,) options: for a policy that narrows its choice."""
+        return replace(
+            self,
+            options=self.options.only(is_kept),
+            option_start_s=self.option_start_s[is_kept],
+            option_resize_s=self.option_resize_s[is_kept],
+        )
 
     def rates_at(self, workers: IntArray) -> FloatArray:
         """(J,) steps/s at these worker counts; a count between two options counts as the smaller one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from swell.model.options import NO_OPTION
 from swell.model.snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Levels:
     """Level 0 is nothing; levels 1 to `num[row]` are a job's sizes, each faster than the ones below it."""
 
@@ -22,6 +23,18 @@ class Levels:
     rates: FloatArray  #: (J, L) steps/s, strictly ascending
     num: IntArray  #: (J,)
     held: IntArray  #: (J,) the highest level that is no larger than what the job holds
+    option_start_s: FloatArray  #: (O,) as in the snapshot
+    option_resize_s: FloatArray  #: (O,) likewise
+
+    @cached_property
+    def start_s(self) -> FloatArray:
+        """(J, L) upper cost of a launch at each level: seconds until its first step."""
+        return self._gathered(self.option_start_s)
+
+    @cached_property
+    def resize_s(self) -> FloatArray:
+        """(J, L) upper cost of a change of a running gang to each level: seconds it takes from training."""
+        return self._gathered(self.option_resize_s)
 
     @property
     def highest(self) -> int:
@@ -56,6 +69,10 @@ class Levels:
         suited(_list_prices, len(level))(self.devices, self.rates, level, price)
         return price
 
+    def _gathered(self, of_option: FloatArray) -> FloatArray:
+        """(J, L) what holds of each level's option."""
+        return of_option[self.option] if len(of_option) else np.zeros(self.option.shape)
+
     def _at(self, level: IntArray) -> IntArray:
         """(J,) where a level's entry is; that of some other level for level 0."""
         return np.arange(-1, self.workers.size - 1, self.workers.shape[1]) + level
@@ -73,7 +90,7 @@ def useful_levels(snapshot: Snapshot, is_allowed: BoolArray | None = None) -> Le
     useful = options.useful if is_allowed is None else options.useful_among(is_allowed)
     held = np.zeros(snapshot.num_jobs, dtype=np.int64)
     suited(_list_held, snapshot.num_jobs)(useful.workers, useful.num, snapshot.held_workers, held)
-    return Levels(*useful, held)
+    return Levels(*useful, held, snapshot.option_start_s, snapshot.option_resize_s)
 
 
 def all_levels(snapshot: Snapshot) -> Levels:
@@ -87,7 +104,16 @@ def all_levels(snapshot: Snapshot) -> Levels:
     rates[places] = options.rate_per_s
     is_within = (options.workers <= snapshot.held_workers[rows]).astype(np.int64)
     held = np.bincount(rows, weights=is_within, minlength=num_jobs).astype(np.int64)
-    return Levels(option, workers, devices, rates, options.num, held)
+    return Levels(
+        option,
+        workers,
+        devices,
+        rates,
+        options.num,
+        held,
+        snapshot.option_start_s,
+        snapshot.option_resize_s,
+    )
 
 
 def _list_held(workers: IntArray, num: IntArray, held_workers: IntArray, held: IntArray) -> None:

@@ -19,7 +19,16 @@ def requested_levels(snapshot: Snapshot) -> Levels:
     options, num_jobs = snapshot.options, snapshot.num_jobs
     option, workers, devices = np.zeros((3, num_jobs, 1), dtype=np.int64)
     num, held = np.zeros((2, num_jobs), dtype=np.int64)
-    levels = Levels(option, workers, devices, np.zeros((num_jobs, 1)), num, held)
+    levels = Levels(
+        option,
+        workers,
+        devices,
+        np.zeros((num_jobs, 1)),
+        num,
+        held,
+        snapshot.option_start_s,
+        snapshot.option_resize_s,
+    )
     suited(_list_requested, num_jobs)(
         options.starts,
         options.workers,

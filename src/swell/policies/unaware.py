@@ -14,7 +14,7 @@ from swell.policies.elasticflow.elasticflow import ElasticFlow
 
 def without_costs(snapshot: Snapshot) -> Snapshot:
     """The same, but nothing is expected to cost time and no rate has proved too high."""
-    nothing_s = np.zeros(snapshot.num_jobs)
+    nothing_s, nothing_each_s = np.zeros(snapshot.num_jobs), np.zeros(len(snapshot.options.workers))
     return replace(
         snapshot,
         start_cost_s=nothing_s,
@@ -23,6 +23,8 @@ def without_costs(snapshot: Snapshot) -> Snapshot:
         growth_cost_s=nothing_s,
         shrink_cost_s=nothing_s,
         most_resize_cost_s=nothing_s,
+        option_start_s=nothing_each_s,
+        option_resize_s=nothing_each_s,
         margin_share=0.0,
     )
 

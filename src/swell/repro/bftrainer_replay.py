@@ -418,6 +418,8 @@ def snapshot_of(
         expected_hold_s=zeros,
         start_cost_s=growth_s,
         most_start_cost_s=growth_s,
+        option_start_s=growth_s[options.rows],
+        option_resize_s=np.maximum(growth_s, shrink_s)[options.rows],
         is_promised=none,
         is_undecided=none,
         margin_share=0.0,
