@@ -49,6 +49,28 @@ def test_policies_stand_side_by_side(swell: Run) -> None:
     assert rows[1].split()[:5] == ["fifo", "0.667", "3", "0", "1"]
 
 
+def test_refused_jobs_may_be_tried_without_a_promise(swell: Run) -> None:
+    done = swell(*TWO_ON_ONE_NODE, "--refused", "soft", "--json", "out.json", "--jobs", "jobs.csv")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert ", refused jobs tried without a promise" in lines[0]
+    assert lines[-2].split() == ["POLICY", "UNPROMISED", "MET", "UNPROMISED"]
+    assert lines[-1].split() == ["elasticflow", "1", "0"]
+    (result,) = json.loads(Path("out.json").read_text())
+    metrics = result["metrics"]
+    assert (metrics["admitted"], metrics["rejected"], metrics["completed"]) == (2, 0, 3)
+    assert (metrics["unpromised"], metrics["met_unpromised"]) == (1, 0)
+    assert result["truth"]["refused"] == "soft"
+    with Path("jobs.csv").open() as file:
+        jobs = {row["id"]: row for row in csv.DictReader(file)}
+    assert [jobs[name]["is_unpromised"] for name in ("early", "hopeless", "late")] == [
+        "False",
+        "True",
+        "False",
+    ]
+    assert jobs["hopeless"]["job_class"] == "strict" and float(jobs["hopeless"]["counter_offer_s"]) > 700
+
+
 def test_where_a_log_tells_whose_jobs_are_it_is_said_how_tenants_fared(swell: Run) -> None:
     """A virtual cluster's name comes before a user's; two have ten deadlines each, and one has two."""
     whose = ["lab,ann", ",ann"] * 10 + [","] * 2

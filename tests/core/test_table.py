@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from tests.core.fakes import profile, spec
 from tests.core.records import steady
 
+from swell.core.admission import Admission
 from swell.core.costs import STATE_BYTES_PER_S, ChangeCosts
 from swell.core.hold_time import Tenure
 from swell.core.job_progress import JobProgress
 from swell.core.option_table import JobOptions, OptionTable
 from swell.core.policy_state import PolicyState
-from swell.core.record import Admission, CommandTimes, JobRecord
+from swell.core.record import CommandTimes, JobRecord
 from swell.core.resizes import ResizeLog
 from swell.core.state import job_sizes
 from swell.core.table import LEAST_REMAINING_STEPS, JobTable

@@ -15,6 +15,7 @@ from swell.cli.output import note, print_json, warn, write_json
 from swell.cli.pool_options import read_pool_options
 from swell.cli.simulate_table import machines, print_results
 from swell.model.errors import InvalidInput
+from swell.model.job import AfterRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,6 +120,13 @@ def simulate(
     best_effort: fill.BestEffort = 0.0,
     soft: fill.Soft = 0.0,
     unknown: fill.Unknown = "refuse",
+    refused: Annotated[
+        AfterRefusal,
+        typer.Option(
+            help="What becomes of strict jobs that are refused: they end, or run as soft jobs with their "
+            "deadlines."
+        ),
+    ] = AfterRefusal.END,
     format: fill.Format = None,
     strict: fill.Strict = False,
     set_: Annotated[
@@ -185,6 +193,7 @@ def simulate(
         node_mttr,
         fault_rates,
         seed,
+        refused,
     )
     names = policy_names(policy)
     inputs = [file for file in (trace, pool, pool_nodes) if file is not None]
@@ -249,6 +258,7 @@ def _conditions(
     node_mttr: str,
     fault_rates: str,
     seed: int,
+    refused: AfterRefusal,
 ) -> Conditions:
     from swell.sim.injected_faults import parse_fault_rates
     from swell.sim.stage import MAX_NOISE, Conditions
@@ -269,6 +279,7 @@ def _conditions(
         node_mttr_s=_seconds("node-mttr", node_mttr),
         fault_rates=parse_fault_rates(fault_rates),
         seed=seed,
+        refused=refused,
     )
 
 

@@ -29,6 +29,9 @@ HEADINGS = (
     "USED",
     "RESIZES",
 )
+#: Jobs that were refused a promise and tried all the same, and how many of them met their deadlines: MET
+#: counts these too.
+UNPROMISED_HEADINGS = ("POLICY", "UNPROMISED", "MET UNPROMISED")
 #: What was lent until the last job ended, how many nodes give as much if they never leave, and device-seconds
 #: that jobs held on nodes that had been reclaimed.
 POOL_HEADINGS = ("POLICY", "NODE-HOURS LENT", "EQUIVALENT NODES", "KEPT S")
@@ -51,6 +54,9 @@ def print_results(results: list[PolicyResult], timing: bool) -> None:
         print(f"  filled: {line}")
     print()
     print_table(HEADINGS, map(_row, results), wrapping=None)
+    if truth.refused == "soft":
+        print()
+        print_table(UNPROMISED_HEADINGS, map(_unpromised_row, results), wrapping=None)
     if rows := [
         _tenant_row(result.policy, found) for result in results if (found := result.metrics.fairness)
     ]:
@@ -79,6 +85,7 @@ def machines(result: PolicyResult) -> str:
 def _faults(truth: Truth) -> str:
     """What a run has only if somebody asked for it."""
     text = f", profile error {truth.profile_error:g}" if truth.profile_error else ""
+    text += ", refused jobs tried without a promise" if truth.refused == "soft" else ""
     if truth.node_mtbf_s is not None and truth.node_mttr_s is not None:
         text += f", a node fails every {span(truth.node_mtbf_s)} for {span(truth.node_mttr_s)}"
     rates = ((name, getattr(truth.fault_rates, name)) for name in truth.fault_rates.__struct_fields__)
@@ -103,6 +110,10 @@ def _row(result: PolicyResult) -> tuple[str, ...]:
         _share(metrics.device_utilization),
         f"{metrics.resizes:,}",
     )
+
+
+def _unpromised_row(result: PolicyResult) -> tuple[str, ...]:
+    return (result.policy, f"{result.metrics.unpromised:,}", f"{result.metrics.met_unpromised:,}")
 
 
 def _pool_row(result: PolicyResult) -> tuple[str, ...]:

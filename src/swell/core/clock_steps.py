@@ -15,10 +15,11 @@ def follow(state: HeadState, calendar: Calendar) -> None:
         return
     for record in state.records.values():
         record.calendar_offset_s = calendar.offset_s
-        if record.deadline_s is not None:
+        deadline_s = record.planned_deadline_s
+        if deadline_s is not None:
             state.touch(record)
             if abs(step_s) > TOLD_STEP_S:
-                state.tell(record, "clock", _told(record.deadline_s - state.now_s, step_s))
+                state.tell(record, "clock", _told(deadline_s - state.now_s, step_s))
 
 
 def _told(left_s: float, step_s: float) -> str:

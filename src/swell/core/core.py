@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from swell.core.after_refusal import settle
 from swell.core.apply import apply
 from swell.core.converge import Converger
 from swell.core.explanations import Latest, TurnChanges, guessed
@@ -30,9 +31,10 @@ from swell.model.command import (
     WakeAt,
 )
 from swell.model.event import AnyEvent, Event
-from swell.model.job import JobClass, Phase
+from swell.model.job import Phase
 from swell.model.options import Domain
 from swell.model.plan import JobPlan, Plan, Reason, Refusal
+from swell.model.snapshot import Snapshot
 from swell.model.view import JobView, Story
 
 #: A plan that asks for another one now would get the same answer, again and again.
@@ -193,16 +195,34 @@ class Core:
         return commands
 
     def _plan(self) -> Plan:
-        state, settings = self._state, self._settings
-        planner = self._current_planner
+        state, planner = self._state, self._current_planner
         state.tenants.forget(state.now_s)
         state.policy_state.begin(planner.policy.name, state.now_s)
-        snapshot = state.table.snapshot(
+        while True:
+            snapshot = self._snapshot(planner)
+            allocation = planner.policy.decide(snapshot)
+            if not allocation.refusals or not settle(state, snapshot.job_ids, allocation.refusals):
+                break
+            state.write_rows()
+        is_pinned = state.table.pinned()
+        for record in self._held_back():
+            if record.id in state.table:
+                is_pinned[state.table.row(record.id)] = True
+        state.last_plan.begin(state.now_s)
+        configured = {one.id: one.gang.goal.configuration for one in state.special("configured")}
+        held = state.holdings.targets
+        plan = planner.plan(snapshot, allocation, is_pinned, state.cluster, held, configured)
+        state.policy_state.end(plan.memory, planner.policy.period_s)
+        return plan
+
+    def _snapshot(self, planner: Planner) -> Snapshot:
+        state = self._state
+        return state.table.snapshot(
             state.now_s,
             state.num_devices,
             state.costs,
             state.belief.margin_share,
-            settings.min_hold_s,
+            self._settings.min_hold_s,
             len(state.tenants),
             state.policy_state,
             Lent(
@@ -211,15 +231,6 @@ class Core:
                 state.reclaims.per_node_s(state.now_s),
             ),
         )
-        is_pinned = state.table.pinned()
-        for record in self._held_back():
-            if record.id in state.table:
-                is_pinned[state.table.row(record.id)] = True
-        state.last_plan.begin(state.now_s)
-        configured = {one.id: one.gang.goal.configuration for one in state.special("configured")}
-        plan = planner.plan(snapshot, is_pinned, state.cluster, state.holdings.targets, configured)
-        state.policy_state.end(plan.memory, planner.policy.period_s)
-        return plan
 
     @property
     def _current_planner(self) -> Planner:
@@ -242,7 +253,7 @@ class Core:
                 self._refuse(record, partial(plan.refusals.__getitem__, row))
                 continue
             why = partial(plan.account.reason, row)
-            if record.spec.job_class is JobClass.STRICT and not record.admission.is_decided:
+            if record.is_undecided:
                 self._accept(record, why, plan.makes_promises)
             else:
                 state.tell(record, codes[row], partial(_text, why))
@@ -250,7 +261,7 @@ class Core:
             state.unshown.add(record.id)
 
     def _accept(self, record: JobRecord, why: Callable[[], Reason], is_promised: bool) -> None:
-        record.admission.is_decided, record.admission.is_promised = True, is_promised
+        record.accept(is_promised)
         self._state.touch(record)
         if is_promised:
             self._state.tell(record, "promised", partial(_text, why, "is promised its deadline; "))
@@ -373,17 +384,18 @@ class Core:
             with_offers: to those refused; False saves the time to find the earliest deadlines that could have
                 been promised, where nobody reads them.
         """
+        state = self._state
         if with_offers:
-            for record in self._state.ended:
-                self._make_offer(record)
-        return [record.view() for record in self._state.ended]
-
-    def _make_offer(self, record: JobRecord) -> None:
-        why = self._state.refusals.get(record.id)
-        if why is not None:
-            refusal = why()
-            record.admission.counter_offer_s = refusal.earliest_deadline_s
-            record.status.message = record.status.reason = refusal.text
+            for record in state.ended:
+                if why := state.refusals.get(record.id):
+                    record.status.message = record.status.reason = why().text
+                    record.admission.counter_offer_s = why().earliest_deadline_s
+            for job_id, why in state.refusals.items():
+                if job_id in state.records:  # it goes on all the same
+                    admission = state.records[job_id].admission
+                    admission.refusal, admission.counter_offer_s = why().text, why().earliest_deadline_s
+                    state.unshown.add(job_id)
+        return [record.view() for record in state.ended]
 
     def stories(self) -> list[tuple[str, Story]]:
         """What the latest batch added to the jobs' stories."""

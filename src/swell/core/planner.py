@@ -38,6 +38,7 @@ class Planner:
     def plan(
         self,
         snapshot: Snapshot,
+        allocation: Allocation,
         is_pinned: BoolArray,
         cluster: Cluster,
         held: Held,
@@ -46,11 +47,11 @@ class Planner:
         """A plan for every job of the snapshot. Empty devices mean: wait.
 
         Args:
+            allocation: the policy's answer to the snapshot.
             is_pinned: (J,) jobs whose gang cannot change now.
             held: job id -> devices of its gang, or of the gang under way; only jobs that have any.
             configured: job id -> how its gang runs, or is about to, where that is not plain.
         """
-        allocation = self.policy.decide(snapshot)
         settle = as_wished if self.policy.weighs_changes else steady
         needs_owned = self._needs_owned(snapshot)
         steadied = settle(snapshot, allocation, is_pinned, needs_owned)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from swell.core.admission import Admission
 from swell.core.backoff import LONGEST_BACK_OFF_S, Backoff
 from swell.core.gang import NO_GANG, AnyGang, EndingGang, SteadyGang
 from swell.core.hold_time import Tenure
@@ -12,20 +13,12 @@ from swell.core.job_status import JobStatus
 from swell.core.phases import check_transition
 from swell.core.resizes import ResizeLog
 from swell.core.size_history import SizeHistory
-from swell.model.job import Elasticity, JobSpec, Phase, Profile
+from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
 from swell.model.target import Target
 from swell.model.view import JobView
 
 #: Work of a restart job without an estimate, in seconds on one worker.
 DEFAULT_ESTIMATE_S = 3600.0
-
-
-class Admission(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What became of the job's wish for a promise."""
-
-    is_decided: bool = False
-    is_promised: bool = False
-    counter_offer_s: float | None = None  #: the earliest deadline that could have been promised
 
 
 class CommandTimes(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -69,8 +62,33 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def deadline_s(self) -> float | None:
         """In head time, as every other time here; that of the spec is a time of day."""
-        deadline_s = self.spec.deadline_s
-        return None if deadline_s is None else deadline_s - self.calendar_offset_s
+        return self._head_time(self.spec.deadline_s)
+
+    @property
+    def asked_deadline_s(self) -> float | None:
+        """The one that is asked for in its place."""
+        asked = self.admission.asked
+        return None if asked is None else self._head_time(asked.deadline_s)
+
+    def _head_time(self, calendar_s: float | None) -> float | None:
+        return None if calendar_s is None else calendar_s - self.calendar_offset_s
+
+    @property
+    def planned_deadline_s(self) -> float | None:
+        """The deadline that a policy sees: the one that it is to decide on, if there is one."""
+        return self.deadline_s if self.admission.asked is None else self.asked_deadline_s
+
+    @property
+    def planned_class(self) -> JobClass:
+        """The class that a policy sees: who asks for a deadline asks for a promise."""
+        return self.spec.job_class if self.admission.asked is None else JobClass.STRICT
+
+    @property
+    def is_undecided(self) -> bool:
+        """A policy is to promise or to refuse its deadline."""
+        return self.planned_class is JobClass.STRICT and not (
+            self.admission.is_decided and self.admission.asked is None
+        )
 
     @property
     def num_workers(self) -> int:
@@ -144,6 +162,15 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
         """It trains, and a change that failed could have been asked for again and was not."""
         return isinstance(self.gang, SteadyGang) and at_s > self.backoff.until_s
 
+    def accept(self, is_promised: bool) -> None:
+        """Its deadline is promised, or let in by a policy that makes no promises; or the one asked for is."""
+        admission = self.admission
+        if admission.asked is not None:
+            deadline_s = admission.asked.deadline_s
+            self.spec = msgspec.structs.replace(self.spec, job_class=JobClass.STRICT, deadline_s=deadline_s)
+        admission.asked, admission.is_unpromised = None, False
+        admission.is_decided, admission.is_promised = True, is_promised
+
     def become(self, gang: AnyGang) -> None:
         """The gang is this from now on."""
         if gang.phase is not self.gang.phase:
@@ -203,6 +230,9 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
             deadline_s=self.deadline_s,
             is_promised=self.admission.is_promised,
             counter_offer_s=self.admission.counter_offer_s,
+            is_unpromised=self.admission.is_unpromised,
+            refusal=self.admission.refusal,
+            asked_deadline_s=self.asked_deadline_s,
             started_s=status.started_s,
             finished_s=status.finished_s,
             estimated_finish_s=status.estimated_finish_s if self.ended is None else None,

@@ -14,7 +14,7 @@ from swell.core.costs import ChangeCosts
 from swell.core.option_table import JobOptions, OptionTable, Packed
 from swell.core.policy_state import PolicyState
 from swell.core.record import JobRecord
-from swell.model.job import Elasticity, JobClass
+from swell.model.job import Elasticity
 from swell.model.snapshot import CLASS_CODES, STRICT, Snapshot
 
 #: A job's last stretch is never believed to be shorter: reports, not beliefs, end jobs.
@@ -298,7 +298,7 @@ def _fixed_ints(record: JobRecord) -> tuple[int, ...]:
     """In the order of FIXED_INTS."""
     spec = record.spec
     return (
-        CLASS_CODES[spec.job_class],
+        CLASS_CODES[record.planned_class],
         spec.devices_per_worker,
         spec.requested_workers or spec.min_workers,
         record.tenant,
@@ -309,7 +309,7 @@ def _fixed_ints(record: JobRecord) -> tuple[int, ...]:
 
 def _floats(record: JobRecord) -> tuple[float, ...]:
     """In the order of FLOATS."""
-    tenure, deadline_s, progress = record.tenure, record.deadline_s, record.progress
+    tenure, deadline_s, progress = record.tenure, record.planned_deadline_s, record.progress
     profile = record.profile
     return (
         math.inf if deadline_s is None else deadline_s,
@@ -335,8 +335,8 @@ def _ints(record: JobRecord) -> tuple[int, ...]:
         record.target_workers,
         record.sizes.most_workers,
         record.sizes.num_changes,
-        record.admission.is_promised,
-        record.spec.job_class is JobClass.STRICT and not record.admission.is_decided,
+        record.admission.is_promised and record.admission.asked is None,
+        record.is_undecided,
         record.is_pinned,
     )
 

@@ -52,6 +52,14 @@ class JobClass(StrEnum):
 
 
 @plain_members
+class AfterRefusal(StrEnum):
+    """What becomes of a strict job whose deadline cannot be promised."""
+
+    END = "end"  #: it ends, refused, with a counter-offer
+    SOFT = "soft"  #: it runs as a soft job with its deadline: not promised, but tried
+
+
+@plain_members
 class Elasticity(StrEnum):
     """How a job's gang can change."""
 
@@ -127,6 +135,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     end: EndCondition = EndCondition()
     job_class: JobClass = JobClass.BEST_EFFORT
     deadline_s: float | None = None  #: seconds since 1970, UTC
+    after_refusal: AfterRefusal = AfterRefusal.END
+    accept_until_s: float | None = None  #: as `deadline_s`: a counter-offer that is no later is taken at once
     min_workers: int = 1
     max_workers: int | None = None
     requested_workers: int | None = None  #: what a policy of fixed sizes gives it; None: its smallest number

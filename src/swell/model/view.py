@@ -41,6 +41,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     deadline_s: float | None
     is_promised: bool
     counter_offer_s: float | None  #: refused: the earliest deadline that could have been promised
+    is_unpromised: bool = False  #: its deadline could not be promised, and is tried all the same
+    refusal: str = ""  #: why the deadline that was asked for last was not promised, of a job that goes on
+    asked_deadline_s: float | None = None  #: another deadline was asked for, and is not decided yet
     started_s: float | None  #: the first gang began to train
     finished_s: float | None  #: the job ended, in whichever way
     estimated_finish_s: float | None  #: None once it has ended

@@ -53,7 +53,7 @@ class GroupSums:
         if job.deadline_s is not None:
             self.num_deadlines += 1
             self.num_kept += bool(job.is_kept)
-            self.num_admitted += job.phase is not Phase.REJECTED
+            self.num_admitted += job.phase is not Phase.REJECTED and not job.is_unpromised
 
     def merge(self, other: GroupSums) -> None:
         for name, value in vars(other).items():

@@ -7,7 +7,7 @@ from functools import cache
 import msgspec
 import numpy as np
 
-from swell.model.job import EndCondition, JobSpec, Profile
+from swell.model.job import AfterRefusal, EndCondition, JobClass, JobSpec, Profile
 from swell.sim.job import SimJob, TrueSpeed
 from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.profiles.curve import ThroughputCurve
@@ -23,6 +23,7 @@ def jobs_of(
     noise_share: float = 0.0,
     profile_error_share: float = 0.0,
     seed: int = 0,
+    after_refusal: AfterRefusal = AfterRefusal.END,
 ) -> Several[SimJob]:
     """What each user asks for, and what is true of each job. Jobs are made anew each time.
 
@@ -30,6 +31,7 @@ def jobs_of(
         noise_share: how far true rates lie from the profile's: standard deviation of their logarithm,
             drawn for each job and size.
         profile_error_share: the same for what a trial run measures, of the truth.
+        after_refusal: what strict jobs ask for in case they are refused.
 
     Raises:
         UnknownProfile: the workload was filled from other profiles.
@@ -53,7 +55,7 @@ def jobs_of(
         return SimJob(
             id=job.id,
             submit_s=job.submit_s,
-            spec=_spec(job, curve, batches),
+            spec=_spec(job, curve, batches, after_refusal),
             profile=profile,
             speed=speed,
             batches=batches,
@@ -80,7 +82,9 @@ def _batches(job: WorkloadJob, curve: ThroughputCurve) -> BatchTruth | None:
     return curve.batches if job.batch_range is None else curve.batches.narrowed(*job.batch_range)
 
 
-def _spec(job: WorkloadJob, curve: ThroughputCurve, batches: BatchTruth | None) -> JobSpec:
+def _spec(
+    job: WorkloadJob, curve: ThroughputCurve, batches: BatchTruth | None, after_refusal: AfterRefusal
+) -> JobSpec:
     least, most = curve.min_workers, curve.max_workers
     if not job.is_elastic:
         least = most = job.requested_devices
@@ -94,6 +98,7 @@ def _spec(job: WorkloadJob, curve: ThroughputCurve, batches: BatchTruth | None) 
         end=EndCondition(steps=job.stated_steps or job.num_steps),
         job_class=job.job_class,
         deadline_s=job.deadline_s,
+        after_refusal=after_refusal if job.job_class is JobClass.STRICT else AfterRefusal.END,
         min_workers=least,
         max_workers=most,
         requested_workers=job.requested_devices,

@@ -20,8 +20,8 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 
     jobs: int
     deadline_satisfaction: float | None  #: ended at or before it / submitted with one (ElasticFlow 6.1)
-    admitted: int  #: jobs with a deadline that were not refused
-    rejected: int
+    admitted: int  #: jobs with a deadline that were not refused a promise
+    rejected: int  #: refused, and ended by that
     #: Admitted, and not done by the deadline, also for want of nodes that were lost: for strict jobs a broken
     #: promise. Those with a bug of their own, or that their users gave up, are not counted.
     admitted_late: int
@@ -45,6 +45,8 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     resource_integral_node_h: float | None = None  #: node-hours that were lent (BFTrainer, Eq. 17)
     equivalent_nodes: float | None = None  #: nodes that give as much if they never leave (BFTrainer, Eq. 18)
     kept_device_s: float | None = None  #: device-seconds held on nodes that had been reclaimed
+    unpromised: int = 0  #: refused a promise, and tried all the same
+    met_unpromised: int = 0  #: of these, done by the deadline; `deadline_satisfaction` counts them too
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +96,8 @@ def metrics_of(outcome: SimOutcome) -> Metrics:
         resource_integral_node_h=pool.node_s(first_s, until_s) / HOUR_S if pool else None,
         equivalent_nodes=pool.equivalent_nodes(first_s, until_s) if pool else None,
         kept_device_s=outcome.kept_device_s if pool else None,
+        unpromised=sums.num_unpromised,
+        met_unpromised=sums.num_met_unpromised,
     )
 
 
@@ -103,6 +107,7 @@ class MetricSums:
     def __init__(self) -> None:
         self.phases: Counter[Phase] = Counter()
         self.num_with_deadline = self.num_kept = self.num_admitted = self.num_late = self.num_resizes = 0
+        self.num_unpromised = self.num_met_unpromised = 0
         self.device_s = self.single_device_s = 0.0
         self.first_s, self.last_s = math.inf, -math.inf
         self.jcts_s, self.queues_s = array("d"), array("d")
@@ -127,7 +132,10 @@ class MetricSums:
     def _add_deadline(self, job: JobOutcome) -> None:
         self.num_with_deadline += 1
         self.num_kept += bool(job.is_kept)
-        if job.phase is not Phase.REJECTED:
+        if job.is_unpromised:
+            self.num_unpromised += 1
+            self.num_met_unpromised += bool(job.is_kept)
+        elif job.phase is not Phase.REJECTED:
             self.num_admitted += 1
             self.num_late += _is_late(job)
 

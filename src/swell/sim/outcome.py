@@ -27,6 +27,7 @@ class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
     deadline_s: float | None
     phase: Phase  #: `queued` or `running`: the run ended before the job did
     is_promised: bool
+    is_unpromised: bool = False  #: refused its deadline, and tried all the same
     counter_offer_s: float | None  #: the earliest deadline that a refused job was offered
     start_s: float | None
     end_s: float | None
@@ -86,8 +87,8 @@ def outcome_of(job: SimJob, view: JobView, run_end_s: float) -> JobOutcome:
     is_over = view.phase.is_end
     end_s = view.finished_s if is_over else None
     kept = None
-    if job.spec.deadline_s is not None:
-        kept = view.phase is Phase.SUCCEEDED and end_s is not None and end_s <= job.spec.deadline_s
+    if view.deadline_s is not None:  # the one agreed upon, which may not be the one asked for at first
+        kept = view.phase is Phase.SUCCEEDED and end_s is not None and end_s <= view.deadline_s
     single_s = job.num_steps / job.speed.one_device_rate_per_s if view.phase is Phase.SUCCEEDED else 0.0
     return JobOutcome(
         id=job.id,
@@ -96,9 +97,10 @@ def outcome_of(job: SimJob, view: JobView, run_end_s: float) -> JobOutcome:
         requested_devices=job.requested_devices,
         job_class=job.spec.job_class,
         submit_s=job.submit_s,
-        deadline_s=job.spec.deadline_s,
+        deadline_s=view.deadline_s,
         phase=view.phase,
         is_promised=view.is_promised,
+        is_unpromised=view.is_unpromised,
         counter_offer_s=view.counter_offer_s,
         start_s=view.started_s,
         end_s=end_s,

@@ -68,14 +68,20 @@ def _devices(runs: Mapping[str, SimOutcome], title: str, file: Path) -> Path:
 def answered_s(jobs: Sequence[JobOutcome]) -> tuple[list[float], list[float]]:
     """When jobs with a deadline were admitted, and when jobs were refused; as many as the metrics count.
 
+    One that was tried without a promise was refused when it was submitted.
+
     A trial run takes no time in simulations of logs, so that a job which is not refused was admitted when it
     was submitted, whether its policy makes promises or not.
     """
     admitted_s = [
-        job.submit_s for job in jobs if job.deadline_s is not None and job.phase is not Phase.REJECTED
+        job.submit_s
+        for job in jobs
+        if job.deadline_s is not None and job.phase is not Phase.REJECTED and not job.is_unpromised
     ]
     refused_s = [
-        job.submit_s if job.end_s is None else job.end_s for job in jobs if job.phase is Phase.REJECTED
+        job.submit_s if job.end_s is None or job.phase is not Phase.REJECTED else job.end_s
+        for job in jobs
+        if job.phase is Phase.REJECTED or job.is_unpromised
     ]
     return sorted(admitted_s), sorted(refused_s)
 

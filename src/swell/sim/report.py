@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from swell.model.job import AfterRefusal
 from swell.sim.injected_faults import FaultRates
 from swell.sim.metrics import Metrics, Timing
 from swell.sim.outcome import JobOutcome
@@ -44,6 +45,7 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, float]  #: of the head
     version: str
     pool: str | None = None  #: log of the nodes that were borrowed
+    refused: AfterRefusal = AfterRefusal.END  #: what became of strict jobs that were refused
 
 
 class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import msgspec
 from swell import __version__
 from swell.model.cluster import Node
 from swell.model.errors import InvalidInput
+from swell.model.job import AfterRefusal
 from swell.sim.change_cost import change_cost
 from swell.sim.faults import node_failures
 from swell.sim.gangs import GangTimings
@@ -32,7 +33,7 @@ MAX_NOISE = 2.0
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster, and how the truth differs from what profiles say. Raises InvalidInput."""
+    """The cluster, how the truth differs from what profiles say, and what users do. Raises InvalidInput."""
 
     nodes: int  #: owned ones; none, if there is a pool
     devices_per_node: int
@@ -44,6 +45,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     fault_rates: FaultRates = NO_FAULTS
     seed: int = 0
     pool: Pool | None = None  #: nodes that are borrowed while they are idle
+    refused: AfterRefusal = AfterRefusal.END  #: what strict jobs ask for in case they are refused
 
     def __post_init__(self) -> None:
         is_empty = self.nodes < 1 or self.devices_per_node < 1
@@ -99,6 +101,7 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
             conditions.noise_share,
             conditions.profile_error_share,
             conditions.seed,
+            conditions.refused,
         ),
         cost=cost,
         timings=GangTimings() if is_certain else GangTimings(report_s=REPORT_S),
@@ -140,6 +143,7 @@ def truth_of(
         pool=conditions.pool.source if conditions.pool else None,
         fault_rates=conditions.fault_rates,
         seed=conditions.seed,
+        refused=conditions.refused,
         offline_bound=offline_bound,
         settings=dict(settings),
         version=__version__,

@@ -1,0 +1,99 @@
+"""Strict jobs that are refused and tried all the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.sim.worlds import job, run
+
+from swell.model.job import AfterRefusal, Phase
+from swell.sim.job import SimJob
+from swell.sim.metrics import metrics_of
+from swell.sim.outcome import JobOutcome, SimOutcome
+from swell.sim.pictures import answered_s
+
+POLICIES = ("elasticflow", "edf_admission", "chronus")
+
+
+def tried(one: SimJob) -> SimJob:
+    """The job, which is tried without a promise if it is refused."""
+    return replace(one, spec=msgspec.structs.replace(one.spec, after_refusal=AfterRefusal.SOFT))
+
+
+def by_id(outcome: SimOutcome) -> dict[str, JobOutcome]:
+    return {one.id: one for one in outcome.jobs}
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> list[SimJob]:
+    """Strict jobs whose windows are from hopeless to roomy."""
+    return [
+        job(
+            f"j{number}",
+            submit_s=(submit_s := draw(st.floats(0.0, 300.0))),
+            steps=draw(st.integers(10, 900)),
+            deadline_s=submit_s + draw(st.floats(10.0, 900.0)),
+        )
+        for number in range(draw(st.integers(1, 6)))
+    ]
+
+
+def test_a_hopeless_job_is_done_late_and_one_whose_luck_turns_is_met_without_a_promise() -> None:
+    first = job("first", steps=300, deadline_s=145.0, rates={8: 3.0}, dies_at_step=30)  # gone after 10 s
+    lucky = tried(job("lucky", submit_s=1.0, steps=150, deadline_s=140.0, rates={8: 3.0}))
+    hopeless = tried(job("hopeless", submit_s=2.0, steps=300, deadline_s=12.0, rates={8: 3.0}))
+    outcome = run([first, lucky, hopeless])
+    found, metrics = by_id(outcome), metrics_of(outcome)
+    assert found["lucky"].is_unpromised and found["lucky"].is_kept and not found["lucky"].is_promised
+    assert found["hopeless"].is_unpromised and found["hopeless"].phase is Phase.SUCCEEDED
+    assert (metrics.admitted, metrics.rejected, metrics.admitted_late) == (1, 0, 0)
+    assert (metrics.unpromised, metrics.met_unpromised) == (2, 1)
+    assert metrics.deadline_satisfaction == pytest.approx(1 / 3)
+    assert [len(times) for times in answered_s(outcome.jobs)] == [1, 2]
+
+
+@settings(max_examples=40, deadline=None)
+@given(crowds(), st.sampled_from(POLICIES))
+def test_nobody_ends_by_a_refusal_and_every_deadline_is_counted_once(
+    crowd: list[SimJob], policy: str
+) -> None:
+    outcome = run([tried(one) for one in crowd], policy)
+    metrics = metrics_of(outcome)
+    assert all(one.phase is Phase.SUCCEEDED for one in outcome.jobs)
+    assert metrics.rejected == 0 and metrics.admitted + metrics.unpromised == len(crowd)
+    kept = sum(bool(one.is_kept) for one in outcome.jobs if not one.is_unpromised)
+    assert metrics.deadline_satisfaction == pytest.approx((kept + metrics.met_unpromised) / len(crowd))
+    assert not any(one.is_promised and one.is_unpromised for one in outcome.jobs)
+    if policy == "elasticflow":
+        assert metrics.admitted_late == 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(crowds(), st.sampled_from(POLICIES))
+def test_the_wish_changes_nothing_before_the_first_refusal(crowd: list[SimJob], policy: str) -> None:
+    plain, wished = run(crowd, policy), run([tried(one) for one in crowd], policy)
+    refused_s = min((one.submit_s for one in plain.jobs if one.phase is Phase.REJECTED), default=None)
+    if refused_s is None:
+        assert plain.jobs == wished.jobs
+        return
+    for before, after in zip(plain.jobs, wished.jobs, strict=True):
+        if before.submit_s <= refused_s:
+            assert before.is_promised == after.is_promised
+            assert (before.phase is Phase.REJECTED) == after.is_unpromised
+
+
+@settings(max_examples=20, deadline=None)
+@given(crowds())
+def test_a_job_that_is_tried_knows_what_could_have_been_promised(crowd: list[SimJob]) -> None:
+    """The first refusal names the same offer, whatever becomes of the job."""
+    plain, wished = run(crowd), run([tried(one) for one in crowd])
+    refused = [one for one in plain.jobs if one.phase is Phase.REJECTED]
+    if refused:
+        first = min(refused, key=lambda one: (one.submit_s, one.id))
+        same = [one for one in refused if one.submit_s == first.submit_s]
+        if len(same) == 1:
+            assert by_id(wished)[first.id].counter_offer_s == first.counter_offer_s
