@@ -342,3 +342,10 @@ def test_options_about_borrowed_nodes_that_cannot_be_are_refused(
     done = swell("log.csv", *words)
     assert done.returncode != 0
     assert message in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--node-mtbf", "--node-mttr"])
+def test_nodes_that_are_never_up_or_down_are_one_clear_error(option: str, swell: Run) -> None:
+    done = swell(*TWO_ON_ONE_NODE, option, "0s")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"swell: {option} is 0 s; a mean time must be at least 1 s")

@@ -229,6 +229,7 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
         state.tell(record, "batch", f"goes on with {_told_configuration(record)}")
         return
     record.resizes.num_done += 1
+    _note_steps(record, event)
     learn_resize(state, record, event)
     record.status.note_pids(event.pids)
     record.sizes.note(event.at_s, record.num_workers)
@@ -304,6 +305,7 @@ def _(event: SuspendFailed, state: HeadState, record: JobRecord) -> None:
 
 @_apply_to.register
 def _(event: GangSuspended, state: HeadState, record: JobRecord) -> None:
+    _note_steps(record, event)
     _release(record, event.at_s)
     record.backoff.go_on()
     record.progress.done_steps = _truth(record, event.steps)
@@ -326,6 +328,7 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     steps = record.progress.done_steps if record.gang.is_launching else _truth(record, event.steps)
     if event.outcome in (Outcome.SUCCEEDED, Outcome.STOPPED):
         record.resizes.overtake(event.at_s)
+        _note_steps(record, event)
     has_lasted = record.has_lasted(event.at_s)
     is_reclaimed = event.outcome is Outcome.LOST and not state.devices.issuperset(record.gang.members.devices)
     _release(record, event.at_s)
@@ -352,6 +355,12 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
         _requeue(state, record, "lost all its workers")
     else:
         _requeue(state, record, "was stopped")
+
+
+def _note_steps(record: JobRecord, event: GangResized | GangSuspended | GangEnded) -> None:
+    """Of a size that is given up. A gang need not have reported since it had it, as in a simulation."""
+    if record.spec.elasticity is Elasticity.LIVE:
+        record.resizes.note_steps(event.at_s, float(event.steps))
 
 
 def _note_end(record: JobRecord, event: GangEnded) -> None:

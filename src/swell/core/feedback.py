@@ -109,6 +109,6 @@ def _latest_mark(state: HeadState, record: JobRecord) -> Mark | None:
     last = record.progress.reported
     if last is not None and last.generation == record.gang.generation:
         return Mark(last.at_s, float(last.steps))
-    return (
-        Mark(state.now_s, record.progress.done_steps) if record.spec.elasticity is Elasticity.LIVE else None
-    )
+    if record.spec.elasticity is not Elasticity.LIVE:
+        return None
+    return Mark(state.now_s, record.progress.believed_steps(state.now_s))

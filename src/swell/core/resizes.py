@@ -143,6 +143,12 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True):
         """This was commanded."""
         self.under_way = change
 
+    def note_steps(self, at_s: float, steps: float) -> None:
+        """The size that is held is about to be given up, at so many steps; reports may have told of fewer."""
+        held = self.held
+        if held is not None and (held.last is None or steps > held.last.steps):
+            held.last = Mark(at_s, steps)
+
     def answer(self, at_s: float) -> Change | None:
         """What was commanded is so: the size before is given up. None if it was not known here."""
         self.give_up(at_s)

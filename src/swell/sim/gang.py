@@ -23,6 +23,8 @@ class Training:
     rate_per_s: float = 0.0  #: 0 while nothing is trained
     resumes_s: float = 0.0  #: a pause ends then
     paused_s: float = 0.0  #: length of the latest pause, until it is reported
+    changed_s: float = -math.inf  #: when it last became what it is
+    change_pause_s: float = 0.0  #: that it pays for what changed then
     mark: int = 0  #: raised by everything that makes an expected end wrong
     change: Upcoming | None = None
     configuration: Configuration = PLAIN_CONFIGURATION
@@ -67,11 +69,15 @@ class Training:
         return self.configuration.global_batch
 
     def train_on(self, target: Target, now_s: float, pause_s: float) -> None:
-        """From now on like this, after a pause."""
+        """From now on like this, after a pause. Of changes at one instant, between which nobody trains, the
+        dearest is paid.
+        """
         self.advance(now_s)
+        paid_s = self.change_pause_s if self.changed_s == now_s else 0.0
+        self.changed_s, self.change_pause_s = now_s, max(paid_s, pause_s)
         self.devices, self.configuration = target.devices, target.configuration
         self.known_sets.add(frozenset(target.devices))
-        self.pause(now_s, pause_s)
+        self.pause(now_s, self.change_pause_s - paid_s)
         self.rate_per_s = self.true_rate_per_s
 
     def lose_unsaved(self, now_s: float, checkpoint_interval_s: float) -> None:

@@ -255,9 +255,9 @@ class SimGangs:
             training.advance(now_s)
             steps = math.floor(training.steps)
             self._reply(training, GangResized(**_facts(training, now_s), steps=steps, pids=()))
-            if change.pause_s is not None:
-                training.paused_s = change.pause_s
             self._train(training, change.target, change.pause_s or 0.0, now_s)
+            if change.pause_s is not None:
+                training.paused_s = training.change_pause_s
             if change.pause_s is not None or training.resumes_s > now_s:  # its end is still to be told
                 self._agenda.put(training.resumes_s, Resumes(training.job.id, training.mark))
 

@@ -30,6 +30,8 @@ SETTINGS: dict[str, float] = {"min_hold_s": 60.0, "report_plan_s": 60.0}
 REPORT_S = 300.0
 #: Standard deviation of a logarithm: with more of it a profile says nothing.
 MAX_NOISE = 2.0
+#: More failures than one a second are no nodes.
+LEAST_MEAN_S = 1.0
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +60,12 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
                 f"a cluster of {self.shape}{' with its pool' if self.pool else ''} has "
                 f"{self.num_devices:,} devices; at most {MAX_DEVICES:,} can be simulated"
             )
+        for option, mean_s in (("--node-mtbf", self.node_mtbf_s), ("--node-mttr", self.node_mttr_s)):
+            if mean_s is not None and not mean_s >= LEAST_MEAN_S:
+                raise InvalidInput(
+                    f"{option} is {mean_s:g} s; a mean time must be at least {LEAST_MEAN_S:g} s, and without "
+                    "--node-mtbf nodes never fail"
+                )
         for name in ("noise_share", "profile_error_share"):
             if not 0.0 <= getattr(self, name) <= MAX_NOISE:
                 raise InvalidInput(f"{name} is {getattr(self, name)}; it must be within 0 and {MAX_NOISE:g}")

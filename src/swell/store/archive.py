@@ -50,19 +50,16 @@ class Archive:
             columns = sa.select(table.c.job_id, table.c.at_s, table.c.code, table.c.text)
             known.update(tuple(row) for row in connection.execute(columns.where(table.c.job_id.in_(chunk))))
         wanted = dict.fromkeys((job_id, story.at_s, story.code, story.text) for job_id, story in stories)
-        rows = [
-            {
-                "job_id": job_id,
-                "at_s": at_s,
-                "code": code,
-                "text": text,
-                "crc": checksum(job_id, float(at_s), code, text),
-            }
-            for job_id, at_s, code, text in wanted
-            if (job_id, at_s, code, text) not in known
-        ]
+        rows = [_story_row(*line) for line in wanted if line not in known]
         if rows:
             connection.execute(table.insert(), rows)
+
+    def keep_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
+        """Add all, those too that are alike: a run that is told once may tell a job the same in two turns."""
+        rows = [_story_row(job_id, story.at_s, story.code, story.text) for job_id, story in stories]
+        if rows:
+            with self._database.writing() as connection:
+                connection.execute(schema.stories.insert(), rows)
 
     def add_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
         """Archive (job id, line) pairs; a line that is already archived is not added again."""
@@ -200,3 +197,8 @@ def _job_row(view: JobView) -> dict[str, object]:
 
 def _chunks(keys: list[str]) -> list[list[str]]:
     return [keys[start : start + CHUNK] for start in range(0, len(keys), CHUNK)]
+
+
+def _story_row(job_id: str, at_s: float, code: str, text: str) -> dict[str, object]:
+    crc = checksum(job_id, float(at_s), code, text)
+    return {"job_id": job_id, "at_s": at_s, "code": code, "text": text, "crc": crc}

@@ -37,7 +37,8 @@ class RunRecord:
         file.unlink(missing_ok=True)
         journal = SqlJournal(file)
         try:
-            journal.fold(state, jobs, stories)
+            journal.fold(state, jobs)
+            journal.archive.keep_stories(stories)
         finally:
             journal.close()
         return file
