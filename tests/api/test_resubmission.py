@@ -15,7 +15,7 @@ from tests.live.test_platform import until
 from swell.api import client as client_module
 from swell.api.client import ApiError, InvalidJob, Unavailable
 from swell.model.event import Outcome
-from swell.model.job import Phase
+from swell.model.job import AfterRefusal, Phase
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +177,15 @@ def test_a_retry_has_the_batches_of_the_job(alone: Stage, script: Path, fields: 
     assert before == after and after.may_change_batch
     views = [alone.client.job(job) for job in (old, new)]
     assert len({(view.min_batch, view.max_batch, view.batch_per_worker) for view in views}) == 1
+
+
+def test_how_much_later_an_offer_may_be_stays_as_it_was(alone: Stage, script: Path) -> None:
+    old = end(alone, script, deadline="now+10m", accept_until="now+11m", or_soft=True)
+    again, other = alone.client.retry(old), alone.client.retry(old, deadline="now+1h")
+    for job_id in (old, again, other):
+        spec = alone.platform.submission(job_id).spec
+        assert spec.deadline_s is not None and spec.after_refusal is AfterRefusal.SOFT
+        assert spec.accept_until_s == pytest.approx(spec.deadline_s + 60, abs=1e-3)
 
 
 def test_a_deadline_that_has_passed_must_be_given_again(

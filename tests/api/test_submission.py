@@ -19,7 +19,7 @@ from swell.api.durations import format_duration, parse_duration
 from swell.api.fields import MAX_SCRIPT_BYTES, InvalidField, worker_range
 from swell.api.job_file import load
 from swell.api.submission import FIELD_NAMES, parse
-from swell.model.job import Elasticity, EndCondition, JobClass, JobSpec, MetricTarget
+from swell.model.job import AfterRefusal, Elasticity, EndCondition, JobClass, JobSpec, MetricTarget
 
 NOW_S = datetime(2030, 1, 1, 12, tzinfo=UTC).timestamp()
 
@@ -51,6 +51,13 @@ def test_what_is_no_duration(text: str) -> None:
 
 
 # ---------------------------------------------------------------- what fields mean
+def test_what_becomes_of_a_refused_job(script: Path) -> None:
+    plain = spec(script, deadline="now+3m")
+    assert (plain.after_refusal, plain.accept_until_s) == (AfterRefusal.END, None)
+    wished = spec(script, deadline="now+3m", or_soft=True, accept_until="now+10m")
+    assert (wished.after_refusal, wished.accept_until_s) == (AfterRefusal.SOFT, NOW_S + 600)
+
+
 def test_a_short_job_is_made_complete(script: Path) -> None:
     assert spec(script) == JobSpec(
         name="train",
@@ -241,6 +248,12 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"deadline": math.nan}, "deadline", "not a time"),
     ({"deadline": math.inf}, "deadline", "100 years"),
     ({"deadline": "9999-12-31T23:59:59"}, "deadline", "100 years"),
+    ({"or_soft": True}, "or_soft", "this one is best_effort; remove it"),
+    ({"or_soft": True, "class": "soft", "deadline": "now+3m"}, "or_soft", "this one is soft; remove it"),
+    ({"or_soft": "maybe", "deadline": "now+3m"}, "or_soft", "got `str`"),
+    ({"accept_until": "now+3m"}, "accept_until", "this one is best_effort; remove it"),
+    ({"accept_until": "now+3m", "deadline": "now+4m"}, "accept_until", "choose a later time"),
+    ({"accept_until": "later", "deadline": "now+4m"}, "accept_until", "not a time"),
     ({"class": "strict"}, "class", "need a deadline"),
     ({"class": "soft"}, "class", "need a deadline"),
     ({"class": "best_effort", "deadline": "now+3m"}, "class", "remove the deadline"),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -221,6 +222,18 @@ def test_a_promise_is_not_said_to_be_sounder_than_it_is(
     told = verdict(view, "elasticflow", now_s)
     assert "promised to finish by " in told
     assert re.search(said, told), told
+
+
+def test_a_job_that_goes_on_after_a_refusal_says_why_and_as_what() -> None:
+    now_s = time.time()
+    refused: dict[str, Any] = {"deadline_s": now_s + 60, "refusal": "its deadline in 9 s cannot be kept"}
+    tried = job_view(is_promised=False, is_unpromised=True, job_class=JobClass.SOFT, **refused)
+    told = verdict(tried, "elasticflow", now_s).splitlines()
+    assert told[0] == "digits-1: not promised: its deadline in 9 s cannot be kept"
+    assert told[1].startswith("  runs as a soft job, expected to finish at ")
+    countered = verdict(job_view(is_promised=True, **refused), "elasticflow", now_s).splitlines()
+    assert countered[0].startswith("digits-1: promised to finish by ")
+    assert countered[1] == "  the counter-offer, for its deadline in 9 s cannot be kept"
 
 
 @pytest.mark.parametrize(("kept", "when"), [(True, "before"), (False, "after")])

@@ -292,22 +292,43 @@ def target(until: str | None) -> MetricTarget | None:
     return MetricTarget(name=match["name"], value=value, at_least=match["sign"] == ">=")
 
 
-def deadline(value: str | int | float | None, now_s: float) -> float | None:
+def deadline(value: str | int | float | None, now_s: float, field: str = "deadline") -> float | None:
     """Seconds since 1970, later than `now_s`."""
     if value is None:
         return None
-    deadline_s = _time(value, now_s)
+    deadline_s = _time(field, value, now_s)
     if deadline_s <= now_s:
         ago = format_duration(min(max(now_s - deadline_s, 1.0), HORIZON_S))
-        raise InvalidField(
-            "deadline", f"{_said(value)} is {ago} in the past; choose a later one, such as now+10m"
-        )
+        raise InvalidField(field, f"{_said(value)} is {ago} in the past; choose a later one, such as now+10m")
     if deadline_s - now_s > HORIZON_S:
-        raise InvalidField("deadline", f"{_said(value)} is more than 100 years ahead; choose an earlier one")
+        raise InvalidField(field, f"{_said(value)} is more than 100 years ahead; choose an earlier one")
     return deadline_s
 
 
-def _time(value: str | int | float, now_s: float) -> float:
+def accept_until(
+    value: str | int | float | None, given: JobClass, deadline_s: float | None, now_s: float
+) -> float | None:
+    """Seconds since 1970, later than the deadline that it is an alternative to."""
+    until_s = deadline(value, now_s, "accept_until")
+    if until_s is None:
+        return None
+    check_strict("accept_until", given)
+    if deadline_s is not None and until_s <= deadline_s:
+        raise InvalidField(
+            "accept_until", f"{_said(value or '')} is no later than the deadline; choose a later time"
+        )
+    return until_s
+
+
+def check_strict(field: str, given: JobClass) -> None:
+    """Raises InvalidField where the job's class is not strict: what the field says has no meaning then."""
+    if given is not JobClass.STRICT:
+        raise InvalidField(
+            field, f"only strict jobs are promised their deadlines, and this one is {given}; remove it"
+        )
+
+
+def _time(field: str, value: str | int | float, now_s: float) -> float:
     try:
         if isinstance(value, str) and value.startswith("now+"):
             return now_s + parse_duration(value.removeprefix("now+"))
@@ -318,7 +339,7 @@ def _time(value: str | int | float, now_s: float) -> float:
             raise ValueError("not a number")
     except (ValueError, OverflowError, OSError) as error:
         raise InvalidField(
-            "deadline",
+            field,
             f"{shown(value)} is not a time; write now+3m, 2030-01-31T18:00:00, or seconds since 1970",
         ) from error
     return seconds

@@ -64,10 +64,10 @@ def _renewed(submission: JobSubmitted, wish: Resubmission, now_s: float) -> tupl
     if wish.deadline is not None:
         deadline_s = fields.deadline(wish.deadline, now_s)
         fields.job_class(spec.job_class, deadline_s)
-        spec = msgspec.structs.replace(spec, deadline_s=deadline_s)
+        spec = _moved(spec, deadline_s)
         return spec, deadline_in_s(wish.deadline, spec, now_s)
     if within_s is not None:
-        return msgspec.structs.replace(spec, deadline_s=now_s + within_s), within_s
+        return _moved(spec, now_s + within_s), within_s
     if spec.deadline_s is not None and spec.deadline_s <= now_s:
         raise InvalidField(
             "deadline",
@@ -75,6 +75,14 @@ def _renewed(submission: JobSubmitted, wish: Resubmission, now_s: float) -> tupl
             "give a new one, such as --deadline now+10m",
         )
     return spec, None
+
+
+def _moved(spec: JobSpec, deadline_s: float | None) -> JobSpec:
+    """With another deadline; how much later a counter-offer may be stays as it was."""
+    until_s = spec.accept_until_s
+    if until_s is not None and spec.deadline_s is not None and deadline_s is not None:
+        until_s += deadline_s - spec.deadline_s
+    return msgspec.structs.replace(spec, deadline_s=deadline_s, accept_until_s=until_s)
 
 
 def _origin(

@@ -14,7 +14,16 @@ from swell.api import fields
 from swell.api.batch_fields import batches_of
 from swell.api.fields import InvalidField, shown
 from swell.model.coding import encode
-from swell.model.job import CodeSource, DriftAction, Elasticity, EndCondition, JobClass, JobSpec, Origin
+from swell.model.job import (
+    AfterRefusal,
+    CodeSource,
+    DriftAction,
+    Elasticity,
+    EndCondition,
+    JobClass,
+    JobSpec,
+    Origin,
+)
 
 Number = int | float
 
@@ -103,6 +112,20 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             description="When the job must have ended: `now+3m`, a time such as "
             "`2030-01-31T18:00:00` (local, or with a zone: `...+00:00`), or "
             "seconds since 1970."
+        ),
+    ] = None
+    or_soft: Annotated[
+        bool,
+        Meta(
+            description="`true`: if the deadline of a strict job is refused, it runs as a soft job with that "
+            "deadline, without a promise. Default: a refused job ends."
+        ),
+    ] = False
+    accept_until: Annotated[
+        str | Number | None,
+        Meta(
+            description="If the deadline of a strict job is refused, the earliest one that can be promised "
+            "is taken at once, provided that it is no later than this time. Written as `deadline` is."
         ),
     ] = None
     job_class: Annotated[
@@ -194,6 +217,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         )
         entry = fields.entry(self.script, self.entry)
         deadline_s = fields.deadline(self.deadline, now_s)
+        job_class = fields.job_class(self.job_class, deadline_s)
+        if self.or_soft:
+            fields.check_strict("or_soft", job_class)
         return JobSpec(
             name=fields.job_name(self.name, entry),
             entry=entry,
@@ -204,8 +230,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             batch_per_worker=batches.per_worker,
             args=fields.arguments(self.args),
             end=self._end(),
-            job_class=fields.job_class(self.job_class, deadline_s),
+            job_class=job_class,
             deadline_s=deadline_s,
+            after_refusal=AfterRefusal.SOFT if self.or_soft else AfterRefusal.END,
+            accept_until_s=fields.accept_until(self.accept_until, job_class, deadline_s, now_s),
             min_workers=min_workers,
             max_workers=max_workers,
             devices_per_worker=fields.power_of_two("devices_per_worker", self.devices_per_worker),

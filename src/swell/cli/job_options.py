@@ -53,6 +53,21 @@ Deadline = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="When the job must have ended: now+3m or 2030-01-31T18:00:00."),
 ]
+OrSoft = Annotated[
+    bool | None,
+    typer.Option(
+        "--or-soft",
+        help="If the deadline is refused, run as a soft job with it: not promised, but tried.",
+    ),
+]
+AcceptUntil = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="If the deadline is refused, take the earliest one that can be promised, if it is no later "
+        "than TIME: now+10m or 2030-01-31T18:00:00.",
+    ),
+]
 Class = Annotated[
     str | None,
     typer.Option(

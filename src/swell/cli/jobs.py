@@ -162,7 +162,7 @@ def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
     return [
         ("job", view.id),
         ("phase", f"{view.phase}: {view.reason}" if view.reason else str(view.phase)),
-        ("class", view.job_class + (", promised" if view.is_promised else "")),
+        ("class", view.job_class + _standing(view)),
         ("tenant", view.tenant),
         ("script", " ".join((view.entry, *view.args))),
         ("code", f"snapshot {view.code[:12]}, taken when it was submitted" if view.code else ""),
@@ -183,6 +183,13 @@ def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
         ("expected", expectation(view, times)),
         ("finished", when(view.finished_s) + _run_time(view)),
     ]
+
+
+def _standing(view: JobView) -> str:
+    """Whether its deadline is a promise, or why it is none."""
+    if view.is_unpromised:
+        return f", not promised: {view.refusal}"
+    return ", promised" if view.is_promised else ""
 
 
 def _workers(view: JobView) -> str:

@@ -124,7 +124,7 @@ def simulate(
         AfterRefusal,
         typer.Option(
             help="What becomes of strict jobs that are refused: they end, or run as soft jobs with their "
-            "deadlines."
+            "deadlines, as with `swell submit --or-soft`."
         ),
     ] = AfterRefusal.END,
     format: fill.Format = None,

@@ -40,6 +40,8 @@ def submit(
     samples: job.Samples = None,
     until: job.Until = None,
     deadline: job.Deadline = None,
+    or_soft: job.OrSoft = None,
+    accept_until: job.AcceptUntil = None,
     job_class: job.Class = None,
     workers: job.Workers = None,
     devices_per_worker: job.DevicesPerWorker = None,

@@ -26,7 +26,10 @@ def verdict(view: JobView, policy: str, now_s: float) -> str:
     if view.phase.is_end:
         return f"{view.id}: {view.phase}{_kept(view)}"
     if view.is_promised and view.deadline_s is not None:
-        return f"{view.id}: {_promise(view, now_s)}"
+        taken = f"\n  the counter-offer, for {view.refusal}" if view.refusal else ""
+        return f"{view.id}: {_promise(view, now_s)}{taken}"
+    if view.is_unpromised:
+        return f"{view.id}: not promised: {view.refusal}\n  runs as a soft job{_expected(view, now_s)}"
     if view.job_class == "strict" and is_measured(view):
         no_promise = f"accepted without a promise: policy {policy} makes none"
         return f"{view.id}: {no_promise}{_expected(view, now_s)}"

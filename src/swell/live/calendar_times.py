@@ -22,6 +22,7 @@ def shown_job(view: JobView, calendar: Calendar) -> JobView:
         started_s=None if view.started_s is None else calendar.time_of(view.started_s),
         finished_s=None if view.finished_s is None else view.finished_s + last_s,
         deadline_s=None if view.deadline_s is None else view.deadline_s + last_s,
+        asked_deadline_s=None if view.asked_deadline_s is None else view.asked_deadline_s + last_s,
         counter_offer_s=None if view.counter_offer_s is None else view.counter_offer_s + last_s,
         estimated_finish_s=None if view.estimated_finish_s is None else view.estimated_finish_s + last_s,
         sizes=tuple((calendar.time_of(at_s), workers) for at_s, workers in view.sizes),
