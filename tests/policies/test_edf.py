@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from tests.policies.fluid import follow
 from tests.policies.snapshots import (
     NOW_S,
@@ -19,6 +20,7 @@ from tests.policies.snapshots import (
 )
 
 from swell.model.snapshot import STRICT
+from swell.policies.chronus import Chronus
 from swell.policies.edf import Edf, EdfLargest
 from swell.policies.edf_admission import EdfAdmission, EdfAdmissionLargest
 from swell.policies.edf_elastic import EdfElastic
@@ -106,10 +108,61 @@ def test_with_the_largest_sizes_the_gate_refuses_whom_a_smaller_size_would_serve
     assert set(EdfAdmissionLargest().decide(snapshot(jobs, 8)).refusals) == {0}
 
 
-def test_at_the_published_gate_starts_cost_nothing() -> None:
-    job = strict("a", LINEAR, 8, 1.5, start_cost=1.0)
-    assert set(EdfAdmission().decide(snapshot([job], 8)).refusals) == {0}
-    assert not EdfAdmissionLargest().decide(snapshot([job], 8)).refusals
+@pytest.mark.parametrize("policy", [EdfAdmission(), EdfAdmissionLargest(), Chronus()])
+def test_every_gate_charges_the_start_of_a_newcomer(policy: Policy) -> None:
+    job = strict("a", LINEAR, 8, 8.5, start_cost=1.0, requested=1)
+    assert policy.decide(snapshot([job], 1)).refusals
+    assert not policy.decide(snapshot([replace(job, deadline=9.0)], 1)).refusals
+
+
+@pytest.mark.parametrize("policy", [EdfAdmission(), EdfAdmissionLargest()])
+def test_a_gate_charges_what_a_newcomer_makes_others_pay(policy: Policy) -> None:
+    """It stops one that runs, which has to start again; and another is resized twice."""
+    comes = strict("comes", LINEAR, 8, 5)
+    stopped = promised("runs", LINEAR, 80, 12.5, held=8, start_cost=2.0)
+    assert not policy.decide(snapshot([comes, replace(stopped, start_cost=1.0)], 8)).refusals
+    assert set(policy.decide(snapshot([comes, stopped], 8)).refusals) == {0}
+    half = strict("half", {4: 4.0}, 8, 5)
+    resized = promised("runs", LINEAR, 80, 12.5, held=8, resize_cost=0.5)
+    assert not policy.decide(snapshot([half, resized], 8)).refusals
+    assert set(policy.decide(snapshot([half, replace(resized, resize_cost=1.5)], 8)).refusals) == {0}
+
+
+def test_no_newcomer_makes_one_later_that_is_late_already() -> None:
+    late = promised("late", LINEAR, 80, 5, held=8, submitted=-20.0)
+    comes = strict("comes", LINEAR, 8, 4)
+    assert set(EdfAdmission().decide(snapshot([late, comes], 8)).refusals) == {1}
+    assert not EdfAdmission().decide(snapshot([late, replace(comes, deadline=11.0)], 8)).refusals
+
+
+def test_devices_of_a_gang_that_starts_or_is_about_to_end_are_waited_for() -> None:
+    comes = strict("comes", {8: 8.0}, 8, 2)
+    starts = best_effort("starts", LINEAR, 800, held=8, changed=-1.0, start_cost=2.5)
+    assert set(EdfAdmission().decide(snapshot([comes, starts], 8)).refusals) == {0}
+    assert not EdfAdmission().decide(snapshot([comes, replace(starts, changed=-3.0)], 8)).refusals
+    ends = best_effort("ends", LINEAR, 12, held=8, start_cost=2.5)
+    assert set(EdfAdmission().decide(snapshot([comes, ends], 8)).refusals) == {0}
+
+
+@given(
+    jobs=some_jobs(6),
+    come=st.lists(st.integers(0, 30), min_size=6, max_size=6),
+    start_s=st.sampled_from([0.0, 0.5, 3.0]),
+    resize_s=st.sampled_from([0.0, 0.5, 3.0]),
+)
+def test_whom_the_gate_admits_it_serves_in_time_though_starts_and_resizes_cost(
+    jobs: list[Job], come: list[int], start_s: float, resize_s: float
+) -> None:
+    """Whenever they come, and with jobs of other classes in between."""
+    fresh = [
+        Job(id=job.id, rates=job.rates, steps=job.steps, job_class=job.job_class, submitted=float(at),
+            deadline=at + job.deadline, start_cost=start_s, resize_cost=resize_s, changes=1)
+        for job, at in zip(jobs, come, strict=False)
+    ]  # fmt: skip
+    run = follow(EdfAdmission(), fresh, 6, margin_share=0.0, min_hold_s=0.0)
+    for job in fresh:
+        if job.job_class == STRICT and job.id not in run.refused:
+            assert run.finished[job.id] <= job.deadline + 1e-6
 
 
 @given(jobs=some_jobs(6))

@@ -11,7 +11,6 @@ from swell.policies.levels import Levels, all_levels, useful_levels
 from swell.policies.order import by_deadline
 from swell.policies.policy import Policy
 from swell.policies.refusing import with_refusals
-from swell.policies.unaware import without_costs
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import Own, raise_within
 
@@ -58,18 +57,14 @@ class EdfAdmission(Policy):
 
 
 class EdfAdmissionLargest(EdfAdmission):
-    """The same, but with the largest size that a job may have, be it slower than a smaller one, and at a gate
-    that expects no costs of starts and resizes.
+    """The same, but with the largest size that a job may have, be it slower than a smaller one.
 
     References: the published simulator of ElasticFlow; see `edf.EdfLargest`.
-    Deviates: from section 6.1 of the paper, which says "without decreasing the throughput".
+    Deviates: from section 6.1 of the paper, which says "without decreasing the throughput"; and from the
+        simulator, whose gate expects no costs of starts and resizes, and so breaks promises.
     """
 
     name = "edf_admission_largest"
-
-    def decide(self, snapshot: Snapshot) -> Allocation:
-        """Like `EdfAdmission`, with free starts and resizes in the snapshot."""
-        return super().decide(without_costs(snapshot))
 
     def _levels(self, snapshot: Snapshot) -> Levels:
         return all_levels(snapshot)

@@ -1,8 +1,9 @@
-"""Admission to a queue that is served by deadline: does everybody in it still end in time?"""
+"""Admission to a queue that is served by deadline: does each job in it still end in time?"""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -12,14 +13,15 @@ from swell.model.snapshot import Snapshot
 from swell.policies import wording
 from swell.policies.levels import Levels
 from swell.policies.order import by_arrival, by_deadline
-from swell.solvers.turns import ends_in_order
+from swell.policies.refusing import LazyRefusals
+from swell.solvers.turns import Occupied, Tasks, ends_if_in_time, ends_in_order
 
 
 class Gate:
     """Foresees the run of the promised jobs: by deadline, each with the highest of `levels` that fits.
 
-    What rates have proved too high by is planned for, and the start of a job that waits; what later
-    preemptions cost is not.
+    Each start and each change of size in this run is charged at its upper cost, of the newcomer and of those
+    that it makes start or change; and rates are taken to be too high by as much as they have proved to be.
 
     Args:
         wait_s: for which one that waits may have to wait although devices are due to it.
@@ -28,43 +30,62 @@ class Gate:
     def __init__(self, snapshot: Snapshot, levels: Levels, wait_s: float = 0.0) -> None:
         self._snapshot, self._levels = snapshot, levels
         self._until_s = snapshot.deadline_s - snapshot.now_s
-        self._work = snapshot.remaining_steps * (1.0 + snapshot.margin_share)
-        self._starts_s = np.where(snapshot.held_workers == 0, wait_s + snapshot.start_cost_s, 0.0)
+        self._wait_s = np.where(snapshot.held_workers == 0, wait_s, 0.0)
+        self._tasks = _tasks(snapshot, levels)
+        self._occupied = _occupied(snapshot, self._tasks)
         self.kept = by_deadline(snapshot, np.flatnonzero(snapshot.is_promised))
-        self.refusals: dict[int, Refusal] = {}
+        self.refusals = LazyRefusals()
 
     def admit(self) -> None:
         """Promise or refuse each undecided job, the first to arrive first; each counts for the next."""
         snapshot = self._snapshot
-        for row in by_arrival(snapshot, np.flatnonzero(snapshot.is_undecided)).tolist():
+        newcomers = by_arrival(snapshot, np.flatnonzero(snapshot.is_undecided)).tolist()
+        kept_ends_s = self._ends_s(self.kept) if newcomers else np.zeros(0)
+        for row in newcomers:
             trial = by_deadline(snapshot, np.append(self.kept, row))
-            if self._is_sound(trial, row, self._until_s[row]):
-                self.kept = trial
+            ends_s = self._sound_ends_s(trial, row, float(self._until_s[row]), kept_ends_s)
+            if ends_s is not None:
+                self.kept, kept_ends_s = trial, ends_s
             else:
-                self.refusals[row] = self._refusal(row)
-
-    def _is_sound(self, trial: IntArray, newcomer: int, until_s: float) -> bool:
-        """Whether the newcomer ends within `until_s`, and nobody is late who would not be late without it."""
-        ends_s = self._ends_s(trial)
-        if ends_s[trial == newcomer][0] > until_s:
-            return False
-        is_late = trial[ends_s > self._until_s[trial]]
-        was_late = self.kept[self._ends_s(self.kept) > self._until_s[self.kept]]
-        return bool(np.isin(is_late, np.append(was_late, newcomer)).all())
+                self.refusals.add(row, partial(self._refusal, row, self.kept, kept_ends_s))
 
     def _ends_s(self, rows: IntArray) -> FloatArray:
-        levels = self._levels
-        ends_s = ends_in_order(
-            levels.devices, levels.rates, levels.num, self._work, rows, self._snapshot.num_owned
-        )
-        later_s: FloatArray = ends_s + self._starts_s[rows]
-        return later_s
+        num_devices = self._snapshot.num_owned
+        return ends_in_order(self._tasks, rows, num_devices, self._occupied) + self._wait_s[rows]
 
-    def _refusal(self, row: int) -> Refusal:
+    def _sound_ends_s(
+        self, trial: IntArray, newcomer: int, until_s: float, kept_ends_s: FloatArray
+    ) -> FloatArray | None:
+        """Ends of `trial`; None unless the newcomer ends within `until_s`, and no other becomes late.
+
+        One that is late even without the newcomer must not become later.
+
+        Args:
+            kept_ends_s: of the others, without the newcomer.
+        """
+        if self._least_s(newcomer) > until_s:
+            return None
+        latest_s = np.full(len(trial), until_s)
+        others = trial != newcomer
+        latest_s[others] = np.maximum(self._until_s[trial[others]], kept_ends_s)
+        ends_s = ends_if_in_time(
+            self._tasks, trial, self._snapshot.num_owned, self._occupied, latest_s - self._wait_s[trial]
+        )
+        return None if ends_s is None else ends_s + self._wait_s[trial]
+
+    def _least_s(self, row: int) -> float:
+        """What it takes from a start on, with as many devices as it can use."""
+        tasks, num = self._tasks, self._levels.num[row]
+        if num == 0:
+            return math.inf
+        starts_s = self._wait_s[row] + (tasks.start_s[row, :num].min() if tasks.held[row] == 0 else 0.0)
+        return float(starts_s + tasks.work[row] / tasks.rates[row, :num].max())
+
+    def _refusal(self, row: int, kept: IntArray, kept_ends_s: FloatArray) -> Refusal:
         if self._levels.num[row] == 0:
             text = f"none of its allowed sizes fits on the {wording.promisable(self._snapshot)}"
             return Refusal(earliest_deadline_s=None, text=f"{text}; allow fewer workers or add nodes")
-        offer_s = self._offer_s(row)
+        offer_s = self._offer_s(row, kept, kept_ends_s)
         until_s = self._until_s[row]
         asked = (
             f"its deadline in {until_s:.0f} s cannot be kept" if until_s > 0 else "its deadline has passed"
@@ -74,22 +95,69 @@ class Gate:
             text=f"{asked} when jobs run in order of deadline; one in {offer_s} s would be promised",
         )
 
-    def _offer_s(self, row: int) -> int:
+    def _offer_s(self, row: int, kept: IntArray, kept_ends_s: FloatArray) -> int:
         """Whole seconds: the first place in the queue, found by bisection, where it makes nobody late.
 
         The place behind all others is always one.
         """
-        low, place = 0, len(self.kept)
+        low, place = 0, len(kept)
         while low < place:
             middle = (low + place) // 2
-            if self._is_sound(np.insert(self.kept, middle, row), row, math.inf):
+            if self._end_at(middle, row, kept, kept_ends_s) < math.inf:
                 place = middle
             else:
                 low = middle + 1
         while True:
-            trial = np.insert(self.kept, place, row)
-            before_s = self._until_s[self.kept[place - 1]] if place else 0.0
-            offer_s = math.floor(max(float(self._ends_s(trial)[place]), before_s)) + 1
-            if place == len(self.kept) or offer_s < self._until_s[self.kept[place]]:
+            end_s = self._end_at(place, row, kept, kept_ends_s)
+            before_s = self._until_s[kept[place - 1]] if place else 0.0
+            offer_s = math.floor(max(end_s, before_s)) + 1
+            if place == len(kept) or offer_s < self._until_s[kept[place]]:
                 return offer_s
             place += 1
+
+    def _end_at(self, place: int, row: int, kept: IntArray, kept_ends_s: FloatArray) -> float:
+        """Its end at this place of the queue; inf where it would make another one late."""
+        trial = np.insert(kept, place, row)
+        ends_s = self._sound_ends_s(trial, row, math.inf, kept_ends_s)
+        return math.inf if ends_s is None else float(ends_s[place])
+
+
+def _tasks(snapshot: Snapshot, levels: Levels) -> Tasks:
+    """Jobs as they are. A gang cannot change while it starts, nor if it is to end before another could start.
+
+    The belief counts a pause that is under way as training, until its end is reported: it is still to come.
+    """
+    is_held, since_s = snapshot.held_workers > 0, snapshot.now_s - snapshot.changed_s
+    held = np.where(is_held, np.maximum(levels.held, np.minimum(levels.num, 1)), 0)
+    at = np.arange(snapshot.num_jobs), np.maximum(held - 1, 0)
+    start_s, change_s = levels.start_s[at], levels.resize_s[at]
+    starting_s = np.where(held > 0, np.maximum(start_s - since_s, 0.0), 0.0)
+    is_pausing = (held > 0) & (snapshot.num_changes > 0) & (since_s < change_s)
+    is_other_size = (held > 0) & (levels.workers_at(held) != snapshot.held_workers)
+    return Tasks(
+        devices=levels.devices,
+        rates=levels.rates,
+        num_levels=levels.num,
+        work=snapshot.remaining_steps * (1.0 + snapshot.margin_share),
+        held=held,
+        pause_s=np.maximum(starting_s, change_s * is_pausing) + change_s * is_other_size,
+        fixed_s=np.maximum(starting_s, _ending_s(snapshot)),
+        start_s=levels.start_s,
+        change_s=levels.resize_s,
+    )
+
+
+def _ending_s(snapshot: Snapshot) -> FloatArray:
+    """(J,) when gangs end that the head leaves alone, for another could not start before; 0 for others."""
+    rate_per_s = snapshot.held_rate_per_s
+    is_ending = snapshot.remaining_steps <= rate_per_s * snapshot.start_cost_s
+    ending_s = np.zeros(snapshot.num_jobs)
+    np.divide(snapshot.remaining_steps, rate_per_s, out=ending_s, where=is_ending & (rate_per_s > 0.0))
+    return ending_s
+
+
+def _occupied(snapshot: Snapshot, tasks: Tasks) -> Occupied:
+    """By jobs without promises, for as long as they keep their devices whatever promises need."""
+    is_occupying = (snapshot.held_workers > 0) & ~snapshot.is_promised & (tasks.fixed_s > 0.0)
+    devices = snapshot.held_workers * snapshot.devices_per_worker
+    return Occupied(devices[is_occupying], tasks.fixed_s[is_occupying])

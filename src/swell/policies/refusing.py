@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.plan import Account, Allocation, Reason, Refusal
@@ -29,5 +30,29 @@ class _Account:
         return self.others.finish_s
 
     def reason(self, row: int) -> Reason:
-        refusal = self.refusals.get(row)
-        return self.others.reason(row) if refusal is None else wording.refused(refusal)
+        if row in self.refusals:
+            return wording.refused(self.refusals[row])
+        return self.others.reason(row)
+
+
+class LazyRefusals(Mapping[int, Refusal]):
+    """By row. A counter-offer takes longer than the admission: it is worked out when it is first read."""
+
+    def __init__(self) -> None:
+        self._answers: dict[int, Callable[[], Refusal]] = {}
+
+    def add(self, row: int, answer: Callable[[], Refusal]) -> None:
+        """Refuse the job of this row; `answer` is called once at most."""
+        self._answers[row] = cache(answer)
+
+    def __getitem__(self, row: int) -> Refusal:
+        return self._answers[row]()
+
+    def __contains__(self, row: object) -> bool:
+        return row in self._answers
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._answers)
+
+    def __len__(self) -> int:
+        return len(self._answers)
