@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.sim.worlds import RATES, job, run
+from tests.sim import plain_bound
+from tests.sim.worlds import RATES, head, job, run
 
-from swell.sim.bound import MOST_JOBS, least_device_s, most_deadlines
+from swell.arrays import FloatArray
+from swell.sim.bound import LEAST_MOMENTS, most_deadlines, most_done
+from swell.sim.least_device_time import least_device_s
+from swell.sim.profiles.batch_truth import BatchTruth
+from swell.sim.profiles.load import load
+from swell.sim.profiles.statistics import GradientStatistics, Validation
+from swell.sim.simulate import simulate
+from swell.sim.stage import Conditions, set_up
+from swell.sim.traces.arrivals import Poisson
+from swell.sim.traces.fill import fill
+from swell.sim.traces.generate import Demand, generate
+from swell.sim.traces.rules import Rules
 
 #: Submission, steps and time until the deadline.
 asked = st.tuples(st.integers(0, 100), st.integers(10, 600), st.integers(5, 400))
@@ -43,7 +58,72 @@ def test_no_policy_beats_it(wishes: list[tuple[int, int, int]], policy: str) -> 
     assert kept <= most_deadlines(jobs, 8)
 
 
-def test_a_long_log_is_told_to_be_too_long() -> None:
-    jobs = [job(f"j{number}", deadline_s=500.0) for number in range(MOST_JOBS + 1)]
-    with pytest.raises(ValueError, match="at most 1,000 deadlines; here are 1,001"):
-        most_deadlines(jobs, 8)
+#: Beginning, length and need of a window, in whole numbers, so that many share their ends.
+windows = st.lists(
+    st.tuples(st.integers(0, 20), st.integers(1, 12), st.integers(1, 60)), min_size=1, max_size=9
+)
+
+
+@given(windows=windows, num_devices=st.integers(1, 4))
+def test_it_is_the_linear_programs_optimum(windows: list[tuple[int, int, int]], num_devices: int) -> None:
+    begins_s, lengths_s, needs = np.array(windows, dtype=float).T
+    found = most_done(begins_s, begins_s + lengths_s, needs, num_devices, LEAST_MOMENTS)
+    assert found == int(plain_bound.most_done(begins_s, begins_s + lengths_s, needs, num_devices) + 1e-6)
+
+
+@given(windows=windows, num_devices=st.integers(1, 4), num_moments=st.integers(2, 8))
+def test_fewer_moments_make_it_higher_and_never_lower(
+    windows: list[tuple[int, int, int]], num_devices: int, num_moments: int
+) -> None:
+    begins_s, lengths_s, needs = np.array(windows, dtype=float).T
+    exact = most_done(begins_s, begins_s + lengths_s, needs, num_devices, LEAST_MOMENTS)
+    assert exact <= most_done(begins_s, begins_s + lengths_s, needs, num_devices, num_moments) <= len(windows)
+
+
+def test_a_log_of_any_length_has_a_bound_and_stretches_apart_count_for_themselves() -> None:
+    """In each of 1,500 stretches two jobs of which the cluster does one."""
+    linear = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
+    jobs = [
+        job(f"j{number}", submit_s=at_s, steps=480, deadline_s=at_s + 100.0, rates=linear)
+        for number in range(3000)
+        for at_s in [100.0 * (number // 2)]
+    ]
+    assert most_deadlines(jobs, 8) == 1500
+
+
+class TwoEpochs(BatchTruth):
+    """The own batch is 64. In the second half of 200 steps a step of 128 samples is worth two."""
+
+    def __init__(self) -> None:
+        run = Validation(64, np.array([100.0, 200.0]), np.array([1.0, 0.0]), np.array([0.0, 1.0]))
+        runs = [run, replace(run, global_batch=128)]
+        super().__init__(Sixty(), GradientStatistics(runs), 64)
+
+
+class Sixty:
+    """Any step takes a second, on whatever."""
+
+    def step_s(self, workers: int, global_batch: FloatArray) -> FloatArray:
+        return np.ones_like(global_batch)
+
+    def most_workers(self, global_batch: int) -> int:
+        return 1
+
+
+@pytest.mark.parametrize(("until_s", "device_s"), [(150.0, 150.0), (1000.0, 150.0), (149.0, float("inf"))])
+def test_an_open_batch_is_the_best_in_each_epoch(until_s: float, device_s: float) -> None:
+    found = replace(job("open", steps=200, deadline_s=until_s, rates={1: 1.0}), batches=TwoEpochs())
+    assert least_device_s(found, 8) == pytest.approx(device_s)
+
+
+@pytest.mark.parametrize("policy", ["pollux", "saxena"])
+def test_no_policy_that_opens_batches_beats_it(policy: str) -> None:
+    """With their own batches fewer jobs could be done than with those that they allow."""
+    profiles = load("saxena")
+    trace = generate(Poisson(1 / 300), 40, Demand(median_s=1800.0), seed=3)
+    conditions = Conditions(nodes=1, devices_per_node=8, resize_cost="none")
+    scenario = set_up(fill(trace, profiles, Rules(seed=1)), profiles, conditions)
+    kept = sum(bool(outcome.is_kept) for outcome in simulate(head(policy), scenario).jobs)
+    most = most_deadlines(scenario.jobs, 8)
+    assert kept <= most
+    assert most_deadlines([replace(one, batches=None) for one in scenario.jobs], 8) < most

@@ -232,10 +232,7 @@ def _bound(scenario: Scenario, conditions: Conditions) -> float | None:
 
     if conditions.pool is not None:
         raise InvalidInput("--bound is for clusters whose devices stay; leave --bound or --pool out")
-    try:
-        return offline_bound(scenario.jobs, conditions.num_devices)
-    except ValueError as error:
-        raise InvalidInput(f"--bound: {error}") from None
+    return offline_bound(scenario.jobs, conditions.num_devices)
 
 
 def _settings(texts: list[str]) -> Settings:

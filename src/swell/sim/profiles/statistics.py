@@ -59,10 +59,17 @@ class GradientStatistics:
         known = self._gains.get(global_batch)
         if known is None:
             sqr, var = self._at(global_batch)
-            least = var * self.least_batch / global_batch + sqr
-            known = np.where(least > 0.0, (var + sqr) / np.where(least > 0.0, least, 1.0), 1.0)
-            self._gains[global_batch] = known
+            known = self._gains[global_batch] = _gain(sqr, var, self.least_batch / global_batch)
         return known
+
+    def gains(self, global_batches: FloatArray) -> FloatArray:
+        """(B, E) of each batch."""
+        batches = np.array(self.batches, dtype=np.float64)
+        sqr, var = (
+            np.stack([np.interp(global_batches, batches, of_epoch) for of_epoch in known.T], axis=1)
+            for known in (self._sqr, self._var)
+        )
+        return _gain(sqr, var, (self.least_batch / global_batches)[:, None])
 
     def noise_scale(self, global_batch: float) -> FloatArray:
         """(E,) samples: the batch from which on more samples bring little; inf where nothing but noise is."""
@@ -80,3 +87,9 @@ class GradientStatistics:
         sqr = (1.0 - share) * self._sqr[above - 1] + share * self._sqr[above]
         var = (1.0 - share) * self._var[above - 1] + share * self._var[above]
         return sqr, var
+
+
+def _gain(sqr: FloatArray, var: FloatArray, least_share: float | FloatArray) -> FloatArray:
+    """Args: least_share: the smallest batch over the batch that it is of."""
+    least = var * least_share + sqr
+    return np.where(least > 0.0, (var + sqr) / np.where(least > 0.0, least, 1.0), 1.0)
