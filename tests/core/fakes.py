@@ -14,7 +14,7 @@ from swell.core.core import Core, CoreSettings
 from swell.core.planner import Planner
 from swell.core.ports import Belief, Decides, Placer
 from swell.model.cluster import Cluster, Node
-from swell.model.job import EndCondition, JobClass, JobSpec, Profile
+from swell.model.job import BetweenSteps, EndCondition, JobClass, JobSpec, Profile
 from swell.model.options import NO_OPTION
 from swell.model.plan import Allocation, Placement, Reason, Refusal, Told
 from swell.model.snapshot import STRICT, Snapshot
@@ -42,6 +42,12 @@ class PowerBelief:
 
     def rates_per_s(self, job_id: str, sizes: IntArray) -> FloatArray:
         return STEPS_PER_S * self._factors.get(job_id, 1.0) * sizes.astype(float) ** SCALING_EXPONENT
+
+    def learn_between(self, job_id: str, seen: BetweenSteps) -> None:
+        """What it is of is left alone."""
+
+    def between(self, job_id: str) -> BetweenSteps | None:
+        return None
 
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
         """Every job has its own batch."""

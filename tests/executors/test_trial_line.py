@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,11 +20,13 @@ from swell.executors.gang.effects import Effect, Kill, Report, Spawn
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.timeouts import Patience
+from swell.executors.gang.trial_controller import MOST_BETWEEN_S
 from swell.executors.local.agent.run import AgentRun
 from swell.executors.local.agent.trial_devices import Machine, RunningPart, allot
 from swell.executors.local.agent.trials import LONGEST_WAIT_S, Trials
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, JobProfiled, Outcome, ProfilingFailed
+from swell.model.job import BetweenSteps, EndCondition
 from swell.wire import messages as m
 
 PATIENCE = Patience(standstill_s=3.0, silence_s=60.0)
@@ -135,7 +138,7 @@ class Machines:
 
     def measure(self, job: str) -> None:
         (pid,) = self.scripts(job)
-        facts = {"grad_bytes": 4, "state_bytes": 8, "samples_per_epoch": 512}
+        facts: dict[str, Any] = {"grad_bytes": 4, "state_bytes": 8, "samples_per_epoch": 512}
         self.say(pid, m.Ready(**facts), m.Profiled(compute_s={64: 0.1}, **facts))
         self.exit(pid)
 
@@ -420,3 +423,68 @@ def test_parts_at_once_have_devices_and_cores_to_themselves(
         later = [device for part in parts[1:] for device in part.devices]
         assert all(in_use[device] == 1 for device in later)
         assert is_gpu or (not calibrations and sum(in_use.values()) <= num_cores)
+
+
+# ---------------------------------------------------------------- what follows an epoch
+FACTS: dict[str, Any] = {"grad_bytes": 4, "state_bytes": 8, "samples_per_epoch": 512}
+
+
+def between(machines: Machines) -> BetweenSteps | None:
+    """Of the one answer that there is."""
+    [event] = machines.events
+    assert isinstance(event, JobProfiled)
+    return event.profile.between
+
+
+def test_a_trial_tells_what_follows_an_epoch(calibrated: Machines) -> None:
+    calibrated.add("a")
+    [pid] = calibrated.scripts("a")
+    calibrated.say(pid, m.Ready(**FACTS), m.Profiled(compute_s={64: 0.1}, goes_on=True, **FACTS))
+    assert not calibrated.events, "its process does what follows an epoch"
+    calibrated.pass_time(2.0)
+    calibrated.say(pid, m.Profiled(compute_s={64: 0.1}, between_s=2.0, **FACTS))
+    calibrated.exit(pid)
+    assert between(calibrated) == BetweenSteps(time_s=2.0, num_steps=8)
+
+
+def test_what_follows_an_epoch_is_waited_for_so_long_and_no_longer(calibrated: Machines) -> None:
+    calibrated.add("a")
+    [pid] = calibrated.scripts("a")
+    calibrated.say(pid, m.Ready(**FACTS), m.Profiled(compute_s={64: 0.1}, goes_on=True, **FACTS))
+    calibrated.pass_time(MOST_BETWEEN_S - 0.2)
+    assert not calibrated.events
+    calibrated.pass_time(0.4)
+    assert between(calibrated) == BetweenSteps(time_s=MOST_BETWEEN_S, num_steps=8, num_epochs=0)
+
+
+@pytest.mark.parametrize("status", [1, -signal.SIGKILL])
+def test_a_script_that_fails_after_its_first_epoch_was_measured_all_the_same(
+    calibrated: Machines, status: int
+) -> None:
+    """Its run will show, with the state kept."""
+    calibrated.add("a")
+    [pid] = calibrated.scripts("a")
+    calibrated.say(pid, m.Ready(**FACTS), m.Profiled(compute_s={64: 0.1}, goes_on=True, **FACTS))
+    calibrated.say(pid, m.Failed(message="no file of its own"))
+    calibrated.exit(pid, status)
+    assert between(calibrated) == BetweenSteps(time_s=0.0, num_steps=8, num_epochs=0)
+
+
+def test_what_was_measured_of_a_job_without_an_epochs_end_does_not_do_for_one_with_it(
+    calibrated: Machines,
+) -> None:
+    def add(job: str, steps: int) -> None:
+        spec = make_spec(entry=str(calibrated.folder / "train.py"), end=EndCondition(steps=steps))
+        command = ProfileJob(job_id=job, spec=spec, sizes=(1,), device_kind=calibrated.kind)
+        calibrated.trials.add(command)
+
+    (calibrated.folder / "train.py").write_text("# a script")
+    add("short", 7)
+    calibrated.measure("short")
+    assert between(calibrated) is None
+    add("as-short", 7)
+    assert calibrated.answers() == ["short", "as-short"] and not calibrated.scripts("as-short")
+    add("long", 8)
+    calibrated.measure("long")
+    add("longer", 80)
+    assert calibrated.answers() == ["short", "as-short", "long", "longer"]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from tests.train.fake_agent import FakeAgent
 
 from swell.train.runtime.trial_run import goes_on
@@ -42,6 +43,52 @@ def test_a_trial_of_a_script_that_leaves_its_loop_tells_of_the_steps_it_made(
     compute_s = agent.wait(0, messages.Profiled).compute_s
     assert tuple(compute_s)[:5] == batches[:5]
     assert all(size / 1000 <= step_s < size / 1000 + 0.5 for size, step_s in compute_s.items())
+
+
+def test_a_trial_goes_on_to_what_the_script_does_after_an_epoch(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    agent = start_agent(mode="profile", total_steps=8, local_batches=(6, 3), pace_per_s=1000.0)
+    agent.start(0, CURVE.with_name("evaluates.py"), str(tmp_path / "diary"), "0.3")
+    last = agent.wait(0, messages.Profiled, lambda message: message.between_s is not None)
+    assert agent.exit_status(0) == 0
+    first, second = (said for _, said in agent.all_said(messages.Profiled))
+    assert (first.goes_on, first.between_s) == (True, None)
+    assert second == last and not second.goes_on and second.compute_s == first.compute_s
+    assert last.between_s is not None and 0.3 <= last.between_s < 1.5
+    assert (tmp_path / "diary").read_text() == "0\n", "the epoch is cut short, and there is no second one"
+
+
+def test_a_trial_ends_with_its_steps_where_no_epoch_ends_in_the_job(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    agent = start_agent(mode="profile", total_steps=7, local_batches=(6,), pace_per_s=1000.0)
+    agent.start(0, CURVE.with_name("evaluates.py"), str(tmp_path / "diary"), "30")
+    told = agent.wait(0, messages.Profiled)
+    assert (told.goes_on, told.between_s) == (False, None)
+    assert agent.exit_status(0) == 0
+    assert not (tmp_path / "diary").exists()
+
+
+def test_a_run_tells_what_was_between_its_epochs_and_leaves_it_out_of_its_steps_and_pauses(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    """Two workers, and a third after the second epoch."""
+    agent = start_agent(total_steps=40, pace_per_s=300.0)
+    agent.start_ready([0, 1], CURVE.with_name("evaluates.py"), str(tmp_path / "diary"), "0.25")
+    agent.join([0, 1], source=None)
+    agent.wait_steps(0, 17)
+    agent.start_ready([2], CURVE.with_name("evaluates.py"), str(tmp_path / "diary"), "0.25")
+    agent.join([0, 1, 2], source=0)
+    agent.wait(0, messages.Finished)
+    told = [said for worker, said in agent.all_said(messages.Progress) if worker == 0]
+    ends = [said.between for said in told if said.between is not None]
+    assert 3 <= sum(end.num_epochs for end in ends) <= 4, "of the last ones the run's end may come first"
+    for end in ends:
+        assert end.num_steps == 8 * end.num_epochs
+        assert end.time_s == pytest.approx(0.25 * end.num_epochs, abs=0.1)
+    assert all(said.step_s < 0.1 for said in told if said.step_s is not None)
+    assert [said for worker, said in agent.all_said(messages.Progress) if worker != 0] == []
 
 
 def test_calibration_times_an_allreduce_by_bytes(start_agent: Callable[..., FakeAgent]) -> None:

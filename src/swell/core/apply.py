@@ -6,7 +6,7 @@ from functools import singledispatch
 
 from swell.core.backoff import MAX_SETBACKS
 from swell.core.clock_steps import follow
-from swell.core.feedback import learn_pause, learn_rate, learn_resize
+from swell.core.feedback import learn_between, learn_pause, learn_rate, learn_resize, note_phase
 from swell.core.gang import NO_GANG
 from swell.core.job_progress import JobProgress
 from swell.core.record import JobRecord
@@ -206,6 +206,7 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.become(record.gang.started(event.generation))
     record.backoff.go_on()
     record.progress.done_steps = _truth(record, event.steps)
+    note_phase(state, record, event.steps)
     record.progress.first_step = event.steps
     record.status.started_s = event.at_s if record.status.started_s is None else record.status.started_s
     record.status.note_pids(event.pids)
@@ -222,6 +223,7 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     before, has_members = record.sizes.latest, record.gang.is_reconfigured_in_place
     record.become(record.gang.changed(event.generation))
     record.progress.done_steps = _truth(record, event.steps)
+    note_phase(state, record, event.steps)
     record.backoff.num_failed_changes = 0
     record.backoff.go_on()
     if has_members:
@@ -255,6 +257,7 @@ def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
     if event.steps > record.progress.first_step:
         record.backoff.num_setbacks = 0
     learn_rate(state, record, event)
+    learn_between(state, record, event)
     if event.noise_scale is not None:
         state.learn_noise(record, event.noise_scale)
     record.progress.done_steps = _truth(record, event.steps)

@@ -13,9 +13,10 @@ from swell.model.plan import JobPlan
 
 
 def learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> None:
-    """What the job did since its last report, over the time that took: evaluations and checkpoints too.
+    """What the job did since its last report, over the time that took: checkpoints too.
 
-    A report without a step time covers the first step of a generation, and so a change of the gang.
+    The time between epochs is known apart, for it comes once an epoch and at every size. A report without a
+    step time covers the first step of a generation, and so a change of the gang.
     """
     last = record.progress.reported
     now = record.progress.reported = LastReport(
@@ -27,9 +28,27 @@ def learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> Non
     if event.step_s is None:
         return
     num_steps = event.steps - last.steps
-    if num_steps > 0 and event.at_s > last.at_s:
-        step_s = (event.at_s - last.at_s) / num_steps
+    trained_s = event.at_s - last.at_s - (event.between.time_s if event.between else 0.0)
+    if num_steps > 0 and trained_s > 0.0:
+        step_s = trained_s / num_steps
         state.learn_rate(record, event.num_workers, step_s, num_steps, event.global_batch)
+
+
+def learn_between(state: HeadState, record: JobRecord, event: StepsReported) -> None:
+    """What followed the epochs that have ended."""
+    if event.between is not None and event.between.num_steps > 0:
+        state.learn_between(record, event.between)
+    note_phase(state, record, event.steps)
+
+
+def note_phase(state: HeadState, record: JobRecord, steps: int) -> None:
+    """How far the epoch under way is. Of one whose last step is reported, the rest is still to come."""
+    between = state.belief.between(record.id)
+    if between is None or steps <= 0:
+        record.progress.phase_s = 0.0
+        return
+    steps_in_epoch = (steps - 1) % between.num_steps + 1
+    record.progress.phase_s = between.per_step_s * steps_in_epoch
 
 
 def learn_resize(state: HeadState, record: JobRecord, event: GangResized) -> None:

@@ -9,7 +9,7 @@ from swell.arrays import FloatArray, IntArray
 from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent
-from swell.model.job import JobSpec, Profile
+from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.model.options import Domain
 from swell.model.plan import Allocation, Placement
 from swell.model.snapshot import Snapshot
@@ -89,13 +89,19 @@ class Belief(Protocol):
         self, job_id: str, num_workers: int, step_s: float, num_steps: int, global_batch: int | None = None
     ) -> None:
         """A running job's mean seconds a step over its last steps at this size, all that it did beside
-        them included: corrects the curve and the margin.
+        them included but for the time between epochs: corrects the curve and the margin.
 
         Steps are of the own batch. They were made with `global_batch` samples; None: the own batch.
         """
 
+    def learn_between(self, job_id: str, seen: BetweenSteps) -> None:
+        """Epochs of a running job have ended: what followed them takes the place of what its trial showed."""
+
+    def between(self, job_id: str) -> BetweenSteps | None:
+        """Time between two epochs, which every rate has its part of; None: not known."""
+
     def rates_per_s(self, job_id: str, sizes: IntArray) -> FloatArray:
-        """(K,) steps/s at each size; 0 where the job cannot run.
+        """(K,) steps/s at each size, the time between epochs counted; 0 where the job cannot run.
 
         At the own batch; where that grows with the workers, at so many samples for each of them.
         """

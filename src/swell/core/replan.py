@@ -104,7 +104,7 @@ class Replan:
 
 
 def _is_surprise(progress: JobProgress, believed: float, rate_per_s: float) -> bool:
-    off = abs(progress.done_steps - believed)
+    off = abs(progress.counted_steps - believed)
     remaining = (progress.total_steps or 0.0) - progress.done_steps
     is_elsewhere = off > max(1.0, SURPRISE_SHARE * remaining)
     return is_elsewhere or abs(progress.rate_per_s - rate_per_s) > SURPRISE_SHARE * rate_per_s

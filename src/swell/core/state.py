@@ -28,7 +28,7 @@ from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.coding import decoder, encode
 from swell.model.event import Event
-from swell.model.job import Elasticity, JobSpec, Phase, Profile
+from swell.model.job import BetweenSteps, Elasticity, JobSpec, Phase, Profile
 from swell.model.options import Domain, Sizes
 from swell.model.plan import Refusal
 
@@ -177,6 +177,11 @@ class HeadState(KeptState, kw_only=True):
     ) -> None:
         """See `Belief.learn_rate`."""
         self.belief.learn_rate(record.id, num_workers, step_s, num_steps, global_batch)
+        self._relearnt.add(record.id)
+
+    def learn_between(self, record: JobRecord, seen: BetweenSteps) -> None:
+        """See `Belief.learn_between`."""
+        self.belief.learn_between(record.id, seen)
         self._relearnt.add(record.id)
 
     def learn_sizes(self, record: JobRecord) -> None:

@@ -313,7 +313,7 @@ def _floats(record: JobRecord) -> tuple[float, ...]:
     profile = record.profile
     return (
         math.inf if deadline_s is None else deadline_s,
-        progress.done_steps,
+        progress.counted_steps,
         progress.as_of_s,
         progress.rate_per_s,
         -math.inf if record.commanded.changed_s is None else record.commanded.changed_s,

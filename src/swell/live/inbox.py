@@ -144,5 +144,6 @@ def _merge(earlier: StepsReported, later: StepsReported) -> StepsReported:
         step_s=earlier.step_s if later.step_s is None else later.step_s,
         loss=earlier.loss if later.loss is None else later.loss,
         metrics={**earlier.metrics, **later.metrics},
+        between=earlier.between.plus(later.between) if earlier.between else later.between,
         pause_s=sum(pauses_s) if pauses_s else None,
     )

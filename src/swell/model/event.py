@@ -11,7 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from swell.model.cluster import Node
-from swell.model.job import PLAIN, JobSpec, Origin, Profile, plain_members
+from swell.model.job import PLAIN, BetweenSteps, JobSpec, Origin, Profile, plain_members
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -98,6 +98,7 @@ class StepsReported(GangEvent, frozen=True, kw_only=True):
     loss: float | None = None
     metrics: dict[str, float] = {}
     pause_s: float | None = None  #: time the latest change of the gang took from training
+    between: BetweenSteps | None = None  #: epochs that ended in the time reported on, and what followed each
     noise_scale: float | None = None  #: samples; of a job whose batch is open: see `BatchProfile`
 
 

@@ -164,6 +164,14 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """Of an open batch."""
         return self.global_batch if self.min_batch is None else self.min_batch
 
+    def steps_to_epoch_end(self, samples_per_epoch: int) -> int | None:
+        """Steps of an epoch; None if the job ends before its first one does, or its length is not known."""
+        if samples_per_epoch <= 0:
+            return None
+        num_steps = -(-samples_per_epoch // self.global_batch)
+        total_steps = self.end.total_steps(self.global_batch, samples_per_epoch)
+        return None if total_steps is not None and total_steps < num_steps else num_steps
+
     @property
     def may_change_batch(self) -> bool:
         """Whether a step may have other samples than `global_batch`."""
@@ -193,6 +201,33 @@ class BatchProfile(msgspec.Struct, frozen=True, kw_only=True):
     noise_scale: float = math.inf
 
 
+class BetweenSteps(msgspec.Struct, frozen=True, kw_only=True):
+    """Time that a job's script spends between two epochs, in evaluation for example, where no step is made.
+
+    Several epochs may be told of together. `num_epochs` of 0 says that the time was at least so long: whoever
+    measured it did not see its end.
+    """
+
+    time_s: float  #: after `num_steps` steps
+    num_steps: int  #: of the own batch, > 0
+    num_epochs: int = 1
+
+    @property
+    def per_step_s(self) -> float:
+        """Mean seconds for each step of the own batch."""
+        return self.time_s / self.num_steps
+
+    def plus(self, other: BetweenSteps | None) -> BetweenSteps:
+        """Both together."""
+        if other is None:
+            return self
+        return BetweenSteps(
+            time_s=self.time_s + other.time_s,
+            num_steps=self.num_steps + other.num_steps,
+            num_epochs=self.num_epochs + other.num_epochs,
+        )
+
+
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """What a short trial run measured of one job on one kind of device (ElasticFlow, section 5)."""
 
@@ -209,3 +244,4 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     #: Time that a growth, or a shrink, takes from training, where that is known beforehand.
     growth_s: float | None = None
     shrink_s: float | None = None
+    between: BetweenSteps | None = None  #: at the end of an epoch; None: not measured

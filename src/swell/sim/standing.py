@@ -102,7 +102,7 @@ def _steps(record: JobRecord, now_s: float) -> float:
     total = progress.total_steps or 0.0
     is_counted = record.spec.elasticity is Elasticity.LIVE
     least = LEAST_REMAINING_STEPS if is_counted else LEAST_REMAINING_SHARE * total
-    return max(progress.done_steps, min(progress.believed_steps(now_s), total - least))
+    return max(progress.counted_steps, min(progress.believed_steps(now_s), total - least))
 
 
 def _no_profile() -> Profile:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.model.job import JobSpec, Profile
+from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.throughput.batch_table import BatchTable
 from swell.throughput.curve import Curve
 from swell.throughput.learnt import Learnt
@@ -67,6 +67,7 @@ class FittedBelief:
             at_batch=known.at_batch if known else {},
             batches=batches,
             noise_scale=math.inf if batches is None else batches.noise_scale,
+            seen_between=known.seen_between if known else None,
         )
         self._tables.pop(job_id, None)
         self._best.pop(job_id, None)
@@ -83,6 +84,18 @@ class FittedBelief:
         measured = job.learn(num_workers, batch, step_s * own_steps, num_steps / own_steps)
         if measured is not None and measured.error is not None:
             self._note_error(SizeError(job_id, num_workers, measured.error))
+
+    def learn_between(self, job_id: str, seen: BetweenSteps) -> None:
+        """See `core.ports.Belief`."""
+        if job_id in self._state.jobs:
+            self._state.jobs[job_id].learn_between(seen)
+            self._tables.pop(job_id, None)
+            self._best.pop(job_id, None)
+
+    def between(self, job_id: str) -> BetweenSteps | None:
+        """See `core.ports.Belief`."""
+        job = self._state.jobs.get(job_id)
+        return None if job is None else job.between
 
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
         """From now on the best batches are those of this noise scale."""
@@ -128,7 +141,7 @@ class FittedBelief:
         if job is None or job.batches is None:
             return None
         if job_id not in self._tables:
-            self._tables[job_id] = BatchTable(job.batches, job.curve.global_batch)
+            self._tables[job_id] = BatchTable(job.batch_profile() or job.batches, job.curve.global_batch)
         return self._tables[job_id]
 
     def _note_error(self, error: SizeError) -> None:

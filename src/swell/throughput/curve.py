@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.model.job import JobSpec, Profile
+from swell.model.job import BetweenSteps, JobSpec, Profile
 
 #: No step is believed to be faster than this: a rate stays finite whatever a profile says.
 SHORTEST_STEP_S = 1e-6
@@ -31,6 +31,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     num_shards: int | None = None  #: parts of an own batch that no two workers can share
     range_of_batches: tuple[int, int] | None = None  #: of a job whose batch is open
     batch_per_worker: int | None = None  #: of a job whose batch grows with its workers
+    between: BetweenSteps | None = None  #: time between epochs; None: not known
 
     @classmethod
     def of(cls, spec: JobSpec, profile: Profile) -> Curve:
@@ -49,6 +50,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             num_shards=profile.num_shards,
             range_of_batches=_range_of_batches(spec, profile.samples_per_epoch),
             batch_per_worker=spec.batch_per_worker,
+            between=profile.between,
         )
 
     @property

@@ -8,18 +8,20 @@ import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.model.job import BatchProfile
+from swell.model.job import BatchProfile, BetweenSteps
 from swell.throughput import open_batches
 from swell.throughput.batch_table import worth
 from swell.throughput.curve import SHORTEST_STEP_S, Curve
 
-#: Reports fade with this time constant: seldom pauses (an evaluation each epoch, a checkpoint) count with
-#: their share of the time, and a machine that has become slower is noticed.
+#: Reports fade with this time constant: seldom pauses (a checkpoint) count with their share of the time, and
+#: a machine that has become slower is noticed.
 MEMORY_S = 20.0
 #: The prediction counts as so many steps already made at its speed.
 NUM_PRIOR_STEPS = 2.0
 #: After so many reports a measurement says how far off the prediction was.
 NUM_REPORTS_NEEDED = 3
+#: Epochs after which what followed an epoch has faded: a script may evaluate after every fifth only.
+MEMORY_EPOCHS = 10.0
 #: Batches of a job, besides those that its sizes have anyway, at which its speed is remembered.
 NUM_BATCHES = 32
 
@@ -57,6 +59,27 @@ class Measured(msgspec.Struct, kw_only=True):
         return math.log(self.step_s / self.predicted_s) if self.num_reports >= NUM_REPORTS_NEEDED else None
 
 
+class Between(msgspec.Struct, kw_only=True):
+    """Time between epochs as running has shown it, recent epochs first."""
+
+    time_s: float = 0.0  #: faded sum
+    steps: float = 0.0  #: faded sum of the own steps of these epochs
+    epochs: float = 0.0  #: faded number of them
+
+    def add(self, seen: BetweenSteps) -> None:
+        """Add what was seen; earlier epochs decay with `MEMORY_EPOCHS`."""
+        kept_share = math.exp(-seen.num_epochs / MEMORY_EPOCHS)
+        self.time_s = kept_share * self.time_s + seen.time_s
+        self.steps = kept_share * self.steps + seen.num_steps
+        self.epochs = kept_share * self.epochs + seen.num_epochs
+
+    @property
+    def mean(self) -> BetweenSteps:
+        """Of one epoch."""
+        steps = max(1, round(self.steps / self.epochs))
+        return BetweenSteps(time_s=self.time_s / self.steps * steps, num_steps=steps)
+
+
 class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A job's curve and its corrections."""
 
@@ -65,11 +88,32 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
     at_batch: dict[int, dict[int, Measured]] = {}  #: by batch and workers, at others; the latest last
     batches: BatchProfile | None = None  #: step times of a job whose batch is open, if its trial run told any
     noise_scale: float = math.inf
+    seen_between: Between | None = None  #: takes the place of what a trial run has shown
 
     @property
     def is_measured(self) -> bool:
         """Whether any report has been learnt from."""
-        return bool(self.measured or self.at_batch)
+        return bool(self.measured or self.at_batch or self.seen_between)
+
+    @property
+    def between(self) -> BetweenSteps | None:
+        """Time between two epochs, whatever the size; None: not known."""
+        return self.curve.between if self.seen_between is None else self.seen_between.mean
+
+    def learn_between(self, seen: BetweenSteps) -> None:
+        """Of epochs that have ended in a run."""
+        if self.seen_between is None:
+            self.seen_between = Between()
+        self.seen_between.add(seen)
+
+    def between_s(self, batches: IntArray) -> FloatArray:
+        """What each step at these batches (any shape) bears of the time between epochs, in seconds.
+
+        The time of an epoch's end is the same at every size, and an epoch has fewer steps of a larger batch.
+        """
+        between = self.between
+        per_step_s = 0.0 if between is None else between.per_step_s
+        return per_step_s / self.curve.global_batch * batches.astype(np.float64)
 
     def learn(self, num_workers: int, global_batch: int, step_s: float, num_steps: float) -> Measured | None:
         """Of steps at this size and batch. Returns what is known there; None: the trial run is believed."""
@@ -89,7 +133,10 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
         return by_workers[num_workers]
 
     def step_s(self, workers: IntArray) -> FloatArray:
-        """(K,) at the standing batch: measured where there are reports, else predicted and corrected."""
+        """(K,) at the standing batch: measured where there are reports, else predicted and corrected.
+
+        Of steps alone: `between_s` comes on top.
+        """
         believed_s = self.curve.step_s(workers) * self._ratio()
         for index, size in enumerate(workers.tolist()):
             if size in self.measured:
@@ -106,7 +153,10 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
     def rates_per_s(self, workers: IntArray) -> FloatArray:
         """(K,) steps/s of the own batch at the standing one; 0 where the job may not have that size."""
         curve = self.curve
-        rates = np.where(curve.allows(workers), 1.0 / self.step_s(workers), 0.0)
+        time_s = self.step_s(workers) + self.between_s(
+            curve.standing_batches(workers) * np.ones_like(workers)
+        )
+        rates = np.where(curve.allows(workers), 1.0 / time_s, 0.0)
         return (
             rates if curve.batch_per_worker is None else rates * self.worth(curve.batch_per_worker * workers)
         )
@@ -114,19 +164,34 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
     def rate_at_batch(self, num_workers: int, global_batch: int) -> float:
         """Steps/s of the own batch."""
         workers, batches = np.array([num_workers]), np.array([global_batch])
-        return float((self.worth(batches) / self.batch_step_s(workers, batches))[0])
+        return float((self.worth(batches) / self._time_s(workers, batches))[0])
 
     def rates_at_batch(self, sizes: IntArray, global_batch: int) -> FloatArray:
         """(K,) steps/s of the own batch; 0 where that batch is not possible."""
         batches = np.full_like(sizes, global_batch)
-        rates = self.worth(batches) / self.batch_step_s(sizes, batches)
+        rates = self.worth(batches) / self._time_s(sizes, batches)
         return np.where(open_batches.is_possible(self.curve, sizes, batches), rates, 0.0)
 
     def best_batches(self, sizes: IntArray, kept: int) -> tuple[FloatArray, IntArray]:
         """See `open_batches.best`."""
         batches = open_batches.candidates(self.curve, sizes, kept)
-        step_s = self.batch_step_s(sizes, batches)
-        return open_batches.best(self.curve, sizes, batches, step_s, self.noise_scale, kept)
+        time_s = self._time_s(sizes, batches)
+        return open_batches.best(self.curve, sizes, batches, time_s, self.noise_scale, kept)
+
+    def batch_profile(self) -> BatchProfile | None:
+        """`batches`, with the time between epochs shared out among the steps."""
+        if self.batches is None or self.between is None:
+            return self.batches
+        step_s = {
+            batch: {size: time_s + share_s for size, time_s in times.items()}
+            for batch, times in self.batches.step_s.items()
+            for share_s in self.between_s(np.array([batch])).tolist()
+        }
+        return msgspec.structs.replace(self.batches, step_s=step_s)
+
+    def _time_s(self, workers: IntArray, batches: IntArray) -> FloatArray:
+        """(..., K) seconds that a step takes of the job's time, with its part of what is between epochs."""
+        return self.batch_step_s(workers, batches) + self.between_s(batches)
 
     def worth(self, batches: IntArray) -> FloatArray:
         """Steps of the own batch that one at each batch counts as."""
@@ -134,7 +199,7 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def _ratio(self) -> float:
         """Geometric mean of measured / predicted over all that was measured; 1 if nothing was."""
-        if not self.is_measured:
+        if not (self.measured or self.at_batch):
             return 1.0
         sizes, batches, measured_s = zip(*self._points(), strict=True)
         predicted_s = self.curve.step_s(np.array(sizes), np.array(batches))

@@ -48,7 +48,7 @@ def best(
     """(K,) rates in steps/s of the own batch, and the batches of (B, K) that they are of; 0: there is none.
 
     Args:
-        step_s: (B, K) believed.
+        step_s: (B, K) believed, with what a step bears of the time between epochs.
         kept: the batch that the job has now.
     """
     rates = worth(batches.astype(np.float64), curve.global_batch, noise_scale) / step_s

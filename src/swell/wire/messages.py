@@ -79,6 +79,17 @@ class JoinFailed(Message, frozen=True, kw_only=True):
     message: str
 
 
+class EpochEnds(msgspec.Struct, frozen=True, kw_only=True):
+    """Epochs that ended, and the time from the last step of each to the first of the next.
+
+    It is the script's own: steps, and changes of the gang, are not in it.
+    """
+
+    time_s: float  #: of all of them together
+    num_steps: int  #: of the own batch, in all of them together
+    num_epochs: int = 1
+
+
 class Progress(Message, frozen=True, kw_only=True):
     """From rank 0, about twice a second, and at once after the first step of a generation.
 
@@ -89,11 +100,12 @@ class Progress(Message, frozen=True, kw_only=True):
     steps: int
     num_workers: int
     global_batch: int | None = None  #: samples of a step of this generation; None: the job's own batch
-    step_s: float | None = None  #: mean seconds of such a step
+    step_s: float | None = None  #: mean seconds of such a step, time between epochs left out
     loss: Number | None = None
     odd_since: int | None = None
     metrics: dict[str, Number] = {}
     pause_s: float | None = None
+    between: EpochEnds | None = None  #: since the last one
 
 
 class Stepped(Message, frozen=True, kw_only=True):
@@ -183,13 +195,19 @@ class OutOfMemory(Message, frozen=True, kw_only=True):
 
 
 class Profiled(Message, frozen=True, kw_only=True):
-    """Mode `profile`, after Ready: seconds a step by local batch. Exits with 0."""
+    """Mode `profile`, after Ready: seconds a step by local batch. Exits with 0.
+
+    It may be said twice: as soon as steps are measured, and once the script has done what it does at the end
+    of an epoch, if any end in the job. The agent need not wait for the second.
+    """
 
     compute_s: dict[int, float]
     grad_bytes: int
     state_bytes: int
     samples_per_epoch: int
     num_shards: int | None = None  #: of a step, where the script cuts it so: more workers would idle
+    goes_on: bool = False  #: another one is to come
+    between_s: float | None = None  #: from the last step of an epoch to the first of the next
 
 
 class Calibrated(Message, frozen=True, kw_only=True):
@@ -268,7 +286,7 @@ class Welcome(Message, frozen=True, kw_only=True):
     mode: Literal["train", "profile", "calibrate"]
     device: str  #: what torch calls it: `cpu`, `cuda:0`
     global_batch: int  #: the job's own
-    total_steps: int | None
+    total_steps: int | None  #: mode `profile`: if the job's end tells it
     seed: int
     checkpoint_dir: str
     target: EarlyStop | None = None

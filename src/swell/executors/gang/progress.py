@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from swell.model.event import StepsReported
-from swell.wire.messages import Progress
+from swell.model.job import BetweenSteps
+from swell.wire.messages import EpochEnds, Progress
 from swell.wire.numbers import value_of
 
 #: A gang reports no more often than this.
@@ -29,6 +32,7 @@ def fold(older: StepsReported, newer: StepsReported) -> StepsReported:
         step_s=newer.step_s if newer.step_s is not None else older.step_s,
         loss=newer.loss if newer.loss is not None else older.loss,
         metrics={**older.metrics, **newer.metrics},
+        between=older.between.plus(newer.between) if older.between else newer.between,
         pause_s=sum(pauses) if pauses else None,
     )
 
@@ -77,4 +81,12 @@ def steps_report(job_id: str, generation: int, said: Progress, now_s: float) -> 
         loss=None if said.loss is None else value_of(said.loss),
         metrics={name: value_of(value) for name, value in said.metrics.items()},
         pause_s=said.pause_s,
+        between=None if said.between is None else _between(said.between),
     )
+
+
+def _between(ended: EpochEnds) -> BetweenSteps | None:
+    """None for what no script can have done: it comes from a user's process, and the head relies on it."""
+    if ended.num_steps < 1 or ended.num_epochs < 1 or not 0.0 <= ended.time_s < math.inf:
+        return None
+    return BetweenSteps(time_s=ended.time_s, num_steps=ended.num_steps, num_epochs=ended.num_epochs)

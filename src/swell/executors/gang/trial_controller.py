@@ -2,7 +2,8 @@
 
 First, once for each kind of device, groups of two, four and eight workers measure all-reduces by size.
 Then one worker runs the script through its own loop with every local batch that a gang size would give it;
-where memory runs out another one does, with passes half as large.
+where memory runs out another one does, with passes half as large. It goes on to what the script does between
+two epochs, for `MOST_BETWEEN_S` at most.
 
 What ends it otherwise is told as the script's fault or not: the head tries again what was lost through no
 fault of the script.
@@ -36,9 +37,11 @@ from swell.executors.gang.timeouts import (
 from swell.executors.gang.trial_batches import local_batches
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome, ProfilingFailed
-from swell.model.job import Profile
+from swell.model.job import BetweenSteps, Profile
 from swell.wire import messages
 
+#: What a script does between two epochs is waited for so long. If it takes longer, the run will show.
+MOST_BETWEEN_S = 10.0
 CALIBRATE_ENTRY = "swell.train.runtime.calibrate:main"
 
 
@@ -52,6 +55,7 @@ class TrialPart:
     numbers: list[int] = field(default_factory=list)  #: by rank
     is_grouped: bool = False
     is_measured: bool = False
+    epoch_ended_s: float | None = None  #: steps are measured, and the script does what follows an epoch
     is_too_large: bool = False  #: memory ran out: to be done again, with smaller passes
     failure: str = ""
     is_fault: bool = False  #: of the script
@@ -95,6 +99,7 @@ class Trial:
         self._max_local_batch: int | None = None
         self._start_s: float | None = None
         self._measured: messages.Profiled | None = None
+        self._between_s: float | None = None  #: at least so long, if the worker does not tell
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -194,6 +199,11 @@ class Trial:
         return self._drain()
 
     def _watch(self, part: TrialPart) -> None:
+        if part.epoch_ended_s is not None:
+            if self._now_s - part.epoch_ended_s >= MOST_BETWEEN_S:
+                self._between_s = MOST_BETWEEN_S
+                self._give_up(part, "the time between epochs is long")
+            return
         patience = self._conduct.patience
         for member in part.members.values():
             if stands_still(member, self._now_s, patience, self._is_stopped):
@@ -259,6 +269,8 @@ class Trial:
             part.fail(too_few_shards(message.num_shards, fewest), is_fault=True)
             return
         self._measured, part.is_measured = message, True
+        part.epoch_ended_s = self._now_s if message.goes_on else None
+        self._between_s = message.between_s
         if self._start_s is None:
             self._start_s = self._now_s - member.since_s
 
@@ -319,12 +331,23 @@ class Trial:
             start_s=self._start_s or 0.0,
             max_local_batch=self._max_local_batch,
             num_shards=measured.num_shards,
+            between=self._between(measured),
         )
         self.is_over = True
         event = JobProfiled(
             at_s=self._now_s, job_id=command.job_id, profile=self.profile, attempt=command.attempt
         )
         self._effects.append(Report(event))
+
+    def _between(self, measured: messages.Profiled) -> BetweenSteps | None:
+        """None for a job in which no epoch ends, or whose script does not say how long one is."""
+        spec = self._stage.spec
+        num_steps = spec.steps_to_epoch_end(measured.samples_per_epoch)
+        if num_steps is None:
+            return None
+        is_seen = measured.between_s is not None
+        time_s = max(self._between_s or 0.0, 0.0)
+        return BetweenSteps(time_s=time_s, num_steps=num_steps, num_epochs=int(is_seen))
 
     def _fail(self, part: TrialPart) -> None:
         message = part.failure or "rank 0 told no result"

@@ -26,6 +26,7 @@ from swell.train.data.stream_loader import StreamFeed
 from swell.train.data.stream_position import Whereabouts
 from swell.train.data.stream_schedule import AnyCourse, StreamCourse
 from swell.train.link.agent_link import Link, Superseded, exit_now
+from swell.train.runtime.epoch_watch import EpochWatch
 from swell.train.runtime.host import Task
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
@@ -58,6 +59,7 @@ class Linked:
         self._link = link
         self._welcome = welcome
         self._meter = Meter(welcome.pace_per_s)
+        self._epochs = EpochWatch(self._meter)
         self._group = Group(self.device, link.pulse, self._meter.laps)
         link.abort = self._group.abort
         self._is_member = False
@@ -125,10 +127,12 @@ class Linked:
         self._follow_orders()
 
     def reach_boundary(self) -> None:
+        self._meter.reach_boundary()
         if self._is_agreed:
             self._meter.begin_change()
         if self._is_agreed or not self._is_member:
             self._follow_orders()
+        self._epochs.note_begin(self._task.course.epoch)
         self._meter.begin_step()
 
     def share(self, step: int) -> Share:
@@ -155,6 +159,7 @@ class Linked:
         if is_first:
             log.debug("%d workers, rank %d: %s", self.num_workers, self.rank, self._meter.laps)
         if self.rank != 0:
+            self._epochs.take(self._task.course)  # rank 0 tells of these
             return
         if is_first or time.monotonic() - self._reported_s >= PROGRESS_INTERVAL_S:
             self._say_progress(self._meter.pause_s if is_first else None)
@@ -250,6 +255,7 @@ class Linked:
         try:
             loan = self._lend(regroup, rank)
             cards = self._group.form(self._link, regroup, rank, msgspec.json.encode(loan.card))
+            epoch = self._task.course.epoch
             self._agree_on_state(regroup, [msgspec.json.decode(card, type=Card) for card in cards])
         except Superseded:
             return False
@@ -265,6 +271,8 @@ class Linked:
         self.max_local_batch = tighter(self.max_local_batch, regroup.max_local_batch)
         self._task.course.batch = regroup.global_batch or self._task.course.global_batch
         self._drift_watch.begin()
+        if self._task.course.epoch != epoch:
+            self._epochs.skip_to(self._task.course.epoch)
         self._meter.begin_generation()
         self._link.pulse.note_steps(state.steps)
         self._link.send(messages.Joined(generation=regroup.generation, steps=state.steps))
@@ -373,5 +381,6 @@ class Linked:
                 odd_since=self._task.state.losses.odd_since,
                 metrics=self._metrics,
                 pause_s=pause_s,
+                between=self._epochs.take(course),
             )
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
@@ -23,6 +24,8 @@ NUM_WARM_UPS = 2
 #: Time spent on each batch size, unless a single step takes longer.
 BUDGET_S = 0.4
 MAX_TIMED = 20
+#: Fewer steps will do where the last so many differ by no more than this share.
+NUM_ALIKE, ALIKE_SHARE = 3, 0.02
 #: After a step as long as this, larger batches are not tried: their times follow from those of smaller ones,
 LONG_STEP_S = 2.0
 #: if there are as many as this.
@@ -39,7 +42,11 @@ def goes_on(sizes: Sequence[int], compute_s: Mapping[int, float]) -> bool:
 
 
 class Profiling:
-    """One process that measures `Welcome.local_batches` one after the other, and then exits."""
+    """One process that measures `Welcome.local_batches` one after the other, then the end of an epoch.
+
+    The epoch ends as soon as steps are measured, however few they were, and the process exits when the script
+    asks for the next one's first batch.
+    """
 
     rank = 0
     num_workers = 1
@@ -55,6 +62,8 @@ class Profiling:
         self._meter = Meter(link.welcome.pace_per_s)
         self._timed: list[float] = []  # seconds of each step of this size, warm-ups first
         self._compute_s: dict[int, float] = {}
+        self._left_s: float | None = None  # when the epoch ended
+        self._is_back = False  # the script was told so
 
     def global_batch(self, own: int) -> int:
         return self._link.welcome.global_batch
@@ -86,6 +95,9 @@ class Profiling:
             self._finish_trial()
 
     def reach_boundary(self) -> None:
+        if self._left_s is not None and self._is_back:
+            self._finish_trial()
+        self._is_back = self._left_s is not None
         self._meter.begin_step()
 
     def share(self, step: int) -> Share:
@@ -125,9 +137,14 @@ class Profiling:
         if not self._is_measured():
             return
         self._note_size()
-        if not goes_on(self._sizes, self._compute_s):
+        if goes_on(self._sizes, self._compute_s):
+            self.edition += 1
+        elif self._has_epoch_ends():
+            self._link.send(self._profiled(goes_on=True))
+            self._task.course.end_epoch()
+            self._left_s = time.monotonic()
+        else:
             self._finish_trial()
-        self.edition += 1
 
     def give_up(self, loss: torch.Tensor) -> LossNotFinite:
         return not_finite(float(loss), self._task.state, None, None)
@@ -139,7 +156,7 @@ class Profiling:
         return False
 
     def finish(self) -> None:
-        """The script left its loop before all was measured: what there is must do."""
+        """The script left its loop, perhaps before all was measured: what there is must do."""
         if self._timed:
             self._note_size()
         self._finish_trial()
@@ -153,18 +170,41 @@ class Profiling:
         """Enough steps, or enough time; slow steps need fewer warm-ups, for the first is all the slower."""
         if len(self._timed) < 2:
             return False
+        if _is_settled(self._timed, NUM_WARM_UPS if not self._compute_s else 1):
+            return True
         timed = self._timed[NUM_WARM_UPS:] if max(self._timed[1:]) < BUDGET_S else self._timed[1:]
         return sum(timed) >= BUDGET_S or len(timed) >= MAX_TIMED
 
+    def _has_epoch_ends(self) -> bool:
+        """Whether an epoch ends within the job."""
+        total_steps, per_epoch = self._link.welcome.total_steps, self._true_course.steps_per_epoch
+        return total_steps is None or per_epoch is None or total_steps >= per_epoch
+
     def _finish_trial(self) -> NoReturn:
-        task = self._task
-        self._link.send(
-            messages.Profiled(
-                compute_s=self._compute_s,
-                grad_bytes=task.gradients.num_bytes,
-                state_bytes=task.state.num_bytes(),
-                samples_per_epoch=self._true_course.samples_per_epoch,
-                num_shards=self._true_course.num_shards,
-            )
-        )
+        between_s = None
+        if self._left_s is not None:
+            if self.device.type == "cuda":
+                torch.cuda.synchronize(self.device)
+            between_s = time.monotonic() - self._left_s
+        self._link.send(self._profiled(between_s=between_s))
         exit_now(0)
+
+    def _profiled(self, goes_on: bool = False, between_s: float | None = None) -> messages.Profiled:
+        task = self._task
+        return messages.Profiled(
+            compute_s=self._compute_s,
+            grad_bytes=task.gradients.num_bytes,
+            state_bytes=task.state.num_bytes(),
+            samples_per_epoch=self._true_course.samples_per_epoch,
+            num_shards=self._true_course.num_shards,
+            goes_on=goes_on,
+            between_s=between_s,
+        )
+
+
+def _is_settled(timed: Sequence[float], num_warm_ups: int) -> bool:
+    """Whether the last steps took nearly the same time, warm-ups apart."""
+    last = timed[-NUM_ALIKE:]
+    if len(timed) < num_warm_ups + NUM_ALIKE or min(last) <= 0.0:
+        return False
+    return max(last) / min(last) <= 1.0 + ALIKE_SHARE

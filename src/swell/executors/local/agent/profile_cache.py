@@ -28,9 +28,16 @@ class ProfileCache:
         self._folder = state_dir / "profiles"
 
     def profile(self, command: ProfileJob) -> Profile | None:
-        """Stored profile of a job with the same code, arguments, batch and kind of device; else None."""
+        """Stored profile of a job with the same code, arguments, batch and kind of device; else None.
+
+        One that does not tell what follows an epoch will do for a job in which no epoch ends.
+        """
         path = self._profile_path(command)
-        return None if path is None else _read(path, Profile)
+        profile = None if path is None else _read(path, Profile)
+        if profile is None or profile.between is not None:
+            return profile
+        needs_more = command.spec.steps_to_epoch_end(profile.samples_per_epoch) is not None
+        return None if needs_more else profile
 
     def keep_profile(self, command: ProfileJob, profile: Profile) -> None:
         """Store the profile for later jobs. No effect if the code cannot be read."""

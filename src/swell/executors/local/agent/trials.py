@@ -217,8 +217,10 @@ class Trials:
         num_devices = sum(binding.kind == kind for binding in bindings.values())
         if not num_devices:
             raise OSError(f"no device of kind {kind!r} is on this machine; see `swell nodes`")
+        spec = command.spec
+        total_steps = spec.end.total_steps(spec.global_batch, None)
         stage = Stage(
-            command.job_id, command.spec, None, str(folder / "checkpoints"), bindings, conduct.worker_settings
+            command.job_id, spec, total_steps, str(folder / "checkpoints"), bindings, conduct.worker_settings
         )
         first = next_number(folder, TRIAL)
         table = self._table(kind)

@@ -1,0 +1,43 @@
+"""Which epochs have ended, and how long the script took between each and the next."""
+
+from __future__ import annotations
+
+from swell.train.data.stream_schedule import AnyCourse, StreamCourse
+from swell.train.runtime.meter import Meter
+from swell.wire.messages import EpochEnds
+
+
+class EpochWatch:
+    """Of one worker; `meter` knows the time."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self._told: int | None = None  # epochs before this one were told of
+        self._begun = 0  # the epoch of the latest step that has begun
+
+    def note_begin(self, epoch: int) -> None:
+        """A step of this epoch begins, or the script is told that the epoch before is over."""
+        self._told = epoch if self._told is None else self._told
+        self._begun = epoch
+
+    def skip_to(self, epoch: int) -> None:
+        """The state is of another place of the run: epochs before it were others' to tell of."""
+        self._meter.take_between_s()
+        self._told = self._begun = epoch
+
+    def take(self, course: AnyCourse) -> EpochEnds | None:
+        """What was not told yet, after a step of the latest epoch; None: no epoch has ended."""
+        if self._told is None or self._begun <= self._told:
+            return None
+        num_epochs, self._told = self._begun - self._told, self._begun
+        time_s = self._meter.take_between_s()
+        return EpochEnds(time_s=time_s, num_steps=num_epochs * steps_per_epoch(course), num_epochs=num_epochs)
+
+
+def steps_per_epoch(course: AnyCourse) -> int:
+    """Of the own batch, at least 1; of a stream that does not say its length, in the mean of its epochs."""
+    if course.steps_per_epoch is not None:
+        return course.steps_per_epoch
+    if isinstance(course, StreamCourse) and course.place.epoch:
+        return max(1, round(course.place.steps_before / course.place.epoch))
+    return 1

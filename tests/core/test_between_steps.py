@@ -1,0 +1,114 @@
+"""What the head believes of a job that evaluates at the end of each epoch."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.fakes import profile, spec
+from tests.core.records import steady
+
+from swell.core.apply import apply
+from swell.core.gang import NO_GANG
+from swell.core.state import HeadState
+from swell.live.inbox import fold_reports
+from swell.model.event import GangStarted, JobProfiled, JobSubmitted, StepsReported
+from swell.model.job import BetweenSteps
+from swell.model.options import Domain
+from swell.model.target import Target
+from swell.throughput.belief import FittedBelief
+
+STEP_S = 0.1
+
+
+class Head:
+    """One job `a`, that trains with one worker from 0 s on, as far as its head is told."""
+
+    def __init__(self, total_steps: int, between: BetweenSteps | None) -> None:
+        self.state = HeadState(belief=FittedBelief(), domain=Domain())
+        measured = msgspec.structs.replace(profile(), between=between)
+        apply(self.state, JobSubmitted(at_s=0.0, job_id="a", spec=spec(total_steps)))
+        apply(self.state, JobProfiled(at_s=0.0, job_id="a", profile=measured))
+        self.record = self.state.records["a"]
+        self.record.gang = steady("n0.0")
+        self.record.generation = 1
+        self.state.set_rate(self.record, 1)
+
+    def hear(self, at_s: float, steps: int, between: BetweenSteps | None = None) -> None:
+        apply(self.state, self.report(at_s, steps, between))
+
+    def report(self, at_s: float, steps: int, between: BetweenSteps | None = None) -> StepsReported:
+        return StepsReported(
+            at_s=at_s,
+            job_id="a",
+            generation=1,
+            steps=steps,
+            num_workers=1,
+            step_s=STEP_S,
+            between=between,
+        )
+
+    @property
+    def finish_s(self) -> float:
+        """When the job ends by what plans count."""
+        progress = self.record.progress
+        left = (progress.total_steps or 0.0) - progress.counted_steps
+        return progress.as_of_s + left / progress.rate_per_s
+
+
+def ended_s(steps: int, per_epoch: int, time_s: float) -> float:
+    """When a step ends: an evaluation follows each epoch."""
+    return STEP_S * steps + time_s * ((steps - 1) // per_epoch)
+
+
+@given(
+    per_epoch=st.integers(1, 30),
+    num_epochs=st.integers(1, 4),
+    time_s=st.floats(0.0, 20.0),
+    is_tried=st.booleans(),
+)
+def test_the_expected_end_is_the_end_after_each_step_of_each_epoch(
+    per_epoch: int, num_epochs: int, time_s: float, is_tried: bool
+) -> None:
+    """From the start if the trial run has shown it, else from the end of the first epoch on."""
+    once = BetweenSteps(time_s=time_s, num_steps=per_epoch)
+    total = per_epoch * num_epochs
+    head = Head(total, once if is_tried else None)
+    end_s = total * STEP_S + num_epochs * time_s
+    if is_tried:
+        assert head.finish_s == pytest.approx(end_s)
+    for steps in range(1, total + 1):
+        is_after_one = steps % per_epoch == 1 % per_epoch and steps > 1
+        head.hear(ended_s(steps, per_epoch, time_s), steps, once if is_after_one else None)
+        if is_tried or steps > per_epoch:
+            assert head.finish_s == pytest.approx(end_s, rel=1e-3)
+        else:  # no evaluation has been seen
+            assert head.finish_s == pytest.approx(total * STEP_S, rel=1e-3)
+
+
+def test_steps_are_shown_as_they_were_reported() -> None:
+    once = BetweenSteps(time_s=5.0, num_steps=10)
+    head = Head(40, once)
+    head.hear(ended_s(10, 10, 5.0), 10)
+    assert head.record.view().steps == 10
+    assert head.record.progress.counted_steps == pytest.approx(10 * 1.0 / 6.0)
+
+
+def test_reports_that_are_folded_tell_of_all_epochs() -> None:
+    once = BetweenSteps(time_s=2.0, num_steps=10)
+    head = Head(100, None)
+    reports = [head.report(3.1, 11, once), head.report(3.2, 12), head.report(6.3, 21, once)]
+    [folded] = fold_reports(reports)
+    assert isinstance(folded, StepsReported)
+    assert folded.between == BetweenSteps(time_s=4.0, num_steps=20, num_epochs=2)
+    [folded] = fold_reports(reports[1:])
+    assert isinstance(folded, StepsReported) and folded.between == once
+
+
+@pytest.mark.parametrize(("steps", "num_to_come"), [(15, 3), (0, 4)])
+def test_a_start_counts_the_epoch_ends_that_are_still_to_come(steps: int, num_to_come: int) -> None:
+    head = Head(40, BetweenSteps(time_s=5.0, num_steps=10))
+    head.record.gang = NO_GANG.launch(Target(devices=("n0.0",)))
+    apply(head.state, GangStarted(at_s=7.0, job_id="a", generation=1, steps=steps, pids=(1,)))
+    assert head.finish_s == pytest.approx(7.0 + (40 - steps) * STEP_S + num_to_come * 5.0)

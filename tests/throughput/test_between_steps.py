@@ -1,0 +1,127 @@
+"""Laws of the time between epochs: it comes once an epoch, at every size, on top of what steps take."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.model.job import BatchProfile, BetweenSteps, JobSpec, Profile
+from swell.throughput.belief import FittedBelief
+
+SIZES = np.array([1, 2, 4, 8], dtype=np.int64)
+BATCH = 64
+MEASURED = Profile(
+    device_kind="cpu",
+    compute_s={64: 1.0, 32: 0.6, 16: 0.35, 8: 0.2},
+    allreduce_s={2: 0.05, 4: 0.08, 8: 0.1},
+    grad_bytes=1,
+    state_bytes=1,
+    samples_per_epoch=640,
+    start_s=0.0,
+)
+STEP_S = np.array([1.0, 0.65, 0.43, 0.3])
+between_steps = st.builds(
+    BetweenSteps, time_s=st.floats(0.0, 60.0), num_steps=st.integers(1, 10_000), num_epochs=st.just(1)
+)
+
+
+def spec(**changes: object) -> JobSpec:
+    return msgspec.structs.replace(
+        JobSpec(name="j", entry="/job.py", workdir="/", global_batch=BATCH), **changes
+    )
+
+
+def believing(between: BetweenSteps | None, job: JobSpec | None = None) -> FittedBelief:
+    belief = FittedBelief()
+    belief.learn_profile("j", job or spec(), msgspec.structs.replace(MEASURED, between=between))
+    return belief
+
+
+def step_s(belief: FittedBelief) -> np.ndarray:
+    return 1.0 / belief.rates_per_s("j", SIZES)
+
+
+@given(between=between_steps)
+def test_each_step_bears_its_part_of_an_epochs_end_at_every_size(between: BetweenSteps) -> None:
+    assert step_s(believing(between)) == pytest.approx(STEP_S + between.time_s / between.num_steps)
+
+
+@given(trial=st.none() | between_steps, run=between_steps, again=between_steps)
+def test_what_a_run_shows_takes_the_place_of_the_trials(
+    trial: BetweenSteps | None, run: BetweenSteps, again: BetweenSteps
+) -> None:
+    belief = believing(trial)
+    belief.learn_between("j", run)
+    assert step_s(belief) == pytest.approx(STEP_S + run.per_step_s, rel=1e-6)
+    belief.learn_profile("j", spec(), msgspec.structs.replace(MEASURED, between=again))
+    assert step_s(belief) == pytest.approx(STEP_S + run.per_step_s, rel=1e-6)
+    saved = FittedBelief()
+    saved.restore(json.loads(json.dumps(belief.state())))
+    assert step_s(saved).tolist() == step_s(belief).tolist()
+
+
+@given(between=between_steps, slower=st.floats(0.5, 3.0))
+def test_reports_of_steps_correct_steps_and_leave_the_time_between_alone(
+    between: BetweenSteps, slower: float
+) -> None:
+    belief = believing(between)
+    belief.learn_rate("j", 2, 0.65 * slower, 100_000)
+    assert step_s(belief)[1] == pytest.approx(0.65 * slower + between.per_step_s, rel=1e-3)
+
+
+def test_an_evaluation_after_every_fifth_epoch_counts_as_a_fifth() -> None:
+    belief = believing(BetweenSteps(time_s=5.0, num_steps=10))
+    for epoch in range(100):
+        time_s = 5.0 if epoch % 5 == 0 else 0.0
+        belief.learn_between("j", BetweenSteps(time_s=time_s, num_steps=10))
+    assert step_s(belief) == pytest.approx(STEP_S + 1.0 / 10, rel=0.1)
+    found = belief.between("j")
+    assert found is not None and found.num_steps == 10
+    assert found.time_s == pytest.approx(1.0, rel=0.25)
+
+
+def test_epochs_told_of_together_are_those_told_of_one_by_one() -> None:
+    once = BetweenSteps(time_s=2.0, num_steps=10)
+    one_by_one, together = believing(None), believing(None)
+    for _ in range(3):
+        one_by_one.learn_between("j", once)
+    together.learn_between("j", once.plus(once).plus(once))
+    for belief in (one_by_one, together):
+        assert step_s(belief) == pytest.approx(STEP_S + 0.2)
+
+
+def test_a_larger_batch_has_fewer_steps_an_epoch_and_bears_more_in_each() -> None:
+    """Of a batch that grows with the workers: per sample it stays the same."""
+    between = BetweenSteps(time_s=4.0, num_steps=10)
+    growing = spec(global_batch=8, batch_per_worker=8)
+    plain, waiting = believing(None, growing), believing(between, growing)
+    per_own_step_s = 1.0 / waiting.rates_per_s("j", SIZES) - 1.0 / plain.rates_per_s("j", SIZES)
+    assert per_own_step_s == pytest.approx([0.4] * len(SIZES))
+
+
+@pytest.mark.parametrize("is_told_by_batch", [False, True])
+def test_an_open_batch_bears_it_at_whichever_batch(is_told_by_batch: bool) -> None:
+    table = {
+        batch: {size: batch / 64 / size + 0.2 for size in SIZES.tolist()} for batch in (32, 64, 128, 256)
+    }
+    batches = BatchProfile(step_s=table) if is_told_by_batch else None
+    job = spec(min_batch=32, max_batch=256)
+    profile = msgspec.structs.replace(MEASURED, batches=batches)
+    plain, waiting = FittedBelief(), FittedBelief()
+    plain.learn_profile("j", job, profile)
+    waiting.learn_profile("j", job, profile)
+    assert waiting.best_batches("j", SIZES, BATCH) is not None  # so that what is kept must be given up
+    waiting.learn_between("j", BetweenSteps(time_s=3.0, num_steps=30))
+    for batch in (32, 64, 128, 256):
+        rates, before = (belief.rates_at_batch("j", SIZES, batch) for belief in (waiting, plain))
+        assert rates is not None and before is not None
+        assert 1.0 / rates == pytest.approx(1.0 / before + 0.1)
+    best, best_before = (belief.best_batches("j", SIZES, BATCH) for belief in (waiting, plain))
+    assert best is not None and best_before is not None
+    assert best[1].tolist() == best_before[1].tolist()
+    assert 1.0 / best[0] == pytest.approx(1.0 / best_before[0] + 0.1)
