@@ -78,7 +78,7 @@ def test_a_refusal_offers_a_deadline_that_is_promised(swell: Program, tmp_path: 
     refused = swell(*submission(tmp_path, "--steps", 300, "--deadline", "now+2s"))
     assert (refused.returncode, refused.stderr) == (3, "")
     assert "refused: its deadline in" in refused.stdout
-    (offer,) = re.findall(r"^  --deadline (\S+)$", refused.stdout, re.MULTILINE)
+    (offer,) = re.findall(r"^  submit again with --deadline (\S+)$", refused.stdout, re.MULTILINE)
     shown = swell.json("show", job_id(refused.stdout))
     assert (shown["phase"], shown["pids"], shown["kept"]) == ("rejected", [], None)
     assert shown["counter_offer_s"] > shown["deadline_s"]

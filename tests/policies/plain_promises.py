@@ -14,8 +14,8 @@ from swell.arrays import FloatArray, IntArray
 from swell.model.plan import Refusal
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
+from swell.policies.obstacles import refusal
 from swell.policies.order import by_arrival, by_deadline
-from swell.policies.wording import promisable
 
 #: No job is expected to be resized more often than this; a long one earns it back by being resized.
 MOST_RESIZES = 6
@@ -222,22 +222,8 @@ def _harms_nobody(trial: Promises, kept: Promises, newcomer: int) -> bool:
 
 
 def _refuse(snapshot: Snapshot, levels: Levels, promised: list[int], kept: Promises, row: int) -> Refusal:
-    until_s = snapshot.deadline_s[row] - snapshot.now_s
     offer_s = earliest_offer_s(snapshot, levels, promised, kept, row)
-    if offer_s is None:
-        return Refusal(
-            earliest_deadline_s=None,
-            text=f"none of its allowed sizes fits on the {promisable(snapshot)}; "
-            "allow fewer workers or add nodes",
-        )
-    asked = f"its deadline in {until_s:.0f} s cannot be kept" if until_s > 0 else "its deadline has passed"
-    beside = {0: "", 1: " given the promise already made"}.get(
-        len(promised), f" given the {len(promised)} promises already made"
-    )
-    return Refusal(
-        earliest_deadline_s=snapshot.now_s + offer_s,
-        text=f"{asked}{beside if until_s > 0 else ''}; the earliest that can be promised is in {offer_s} s",
-    )
+    return refusal(snapshot, levels, row, np.array(promised, dtype=np.int64), offer_s)
 
 
 def earliest_offer_s(

@@ -20,7 +20,7 @@ TAIL_LINES = 8
 def verdict(view: JobView, policy: str, now_s: float) -> str:
     """What became of a submission, in a line or a few; `policy` is the platform's."""
     if view.phase == "rejected":
-        return _refusal(view, now_s)
+        return _refusal(view)
     if view.phase == "failed":
         return _failure(view)
     if view.phase.is_end:
@@ -68,7 +68,7 @@ def _failure(view: JobView) -> str:
     return "\n".join([f"{view.id}: failed: {said[-1]}", *where, f"  see `swell show {view.id}`"])
 
 
-def _refusal(view: JobView, now_s: float) -> str:
+def _refusal(view: JobView) -> str:
     from swell.api.durations import format_duration
 
     text = f"{view.id}: refused: {view.reason}"
@@ -76,7 +76,4 @@ def _refusal(view: JobView, now_s: float) -> str:
         return text
     # Said as a length of time, the offer does not grow old while it is read; a second for the way there.
     offer = format_duration(math.ceil(view.counter_offer_s - view.submitted_s) + 1)
-    return (
-        f"{text}\nearliest deadline that can be promised: {moment(view.counter_offer_s, now_s)}; "
-        f"submit again with\n  --deadline now+{offer}"
-    )
+    return f"{text}\n  submit again with --deadline now+{offer}"

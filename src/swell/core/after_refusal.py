@@ -58,7 +58,7 @@ def _takes_offer(state: HeadState, record: JobRecord, why: Callable[[], Refusal]
         return False
     admission.asked = AskedDeadline(deadline_s=offer_s, accept_until_s=until_s, is_offer=not is_change)
     admission.refusal, admission.counter_offer_s = refusal.text, refusal.earliest_deadline_s
-    state.tell(record, "offer_taken", f"{refusal.text}; that one is asked for, as its owner accepts it")
+    state.tell(record, "offer_taken", f"{refusal.told(state.now_s)}, and is taken, as its owner asked")
     return True
 
 
@@ -66,7 +66,8 @@ def _stay(state: HeadState, record: JobRecord, why: Callable[[], Refusal]) -> No
     """Another deadline than it has is refused: it keeps what it has."""
     record.admission.asked = None
     state.refusals[record.id] = why
-    state.tell(record, "change_refused", lambda: f"another deadline is refused: {why().text}")
+    now_s = state.now_s
+    state.tell(record, "change_refused", lambda: f"no other deadline: {why().told(now_s)}")
 
 
 def _try_unpromised(state: HeadState, record: JobRecord, why: Callable[[], Refusal]) -> None:
@@ -74,8 +75,5 @@ def _try_unpromised(state: HeadState, record: JobRecord, why: Callable[[], Refus
     record.spec = msgspec.structs.replace(record.spec, job_class=JobClass.SOFT)
     admission.is_decided, admission.is_unpromised, admission.asked = True, True, None
     state.refusals[record.id] = why
-    state.tell(
-        record,
-        "unpromised",
-        lambda: f"{why().text}; it is tried all the same, as a soft job without a promise",
-    )
+    now_s = state.now_s
+    state.tell(record, "unpromised", lambda: f"{why().told(now_s)}; it is tried without a promise")

@@ -271,7 +271,8 @@ class Core:
     def _refuse(self, record: JobRecord, why: Callable[[], Refusal]) -> None:
         record.admission.is_decided = True
         self._state.refusals[record.id] = why
-        self._state.end(record, Phase.REJECTED, "refused", lambda: why().text)
+        now_s = self._state.now_s
+        self._state.end(record, Phase.REJECTED, "refused", lambda: why().told(now_s))
 
     def _note(self, commands: list[AnyCommand], plans: Mapping[str, JobPlan]) -> list[AnyCommand]:
         """Each change of a gang becomes a line of its job's story, with the reason for it."""

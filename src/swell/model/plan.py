@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,7 +27,13 @@ class Refusal:
     """A strict job whose deadline cannot be promised, or any new job for which there is no room."""
 
     earliest_deadline_s: float | None  #: submitted now with this one it would be admitted; None: never
-    text: str
+    text: str  #: what stands in the way; not the deadline that is offered
+
+    def told(self, now_s: float) -> str:
+        """The text and the offer."""
+        if self.earliest_deadline_s is None:
+            return self.text
+        return f"{self.text}; one in {math.ceil(self.earliest_deadline_s - now_s)} s would be promised"
 
 
 class Account(Protocol):

@@ -92,7 +92,7 @@ class Gate:
         )
         return Refusal(
             earliest_deadline_s=self._snapshot.now_s + offer_s,
-            text=f"{asked} when jobs run in order of deadline; one in {offer_s} s would be promised",
+            text=f"{asked} when jobs run in order of deadline",
         )
 
     def _offer_s(self, row: int, kept: IntArray, kept_ends_s: FloatArray) -> int:

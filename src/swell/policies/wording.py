@@ -17,7 +17,7 @@ def keeps_promise(workers: int, floor: int, until_s: float, saved_s: float) -> R
             "boosted",
             f"has {_workers(workers)}: ahead of schedule for {promise}, uses idle devices",
         )
-    more = f"plus {workers - floor} to finish {_seconds(saved_s)} sooner"
+    more = f"plus {workers - floor} to finish {seconds(saved_s)} sooner"
     return Reason("boosted", f"has {_workers(workers)}: {floor} needed now for {promise}, {more}")
 
 
@@ -29,7 +29,7 @@ def barely_keeps_promise(workers: int, until_s: float) -> Reason:
 
 def promise_can_wait(until_s: float, starts_s: float) -> Reason:
     """A promised job whose plan begins later."""
-    return Reason("waiting", f"waits: {_promise(until_s)} needs no workers for {_seconds(starts_s)}")
+    return Reason("waiting", f"waits: {_promise(until_s)} needs no workers for {seconds(starts_s)}")
 
 
 def at_risk(workers: int, until_s: float, ends_s: float) -> Reason:
@@ -44,7 +44,7 @@ def shares(workers: int, smallest: int, saved_s: float, ends_s: float) -> Reason
     end = f"expected to end {_in(ends_s)}"
     if workers == smallest:
         return Reason("sharing", f"has {_workers(workers)}, its minimum; {end}")
-    more = f"plus {workers - smallest} to finish {_seconds(saved_s)} sooner"
+    more = f"plus {workers - smallest} to finish {seconds(saved_s)} sooner"
     return Reason("boosted", f"has {_workers(workers)}: minimum {smallest}, {more}; {end}")
 
 
@@ -85,13 +85,14 @@ def _workers(number: int) -> str:
 
 def _promise(until_s: float) -> str:
     if until_s >= 0:
-        return f"the promise to end within {_seconds(until_s)}"
-    return f"the promise that ran out {_seconds(-until_s)} ago"
+        return f"the promise to end within {seconds(until_s)}"
+    return f"the promise that ran out {seconds(-until_s)} ago"
 
 
 def _in(time_s: float) -> str:
-    return f"in {_seconds(time_s)}" if time_s >= 0 else f"{_seconds(-time_s)} ago"
+    return f"in {seconds(time_s)}" if time_s >= 0 else f"{seconds(-time_s)} ago"
 
 
-def _seconds(time_s: float) -> str:
+def seconds(time_s: float) -> str:
+    """A length of time, to a tenth of a second where it is short."""
     return f"{time_s:.1f} s" if round(time_s, 1) < 10 else f"{time_s:.0f} s"

@@ -12,7 +12,6 @@ import numpy as np
 from swell.arrays import IntArray
 from swell.model.plan import Refusal
 from swell.model.snapshot import Snapshot
-from swell.policies import wording
 from swell.policies.elasticflow.objective import Objective, objection_to
 from swell.policies.elasticflow.promises import (
     MOST_RESIZES,
@@ -26,6 +25,7 @@ from swell.policies.elasticflow.promises import (
     write_tries,
 )
 from swell.policies.levels import Levels
+from swell.policies.obstacles import refusal
 from swell.policies.order import by_arrival, by_deadline
 from swell.solvers.filling import no_plans
 from swell.solvers.profile import Plans, Takers
@@ -144,28 +144,8 @@ class Refusals(Mapping[int, Refusal]):
 def _refuse(
     snapshot: Snapshot, levels: Levels, kept: Promises, row: int, objective: Objective | None, objection: str
 ) -> Refusal:
-    until_s, num_promised = snapshot.deadline_s[row] - snapshot.now_s, len(kept.rows)
     offer_s = earliest_offer_s(snapshot, levels, kept, row, objective)
-    if offer_s is None:
-        return Refusal(
-            earliest_deadline_s=None,
-            text=f"none of its allowed sizes fits on the {wording.promisable(snapshot)}; "
-            "allow fewer workers or add nodes",
-        )
-    if objection:
-        return Refusal(
-            earliest_deadline_s=snapshot.now_s + offer_s,
-            text=f"its deadline in {until_s:.0f} s is not promised: {objection}; "
-            f"the earliest that can be promised is in {offer_s} s",
-        )
-    asked = f"its deadline in {until_s:.0f} s cannot be kept" if until_s > 0 else "its deadline has passed"
-    beside = {0: "", 1: " given the promise already made"}.get(
-        num_promised, f" given the {num_promised} promises already made"
-    )
-    return Refusal(
-        earliest_deadline_s=snapshot.now_s + offer_s,
-        text=f"{asked}{beside if until_s > 0 else ''}; the earliest that can be promised is in {offer_s} s",
-    )
+    return refusal(snapshot, levels, row, kept.rows, offer_s, objection)
 
 
 def earliest_offer_s(

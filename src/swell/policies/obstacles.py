@@ -1,0 +1,131 @@
+"""What stands in the way of a deadline that is refused: the job's own length, costs, and promises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from swell.arrays import FloatArray, IntArray
+from swell.model.plan import Refusal
+from swell.model.snapshot import Snapshot
+from swell.policies import wording
+from swell.policies.levels import Levels
+
+#: Promises that are named; of more, the number is told.
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacles:
+    """Of one job and the promises made before it, within the time until its deadline."""
+
+    window_s: float  #: until the deadline
+    workers: int  #: with which it would be done first, had it the cluster to itself
+    start_s: float  #: upper cost of its start with so many; 0 if it runs
+    train_s: float  #: from then on, with the margin that speeds may be off by
+    promises: tuple[str, ...]  #: ids of jobs that need devices in this window, the most first
+    promised_share: float  #: of the device time of the window: the least that these need
+    resize_s: float  #: the most that making room may take from one of them that runs
+
+    @property
+    def alone_s(self) -> float:
+        """Seconds from now to its end, had it the cluster to itself."""
+        return self.start_s + self.train_s
+
+    def __str__(self) -> str:
+        """As a part of a sentence that follows the deadline that is asked for."""
+        costs = wording.seconds(self.train_s)
+        if self.start_s > 0.0:
+            costs = f"{wording.seconds(self.start_s)} to start and {costs}"
+        own = f"it needs {costs} of training with {_count(self.workers, 'worker')}"
+        if self.alone_s > self.window_s:
+            return own
+        if not self.promises:
+            return f"{own}, and what other changes may cost leaves too little"
+        taken = f"{_listed(self.promises)} {'needs' if len(self.promises) == 1 else 'need'}"
+        return f"{own}, and {taken} {self.promised_share:.0%} of all device time until then{self._resizes()}"
+
+    def _resizes(self) -> str:
+        return f"; each resize may take {wording.seconds(self.resize_s)}" if self.resize_s > 0.0 else ""
+
+
+def obstacles(snapshot: Snapshot, levels: Levels, row: int, window_s: float, promised: IntArray) -> Obstacles:
+    """What a deadline in `window_s` > 0 of the job in this row meets with.
+
+    Args:
+        row: a job with at least one level.
+        promised: rows of the jobs whose promises stand.
+    """
+    num = int(levels.num[row])
+    starts_s = levels.start_s[row, :num] * (snapshot.held_workers[row] == 0)
+    trains_s = _need(snapshot)[row] / levels.rates[row, :num]
+    best = int(np.argmin(starts_s + trains_s))
+    need = _least_device_s(snapshot, levels, promised, window_s)
+    in_the_way = promised[need > 0.0]
+    order = np.lexsort((snapshot.arrival_rank[in_the_way], -need[need > 0.0]))
+    is_level = np.arange(levels.highest) < levels.num[:, None]
+    running = in_the_way[snapshot.held_workers[in_the_way] > 0]
+    return Obstacles(
+        window_s=window_s,
+        workers=int(levels.workers[row, best]),
+        start_s=float(starts_s[best]),
+        train_s=float(trains_s[best]),
+        promises=tuple(snapshot.job_ids[one] for one in in_the_way[order].tolist()),
+        promised_share=float(need.sum()) / max(snapshot.num_owned * window_s, 1e-9),
+        resize_s=float((levels.resize_s * is_level)[running].max(initial=0.0)),
+    )
+
+
+def refusal(
+    snapshot: Snapshot, levels: Levels, row: int, promised: IntArray, offer_s: int | None, objection: str = ""
+) -> Refusal:
+    """The refusal of an undecided job; of its deadline, only what stands in its way is told.
+
+    Args:
+        promised: rows of the jobs whose promises stand.
+        offer_s: the earliest deadline that would be promised, from now; None: there is none.
+        objection: why it is not promised though it could be kept.
+    """
+    if offer_s is None:
+        text = f"none of its allowed sizes fits on the {wording.promisable(snapshot)}"
+        return Refusal(earliest_deadline_s=None, text=f"{text}; allow fewer workers or add nodes")
+    window_s = float(snapshot.deadline_s[row]) - snapshot.now_s
+    if window_s <= 0.0:
+        text = "its deadline has passed"
+    elif objection:
+        text = f"its deadline in {window_s:.0f} s is not promised: {objection}"
+    else:
+        found = obstacles(snapshot, levels, row, window_s, promised)
+        text = f"its deadline in {window_s:.0f} s cannot be kept: {found}"
+    return Refusal(earliest_deadline_s=snapshot.now_s + offer_s, text=text)
+
+
+def _least_device_s(snapshot: Snapshot, levels: Levels, rows: IntArray, window_s: float) -> FloatArray:
+    """(n,) device-seconds that each of these jobs needs within the window at least, to keep its deadline.
+
+    That is what it cannot do after the window at its best speed, done at its smallest size.
+    """
+    num = levels.num[rows]
+    has_size = num > 0
+    best = np.where(has_size, levels.rates[rows, np.maximum(num, 1) - 1], 0.0)
+    later_s = np.maximum(snapshot.deadline_s[rows] - snapshot.now_s - window_s, 0.0)
+    steps = np.maximum(_need(snapshot)[rows] - best * later_s, 0.0)
+    price = np.divide(levels.devices[rows, 0], levels.rates[rows, 0], out=np.zeros(len(rows)), where=has_size)
+    least: FloatArray = steps * price
+    return least
+
+
+def _need(snapshot: Snapshot) -> FloatArray:
+    """(J,) steps to plan for: what remains, and more by as much as rates have proved too high."""
+    return snapshot.remaining_steps * (1.0 + snapshot.margin_share)
+
+
+def _listed(job_ids: tuple[str, ...]) -> str:
+    named, num_more = job_ids[:MOST_NAMED], len(job_ids) - MOST_NAMED
+    more = f" and {num_more} more" if num_more > 0 else ""
+    return f"{_count(len(job_ids), 'promise')} ({', '.join(named)}{more})"
+
+
+def _count(num: int, what: str) -> str:
+    return f"1 {what}" if num == 1 else f"{num} {what}s"

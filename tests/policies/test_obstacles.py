@@ -1,0 +1,105 @@
+"""What a refusal says stands in the way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.policies.snapshots import NOW_S, permuted, promised, snapshot, snapshots, strict
+
+from swell.model.snapshot import Snapshot
+from swell.policies.levels import useful_levels
+from swell.policies.obstacles import Obstacles, obstacles, refusal
+from swell.policies.registry import new_policy
+
+LINEAR = {1: 1.0, 2: 2.0, 4: 4.0}
+
+
+def found(view: Snapshot, row: int, window_s: float) -> Obstacles:
+    return obstacles(view, useful_levels(view), row, window_s, np.flatnonzero(view.is_promised))
+
+
+def text(view: Snapshot, row: int = 0, offer_s: int | None = 99, objection: str = "") -> str:
+    rows = np.flatnonzero(view.is_promised)
+    return refusal(view, useful_levels(view), row, rows, offer_s, objection).text
+
+
+def test_a_job_that_is_too_long_by_itself_is_told_its_own_length_and_costs() -> None:
+    view = snapshot([strict("a", LINEAR, 40, 9, start_cost=3.5), promised("b", LINEAR, 1, 100)], 4)
+    assert text(view) == (
+        "its deadline in 9 s cannot be kept: it needs 3.5 s to start and 10 s of training with 4 workers"
+    )
+
+
+def test_promises_are_named_the_largest_first_with_what_they_need_and_what_a_resize_costs() -> None:
+    busy = [promised(f"p{steps}", LINEAR, steps, 10, held=1, resize_cost=0.5) for steps in (6, 8, 3, 7)]
+    view = snapshot([strict("a", LINEAR, 20, 10), *busy, promised("later", LINEAR, 40, 30)], 4)
+    assert text(view) == (
+        "its deadline in 10 s cannot be kept: it needs 5.0 s of training with 4 workers, and 4 promises "
+        "(p8, p7, p6 and 1 more) need 60% of all device time until then; each resize may take 0.5 s"
+    )
+    alone = snapshot([strict("a", LINEAR, 20, 10), promised("b", LINEAR, 30, 10)], 4)
+    assert text(alone).endswith("and 1 promise (b) needs 75% of all device time until then")
+
+
+def test_what_else_a_refusal_may_say() -> None:
+    assert text(snapshot([strict("a", LINEAR, 40, -1)], 4)) == "its deadline has passed"
+    big = text(snapshot([strict("a", {8: 1.0}, 40, 9)], 4), offer_s=None)
+    assert (
+        big
+        == "none of its allowed sizes fits on the 4 devices of the cluster; allow fewer workers or add nodes"
+    )
+    assert text(snapshot([strict("a", LINEAR, 4, 9)], 4), objection="too much") == (
+        "its deadline in 9 s is not promised: too much"
+    )
+    roomy = text(snapshot([strict("a", LINEAR, 4, 9)], 4))
+    assert roomy.endswith(
+        "1.0 s of training with 4 workers, and what other changes may cost leaves too little"
+    )
+
+
+@given(snapshots(), st.floats(0.1, 1000.0), st.floats(1.0, 3.0))
+def test_what_promises_need_grows_with_the_window_up_to_all_that_they_have_to_do(
+    view: Snapshot, window_s: float, factor: float
+) -> None:
+    levels = useful_levels(view)
+    rows = [row for row in range(view.num_jobs) if levels.num[row] and not view.is_promised[row]]
+    if not rows or not view.num_owned:
+        return
+    first, second = found(view, rows[0], window_s), found(view, rows[0], factor * window_s)
+    assert first.promised_share <= second.promised_share * factor + 1e-9
+    assert set(first.promises) <= set(second.promises)
+    promises = np.flatnonzero(view.is_promised & (levels.num > 0))
+    latest_s = float((view.deadline_s[promises] - NOW_S).max(initial=0.1))
+    everything = view.remaining_steps[promises] * (1.0 + view.margin_share)
+    everything = everything * levels.devices[promises, 0] / levels.rates[promises, 0]
+    whole = found(view, rows[0], max(latest_s, 0.1))
+    assert whole.promised_share * view.num_owned * whole.window_s == pytest.approx(float(everything.sum()))
+
+
+@given(snapshots(), st.floats(0.1, 1000.0))
+def test_the_order_of_rows_does_not_matter(view: Snapshot, window_s: float) -> None:
+    levels = useful_levels(view)
+    order = list(range(view.num_jobs))[::-1]
+    for row in range(view.num_jobs):
+        if levels.num[row] and not view.is_promised[row]:
+            turned = found(permuted(view, order), order.index(row), window_s)
+            assert str(turned) == str(found(view, row, window_s))
+
+
+@given(snapshots(), st.sampled_from(["elasticflow", "elasticflow_count"]))
+def test_of_a_job_that_is_too_long_by_itself_nothing_is_said_of_promises(view: Snapshot, policy: str) -> None:
+    """Only then is nothing said of promises."""
+    refusals = new_policy(policy).decide(view).refusals
+    for row in refusals:
+        levels, window_s = useful_levels(view), float(view.deadline_s[row]) - view.now_s
+        if levels.num[row] and window_s > 0:
+            own = found(view, row, window_s)
+            best_s = min(
+                (levels.start_s[row, level] if not view.held_workers[row] else 0.0)
+                + view.remaining_steps[row] * (1.0 + view.margin_share) / levels.rates[row, level]
+                for level in range(levels.num[row])
+            )
+            assert own.alone_s == pytest.approx(best_s)
+            assert ("promise" in str(own)) == (best_s <= window_s and bool(own.promises))
