@@ -91,12 +91,17 @@ def test_where_a_log_tells_whose_jobs_are_it_is_said_how_tenants_fared(swell: Ru
 
 
 def test_the_truth_is_told_with_all_its_faults(swell: Run) -> None:
-    title = "resize cost none, noise 0.1, profile error 0.2, a node fails every 10 days for 60 min, seed 3"
+    title = (
+        "resize cost none, noise 0.1, profile error 0.2, 2 s after every 1,500 steps, "
+        "a node fails every 10 days for 60 min, seed 3"
+    )
     words = (
         "--noise",
         0.1,
         "--profile-error",
         0.2,
+        "--between-steps",
+        "2s/1500",
         "--node-mtbf",
         "10d",
         "--seed",
@@ -183,6 +188,11 @@ def test_jobs_that_ask_for_more_than_there_is_are_counted_in_the_truth(swell: Ru
         (("log.csv", "--cluster", "1x8", "--resize-cost", "much"), "'much' is no resize cost; give one of"),
         (("log.csv", "--cluster", "1x8", "--resize-cost", "1e9"), "or a number of seconds from 0 to 86400"),
         (("log.csv", "--cluster", "1x8", "--noise", "-1"), "--noise is -1; it must be between 0 and 2"),
+        *(
+            (("log.csv", "--cluster", "1x8", "--between-steps", text), f"is {text!r}; write DURATION/STEPS")
+            for text in ("2s", "2s/0", "2s/-5")
+        ),
+        (("log.csv", "--cluster", "1x8", "--between-steps", "2/5"), "--between-steps: '2' is not a duration"),
         (("none.csv", "--cluster", "1x8"), "none.csv"),
     ],
 )

@@ -20,13 +20,12 @@ from swell.executors.gang.effects import Effect, Kill, Report, Spawn
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.timeouts import Patience
-from swell.executors.gang.trial_controller import MOST_BETWEEN_S
 from swell.executors.local.agent.run import AgentRun
 from swell.executors.local.agent.trial_devices import Machine, RunningPart, allot
 from swell.executors.local.agent.trials import LONGEST_WAIT_S, Trials
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, JobProfiled, Outcome, ProfilingFailed
-from swell.model.job import BetweenSteps, EndCondition
+from swell.model.job import MOST_BETWEEN_S, BetweenSteps, EndCondition
 from swell.wire import messages as m
 
 PATIENCE = Patience(standstill_s=3.0, silence_s=60.0)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from swell.settings import Settings
+    from swell.sim.epoch_ends import EpochEnds
     from swell.sim.outcome import SimOutcome
     from swell.sim.pool import Pool
     from swell.sim.report import PolicyResult, Truth
@@ -68,6 +69,15 @@ def simulate(
             help="Rates measured in trial runs differ from the true ones by a factor exp(S x normal).",
         ),
     ] = 0.0,
+    between_steps: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION/STEPS",
+            help="Each job makes no step for so long after every so many, as one that evaluates: 2s/500. "
+            "Default: never.",
+            show_default=False,
+        ),
+    ] = None,
     node_mtbf: Annotated[
         str | None,
         typer.Option(
@@ -189,6 +199,7 @@ def simulate(
         resize_cost,
         noise,
         profile_error,
+        between_steps,
         node_mtbf,
         node_mttr,
         fault_rates,
@@ -251,6 +262,7 @@ def _conditions(
     resize_cost: str,
     noise: float,
     profile_error: float,
+    between_steps: str | None,
     node_mtbf: str | None,
     node_mttr: str,
     fault_rates: str,
@@ -272,12 +284,22 @@ def _conditions(
         resize_cost=resize_cost,
         noise_share=fill.share("noise", noise, most=MAX_NOISE),
         profile_error_share=fill.share("profile-error", profile_error, most=MAX_NOISE),
+        epoch_ends=None if between_steps is None else _epoch_ends(between_steps),
         node_mtbf_s=None if node_mtbf is None else _seconds("node-mtbf", node_mtbf),
         node_mttr_s=_seconds("node-mttr", node_mttr),
         fault_rates=parse_fault_rates(fault_rates),
         seed=seed,
         refused=refused,
     )
+
+
+def _epoch_ends(text: str) -> EpochEnds:
+    from swell.sim.epoch_ends import EpochEnds
+
+    duration, slash, steps = text.partition("/")
+    if not slash or not steps.isdecimal() or not int(steps):
+        raise InvalidInput(f"--between-steps is {text!r}; write DURATION/STEPS, such as 2s/500")
+    return EpochEnds(_seconds("between-steps", duration), int(steps))
 
 
 def _seconds(option: str, text: str) -> float:

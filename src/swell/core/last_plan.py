@@ -41,6 +41,7 @@ class LastPlan(msgspec.Struct, kw_only=True, dict=True):
     owed: dict[str, Owed] = {}  #: as `waiting`, when it was last written down
     revisit: tuple[str, ...] = ()  #: jobs that are to change, and could not yet, by id
     is_sated: bool = False  #: more devices would be of no use to anybody
+    is_overtaken: bool = False  #: by reports of a speed that it did not expect, too soon for another plan
 
     def __post_init__(self) -> None:
         #: What jobs are to have as soon as others have left it; reasons are worked out when they are read.
@@ -52,7 +53,7 @@ class LastPlan(msgspec.Struct, kw_only=True, dict=True):
 
     def begin(self, now_s: float) -> None:
         """Another one is being made."""
-        self.made_s = now_s
+        self.made_s, self.is_overtaken = now_s, False
 
     def note(self, plan: Plan) -> None:
         """This is the one that is followed now."""

@@ -51,6 +51,7 @@ class Replan:
         self._least_s = least_s
         self._is_any_done = False
         self._is_any_surprise = False
+        self._tells_rate = False  #: the latest report does
         self._is_any_news = False
         self._told: list[str] = []  #: jobs about which something else was said
         self._belief: tuple[JobProgress, float, float] | None = None  #: of the latest report, before it
@@ -65,6 +66,7 @@ class Replan:
         if record is not None and isinstance(event, StepsReported):
             believed = record.progress.believed_steps(event.at_s)
             self._belief = (record.progress, believed, record.progress.rate_per_s)
+            self._tells_rate = event.step_s is not None or event.between is not None
         elif self._is_as_planned(event, record):
             self._is_any_done = True
         elif not isinstance(event, JobWarned):
@@ -80,7 +82,9 @@ class Replan:
 
     def compare(self) -> None:
         """The event has been applied: is anything as it was not believed to be?"""
-        self._is_any_surprise |= self._belief is not None and _is_surprise(*self._belief)
+        if self._belief is not None and _is_surprise(*self._belief):
+            self._is_any_surprise = True
+            self._state.last_plan.is_overtaken |= self._tells_rate
 
     def _is_as_planned(self, event: JobEvent, record: JobRecord | None) -> bool:
         """The end of a change over which no work was lost, or of a job whose devices are of no use."""
@@ -98,7 +102,8 @@ class Replan:
         state, last = self._state, self._state.last_plan
         if self._is_any_news or any(state.concerns_plans(state.records.get(one)) for one in self._told):
             return Need.PLAN
-        if self._is_any_surprise and state.now_s - last.made_s >= self._least_s:
+        is_overtaken = self._is_any_surprise or last.is_overtaken
+        if is_overtaken and state.now_s - last.made_s >= self._least_s:
             return Need.PLAN
         return Need.GO_ON if self._is_any_done else Need.NOTHING
 

@@ -201,6 +201,11 @@ class BatchProfile(msgspec.Struct, frozen=True, kw_only=True):
     noise_scale: float = math.inf
 
 
+#: What a script does between two epochs is waited for so long in a trial run. If it takes longer, the run
+#: will show.
+MOST_BETWEEN_S = 10.0
+
+
 class BetweenSteps(msgspec.Struct, frozen=True, kw_only=True):
     """Time that a job's script spends between two epochs, in evaluation for example, where no step is made.
 

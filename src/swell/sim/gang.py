@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass, field
 
 from swell.model.event import AnyEvent
+from swell.model.job import BetweenSteps
 from swell.model.target import PLAIN_CONFIGURATION, Configuration, Target
+from swell.sim.epoch_ends import Place
 from swell.sim.job import SimJob
 
 
@@ -18,6 +20,8 @@ class Training:
     generation: int
     devices: tuple[str, ...] = ()
     steps: float = 0.0  #: done at `as_of_s`
+    left_s: float = 0.0  #: of what follows an epoch, before the next step begins
+    num_untold: int = 0  #: ends of epochs that no report has told of
     saved_steps: float = 0.0  #: in the newest checkpoint
     as_of_s: float = 0.0
     rate_per_s: float = 0.0  #: 0 while nothing is trained
@@ -51,7 +55,13 @@ class Training:
 
     def advance(self, now_s: float) -> None:
         since_s = max(self.as_of_s, min(self.resumes_s, now_s))
-        self.steps = min(self.steps + (now_s - since_s) * self.rate_per_s, float(self.end_step))
+        if self.job.epoch_ends is None:
+            self.steps = min(self.steps + (now_s - since_s) * self.rate_per_s, float(self.end_step))
+        else:
+            place = Place(self.steps, self.left_s)
+            place = self.job.epoch_ends.advance(place, now_s - since_s, self.rate_per_s, self.end_step)
+            self.steps, self.left_s = place.steps, place.left_s
+            self.num_untold += place.num_passed
         self.as_of_s = now_s
 
     def trains_on(self, devices: tuple[str, ...]) -> bool:
@@ -86,7 +96,7 @@ class Training:
         if self.formed_s is not None and now_s - self.formed_s >= checkpoint_interval_s:
             unsaved_s = (now_s - self.formed_s) % checkpoint_interval_s
             self.saved_steps = max(self.saved_steps, self.steps - unsaved_s * self.true_rate_per_s)
-        self.steps = self.saved_steps
+        self.steps, self.left_s = self.saved_steps, 0.0
 
     @property
     def true_rate_per_s(self) -> float:
@@ -114,7 +124,30 @@ class Training:
         turn = self.next_turn
         if self.rate_per_s <= 0.0 or turn >= self.end_step:
             return math.inf
-        return max(self.as_of_s, self.resumes_s) + (turn - self.steps) / self.rate_per_s
+        return self.reach_s(turn)
+
+    def reach_s(self, steps: float) -> float:
+        """When so many steps are done if nothing changes; of a gang that trains."""
+        ends, going_s = self.job.epoch_ends, max(self.as_of_s, self.resumes_s)
+        if ends is None:
+            return going_s + (steps - self.steps) / self.rate_per_s
+        return going_s + ends.until_s(Place(self.steps, self.left_s), steps, self.rate_per_s)
+
+    def telling_s(self) -> float:
+        """When it makes a report that is due now: one with steps of the epoch under way."""
+        ends = self.job.epoch_ends
+        if ends is None or self.rate_per_s <= 0.0:
+            return self.as_of_s
+        told_at = ends.told_at(Place(self.steps, self.left_s))
+        return self.as_of_s if told_at <= self.steps else self.reach_s(told_at)
+
+    def take_between(self) -> BetweenSteps | None:
+        """Ends of epochs that were not told of yet; None if there are none."""
+        ends, num = self.job.epoch_ends, self.num_untold
+        if ends is None or not num:
+            return None
+        self.num_untold = 0
+        return BetweenSteps(time_s=num * ends.time_s, num_steps=num * ends.num_steps, num_epochs=num)
 
     def pause(self, now_s: float, pause_s: float) -> None:
         """Train nothing for so long, on top of a pause that is under way."""
@@ -132,7 +165,11 @@ class Training:
         """When it reaches `end_step` if nothing changes; inf if it stands still."""
         if self.rate_per_s <= 0.0:
             return math.inf
-        return max(self.as_of_s, self.resumes_s) + (self.end_step - self.steps) / self.rate_per_s
+        ends = self.job.epoch_ends
+        if ends is None:
+            return self.reach_s(self.end_step)
+        place = Place(self.steps, self.left_s)
+        return max(self.as_of_s, self.resumes_s) + ends.until_end_s(place, self.end_step, self.rate_per_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -264,13 +264,18 @@ class SimGangs:
     def resumed(self, occurrence: Resumes, now_s: float) -> None:
         training = self.training.get(occurrence.job_id)
         if training is not None and training.mark == occurrence.mark:
+            training.advance(now_s)
+            if (telling_s := training.telling_s()) > now_s:
+                self._agenda.put(telling_s, occurrence)
+                return
             self._report(training, now_s, pause_s=training.paused_s)
 
     def reported(self, occurrence: Reports, now_s: float) -> None:
         training = self.training.get(occurrence.job_id)
         is_of_now = training is not None and training.generation == occurrence.generation
         if training is not None and is_of_now and training.rate_per_s > 0.0:
-            if (boundary_s := self._boundary_s(training, now_s)) > now_s:
+            training.advance(now_s)
+            if (boundary_s := max(self._boundary_s(training, now_s), training.telling_s())) > now_s:
                 self._agenda.put(boundary_s, occurrence)
                 return
             self._report(training, now_s, step_s=1.0 / training.rate_per_s)
@@ -378,7 +383,7 @@ class SimGangs:
         if left <= WHOLE * grain:
             training.steps = done
             return now_s
-        return max(now_s, training.resumes_s) + left / training.rate_per_s
+        return training.reach_s(done)
 
     def _take_change(self, job_id: str, generation: int) -> Upcoming | None:
         """The change under way, if it is still the one that was expected."""
@@ -421,6 +426,7 @@ class SimGangs:
                 global_batch=training.global_batch,
                 step_s=step_s,
                 pause_s=pause_s,
+                between=training.take_between(),
                 noise_scale=training.noise_scale(),
             )
         )

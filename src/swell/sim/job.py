@@ -11,6 +11,7 @@ import numpy as np
 from swell.arrays import FloatArray, IntArray
 from swell.model.job import JobSpec, Profile
 from swell.sim.change_cost import ChangeCost
+from swell.sim.epoch_ends import EpochEnds
 
 
 class TrueBatches(Protocol):
@@ -42,6 +43,7 @@ class SimJob:
     requested_devices: int | None = None  #: what a user of a scheduler without elasticity asked for
     model: str = ""
     cost: ChangeCost | None = None  #: of its own changes; None: the world's
+    epoch_ends: EpochEnds | None = None  #: what follows its epochs; None: the next one, at once
 
     @property
     def smallest_devices(self) -> int:

@@ -7,7 +7,16 @@ from functools import cache
 import msgspec
 import numpy as np
 
-from swell.model.job import AfterRefusal, EndCondition, JobClass, JobSpec, Profile
+from swell.model.job import (
+    MOST_BETWEEN_S,
+    AfterRefusal,
+    BetweenSteps,
+    EndCondition,
+    JobClass,
+    JobSpec,
+    Profile,
+)
+from swell.sim.epoch_ends import EpochEnds
 from swell.sim.job import SimJob, TrueSpeed
 from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.profiles.curve import ThroughputCurve
@@ -24,6 +33,7 @@ def jobs_of(
     profile_error_share: float = 0.0,
     seed: int = 0,
     after_refusal: AfterRefusal = AfterRefusal.END,
+    epoch_ends: EpochEnds | None = None,
 ) -> Several[SimJob]:
     """What each user asks for, and what is true of each job. Jobs are made anew each time.
 
@@ -32,6 +42,7 @@ def jobs_of(
             drawn for each job and size.
         profile_error_share: the same for what a trial run measures, of the truth.
         after_refusal: what strict jobs ask for in case they are refused.
+        epoch_ends: what follows epochs, of all jobs. A trial run measures it, or its first `MOST_BETWEEN_S`.
 
     Raises:
         UnknownProfile: the workload was filled from other profiles.
@@ -52,6 +63,8 @@ def jobs_of(
             generator = np.random.default_rng([seed, index])  # one job's draws do not depend on the others
             speed = true_speed(curve, noise_share, generator)
             profile = _misread(profile, profile_error_share, generator)
+        if epoch_ends is not None:
+            profile = msgspec.structs.replace(profile, between=_tried(epoch_ends, job))
         return SimJob(
             id=job.id,
             submit_s=job.submit_s,
@@ -64,9 +77,20 @@ def jobs_of(
             cancel_s=job.cancel_s,
             requested_devices=job.requested_devices,
             model=job.model,
+            epoch_ends=epoch_ends,
         )
 
     return Remade(len(workload.jobs), lambda: (job_of(index, job) for index, job in enumerate(workload.jobs)))
+
+
+def _tried(ends: EpochEnds, job: WorkloadJob) -> BetweenSteps | None:
+    """What a trial run shows of it; None for a job that is over before its first epoch is."""
+    if (job.stated_steps or job.num_steps) < ends.num_steps:
+        return None
+    is_seen = ends.time_s <= MOST_BETWEEN_S
+    return BetweenSteps(
+        time_s=min(ends.time_s, MOST_BETWEEN_S), num_steps=ends.num_steps, num_epochs=int(is_seen)
+    )
 
 
 def true_speed(

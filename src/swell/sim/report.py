@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from swell.model.job import AfterRefusal
+from swell.sim.epoch_ends import EpochEnds
 from swell.sim.injected_faults import FaultRates
 from swell.sim.metrics import Metrics, Timing
 from swell.sim.outcome import JobOutcome
@@ -46,6 +47,7 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     pool: str | None = None  #: log of the nodes that were borrowed
     refused: AfterRefusal = AfterRefusal.END  #: what became of strict jobs that were refused
+    epoch_ends: EpochEnds | None = None  #: what followed epochs, of all jobs
 
 
 class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):

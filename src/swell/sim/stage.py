@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -10,8 +11,9 @@ import msgspec
 from swell import __version__
 from swell.model.cluster import Node
 from swell.model.errors import InvalidInput
-from swell.model.job import AfterRefusal
+from swell.model.job import MOST_BETWEEN_S, AfterRefusal
 from swell.sim.change_cost import change_cost
+from swell.sim.epoch_ends import EpochEnds
 from swell.sim.faults import node_failures
 from swell.sim.gangs import GangTimings
 from swell.sim.injected_faults import NO_FAULTS, FaultRates, InjectedFaults
@@ -48,6 +50,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     pool: Pool | None = None  #: nodes that are borrowed while they are idle
     refused: AfterRefusal = AfterRefusal.END  #: what strict jobs ask for in case they are refused
+    epoch_ends: EpochEnds | None = None  #: what follows epochs, of all jobs
 
     def __post_init__(self) -> None:
         is_empty = self.nodes < 1 or self.devices_per_node < 1
@@ -66,6 +69,13 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
                     f"{option} is {mean_s:g} s; a mean time must be at least {LEAST_MEAN_S:g} s, and without "
                     "--node-mtbf nodes never fail"
                 )
+        if (ends := self.epoch_ends) is not None and (
+            ends.num_steps < 1 or not 0.0 <= ends.time_s < math.inf
+        ):
+            raise InvalidInput(
+                f"{ends.time_s:g} s after every {ends.num_steps} steps is nothing that follows an epoch; an "
+                "epoch has at least one step"
+            )
         for name in ("noise_share", "profile_error_share"):
             if not 0.0 <= getattr(self, name) <= MAX_NOISE:
                 raise InvalidInput(f"{name} is {getattr(self, name)}; it must be within 0 and {MAX_NOISE:g}")
@@ -91,7 +101,7 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
         raise InvalidInput(f"--resize-cost: {error}") from error
     kind = profiles.name
     nodes = cluster(conditions.nodes, conditions.devices_per_node, kind)
-    is_certain = not (conditions.noise_share or conditions.profile_error_share)
+    is_certain = not (conditions.noise_share or conditions.profile_error_share or _is_long(conditions))
     others: list[tuple[float, Occurrence]] = []
     if conditions.node_mtbf_s is not None:
         last_s, longest_s = 0.0, 0.0
@@ -110,6 +120,7 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
             conditions.profile_error_share,
             conditions.seed,
             conditions.refused,
+            conditions.epoch_ends,
         ),
         cost=cost,
         timings=GangTimings() if is_certain else GangTimings(report_s=REPORT_S),
@@ -117,6 +128,11 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
         faults=InjectedFaults(conditions.fault_rates, conditions.seed),
         pool=_pool_beside(nodes, conditions.pool, kind),
     )
+
+
+def _is_long(conditions: Conditions) -> bool:
+    """Whether what follows an epoch takes longer than a trial run waits."""
+    return conditions.epoch_ends is not None and conditions.epoch_ends.time_s > MOST_BETWEEN_S
 
 
 def _pool_beside(nodes: Sequence[Node], pool: Pool | None, kind: str) -> Pool | None:
@@ -152,6 +168,7 @@ def truth_of(
         fault_rates=conditions.fault_rates,
         seed=conditions.seed,
         refused=conditions.refused,
+        epoch_ends=conditions.epoch_ends,
         offline_bound=offline_bound,
         settings=dict(settings),
         version=__version__,

@@ -100,8 +100,11 @@ class FittedBelief:
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
         """From now on the best batches are those of this noise scale."""
         if job_id in self._state.jobs:
-            self._state.jobs[job_id].noise_scale = noise_scale
+            job = self._state.jobs[job_id]
+            job.noise_scale = noise_scale
             self._best.pop(job_id, None)
+            if job.between is not None:
+                self._tables.pop(job_id, None)  # a step's part of it is by what the step is worth
 
     def best_batches(self, job_id: str, sizes: IntArray, kept: int) -> tuple[FloatArray, IntArray] | None:
         """See `core.ports.Belief`."""

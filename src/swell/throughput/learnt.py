@@ -179,13 +179,14 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
         return open_batches.best(self.curve, sizes, batches, time_s, self.noise_scale, kept)
 
     def batch_profile(self) -> BatchProfile | None:
-        """`batches`, with the time between epochs shared out among the steps."""
-        if self.batches is None or self.between is None:
+        """`batches`, with the time between epochs shared out among the steps by what each is worth."""
+        between = self.between
+        if self.batches is None or between is None:
             return self.batches
         step_s = {
             batch: {size: time_s + share_s for size, time_s in times.items()}
             for batch, times in self.batches.step_s.items()
-            for share_s in self.between_s(np.array([batch])).tolist()
+            for share_s in (self.worth(np.array([batch])) * between.per_step_s).tolist()
         }
         return msgspec.structs.replace(self.batches, step_s=step_s)
 

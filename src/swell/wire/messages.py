@@ -79,7 +79,7 @@ class JoinFailed(Message, frozen=True, kw_only=True):
     message: str
 
 
-class EpochEnds(msgspec.Struct, frozen=True, kw_only=True):
+class EndedEpochs(msgspec.Struct, frozen=True, kw_only=True):
     """Epochs that ended, and the time from the last step of each to the first of the next.
 
     It is the script's own: steps, and changes of the gang, are not in it.
@@ -105,7 +105,7 @@ class Progress(Message, frozen=True, kw_only=True):
     odd_since: int | None = None
     metrics: dict[str, Number] = {}
     pause_s: float | None = None
-    between: EpochEnds | None = None  #: since the last one
+    between: EndedEpochs | None = None  #: since the last one
 
 
 class Stepped(Message, frozen=True, kw_only=True):

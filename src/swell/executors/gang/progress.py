@@ -8,7 +8,7 @@ import msgspec
 
 from swell.model.event import StepsReported
 from swell.model.job import BetweenSteps
-from swell.wire.messages import EpochEnds, Progress
+from swell.wire.messages import EndedEpochs, Progress
 from swell.wire.numbers import value_of
 
 #: A gang reports no more often than this.
@@ -85,7 +85,7 @@ def steps_report(job_id: str, generation: int, said: Progress, now_s: float) -> 
     )
 
 
-def _between(ended: EpochEnds) -> BetweenSteps | None:
+def _between(ended: EndedEpochs) -> BetweenSteps | None:
     """None for what no script can have done: it comes from a user's process, and the head relies on it."""
     if ended.num_steps < 1 or ended.num_epochs < 1 or not 0.0 <= ended.time_s < math.inf:
         return None

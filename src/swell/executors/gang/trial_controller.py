@@ -37,11 +37,9 @@ from swell.executors.gang.timeouts import (
 from swell.executors.gang.trial_batches import local_batches
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome, ProfilingFailed
-from swell.model.job import BetweenSteps, Profile
+from swell.model.job import MOST_BETWEEN_S, BetweenSteps, Profile
 from swell.wire import messages
 
-#: What a script does between two epochs is waited for so long. If it takes longer, the run will show.
-MOST_BETWEEN_S = 10.0
 CALIBRATE_ENTRY = "swell.train.runtime.calibrate:main"
 
 

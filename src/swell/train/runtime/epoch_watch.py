@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swell.train.data.stream_schedule import AnyCourse, StreamCourse
 from swell.train.runtime.meter import Meter
-from swell.wire.messages import EpochEnds
+from swell.wire.messages import EndedEpochs
 
 
 class EpochWatch:
@@ -25,13 +25,15 @@ class EpochWatch:
         self._meter.take_between_s()
         self._told = self._begun = epoch
 
-    def take(self, course: AnyCourse) -> EpochEnds | None:
+    def take(self, course: AnyCourse) -> EndedEpochs | None:
         """What was not told yet, after a step of the latest epoch; None: no epoch has ended."""
         if self._told is None or self._begun <= self._told:
             return None
         num_epochs, self._told = self._begun - self._told, self._begun
         time_s = self._meter.take_between_s()
-        return EpochEnds(time_s=time_s, num_steps=num_epochs * steps_per_epoch(course), num_epochs=num_epochs)
+        return EndedEpochs(
+            time_s=time_s, num_steps=num_epochs * steps_per_epoch(course), num_epochs=num_epochs
+        )
 
 
 def steps_per_epoch(course: AnyCourse) -> int:
