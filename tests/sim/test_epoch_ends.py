@@ -15,7 +15,7 @@ from tests.sim.worlds import RATES, job, run
 from swell.core.core import Core
 from swell.model.job import BetweenSteps
 from swell.sim.bound import most_deadlines
-from swell.sim.epoch_ends import EpochEnds, Place
+from swell.sim.epoch_ends import EpochEnds, TrainedSteps
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome, SimOutcome
@@ -25,7 +25,7 @@ START_S = 1.0  #: what a head believes of a start that it has seen none of
 HALF_STEPS = st.integers(0, 400).map(lambda half: half / 2)
 
 
-def walked(ends: EpochEnds, at_s: float, end_step: int) -> Place:
+def walked(ends: EpochEnds, at_s: float, end_step: int) -> TrainedSteps:
     """Where a job is that goes on from nothing at one step in two seconds, half a second at a time."""
     steps, left_s, passed = 0.0, 0.0, 0
     for _ in range(round(2 * at_s)):
@@ -37,7 +37,7 @@ def walked(ends: EpochEnds, at_s: float, end_step: int) -> Place:
             if steps % ends.num_steps == 0.0:
                 left_s = ends.time_s
                 passed += left_s == 0.0
-    return Place(steps, left_s, passed)
+    return TrainedSteps(steps, left_s, passed)
 
 
 @given(
@@ -49,11 +49,11 @@ def walked(ends: EpochEnds, at_s: float, end_step: int) -> Place:
 def test_any_jumps_get_a_job_as_far_as_a_walk(
     time_s: float, num_steps: int, end_step: int, halts_s: list[float]
 ) -> None:
-    ends, place, passed, now_s = EpochEnds(time_s, num_steps), Place(0.0, 0.0), 0, 0.0
+    ends, place, passed, now_s = EpochEnds(time_s, num_steps), TrainedSteps(0.0, 0.0), 0, 0.0
     for at_s in halts_s:
         place = ends.advance(place, at_s - now_s, RATE, end_step)
         now_s, passed = at_s, passed + place.num_passed
-        assert Place(place.steps, place.left_s, passed) == walked(ends, at_s, end_step)
+        assert TrainedSteps(place.steps, place.left_s, passed) == walked(ends, at_s, end_step)
         end_s = now_s + ends.until_end_s(place, end_step, RATE)
         if place.steps < end_step or place.left_s:
             assert end_s == pytest.approx(end_step / RATE + ends.total_s(end_step))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 LEAST_S = 1e-9
 
 
-class Place(NamedTuple):
+class TrainedSteps(NamedTuple):
     """How far a job is."""
 
     steps: float  #: done
@@ -26,48 +26,50 @@ class EpochEnds(NamedTuple):
     time_s: float
     num_steps: int
 
-    def advance(self, place: Place, elapsed_s: float, rate_per_s: float, end_step: int) -> Place:
+    def advance(
+        self, place: TrainedSteps, elapsed_s: float, rate_per_s: float, end_step: int
+    ) -> TrainedSteps:
         """Where a job is that has gone on for so long, at most to what follows its last step.
 
         `num_passed` counts those of this time.
         """
         steps, left_s, _ = place
         if rate_per_s <= 0.0 or elapsed_s <= 0.0:
-            return Place(steps, left_s)
+            return TrainedSteps(steps, left_s)
         num_passed = 0
         if left_s > 0.0:
             if elapsed_s < left_s - LEAST_S:
-                return Place(steps, left_s - elapsed_s)
+                return TrainedSteps(steps, left_s - elapsed_s)
             elapsed_s, num_passed = max(0.0, elapsed_s - left_s), 1
         next_end = self._next_end(steps)
         to_end_s = (next_end - steps) / rate_per_s
         if next_end > end_step or elapsed_s < to_end_s:
-            return Place(min(steps + elapsed_s * rate_per_s, float(end_step)), 0.0, num_passed)
+            return TrainedSteps(min(steps + elapsed_s * rate_per_s, float(end_step)), 0.0, num_passed)
         elapsed_s -= to_end_s
         epoch_s = self.time_s + self.num_steps / rate_per_s
         num_whole = min(int((elapsed_s + LEAST_S) // epoch_s), (end_step - next_end) // self.num_steps)
         steps, elapsed_s = next_end + num_whole * self.num_steps, max(0.0, elapsed_s - num_whole * epoch_s)
         num_passed += num_whole
         if elapsed_s < self.time_s - LEAST_S:
-            return Place(float(steps), self.time_s - elapsed_s, num_passed)
+            return TrainedSteps(float(steps), self.time_s - elapsed_s, num_passed)
         rest_s = max(0.0, elapsed_s - self.time_s)
-        return Place(min(steps + rest_s * rate_per_s, float(end_step)), 0.0, num_passed + 1)
+        return TrainedSteps(min(steps + rest_s * rate_per_s, float(end_step)), 0.0, num_passed + 1)
 
-    def until_s(self, place: Place, steps: float, rate_per_s: float) -> float:
+    def until_s(self, place: TrainedSteps, steps: float, rate_per_s: float) -> float:
         """Seconds until so many steps are done; what follows the epoch that they end is not in it."""
         if steps <= place.steps:
             return 0.0
         num_between = math.ceil(steps / self.num_steps) - self._next_end(place.steps) // self.num_steps
         return place.left_s + (steps - place.steps) / rate_per_s + max(0, num_between) * self.time_s
 
-    def until_end_s(self, place: Place, end_step: int, rate_per_s: float) -> float:
+    def until_end_s(self, place: TrainedSteps, end_step: int, rate_per_s: float) -> float:
         """Seconds until a job is over, with what follows its last step."""
         if place.steps >= end_step:
             return place.left_s
         last_s = 0.0 if end_step % self.num_steps else self.time_s
         return self.until_s(place, float(end_step), rate_per_s) + last_s
 
-    def told_at(self, place: Place) -> float:
+    def told_at(self, place: TrainedSteps) -> float:
         """Steps at which a report is next made: with the first steps of an epoch, not before they begin."""
         begun = self._next_end(place.steps) - self.num_steps
         is_told = begun == 0 or self.num_steps == 1 or (not place.left_s and place.steps >= begun + 1.0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from swell.model.event import AnyEvent
 from swell.model.job import BetweenSteps
 from swell.model.target import PLAIN_CONFIGURATION, Configuration, Target
-from swell.sim.epoch_ends import Place
+from swell.sim.epoch_ends import TrainedSteps
 from swell.sim.job import SimJob
 
 
@@ -58,7 +58,7 @@ class Training:
         if self.job.epoch_ends is None:
             self.steps = min(self.steps + (now_s - since_s) * self.rate_per_s, float(self.end_step))
         else:
-            place = Place(self.steps, self.left_s)
+            place = TrainedSteps(self.steps, self.left_s)
             place = self.job.epoch_ends.advance(place, now_s - since_s, self.rate_per_s, self.end_step)
             self.steps, self.left_s = place.steps, place.left_s
             self.num_untold += place.num_passed
@@ -131,14 +131,14 @@ class Training:
         ends, going_s = self.job.epoch_ends, max(self.as_of_s, self.resumes_s)
         if ends is None:
             return going_s + (steps - self.steps) / self.rate_per_s
-        return going_s + ends.until_s(Place(self.steps, self.left_s), steps, self.rate_per_s)
+        return going_s + ends.until_s(TrainedSteps(self.steps, self.left_s), steps, self.rate_per_s)
 
     def telling_s(self) -> float:
         """When it makes a report that is due now: one with steps of the epoch under way."""
         ends = self.job.epoch_ends
         if ends is None or self.rate_per_s <= 0.0:
             return self.as_of_s
-        told_at = ends.told_at(Place(self.steps, self.left_s))
+        told_at = ends.told_at(TrainedSteps(self.steps, self.left_s))
         return self.as_of_s if told_at <= self.steps else self.reach_s(told_at)
 
     def take_between(self) -> BetweenSteps | None:
@@ -168,7 +168,7 @@ class Training:
         ends = self.job.epoch_ends
         if ends is None:
             return self.reach_s(self.end_step)
-        place = Place(self.steps, self.left_s)
+        place = TrainedSteps(self.steps, self.left_s)
         return max(self.as_of_s, self.resumes_s) + ends.until_end_s(place, self.end_step, self.rate_per_s)
 
 
