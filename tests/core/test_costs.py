@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.core.fakes import profile, spec
 from tests.core.records import steady
 
-from swell.core.costs import STATE_BYTES_PER_S, ChangeCosts, Expected
+from swell.core.cost_table import STATE_BYTES_PER_S
+from swell.core.costs import ChangeCosts, Expected
 from swell.core.hold_time import PRIOR_S, Tenure
 from swell.core.record import JobRecord
 

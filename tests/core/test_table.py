@@ -13,7 +13,8 @@ from tests.core.fakes import profile, spec
 from tests.core.records import steady
 
 from swell.core.admission import Admission
-from swell.core.costs import STATE_BYTES_PER_S, ChangeCosts
+from swell.core.cost_table import STATE_BYTES_PER_S
+from swell.core.costs import ChangeCosts
 from swell.core.hold_time import Tenure
 from swell.core.job_progress import JobProgress
 from swell.core.option_table import JobOptions, OptionTable

@@ -212,6 +212,7 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.status.note_pids(event.pids)
     record.sizes.note(event.at_s, record.num_workers)
     state.costs.learn_start(record, event.at_s - record.commanded.launched_s)
+    state.costs.upper.learn_start(record, event.at_s - record.commanded.launched_s, event.at_s)
     state.set_rate(record, record.num_workers)
     text = f"trains with {_workers(record.num_workers)}{_step(record, 'from', event.steps)}{_batch(record)}"
     state.tell(record, "started", text)

@@ -9,11 +9,10 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.compiled import suited
+from swell.core.cost_table import STATE_BYTES_PER_S, CostTable
 from swell.core.hold_time import PRIOR_S, Tenure
 from swell.core.record import JobRecord
 
-#: A pause copies the job's state once; loopback and memory do about this much.
-STATE_BYTES_PER_S = 1e9
 #: Weight of the newest of several measurements.
 NEWEST_SHARE = 0.3
 #: The most that a pause, or a start, has taken is believed, by this share less with each shorter one.
@@ -46,6 +45,7 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
     order_s: float = 0.3  #: of a launch, beside what the script needs until it is ready to join
     crowding_share: float = 0.25  #: by how much each further worker that starts beside the first delays it
     tenure: Tenure = msgspec.field(default_factory=Tenure)  #: of jobs that have ended
+    upper: CostTable = msgspec.field(default_factory=CostTable)  #: by kind of job and size
 
     def learn_pause(self, record: JobRecord, pause_s: float) -> None:
         beyond_s = max(

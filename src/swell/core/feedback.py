@@ -75,6 +75,7 @@ def _learn_cost(state: HeadState, record: JobRecord, change: Change, pause_s: fl
     if change.is_repair:
         return
     record.resizes.note_pause(change, pause_s)
+    state.costs.upper.learn_resize(record, change.after, pause_s, state.now_s)
     if change.is_restart:
         state.costs.learn_restart(pause_s)
     else:

@@ -10,11 +10,14 @@ import numpy.typing as npt
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import suited
+from swell.core.cost_curves import CostCurves
+from swell.core.cost_table import kind_of
 from swell.core.costs import ChangeCosts
 from swell.core.option_table import JobOptions, OptionTable, Packed
 from swell.core.policy_state import PolicyState
 from swell.core.record import JobRecord
 from swell.model.job import Elasticity
+from swell.model.options import Options
 from swell.model.snapshot import CLASS_CODES, STRICT, Snapshot
 
 #: A job's last stretch is never believed to be shorter: reports, not beliefs, end jobs.
@@ -38,6 +41,7 @@ FIXED_INTS = (
     "tenant",
     "is_restart",
     "samples_per_step",
+    "kind",
 )
 #: ... and those that change with what happens to it.
 FLOATS = (
@@ -87,6 +91,9 @@ class JobTable:
         self.ids: list[str] = []
         self.codes: list[str] = []  #: of the jobs' reasons
         self._row: dict[str, int] = {}
+        self._kinds: list[str] = []  #: of jobs whose changes cost alike
+        self._curves = CostCurves()
+        self._upper_costs: tuple[FloatArray, FloatArray] | None = None  #: of the options as they were packed
         self._options = OptionTable()
         self._packed: Packed | None = None
         self._packed_for = (0, 0, 0)
@@ -125,20 +132,34 @@ class JobTable:
         if options is not None:
             self._options.write(row, options)
             self._fixed_floats[row] = _fixed_floats(record, options)
-            self._fixed_ints[row] = _fixed_ints(record)
+            self._fixed_ints[row] = _fixed_ints(record, self._join_kind(row, record))
         self.codes[row] = record.status.reason_code
         self._floats[row] = _floats(record)
         self._ints[row] = _ints(record)
+
+    def _join_kind(self, row: int, record: JobRecord) -> int:
+        """Where the curves of the job's kind are."""
+        kind = kind_of(record.spec, record.profile)
+        joined = self._curves.join(kind)
+        if row == len(self._kinds):
+            self._kinds.append(kind)
+        else:
+            self._curves.leave(self._kinds[row])
+            self._kinds[row] = kind
+        return joined
 
     def remove(self, job_id: str) -> None:
         """Forget the job, if it is here; the last row takes its place."""
         row = self._row.pop(job_id, None)
         if row is None:
             return
-        last_id, last_code, last = self.ids.pop(), self.codes.pop(), len(self.ids)
+        self._curves.leave(self._kinds[row])
+        last_id, last_code, last_kind = self.ids.pop(), self.codes.pop(), self._kinds.pop()
+        last = len(self.ids)
         if last_id == job_id:
             return
-        self.ids[row], self.codes[row], self._row[last_id] = last_id, last_code, row
+        self.ids[row], self.codes[row], self._kinds[row] = last_id, last_code, last_kind
+        self._row[last_id] = row
         self._options.move(last, row)
         for columns in (self._fixed_floats, self._fixed_ints, self._floats, self._ints):
             columns[row] = columns[last]
@@ -170,6 +191,7 @@ class JobTable:
             ints["is_restart"],
             largest,
         )
+        option_start_s, option_resize_s = self._charge(costs, options, floats, ints)
         remaining, done, attained = np.empty((3, count))
         suited(_advance, count)(
             now_s,
@@ -212,8 +234,8 @@ class JobTable:
             expected_hold_s=_read_only(costs.hold_s(floats["trained_s"], floats["num_taken"])),
             start_cost_s=_read_only(expected.start_s),
             most_start_cost_s=_read_only(expected.most_start_s),
-            option_start_s=_read_only(expected.most_start_s[options.rows]),
-            option_resize_s=_read_only(expected.most_resize_s[options.rows]),
+            option_start_s=option_start_s,
+            option_resize_s=option_resize_s,
             is_promised=_read_only(ints["is_promised"] != 0),
             is_undecided=_read_only(ints["is_undecided"] != 0),
             margin_share=margin_share,
@@ -231,7 +253,20 @@ class JobTable:
             self._packed_for = key
             most = self._most_devices(num_devices, num_unpromised)
             self._packed = self._options.pack(self._fixed("devices_per_worker"), most)
+            self._upper_costs = None
         return self._packed
+
+    def _charge(
+        self, costs: ChangeCosts, options: Options, floats: dict[str, FloatArray], ints: dict[str, IntArray]
+    ) -> tuple[FloatArray, FloatArray]:
+        """The very same as long as neither options nor what was measured change."""
+        has_changed = self._curves.refresh(costs.upper)
+        if self._upper_costs is None or has_changed:
+            start_s, resize_s = self._curves.costs_of(
+                options, ints["kind"], floats["own_start_s"], floats["state_bytes"], ints["is_restart"]
+            )
+            self._upper_costs = _read_only(start_s), _read_only(resize_s)
+        return self._upper_costs
 
     def _fixed(self, name: str) -> IntArray:
         """(J,) column of what stays as it is."""
@@ -294,7 +329,7 @@ def _fixed_floats(record: JobRecord, options: JobOptions) -> tuple[float, ...]:
     )
 
 
-def _fixed_ints(record: JobRecord) -> tuple[int, ...]:
+def _fixed_ints(record: JobRecord, kind: int) -> tuple[int, ...]:
     """In the order of FIXED_INTS."""
     spec = record.spec
     return (
@@ -304,6 +339,7 @@ def _fixed_ints(record: JobRecord) -> tuple[int, ...]:
         record.tenant,
         spec.elasticity is Elasticity.RESTART,
         spec.global_batch,
+        kind,
     )
 
 

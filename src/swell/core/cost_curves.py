@@ -1,0 +1,309 @@
+"""Upper costs at every size, measured there or not.
+
+What was measured of a kind are the knots of its curve over log2 of the devices. It is straight between two
+knots. Beyond the first and the last it goes as the curve of its family, above the last at least as steeply as
+it did before. The curve of a family counts what changes cost beyond what profiles say, so it holds for
+jobs of which nothing was measured. Where few jobs of a kind were measured, it costs no less than its family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from swell.arrays import FloatArray, IntArray
+from swell.compiled import part, suited
+from swell.core.cost_table import (
+    CROWDED_WORKERS,
+    CROWDING_SHARE,
+    NUM_CELLS,
+    STATE_BYTES_PER_S,
+    ChangeKindCosts,
+    CostTable,
+    SizeCosts,
+    family_of,
+)
+from swell.model.job import Elasticity
+from swell.model.options import Options
+
+#: Below every cost. Finite, for it is added to other costs.
+NO_COST_S = -1e15
+#: Of a launch beyond what its profile says, before any was measured; and where no profile says anything.
+TIMED_START_S, UNTIMED_START_S = 0.3, 20.0
+#: Of a resize, beyond copying the state; and of one where every process stops and starts.
+LIVE_RESIZE_S, RESTART_RESIZE_S = 0.1, 5.0
+
+NOTHING = ChangeKindCosts()
+
+
+class FamilyCurve(NamedTuple):
+    costs_s: list[float]  #: (NUM_CELLS,) beyond what the profile says
+    median_s: list[float]  #: (NUM_CELLS,) the same of half the jobs; empty if not enough are known
+    is_known: list[bool]  #: (NUM_CELLS,) it, or the sizes around it, were measured of enough jobs
+
+
+class FamilyCurves(NamedTuple):
+    starts: FamilyCurve
+    resizes: FamilyCurve
+
+
+class KindCurve(NamedTuple):
+    costs_s: list[float]  #: (NUM_CELLS,) NO_COST_S if nothing was measured
+    beyond_s: list[
+        float
+    ]  #: (NUM_CELLS,) no less than this beyond the profile; NO_COST_S: needs no such bound
+
+
+class CostCurves:
+    """The curves of those kinds that jobs of the table have, as rows of `curves`.
+
+    `curves` is (kinds, 5, NUM_CELLS): both columns of the `KindCurve` of starts, both of resizes, and 0 where
+    a resize is so little known that it has to be expected to cost as much as a start, else NO_COST_S.
+    """
+
+    def __init__(self) -> None:
+        self.curves: FloatArray = np.zeros((0, 5, NUM_CELLS))
+        self._row: dict[str, int] = {}
+        self._num_jobs: dict[str, int] = {}
+        self._free: list[int] = []
+        self._families: dict[str, FamilyCurves] = {}
+        self._table: CostTable | None = None
+        self._version = 0  #: of the table, when the curves were drawn
+        self._new: set[str] = set()  #: kinds not drawn yet
+        self._empty: set[str] = set()  #: kinds that were drawn when nothing was measured of them
+
+    def join(self, kind: str) -> int:
+        """The row of the kind, which one more job has."""
+        self._num_jobs[kind] = self._num_jobs.get(kind, 0) + 1
+        if kind not in self._row:
+            if not self._free:
+                num = len(self.curves)
+                self.curves = np.pad(self.curves, ((0, max(8, num)), (0, 0), (0, 0)))
+                self._free = list(range(num, len(self.curves)))
+            self._row[kind] = self._free.pop()
+            self._new.add(kind)
+        return self._row[kind]
+
+    def leave(self, kind: str) -> None:
+        """One job fewer has it."""
+        self._num_jobs[kind] -= 1
+        if not self._num_jobs[kind]:
+            del self._num_jobs[kind]
+            self._free.append(self._row.pop(kind))
+            self._new.discard(kind)
+            self._empty.discard(kind)
+
+    def refresh(self, table: CostTable) -> bool:
+        """Draw those curves again of which something else is known now. Returns whether there are any."""
+        if table is self._table and table.version == self._version and not self._new:
+            return False
+        due = [kind for kind in self._row if self._is_due(table, kind)]
+        if table is not self._table:
+            self._families.clear()
+        for name in [
+            name for name in self._families if table.families.get(name, NOTHING).version > self._version
+        ]:
+            del self._families[name]
+        for kind in due:
+            measured = table.kinds.get(kind)
+            curves = self._family_curves(kind, table)
+            self.curves[self._row[kind]] = _curves(measured or NOTHING, curves)
+            (self._empty.add if measured is None else self._empty.discard)(kind)
+        self._table, self._version = table, table.version
+        self._new.clear()
+        return bool(due)
+
+    def _family_curves(self, kind: str, table: CostTable) -> FamilyCurves:
+        name = family_of(kind)
+        if name not in self._families:
+            self._families[name] = _family_curves(name, table.families.get(name, NOTHING))
+        return self._families[name]
+
+    def _is_due(self, table: CostTable, kind: str) -> bool:
+        if table is not self._table or kind in self._new:
+            return True
+        measured = table.kinds.get(kind)
+        if measured is None and kind not in self._empty:
+            return True
+        family = table.families.get(family_of(kind), NOTHING)
+        return max(family.version, (measured or NOTHING).version) > self._version
+
+    def costs_of(
+        self,
+        options: Options,
+        kinds: IntArray,
+        alone_s: FloatArray,
+        state_bytes: FloatArray,
+        is_restart: IntArray,
+    ) -> tuple[FloatArray, FloatArray]:
+        """(O,) what a launch at each option costs at most, and a resize of a running gang to it.
+
+        Args:
+            kinds: (J,) rows of each job's kind.
+            alone_s, state_bytes: (J,) of each job's profile; 0 where there is none.
+        """
+        start_s, resize_s = np.empty((2, len(options.workers)))
+        suited(_charge, len(kinds))(
+            options.starts,
+            options.workers,
+            options.devices,
+            kinds,
+            alone_s,
+            state_bytes,
+            is_restart,
+            self.curves,
+            _places(int(options.devices.max(initial=1)).bit_length()),
+            (start_s, resize_s),
+        )
+        return start_s, resize_s
+
+
+# ---------------------------------------------------------------- how curves are drawn
+def _curves(kind: ChangeKindCosts, family: FamilyCurves) -> FloatArray:
+    """(5, NUM_CELLS), see `CostCurves`."""
+    starts, resizes = _kind_curve(kind.starts, family.starts), _kind_curve(kind.resizes, family.resizes)
+    as_start_s = [
+        NO_COST_S if is_known or beyond_s == NO_COST_S else 0.0
+        for is_known, beyond_s in zip(family.resizes.is_known, resizes.beyond_s, strict=True)
+    ]
+    return np.array([*starts, *resizes, as_start_s])
+
+
+def _family_curves(name: str, costs: ChangeKindCosts) -> FamilyCurves:
+    is_timed, is_restart = name.endswith(" timed"), name.startswith(Elasticity.RESTART)
+    return FamilyCurves(
+        _family_curve(costs.starts, TIMED_START_S if is_timed else UNTIMED_START_S),
+        _family_curve(costs.resizes, RESTART_RESIZE_S if is_restart else LIVE_RESIZE_S),
+    )
+
+
+def _family_curve(costs: SizeCosts, prior_s: float) -> FamilyCurve:
+    """A size that few jobs were measured at costs no less than its neighbours say."""
+    uppers = costs.uppers
+    if not uppers:
+        return FamilyCurve([prior_s] * NUM_CELLS, [], [False] * NUM_CELLS)
+    known = {cell: upper.usual_s for cell, upper in uppers.items() if upper.is_family_known}
+    knots = {cell: upper.usual_s for cell, upper in uppers.items()}
+    if known:
+        among_known = _line(known)
+        knots = {cell: known.get(cell, max(cost_s, among_known[cell])) for cell, cost_s in knots.items()}
+    medians = {cell: uppers[cell].median_s for cell in known}
+    median_s = _line(medians, is_level=True) if medians else []
+    is_known = _known({cell: upper.is_family_known for cell, upper in uppers.items()})
+    return FamilyCurve(_line(knots), median_s, is_known)
+
+
+def _kind_curve(costs: SizeCosts, family: FamilyCurve) -> KindCurve:
+    uppers, of_family_s = costs.uppers, family.costs_s
+    if not uppers:
+        return KindCurve([NO_COST_S] * NUM_CELLS, of_family_s)
+    knots = {cell: upper.cost_s for cell, upper in uppers.items()}
+    first, last, rise_s = min(knots), max(knots), _rise_s(knots) if len(knots) > 1 else 0.0
+    line = _line(knots)
+    if family.median_s:
+        for cell in range(first):
+            line[cell] -= _drop_s(knots[first], family.median_s[first], of_family_s[cell])
+    for cell in range(last + 1, NUM_CELLS):
+        line[cell] = knots[last] + max(rise_s * (cell - last), of_family_s[cell] - of_family_s[last])
+    is_known = _known({cell: upper.is_kind_known for cell, upper in uppers.items()})
+    bounds = [NO_COST_S if known else cost_s for known, cost_s in zip(is_known, of_family_s, strict=True)]
+    return KindCurve(line, bounds)
+
+
+def _drop_s(cost_s: float, median_s: float, upper_below_s: float) -> float:
+    """By how much a smaller size is cheaper, as in the family, but by no greater a share than there.
+
+    From the family's median to what is dear there at the smaller size: a dear kind is dear at all its sizes.
+    """
+    if median_s <= 0.0 or upper_below_s >= median_s:
+        return 0.0
+    most_share = 1.0 - max(upper_below_s, 0.0) / median_s
+    return min(median_s - upper_below_s, most_share * cost_s)
+
+
+def _line(knots: dict[int, float], *, is_level: bool = False) -> list[float]:
+    """(NUM_CELLS,) straight between knots, level below them; above them level, or as `_rise_s` says."""
+    cells = sorted(knots)
+    line = [knots[cells[0]]] * cells[0]
+    for cell, next_cell in pairwise(cells):
+        rise_s = (knots[next_cell] - knots[cell]) / (next_cell - cell)
+        line += [knots[cell] + rise_s * step for step in range(next_cell - cell)]
+    last, rise_s = cells[-1], 0.0 if is_level else _rise_s(knots)
+    return line + [knots[last] + rise_s * step for step in range(NUM_CELLS - last)]
+
+
+def _rise_s(knots: dict[int, float]) -> float:
+    """By how much a cost rises with each doubling above the last knot.
+
+    As between the last two, or on the whole, whichever is steeper. If there is one knot, its first worker
+    is taken to have cost as much as each doubling since.
+    """
+    cells = sorted(knots)
+    first, last = cells[0], cells[-1]
+    if first == last:
+        return max(0.0, knots[last] / (1 + last))
+    rises_s = [(knots[last] - knots[cell]) / (last - cell) for cell in (first, cells[-2])]
+    return max(0.0, *rises_s)
+
+
+def _known(is_known: Mapping[int, bool]) -> list[bool]:
+    """(NUM_CELLS,) those that are known by themselves, or lie between two such cells, or below the first."""
+    known, next_cell, is_known_below = [False] * NUM_CELLS, 0, True
+    for cell in sorted(is_known):
+        known[next_cell:cell] = [is_known_below and is_known[cell]] * (cell - next_cell)
+        known[cell] = is_known_below = is_known[cell]
+        next_cell = cell + 1
+    return known
+
+
+# ---------------------------------------------------------------- and read
+@lru_cache(maxsize=NUM_CELLS + 1)
+def _places(num_bits: int) -> FloatArray:
+    """Where each number of devices of so many bits stands among the cells."""
+    places: FloatArray = np.log2(np.maximum(np.arange(1 << num_bits), 1)).astype(np.float64)
+    places = np.minimum(places, NUM_CELLS - 1)
+    places.setflags(write=False)
+    return places
+
+
+@part
+def _at(curve: FloatArray, place: float) -> float:
+    cell = int(place)
+    share = place - cell
+    if share == 0.0:
+        return float(curve[cell])
+    return float(curve[cell] + share * (curve[cell + 1] - curve[cell]))
+
+
+def _charge(
+    starts: IntArray,
+    workers: IntArray,
+    devices: IntArray,
+    kinds: IntArray,
+    alone_s: FloatArray,
+    state_bytes: FloatArray,
+    is_restart: IntArray,
+    curves: FloatArray,
+    places: FloatArray,
+    columns: tuple[FloatArray, FloatArray],
+) -> None:
+    """Write what a launch at each option, and a resize to it, costs at most."""
+    start_s, resize_s = columns
+    for row in range(len(kinds)):
+        curve = curves[kinds[row]]
+        copy_s = 0.0 if is_restart[row] else state_bytes[row] / STATE_BYTES_PER_S
+        for option in range(starts[row], starts[row + 1]):
+            place = places[devices[option]]
+            crowd = min(workers[option], CROWDED_WORKERS) - 1
+            profiled_s = alone_s[row] * (1.0 + CROWDING_SHARE * crowd)
+            start_s[option] = max(0.0, _at(curve[0], place), profiled_s + _at(curve[1], place))
+            resize_s[option] = max(
+                0.0,
+                _at(curve[2], place),
+                copy_s + _at(curve[3], place),
+                start_s[option] + _at(curve[4], place),
+            )

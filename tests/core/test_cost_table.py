@@ -1,0 +1,274 @@
+"""Upper costs of starts and resizes: of what was measured, between, beyond, and of jobs like no other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.fakes import profile, spec
+from tests.core.records import steady
+from tests.policies.snapshots import options_of
+
+from swell.core.cost_curves import UNTIMED_START_S, CostCurves
+from swell.core.cost_table import MEMORY_S, NUM_JOBS, NUM_KINDS, NUM_OF_FAMILY, CostTable, kind_of
+from swell.core.costs import ChangeCosts
+from swell.core.option_table import JobOptions
+from swell.core.policy_state import PolicyState
+from swell.core.record import JobRecord
+from swell.core.table import JobTable
+from swell.model.job import Elasticity, Profile
+
+SIZES = tuple(1 << cell for cell in range(8))
+
+
+def job(
+    number: int, num_devices: int = 1, entry: str = "a.py", start_s: float = 0.0, *, restarts: bool = False
+) -> JobRecord:
+    """Without a profile if `start_s` is 0; else it has no state to copy."""
+    elasticity = Elasticity.RESTART if restarts else Elasticity.LIVE
+    gang = steady(*(f"n0.{device}" for device in range(num_devices)))
+    known = msgspec.structs.replace(profile(), start_s=start_s, state_bytes=0) if start_s else None
+    kind = msgspec.structs.replace(spec(), entry=entry, elasticity=elasticity)
+    return JobRecord(id=f"j{number}", spec=kind, submitted_s=0.0, profile=known, gang=gang)
+
+
+def upper(table: CostTable, record: JobRecord) -> tuple[dict[int, float], dict[int, float]]:
+    """By size: of starts, and of resizes."""
+    curves = CostCurves()
+    kinds = np.array([curves.join(kind_of(record.spec, record.profile))])
+    assert curves.refresh(table) and not curves.refresh(table)
+    options = options_of([[(size, size, 0, 1.0) for size in range(1, SIZES[-1] + 1)]])
+    alone_s = record.profile.start_s if record.profile else 0.0
+    state_bytes = float(record.profile.state_bytes) if record.profile else 0.0
+    is_restart = record.spec.elasticity is Elasticity.RESTART
+    columns = curves.costs_of(
+        options, kinds, np.array([alone_s]), np.array([state_bytes]), np.array([int(is_restart)])
+    )
+    start_s, resize_s = (dict(enumerate(column.tolist(), start=1)) for column in columns)
+    return start_s, resize_s
+
+
+def started(costs: Iterable[tuple[int, int, float]], entry: str = "a.py") -> CostTable:
+    """Job, devices and seconds of each launch, one a second."""
+    table = CostTable()
+    for at_s, (number, num_devices, cost_s) in enumerate(costs):
+        table.learn_start(job(number, num_devices, entry), cost_s, float(at_s))
+    return table
+
+
+def as_published(num_devices: int) -> float:
+    return 2.0 + 2.0 * (math.log2(num_devices) + 1.0)
+
+
+# ---------------------------------------------------------------- what was measured
+COSTS_S = st.floats(0.0, 60.0)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, NUM_JOBS - 1), st.integers(1, 100), COSTS_S), min_size=1, max_size=12)
+)
+def test_nothing_that_was_measured_lately_was_dearer(measured: list[tuple[int, int, float]]) -> None:
+    starts_s, _ = upper(started(measured), job(99))
+    for _, num_devices, cost_s in measured:
+        assert starts_s[num_devices] >= cost_s * (1 - 1e-12)
+
+
+@given(st.integers(0, 7), st.floats(1.0, 5.0), st.floats(50.0, 500.0))
+def test_one_outlier_is_forgotten_after_some_newer_jobs(cell: int, usual_s: float, outlier_s: float) -> None:
+    size = 1 << cell
+    usual = [(number, size, usual_s) for number in range(1, NUM_JOBS + 1)]
+    assert upper(started([(0, size, outlier_s), *usual[:-1]]), job(99))[0][size] >= outlier_s
+    assert upper(started([(0, size, outlier_s), *usual]), job(99))[0][size] == pytest.approx(usual_s)
+
+
+def test_a_cost_that_comes_back_is_no_outlier() -> None:
+    cheap = [(number, 4, 2.0) for number in range(2, NUM_JOBS + 3)]
+    assert upper(started([(0, 4, 8.0), (1, 4, 8.0), *cheap]), job(99))[0][4] == 8.0
+
+
+def test_a_job_that_goes_to_and_fro_at_little_cost_does_not_hide_what_others_paid() -> None:
+    there_and_back = [(0, 4, 2.0)] * 100
+    others = [(number, 4, 8.0) for number in (1, 2)]
+    assert upper(started([*others, *there_and_back]), job(99))[0][4] == 8.0
+
+
+def test_what_was_measured_long_ago_is_forgotten_once_something_is_measured() -> None:
+    table = CostTable()
+    table.learn_start(job(0, 8), 50.0, 0.0)
+    table.learn_start(job(1, 1), 4.0, MEMORY_S)
+    assert upper(table, job(99))[0][8] >= 50.0
+    table.learn_start(job(2, 1), 4.0, MEMORY_S + 1.0)
+    assert upper(table, job(99))[0][8] < 50.0
+
+
+def test_kinds_that_were_measured_long_ago_make_room() -> None:
+    table = CostTable()
+    for number in range(2 * NUM_KINDS):
+        table.learn_start(job(number, entry=f"{number}.py"), 5.0, float(number))
+        table.learn_start(job(number, entry="kept.py"), 5.0, float(number))
+    assert len(table.kinds) == NUM_KINDS
+    assert any("kept.py" in kind for kind in table.kinds)
+
+
+# ---------------------------------------------------------------- what was not
+@given(st.sets(st.integers(0, 7), min_size=2), st.booleans(), st.sampled_from([as_published, lambda n: 5.0]))
+def test_what_grows_with_each_doubling_is_exact_from_the_smallest_size_that_was_measured(
+    cells: set[int], is_same_kind: bool, cost_s: Callable[[int], float]
+) -> None:
+    """Whether its own kind was measured, or others."""
+    measured = [
+        (3 * cell + number, 1 << cell, cost_s(1 << cell)) for cell in sorted(cells) for number in range(3)
+    ]
+    table = started(measured)
+    starts_s, _ = upper(table, job(99, entry="a.py" if is_same_kind else "b.py"))
+    least = 1 << min(cells)
+    for size in SIZES:
+        assert starts_s[size] == pytest.approx(cost_s(max(size, least)))
+
+
+@given(st.integers(0, 7), COSTS_S)
+def test_a_single_measurement_says_that_larger_sizes_cost_more_and_smaller_ones_no_more(
+    cell: int, cost_s: float
+) -> None:
+    starts_s, _ = upper(started([(0, 1 << cell, cost_s)]), job(99))
+    assert all(starts_s[size] <= cost_s * (1 + 1e-9) for size in SIZES if size <= 1 << cell)
+    costs_s = [starts_s[size] for size in SIZES]
+    assert costs_s == sorted(costs_s)
+    assert all(starts_s[size] <= (1 + math.log2(size)) * cost_s * (1 + 1e-9) for size in SIZES)
+
+
+def test_smaller_sizes_of_a_kind_are_cheaper_by_as_much_as_those_of_other_kinds() -> None:
+    table = started([(number, size, as_published(size)) for number, size in enumerate([1, 1, 1, 8, 8, 8])])
+    table.learn_start(job(50, 8, "b.py"), 20.0, 100.0)
+    starts_s, _ = upper(table, job(99, entry="b.py"))
+    assert starts_s[8] == 20.0
+    assert starts_s[1] == pytest.approx(20.0 - (as_published(8) - as_published(1)))
+
+
+def test_a_kind_of_which_few_jobs_were_measured_is_no_cheaper_than_its_family() -> None:
+    others = [(number, 8, 10.0) for number in range(NUM_JOBS)]
+    for num_jobs in range(1, NUM_JOBS + 1):
+        table = started(others)
+        for number in range(num_jobs):
+            table.learn_start(job(100 + number, 8, "b.py"), 2.0, 100.0 + number)
+        expected_s = 2.0 if num_jobs >= NUM_JOBS else 10.0
+        assert upper(table, job(99, entry="b.py"))[0][8] == expected_s
+
+
+def test_before_anything_was_measured_the_profile_says_or_a_cautious_guess() -> None:
+    assert upper(CostTable(), job(0))[0][4] == UNTIMED_START_S
+    starts_s, _ = upper(CostTable(), job(0, start_s=2.0))
+    assert 2.0 <= starts_s[1] < 3.0
+    assert starts_s[1] < starts_s[2] < starts_s[4] < 5.0
+
+
+def test_jobs_that_start_slowly_by_themselves_say_little_of_those_that_do_not() -> None:
+    table = CostTable()
+    for number in range(20):
+        table.learn_start(job(number, entry="slow.py", start_s=13.0), 13.4, float(number))
+    starts_s, _ = upper(table, job(99, entry="quick.py", start_s=1.0))
+    assert starts_s[1] == pytest.approx(1.4)
+    assert upper(table, job(99, entry="slow.py", start_s=13.0))[0][1] == pytest.approx(13.4)
+
+
+# ---------------------------------------------------------------- resizes
+def test_a_resize_is_taken_to_cost_a_start_until_some_jobs_were_resized_to_such_a_size() -> None:
+    table = started([(number, 4, 9.0) for number in range(5)])
+    for number in range(NUM_OF_FAMILY):
+        assert upper(table, job(99, entry="b.py"))[1][4] >= 9.0
+        table.learn_resize(job(number, 2), 4, 0.5, 10.0)
+    starts_s, resizes_s = upper(table, job(99, entry="b.py"))
+    assert resizes_s[4] == resizes_s[1] == 0.5
+    assert resizes_s[8] >= starts_s[8] >= 9.0  # none was resized to so many
+
+
+def test_restarts_and_live_resizes_are_kept_apart() -> None:
+    table = CostTable()
+    for number in range(3):
+        table.learn_resize(job(number, 4), 4, 0.5, 0.0)
+        table.learn_resize(job(number, 4, restarts=True), 4, 30.0, 0.0)
+    assert upper(table, job(99))[1][4] == 0.5
+    assert upper(table, job(99, restarts=True))[1][4] == 30.0
+
+
+def test_a_larger_state_takes_longer_to_copy() -> None:
+    small = job(0, 4, start_s=1.0)
+    table = CostTable()
+    for number in range(3):
+        table.learn_resize(job(number, 4, start_s=1.0), 4, 0.5, 0.0)
+    assert isinstance(small.profile, Profile)
+    large = job(99, 4, "b.py", start_s=1.0)
+    large.profile = msgspec.structs.replace(small.profile, state_bytes=2_000_000_000)
+    assert upper(table, large)[1][4] == pytest.approx(2.5)
+
+
+# ---------------------------------------------------------------- kept, and shown
+MEASURED = st.lists(
+    st.tuples(st.booleans(), st.integers(0, 30), st.sampled_from(SIZES), st.sampled_from("abc"), COSTS_S),
+    max_size=60,
+)
+
+
+def learnt(measured: list[tuple[bool, int, int, str, float]]) -> ChangeCosts:
+    costs = ChangeCosts()
+    for at_s, (is_start, number, size, entry, cost_s) in enumerate(measured):
+        if is_start:
+            costs.upper.learn_start(job(number, size, entry), cost_s, float(at_s))
+        else:
+            costs.upper.learn_resize(job(number, 1, entry), size, cost_s, float(at_s))
+    return costs
+
+
+@given(MEASURED, MEASURED)
+def test_what_is_read_back_says_the_same_and_learns_the_same(
+    before: list[tuple[bool, int, int, str, float]], after: list[tuple[bool, int, int, str, float]]
+) -> None:
+    costs = learnt(before)
+    again = msgspec.json.decode(msgspec.json.encode(costs), type=ChangeCosts)
+    for is_start, number, size, entry, cost_s in after:
+        for table in (costs.upper, again.upper):
+            if is_start:
+                table.learn_start(job(number, size, entry), cost_s, 100.0)
+            else:
+                table.learn_resize(job(number, 1, entry), size, cost_s, 100.0)
+    assert msgspec.json.encode(costs) == msgspec.json.encode(again)
+    assert upper(costs.upper, job(99, entry="a")) == upper(again.upper, job(99, entry="a"))
+
+
+def test_costs_of_an_earlier_version_are_read_as_if_none_had_been_measured() -> None:
+    old = msgspec.json.decode(msgspec.json.encode(ChangeCosts(pause_s=3.0)))
+    del old["upper"]
+    read = msgspec.convert(old, ChangeCosts)
+    assert read.pause_s == 3.0 and read.upper == CostTable()
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.sampled_from("abcd"), st.booleans()), max_size=40),
+    st.lists(MEASURED, min_size=1, max_size=4),
+)
+def test_each_row_shows_the_costs_of_its_jobs_kind(
+    steps: list[tuple[int, str, bool]], rounds: list[list[tuple[bool, int, int, str, float]]]
+) -> None:
+    """However rows came, went and moved, and whatever else was measured in between."""
+    table, entries, sizes = JobTable(), dict[str, str](), np.array(SIZES[:4])
+    options = JobOptions(sizes, 0 * sizes, sizes.astype(float))
+    for costs in map(learnt, rounds):
+        for number, entry, is_removed in steps:
+            record = job(number, entry=entry)
+            if is_removed:
+                table.remove(record.id)
+                entries.pop(record.id, None)
+            else:
+                table.write(record, options)
+                entries[record.id] = entry
+        view = table.snapshot(0.0, 8, costs, 0.0, 0.0, 1, PolicyState())
+        for row, job_id in enumerate(view.job_ids):
+            run = slice(view.options.starts[row], view.options.starts[row + 1])
+            starts_s, resizes_s = upper(costs.upper, job(99, entry=entries[job_id]))
+            assert view.option_start_s[run].tolist() == [starts_s[size] for size in SIZES[:4]]
+            assert view.option_resize_s[run].tolist() == [resizes_s[size] for size in SIZES[:4]]
