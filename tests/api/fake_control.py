@@ -13,6 +13,7 @@ from tests.store.views import job_view
 from swell import __version__
 from swell.api.control import UnknownJob
 from swell.live.retention import PrunedJob, PruneRequest, choose
+from swell.model.errors import WrongPhase
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
@@ -91,6 +92,18 @@ class FakeControl:
         view = self.job(job_id)
         if not view.phase.is_end:
             self.put(msgspec.structs.replace(view, phase=Phase.CANCELLED, finished_s=self.now_s()))
+
+    def ask_deadline(self, job_id: str, deadline_s: float, accept_until_s: float | None = None) -> JobView:
+        view, offer_s = self.job(job_id), self.now_s() + NEEDS_S
+        if view.phase.is_end:
+            raise WrongPhase(f"job {job_id!r} is {view.phase}")
+        changes = {"deadline_s": deadline_s, "is_promised": True, "job_class": JobClass.STRICT, "refusal": ""}
+        if deadline_s < offer_s:
+            changes = {"refusal": "8 devices cannot finish it so soon", "counter_offer_s": offer_s}
+            if accept_until_s is not None and accept_until_s >= offer_s:
+                changes |= {"deadline_s": offer_s, "is_promised": True, "job_class": JobClass.STRICT}
+        self.put(msgspec.structs.replace(view, **changes))
+        return self.job(job_id)
 
     def jobs(self, query: JobQuery = EVERY_JOB, before: str = "") -> list[JobView]:
         if before:

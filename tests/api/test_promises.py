@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from tests.api.stage import Stage, on_stage
+from tests.live.test_platform import until
 
+from swell.api.client import ApiError, InvalidJob
 from swell.model.job import JobClass, Phase
 
 
@@ -39,6 +41,35 @@ def test_a_counter_offer_is_taken_if_it_is_early_enough(stage: Stage, script: Pa
     assert view.is_promised and view.deadline_s == view.counter_offer_s
     assert view.refusal and view.asked_deadline_s is None
     assert codes(stage, job_id).index("offer_taken") < codes(stage, job_id).index("promised")
+    stage.client.cancel(job_id)
+
+
+def test_a_job_that_runs_has_another_deadline_or_keeps_what_it_has(stage: Stage, script: Path) -> None:
+    job_id = stage.run(script)
+    refused = stage.client.promise(job_id, deadline="now+1s")
+    assert refused.refusal and refused.counter_offer_s is not None and not refused.is_promised
+    assert (refused.deadline_s, refused.job_class) == (None, JobClass.BEST_EFFORT)
+    promised = stage.client.promise(job_id, deadline="now+1h")
+    assert promised.is_promised and promised.deadline_s is not None
+    assert (promised.job_class, promised.refusal) == (JobClass.STRICT, "")
+    kept = stage.client.promise(job_id, deadline="now+1s")
+    assert kept.is_promised and kept.deadline_s == promised.deadline_s and kept.refusal
+    taken = stage.client.promise(job_id, deadline="now+1s", accept_until="now+30m")
+    assert taken.is_promised and taken.deadline_s == pytest.approx(taken.counter_offer_s)
+    assert stage.client.job(job_id).pids == refused.pids, "it trains on"
+    assert codes(stage, job_id).count("deadline_asked") == 4
+    with pytest.raises(InvalidJob, match="deadline: 'soon' is not a time"):
+        stage.client.promise(job_id, deadline="soon")
+    stage.client.cancel(job_id)
+    until(lambda: stage.client.job(job_id).phase.is_end)
+    with pytest.raises(ApiError, match=r"is cancelled, and has no other deadline; .*swell retry"):
+        stage.client.promise(job_id, deadline="now+1h")
+
+
+def test_nothing_can_be_promised_to_a_restart_job(stage: Stage, script: Path) -> None:
+    job_id = stage.client.submit(script=script, elasticity="restart", workers=1)
+    with pytest.raises(InvalidJob, match="cannot be strict: a promise needs progress reports"):
+        stage.client.promise(job_id, deadline="now+1h")
     stage.client.cancel(job_id)
 
 

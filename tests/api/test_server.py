@@ -26,6 +26,7 @@ ROUTES = [
     ("POST", "/v1/jobs"),
     ("GET", "/v1/jobs/some"),
     ("POST", "/v1/jobs/some/cancel"),
+    ("POST", "/v1/jobs/some/promise"),
     ("GET", "/v1/jobs/some/stories"),
     ("GET", "/v1/jobs/some/logs"),
     ("GET", "/v1/cluster"),

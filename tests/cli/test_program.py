@@ -484,6 +484,32 @@ def test_cancel(here: Run, control: FakeControl) -> None:
     assert "nothing to cancel" in here("cancel", "broken").stdout
 
 
+def test_another_deadline_is_promised_or_the_job_keeps_what_it_has(here: Run, control: FakeControl) -> None:
+    now_s = time.time()
+    control.put(job_view(id="a-1", name="a", is_promised=True, deadline_s=now_s + 90))
+    control.put(
+        job_view(id="b-1", name="b", is_promised=False, job_class=JobClass.BEST_EFFORT, deadline_s=None)
+    )
+    done = here("promise", "a", "--deadline", "now+75s")
+    assert done.returncode == 0 and done.stdout.startswith("a-1: promised to finish by ")
+    refused = here("promise", "a", "--deadline", "now+5s")
+    assert refused.returncode == 3
+    assert re.fullmatch(
+        r"a-1: refused: 8 devices cannot finish it so soon\n"
+        r"  keeps its promise to finish by .+ \(in 7\d s\); "
+        r"ask again with --deadline now\+(1m1s|1m2s|61s|62s|1m)\n",
+        refused.stdout,
+    ), refused.stdout
+    assert "stays without a deadline; ask again" in here("promise", "b", "--deadline", "now+5s").stdout
+    taken = here("promise", "b", "--deadline", "now+5s", "--accept-until", "now+2m")
+    assert taken.returncode == 0 and "\n  the counter-offer, for 8 devices" in taken.stdout
+    fails(here("promise", "a", "--deadline", "yesterday"), 1, "deadline: 'yesterday' is not a time")
+    fails(here("promise", "a", "--deadline", "now+9s", "--accept-until", "now+8s"), 1, "choose a later time")
+    fails(here("promise", "nobody", "--deadline", "now+9s"), 1, "swell jobs")
+    shown = json.loads(here("promise", "a", "--deadline", "now+5s", "--json").stdout)
+    assert shown["refusal"] and shown["counter_offer_s"] > now_s
+
+
 # ---------------------------------------------------------------- prune
 def ended(control: FakeControl, name: str, num_bytes: int) -> Path:
     control.put(job_view(id=f"{name}-1", name=name, phase=Phase.SUCCEEDED, finished_s=1e9))

@@ -13,7 +13,7 @@ from swell.core.ports import World
 from swell.core.resizes import NUM_KEPT
 from swell.live.board import ViewBoard
 from swell.model.command import AnyCommand, ProfileJob, StopGang, WakeAt
-from swell.model.event import AnyEvent, CancelRequested
+from swell.model.event import AnyEvent, CancelRequested, DeadlineChangeAsked
 from swell.model.job import JobSpec, Phase
 from swell.model.resize import Verdict
 from swell.model.view import JobView
@@ -47,6 +47,14 @@ class Head:
 
     def cancel(self, job_id: str) -> None:
         self.world.say(CancelRequested(at_s=self.world.now_s, job_id=job_id))
+
+    def ask_deadline(self, job_id: str, in_s: float, accept_in_s: float | None = None) -> None:
+        """`in_s` seconds from now."""
+        at_s = self.world.now_s
+        until_s = None if accept_in_s is None else at_s + accept_in_s
+        self.world.say(
+            DeadlineChangeAsked(at_s=at_s, job_id=job_id, deadline_s=at_s + in_s, accept_until_s=until_s)
+        )
 
     # ------------------------------------------------------------ the loop
     def turn(self) -> bool:

@@ -15,6 +15,7 @@ from swell.model.event import (
     AnyEvent,
     CancelRequested,
     ClockStepped,
+    DeadlineChangeAsked,
     DrainRequested,
     GangEvent,
     GangFound,
@@ -38,6 +39,7 @@ SPECS: list[JobSpec] = [
     strict(deadline_s=60.0),
     strict(deadline_s=2.0),
 ]
+REPEATABLE = GangEvent | JobProfiled | ProfilingFailed | CancelRequested | DeadlineChangeAsked
 NODES = st.sampled_from(["n0", "n1", "n2"])
 
 
@@ -61,6 +63,11 @@ class HostileWorld(RuleBasedStateMachine):
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
         self.head.cancel(f"j{data.draw(st.integers(1, self.num_jobs))}")
+
+    @precondition(lambda self: self.num_jobs)
+    @rule(data=st.data(), in_s=st.sampled_from([1.0, 5.0, 30.0, 300.0]))
+    def ask_for_a_deadline(self, data: st.DataObject, in_s: float) -> None:
+        self.head.ask_deadline(f"j{data.draw(st.integers(1, self.num_jobs))}", in_s)
 
     @rule()
     def drain(self) -> None:
@@ -106,7 +113,7 @@ class HostileWorld(RuleBasedStateMachine):
         event = data.draw(st.sampled_from(self.head.delivered))
         if isinstance(event, GangFound):
             return  # told by a platform that starts, of what it finds then
-        if isinstance(event, GangEvent | JobProfiled | ProfilingFailed | CancelRequested):
+        if isinstance(event, REPEATABLE):
             self.world.say(event, delay_s)
 
     # ------------------------------------------------------------ the loop, and its deaths

@@ -130,6 +130,21 @@ def test_a_platform_that_was_killed_adopts_what_runs(tmp_path: Path) -> None:
         assert survivors.performed == []
 
 
+def test_a_deadline_that_was_promised_while_it_ran_is_one_after_a_kill(tmp_path: Path) -> None:
+    hands = Hands()
+    with running(tmp_path, hands) as first:
+        job_id = first.submit(spec()).id
+        until(lambda: first.job(job_id).phase is Phase.RUNNING)
+        deadline_s = first.now_s() + 3600.0
+        assert first.ask_deadline(job_id, deadline_s).is_promised
+        left, survivors = as_if_killed(tmp_path, hands)
+    with running(left, survivors) as second:
+        until(lambda: second.cluster().num_free == 1)
+        assert second.job(job_id).is_promised
+        assert second.job(job_id).deadline_s == pytest.approx(deadline_s)
+        assert survivors.performed == []
+
+
 def test_a_command_that_was_never_answered_is_said_again(tmp_path: Path) -> None:
     hands = Hands()
     hands.is_obedient = False

@@ -7,6 +7,9 @@ from swell.model.view import JobView
 #: Reasons of a job that has not been measured, or not been planned with since: all about it is a guess.
 UNMEASURED = ("submitted", "profiling", "profiled", "trial_lost")
 
+#: Calendar times of one deadline differ by no more, however they were worked out.
+SAME_S = 1e-3
+
 
 def is_measured(job: JobView) -> bool:
     """Whether the job was measured and planned since."""
@@ -16,3 +19,15 @@ def is_measured(job: JobView) -> bool:
 def has_verdict(job: JobView) -> bool:
     """Its trial run is over: it was promised its deadline, refused, accepted without a promise, or failed."""
     return job.is_promised or job.phase.is_end or is_measured(job)
+
+
+def took_offer(job: JobView) -> bool:
+    """Whether the deadline of the job is the counter-offer to the one that was asked for."""
+    if job.deadline_s is None or job.counter_offer_s is None:
+        return False
+    return job.is_promised and abs(job.deadline_s - job.counter_offer_s) < SAME_S
+
+
+def is_change_refused(job: JobView) -> bool:
+    """Whether the deadline that was asked for last is refused; the job goes on as it was."""
+    return bool(job.refusal) and job.asked_deadline_s is None and not took_offer(job)

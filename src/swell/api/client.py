@@ -215,6 +215,23 @@ class Client:
         """Raises UnknownJob; no effect on a job that has ended."""
         self._call("POST", f"{_path(job_id)}/cancel")
 
+    def promise(
+        self, job_id: str, *, deadline: str | float, accept_until: str | float | None = None
+    ) -> JobView:
+        """Ask for another deadline of an open job, earlier or later; the job with what came of that.
+
+        Promised, `deadline_s` is the new one. Refused, the job keeps what it has, `refusal` says why, and
+        `counter_offer_s` which deadline could be promised. `asked_deadline_s` is set while it is undecided.
+
+        Args:
+            accept_until: take the counter-offer, if it is no later.
+
+        Raises:
+            UnknownJob, InvalidJob, Unavailable; ApiError: the job has ended.
+        """
+        wanted = {"deadline": deadline} | ({} if accept_until is None else {"accept_until": accept_until})
+        return decoder(JobView).decode(self._call("POST", f"{_path(job_id)}/promise", content=encode(wanted)))
+
     def stories(self, job_id: str) -> list[Story]:
         """What happened to the job and why, oldest first. Raises UnknownJob."""
         return self._get(f"{_path(job_id)}/stories", list[Story])

@@ -35,6 +35,12 @@ class Control(Protocol):
     def cancel(self, job_id: str) -> None:
         """Raises UnknownJob, Unwritable; no effect on a job that has ended."""
 
+    def ask_deadline(self, job_id: str, deadline_s: float, accept_until_s: float | None = None) -> JobView:
+        """Ask for another deadline of an open job; the job with what came of that.
+
+        Raises UnknownJob, Unwritable; WrongPhase if it has ended; InvalidJob if it cannot be strict.
+        """
+
     def jobs(self, query: JobQuery = EVERY_JOB, before: str = "") -> Sequence[JobView]:
         """Jobs, ended ones too, oldest first; with `before` those that come before that job.
 

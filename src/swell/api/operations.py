@@ -10,6 +10,7 @@ import msgspec
 
 from swell.api.logs import LogChunk, Whose
 from swell.api.pages import MAX_JOBS
+from swell.api.promise_request import PromiseRequest
 from swell.api.resubmission import Resubmission
 from swell.api.submission import Submission
 from swell.live.retention import PrunedJob, PruneRequest
@@ -204,6 +205,17 @@ OPERATIONS = (
         status=202,
         parameters=(JOB_ID,),
         failures=(404, 503),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/jobs/{job_id}/promise",
+        name="promise",
+        summary="Ask for another deadline of an open job. Refused: it keeps what it has, and `refusal` and "
+        "`counter_offer_s` say more. `asked_deadline_s` is set until it is decided.",
+        answer=JobView,
+        body=PromiseRequest,
+        parameters=(JOB_ID,),
+        failures=(404, 409, 422, 503),
     ),
     Operation(
         method="GET",

@@ -20,6 +20,7 @@ from swell.model.coding import encode
 from swell.model.event import (
     AnyEvent,
     CancelRequested,
+    DeadlineChangeAsked,
     GangEnded,
     JobSubmitted,
     Outcome,
@@ -37,6 +38,9 @@ from swell.wire.checkpoint_files import checkpoints_in, steps_in
 
 #: Phases that an event tells of.
 ENDS = {Outcome.SUCCEEDED: Phase.SUCCEEDED, Outcome.FAILED: Phase.FAILED}
+
+#: What owners asked for after they had submitted their jobs.
+WISHES = (CancelRequested, DeadlineChangeAsked)
 
 
 class SalvageReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,8 +108,8 @@ def _salvage(folder: StateFolder) -> SalvageReport:
             "another place"
         )
     wanted = {event.job_id for event in queued} | open_ids
-    cancels = [event for event in later if isinstance(event, CancelRequested) and event.job_id in wanted]
-    draft = _write(folder, remains, rescue, submissions.values(), [*queued, *cancels])
+    wishes = [event for event in later if isinstance(event, WISHES) and event.job_id in wanted]
+    draft = _write(folder, remains, rescue, submissions.values(), [*queued, *wishes])
     damaged = set_aside(folder.journal, "damaged")
     draft.rename(folder.journal)
     return SalvageReport(

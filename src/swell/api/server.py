@@ -24,6 +24,7 @@ from swell.api.logs import Whose, parse_offsets, read_chunks
 from swell.api.openapi import document
 from swell.api.operations import OPERATIONS, Health, JobRef, Stopping
 from swell.api.pages import MAX_JOBS, parse_query
+from swell.api.promise_request import parse_promise
 from swell.api.resubmission import continued, parse_wish, retried
 from swell.api.submission import Submission, origin_of, parse, request_key
 from swell.live.retention import PruneRequest
@@ -141,6 +142,15 @@ class Routes:
     def cancel(self, job_id: str) -> Response:
         self._control.cancel(job_id)
         return answer(JobRef(id=job_id), 202)
+
+    async def promise(self, job_id: str, request: Request) -> Response:
+        """Ask for another deadline."""
+        body = await _body(request)
+        return await to_thread.run_sync(self._promise, job_id, body)
+
+    def _promise(self, job_id: str, body: bytes) -> Response:
+        times_s = parse_promise(body).times(self._control.now_s())
+        return answer(self._control.ask_deadline(job_id, *times_s))
 
     def stories(self, job_id: str) -> Response:
         return answer(self._control.stories(job_id))

@@ -248,8 +248,8 @@ def _forecast(record: JobRecord, now: Fate | None, then: Fate, calendar_offset_s
     return Forecast(
         id=record.id,
         name=record.spec.name,
-        job_class=record.spec.job_class,
-        deadline_s=record.spec.deadline_s,
+        job_class=record.job_class,
+        deadline_s=record.agreed_deadline_s,
         is_hypothetical=now is None,
         now=None if now is None else _by_calendar(now, calendar_offset_s),
         then=_by_calendar(then, calendar_offset_s),

@@ -179,10 +179,18 @@ def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
         ("submitted", when(view.submitted_s)),
         ("started", when(view.started_s)),
         ("deadline", when(view.deadline_s) + _kept(view).replace(" ", ", ")),
+        ("refused", _refusal(view)),
         ("could be", offer),
         ("expected", expectation(view, times)),
         ("finished", when(view.finished_s) + _run_time(view)),
     ]
+
+
+def _refusal(view: JobView) -> str:
+    """Of another deadline, which the job goes on without."""
+    if view.asked_deadline_s is not None:
+        return "another deadline is asked for, and not decided yet"
+    return "" if view.is_unpromised else view.refusal
 
 
 def _standing(view: JobView) -> str:

@@ -16,6 +16,7 @@ from swell.cli import (
     jobs,
     logs,
     nodes,
+    promise,
     prune,
     replay,
     repro,
@@ -76,6 +77,7 @@ app.command()(submit.submit)
 app.command("jobs")(jobs.list_jobs)
 app.command()(jobs.show)
 app.command()(logs.logs)
+app.command()(promise.promise)
 app.command()(jobs.cancel)
 app.command()(retry.retry)
 app.command("continue")(retry.go_on)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from swell.api.admission_status import is_measured
+from swell.api.admission_status import is_measured, took_offer
 from swell.cli.clock import WallTimes, moment
 from swell.cli.finish import expectation, is_known
 
@@ -26,7 +26,7 @@ def verdict(view: JobView, policy: str, now_s: float) -> str:
     if view.phase.is_end:
         return f"{view.id}: {view.phase}{_kept(view)}"
     if view.is_promised and view.deadline_s is not None:
-        taken = f"\n  the counter-offer, for {view.refusal}" if view.refusal else ""
+        taken = f"\n  the counter-offer, for {view.refusal}" if view.refusal and took_offer(view) else ""
         return f"{view.id}: {_promise(view, now_s)}{taken}"
     if view.is_unpromised:
         return f"{view.id}: not promised: {view.refusal}\n  runs as a soft job{_expected(view, now_s)}"
@@ -34,6 +34,21 @@ def verdict(view: JobView, policy: str, now_s: float) -> str:
         no_promise = f"accepted without a promise: policy {policy} makes none"
         return f"{view.id}: {no_promise}{_expected(view, now_s)}"
     return f"{view.id}: {view.phase}, {view.job_class}{_expected(view, now_s)}"
+
+
+def change_refused(view: JobView, now_s: float) -> str:
+    """That a job has no other deadline, why, and what it keeps."""
+    from swell.api.durations import format_duration
+
+    keeps = "stays without a deadline"
+    if view.deadline_s is not None:
+        what = "promise to finish by" if view.is_promised else "deadline of"
+        keeps = f"keeps its {what} {moment(view.deadline_s, now_s)}"
+    text = f"{view.id}: refused: {view.refusal}\n  {keeps}"
+    if view.counter_offer_s is None:
+        return text
+    offer = format_duration(max(1, math.ceil(view.counter_offer_s - now_s) + 1))
+    return f"{text}; ask again with --deadline now+{offer}"
 
 
 def _kept(view: JobView) -> str:

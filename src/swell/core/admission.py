@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from swell.model.job import JobClass
+
 
 class AskedDeadline(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A deadline that the policy has yet to decide on, in place of the one in the job's specification.
@@ -19,8 +21,10 @@ class AskedDeadline(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Admission(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What became of the job's wish for a promise."""
+    """What became of the job's wish for a promise, and what is agreed upon since it was submitted."""
 
+    job_class: JobClass | None = None  #: None: that of the specification
+    deadline_s: float | None = None  #: seconds since 1970; None: that of the specification
     is_decided: bool = False
     is_promised: bool = False
     counter_offer_s: float | None = None  #: the earliest deadline that could have been promised

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-import msgspec
-
 from swell.core.admission import AskedDeadline
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
@@ -72,7 +70,7 @@ def _stay(state: HeadState, record: JobRecord, why: Callable[[], Refusal]) -> No
 
 def _try_unpromised(state: HeadState, record: JobRecord, why: Callable[[], Refusal]) -> None:
     admission = record.admission
-    record.spec = msgspec.structs.replace(record.spec, job_class=JobClass.SOFT)
+    admission.job_class = JobClass.SOFT
     admission.is_decided, admission.is_unpromised, admission.asked = True, True, None
     state.refusals[record.id] = why
     now_s = state.now_s

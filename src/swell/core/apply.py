@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 
+from swell.core.admission import AskedDeadline
 from swell.core.backoff import MAX_SETBACKS
 from swell.core.clock_steps import follow
 from swell.core.feedback import learn_between, learn_pause, learn_rate, learn_resize, note_phase
@@ -15,6 +16,7 @@ from swell.core.unknown_gangs import UnknownGangEvent
 from swell.model.event import (
     CancelRequested,
     ClockStepped,
+    DeadlineChangeAsked,
     DrainRequested,
     Event,
     GangEnded,
@@ -39,6 +41,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import Elasticity, Phase
+from swell.model.lengths import relative
 
 
 def apply(state: HeadState, event: Event) -> None:
@@ -198,6 +201,16 @@ def _(event: CancelRequested, state: HeadState, record: JobRecord) -> None:
         state.end(record, Phase.CANCELLED, "cancelled", "was cancelled before it ran")
     else:
         state.explain(record, "cancelling", "is being stopped, as its owner asked")
+
+
+@_apply_to.register
+def _(event: DeadlineChangeAsked, state: HeadState, record: JobRecord) -> None:
+    admission = record.admission
+    admission.asked = AskedDeadline(deadline_s=event.deadline_s, accept_until_s=event.accept_until_s)
+    admission.refusal, admission.counter_offer_s = "", None
+    state.learn_sizes(record)  # its row has the class of those who ask for a promise
+    due = relative(event.deadline_s - record.calendar_offset_s - state.now_s)
+    state.tell(record, "deadline_asked", f"its owner asks for another deadline, {due}")
 
 
 @_apply_to.register

@@ -7,6 +7,7 @@ from swell.core.record import JobRecord
 from swell.core.state import HeadState
 from swell.model.event import (
     CancelRequested,
+    DeadlineChangeAsked,
     Event,
     GangEnded,
     GangEvent,
@@ -40,7 +41,7 @@ def _is_history(record: JobRecord, event: JobEvent) -> bool:
         return True
     if isinstance(event, JobProfiled | ProfilingFailed):
         return not record.is_profiling or event.attempt != record.backoff.num_setbacks
-    if isinstance(event, CancelRequested):
+    if isinstance(event, CancelRequested | DeadlineChangeAsked):
         return record.is_cancelled
     if isinstance(event, ScriptDistributed):
         return record.may_grow

@@ -60,9 +60,20 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
         return self.gang.phase if self.ended is None else self.ended
 
     @property
+    def job_class(self) -> JobClass:
+        """As it was submitted, or as it has become since."""
+        return self.admission.job_class or self.spec.job_class
+
+    @property
+    def agreed_deadline_s(self) -> float | None:
+        """As it was submitted, or as it has become since: a time of day, in seconds since 1970."""
+        agreed_s = self.admission.deadline_s
+        return self.spec.deadline_s if agreed_s is None else agreed_s
+
+    @property
     def deadline_s(self) -> float | None:
-        """In head time, as every other time here; that of the spec is a time of day."""
-        return self._head_time(self.spec.deadline_s)
+        """In head time, as every other time here."""
+        return self._head_time(self.agreed_deadline_s)
 
     @property
     def asked_deadline_s(self) -> float | None:
@@ -81,7 +92,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def planned_class(self) -> JobClass:
         """The class that a policy sees: who asks for a deadline asks for a promise."""
-        return self.spec.job_class if self.admission.asked is None else JobClass.STRICT
+        return self.job_class if self.admission.asked is None else JobClass.STRICT
 
     @property
     def is_undecided(self) -> bool:
@@ -166,8 +177,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Its deadline is promised, or let in by a policy that makes no promises; or the one asked for is."""
         admission = self.admission
         if admission.asked is not None:
-            deadline_s = admission.asked.deadline_s
-            self.spec = msgspec.structs.replace(self.spec, job_class=JobClass.STRICT, deadline_s=deadline_s)
+            admission.job_class, admission.deadline_s = JobClass.STRICT, admission.asked.deadline_s
         admission.asked, admission.is_unpromised = None, False
         admission.is_decided, admission.is_promised = True, is_promised
 
@@ -213,7 +223,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
             id=self.id,
             name=spec.name,
             tenant=spec.tenant,
-            job_class=spec.job_class,
+            job_class=self.job_class,
             phase=self.phase,
             entry=spec.entry,
             args=spec.args,

@@ -34,8 +34,15 @@ from swell.live.world import Hands, LiveWorld
 from swell.model.calendar import Calendar
 from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang
-from swell.model.errors import InvalidJob, UnknownJob, Unwritable
-from swell.model.event import AnyEvent, CancelRequested, DrainRequested, JobSubmitted, Opened
+from swell.model.errors import InvalidJob, UnknownJob, Unwritable, WrongPhase
+from swell.model.event import (
+    AnyEvent,
+    CancelRequested,
+    DeadlineChangeAsked,
+    DrainRequested,
+    JobSubmitted,
+    Opened,
+)
 from swell.model.job import PLAIN, Elasticity, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
 from swell.model.options import Sizes
@@ -362,6 +369,28 @@ class Platform:
             receipt = self._inbox.request(CancelRequested(at_s=self._clock.now_s(), job_id=job_id))
             result_of(receipt, f"job {job_id!r} may or may not be cancelled")
 
+    def ask_deadline(self, job_id: str, deadline_s: float, accept_until_s: float | None = None) -> JobView:
+        """Ask for another deadline of an open job, in calendar time; the job after the head's answer.
+
+        One that is in its trial run is answered later: until then `asked_deadline_s` is set.
+
+        Raises:
+            UnknownJob, Unavailable, WrongPhase: the job has ended, or is being cancelled.
+            InvalidJob: it cannot be strict.
+        """
+        view = self.job(job_id)
+        check_promisable(view.name, view.elasticity)
+        if view.phase.is_end:
+            raise _ended(view)
+        self._refuse_while_stalled()
+        event = DeadlineChangeAsked(
+            at_s=self._clock.now_s(), job_id=job_id, deadline_s=deadline_s, accept_until_s=accept_until_s
+        )
+        receipt = self._inbox.request(event)
+        if not result_of(receipt, f"job {job_id!r} may or may not have another deadline"):
+            raise _ended(self.job(job_id))
+        return self.job(job_id)
+
     def jobs(self, query: JobQuery = EVERY_JOB, before: str = "") -> list[JobView]:
         """Jobs that match the query, oldest first, with calendar times.
 
@@ -526,8 +555,20 @@ def check_job(spec: JobSpec, num_devices: int, sizes: Sizes) -> None:
             f"and none so large fits on {num_devices} devices with a sample of the batch for each worker: "
             "lower its smallest number of workers or add nodes"
         )
-    if spec.elasticity is Elasticity.RESTART and spec.job_class is JobClass.STRICT:
+    if spec.job_class is JobClass.STRICT:
+        check_promisable(spec.name, spec.elasticity)
+
+
+def check_promisable(name: str, elasticity: Elasticity) -> None:
+    """Raises InvalidJob for a job to which nothing can be promised."""
+    if elasticity is Elasticity.RESTART:
         raise InvalidJob(
-            f"job {spec.name!r} cannot be strict: a promise needs progress reports, and a script that "
+            f"job {name!r} cannot be strict: a promise needs progress reports, and a script that "
             "does not use swell.train makes none; use class soft, or swell.train.elastic in the script"
         )
+
+
+def _ended(view: JobView) -> WrongPhase:
+    state = f"is {view.phase}" if view.phase.is_end else "is being cancelled"
+    remedy = f"submit it again with `swell retry {view.id} --deadline TIME`"
+    return WrongPhase(f"job {view.id!r} {state}, and has no other deadline; {remedy}")

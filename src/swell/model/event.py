@@ -68,6 +68,16 @@ class CancelRequested(JobEvent, frozen=True, kw_only=True):
     """The owner of the job cancelled it."""
 
 
+class DeadlineChangeAsked(JobEvent, frozen=True, kw_only=True):
+    """The owner of the job asked for another deadline, or for its first one, to be promised.
+
+    If it cannot be, the job keeps what it has.
+    """
+
+    deadline_s: float  #: seconds since 1970, UTC, as in a `JobSpec`
+    accept_until_s: float | None = None  #: likewise: a counter-offer that is no later is taken
+
+
 class GangStarted(GangEvent, frozen=True, kw_only=True):
     """Every worker is in the group; training begins (or goes on, at `steps`)."""
 
@@ -200,6 +210,7 @@ AnyEvent = (
     | JobProfiled
     | ProfilingFailed
     | CancelRequested
+    | DeadlineChangeAsked
     | GangStarted
     | GangResized
     | ResizeFailed

@@ -1,0 +1,39 @@
+"""Another deadline for a job that is open, as users write it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from swell.api import fields
+from swell.api.fields import InvalidField
+from swell.api.submission import Number
+from swell.model.job import JobClass
+
+
+class PromiseRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A deadline that is to be promised, earlier or later than the one before, or the job's first."""
+
+    deadline: Annotated[
+        str | Number,
+        Meta(description="`now+3m`, a time such as `2030-01-31T18:00:00`, or seconds since 1970."),
+    ]
+    accept_until: Annotated[
+        str | Number | None,
+        Meta(description="Take the counter-offer if it is no later than this time. Written likewise."),
+    ] = None
+
+    def times(self, now_s: float) -> tuple[float, float | None]:
+        """The deadline, and until when a counter-offer is taken. Raises InvalidField."""
+        deadline_s = fields.deadline(self.deadline, now_s) or now_s
+        return deadline_s, fields.accept_until(self.accept_until, JobClass.STRICT, deadline_s, now_s)
+
+
+def parse_promise(body: bytes) -> PromiseRequest:
+    """Of the body of a request. Raises InvalidField."""
+    try:
+        return msgspec.json.decode(body, type=PromiseRequest)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidField("", f'{error}; send `{{"deadline": "now+10m"}}`') from error
