@@ -11,6 +11,7 @@ import typer
 from swell import __version__
 from swell.api.errors import ApiError, InvalidOption, NoPlatform
 from swell.cli import (
+    audit,
     doctor,
     down,
     jobs,
@@ -90,6 +91,7 @@ app.command()(doctor.doctor)
 app.command()(doctor.backup)
 app.command()(doctor.restore)
 app.command()(simulate.simulate)
+app.command()(audit.audit)
 app.add_typer(trace.app)
 app.add_typer(repro.app)
 app.command(add_help_option=False, context_settings=stage.PASS_ALL)(stage.demo)

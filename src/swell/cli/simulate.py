@@ -152,7 +152,7 @@ def simulate(
         typer.Option(
             "--jobs",
             metavar="OUT.csv",
-            help="Write one line for each job: its outcome, and the offer if it was refused.",
+            help="Write one line for each job: outcome, devices, starts, pauses; the offer if refused.",
         ),
     ] = None,
     plot: Annotated[
@@ -163,7 +163,8 @@ def simulate(
         typer.Option(
             "--stories",
             metavar="FOLDER",
-            help="Write the reasons of all decisions, for `swell explain --run`.",
+            help="Write the reasons of all decisions, for `swell explain --run`, and all that gangs did, for "
+            "`swell audit`.",
         ),
     ] = None,
     bound: Annotated[
@@ -209,18 +210,19 @@ def simulate(
     names = policy_names(policy)
     inputs = [file for file in (trace, pool, pool_nodes) if file is not None]
     check_files({"--json": None if str(json) == "-" else json, "--jobs": jobs}, inputs)
-    workload, scenario = _scenario(trace, format, strict, profiles, rules, conditions, len(names))
+    is_logged = jobs is not None or stories is not None
+    workload, scenario = _scenario(trace, format, strict, profiles, rules, conditions, len(names), is_logged)
     check_folder("--plot", plot)
     check_folder("--stories", stories)
     most = _bound(scenario, conditions) if bound else None
     truth = truth_of(workload, conditions, settings.changed, most)
-    runs = {name: _run(name, scenario, settings, stories, with_offers=jobs is not None) for name in names}
+    runs = {name: _run(name, scenario, settings, stories, is_listed=jobs is not None) for name in names}
     results = _results(runs, truth, conditions, timing)
     if str(json) == "-":
         print_json(results)
     else:
         print_results(results, timing)
-    _write(runs, results, json, jobs, plot)
+    _write(runs, results, json, jobs, stories, plot)
 
 
 def policy_names(text: str) -> list[str]:
@@ -317,6 +319,7 @@ def _scenario(
     rules: Rules,
     conditions: Conditions,
     num_runs: int,
+    is_logged: bool,
 ) -> tuple[Workload, Scenario]:
     from swell.cli.progress import reading
     from swell.sim.profiles.load import load
@@ -331,7 +334,7 @@ def _scenario(
         warn(f"{trace}: {line}")
     if log.num_skipped:
         warn(f"{trace}: {plural(log.num_skipped, 'line')} skipped; `swell trace info {trace}` says why")
-    _check_room(log, num_runs)
+    _check_room(log, num_runs, is_logged)
     profile_set = load(profiles)
     workload = fill_trace(log, profile_set, rules)
     for line in workload.left_out():
@@ -339,15 +342,16 @@ def _scenario(
     return workload, set_up(workload, profile_set, conditions)
 
 
-def _check_room(log: Log, num_runs: int) -> None:
+def _check_room(log: Log, num_runs: int, is_logged: bool) -> None:
     """What is kept of jobs must fit into memory in the end: better said now than found out after a day."""
     import psutil
 
-    from swell.sim.simulate import BYTES_AN_ENDED_JOB
+    from swell.sim.simulate import BYTES_AN_ENDED_JOB, BYTES_OF_ITS_GANGS
     from swell.sim.traces.record import plural
 
     num_jobs = len(log.jobs)
-    needed_bytes, free_bytes = num_jobs * num_runs * BYTES_AN_ENDED_JOB, psutil.virtual_memory().available
+    job_bytes = BYTES_AN_ENDED_JOB + (BYTES_OF_ITS_GANGS if is_logged else 0)
+    needed_bytes, free_bytes = num_jobs * num_runs * job_bytes, psutil.virtual_memory().available
     if needed_bytes > free_bytes:
         raise InvalidInput(
             f"{log.source} has {num_jobs:,} jobs; what {plural(num_runs, 'run')} would keep of them takes "
@@ -357,22 +361,26 @@ def _check_room(log: Log, num_runs: int) -> None:
 
 
 def _run(
-    policy: str, scenario: Scenario, settings: Settings, stories: Path | None, with_offers: bool
+    policy: str, scenario: Scenario, settings: Settings, stories: Path | None, is_listed: bool
 ) -> SimOutcome:
+    """Args: is_listed: each job's outcome is written, with its offer and what its gangs did."""
     from swell.assemble import new_core
     from swell.cli.progress import progress_bar
-    from swell.sim.diary import Diary
+    from swell.sim.diary import Diary, with_gangs
+    from swell.sim.segments import UNLOGGED, SegmentLog
     from swell.sim.simulate import simulate as run
     from swell.store.run_record import RunRecord
 
     core = new_core(policy, settings)
     with progress_bar(policy, len(scenario.jobs)) as advance:
         if stories is None:
-            return run(core, scenario, advance, with_offers=with_offers)
+            log = SegmentLog() if is_listed else UNLOGGED
+            return run(core, scenario, advance, with_offers=is_listed, log=log)
         diary = Diary()
-        outcome = run(core, scenario, advance, diary.listen)
+        outcome = run(core, scenario, advance, diary.listen, log=SegmentLog())
+    told = with_gangs(diary.stories, outcome.jobs)
     with writing("--stories", stories):
-        file = RunRecord(stories).write(policy, core.save(), diary.jobs(core), diary.stories)
+        file = RunRecord(stories).write(policy, core.save(), diary.jobs(core), told)
     note(f"wrote {file}")
     return outcome
 
@@ -400,9 +408,11 @@ def _write(
     results: list[PolicyResult],
     json: Path | None,
     jobs: Path | None,
+    stories: Path | None,
     plot: Path | None,
 ) -> None:
     from swell.sim.report import write_jobs
+    from swell.sim.run_files import write_run
 
     if json is not None and str(json) != "-":
         with writing("--json", json):
@@ -410,6 +420,10 @@ def _write(
     if jobs is not None:
         with writing("--jobs", jobs):
             write_jobs(jobs, ((policy, outcome.jobs) for policy, outcome in runs.items()))
+    if stories is not None:
+        with writing("--stories", stories):
+            for result in results:
+                write_run(stories, result, runs[result.policy].jobs)
     if plot is not None:
         from swell.sim.pictures import draw_all
 

@@ -53,15 +53,20 @@ class Training:
         dies_at_step = self.job.dies_at_step
         return self.job.num_steps if dies_at_step is None else min(self.job.num_steps, dies_at_step)
 
-    def advance(self, now_s: float) -> None:
-        since_s = max(self.as_of_s, min(self.resumes_s, now_s))
+    def place_at(self, now_s: float) -> TrainedSteps:
+        """How far it is by then, if nothing changes until then."""
+        elapsed_s = now_s - max(self.as_of_s, min(self.resumes_s, now_s))
         if self.job.epoch_ends is None:
-            self.steps = min(self.steps + (now_s - since_s) * self.rate_per_s, float(self.end_step))
-        else:
-            place = TrainedSteps(self.steps, self.left_s)
-            place = self.job.epoch_ends.advance(place, now_s - since_s, self.rate_per_s, self.end_step)
-            self.steps, self.left_s = place.steps, place.left_s
-            self.num_untold += place.num_passed
+            return TrainedSteps(
+                min(self.steps + elapsed_s * self.rate_per_s, float(self.end_step)), self.left_s
+            )
+        place = TrainedSteps(self.steps, self.left_s)
+        return self.job.epoch_ends.advance(place, elapsed_s, self.rate_per_s, self.end_step)
+
+    def advance(self, now_s: float) -> None:
+        place = self.place_at(now_s)
+        self.steps, self.left_s = place.steps, place.left_s
+        self.num_untold += place.num_passed
         self.as_of_s = now_s
 
     def trains_on(self, devices: tuple[str, ...]) -> bool:

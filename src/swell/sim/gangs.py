@@ -41,6 +41,7 @@ from swell.sim.occurrence import (
     Starts,
     Turns,
 )
+from swell.sim.segments import UNLOGGED, TrainingLog
 from swell.sim.tally import UsageTally
 
 #: Of a step: so little is nothing, for progress is summed up from pieces.
@@ -77,7 +78,9 @@ class SimGangs:
         agenda: Agenda[Occurrence],
         tell: Callable[[AnyEvent], None],
         faults: InjectedFaults,
+        log: TrainingLog = UNLOGGED,
     ) -> None:
+        self._log = log
         self.training: dict[str, Training] = {}
         self.tally = UsageTally()
         self.version = 0  #: changes whenever who trains on what does
@@ -126,6 +129,7 @@ class SimGangs:
             self._end(training, Outcome.LOST, now_s, "a device of it is gone")
             return
         delay_s = self._begin(training, 0, command.target)
+        self._log.note(training, now_s)
         self._agenda.put(now_s + delay_s, Starts(job.id, command.generation))
 
     def reconfigure(self, command: Reconfigure, gone: frozenset[str], now_s: float) -> None:
@@ -138,6 +142,7 @@ class SimGangs:
             return
         training.is_unheard = False
         delay_s = self._begin(training, len(training.devices), command.target)
+        self._log.note(training, now_s)
         self._may_lose_worker(training, now_s + delay_s / 2)
         self._agenda.put(now_s + delay_s, Changes(training.job.id, command.generation))
 
@@ -153,6 +158,7 @@ class SimGangs:
         self._boundary_s(training, boundary_s)  # whole steps, to the last digit
         training.halt(boundary_s)
         self.tally.note(training)
+        self._log.note(training, boundary_s)
         self._may_lose_worker(training, boundary_s + self._timings.save_s / 2)
         self._agenda.put(boundary_s + self._timings.save_s, Leaves(training.job.id, command.generation))
 
@@ -205,6 +211,7 @@ class SimGangs:
 
     def _fail(self, training: Training, now_s: float, message: str) -> None:
         """The change was not to be had: it trains on as it was, and goes on reporting."""
+        self._log.note(training, now_s)
         self._reply(training, ResizeFailed(**_facts(training, now_s), message=message))
         self._expect_report(training, now_s)
 
@@ -291,6 +298,7 @@ class SimGangs:
             return
         del self.training[occurrence.job_id]
         self.tally.drop(occurrence.job_id)
+        self._log.end(training, now_s, "suspended")
         self.version += 1
         training.saved_steps = math.floor(training.steps)
         self._left[occurrence.job_id] = training
@@ -321,6 +329,7 @@ class SimGangs:
         training.mark += 1
         training.rate_per_s = training.true_rate_per_s
         self.tally.note(training)
+        self._log.note(training, now_s)
         self.version += 1
         self._report(training, now_s)
         self._expect_end(training, now_s)
@@ -333,6 +342,7 @@ class SimGangs:
             if training.rate_per_s > 0.0:
                 training.pause(now_s, pause_s)
                 training.paused_s = pause_s
+                self._log.note(training, now_s)
                 self._agenda.put(training.resumes_s, Resumes(training.job.id, training.mark))
                 self._expect_end(training, now_s)
 
@@ -368,6 +378,7 @@ class SimGangs:
         training.halt(now_s)
         training.devices, training.is_unheard = left, True
         self.tally.note(training)
+        self._log.note(training, now_s)
         self.version += 1
         self._reply(training, WorkersLost(**_facts(training, now_s), devices=lost, message=cause))
 
@@ -396,6 +407,7 @@ class SimGangs:
     def _train(self, training: Training, target: Target, pause_s: float, now_s: float) -> None:
         training.train_on(target, now_s, pause_s)
         self.tally.note(training)
+        self._log.note(training, now_s)
         self.version += 1
         self._expect_end(training, now_s)
         self._expect_report(training, now_s)
@@ -438,6 +450,7 @@ class SimGangs:
         self.version += 1
         self._left[training.job.id] = training
         training.halt(now_s)
+        self._log.end(training, now_s, outcome.value)
         steps = math.floor(training.steps)
         end = GangEnded(**_facts(training, now_s), outcome=outcome, steps=steps, message=message)
         self._reply(training, end)

@@ -8,6 +8,7 @@ from swell.model.view import JobView
 from swell.sim.job import SimJob
 from swell.sim.outcome import outcome_of, too_large
 from swell.sim.outcomes import Outcomes
+from swell.sim.segments import UNLOGGED, SegmentLog, Unlogged
 from swell.sim.several import Several
 
 
@@ -17,9 +18,13 @@ class JobLedger:
     Args:
         jobs: by submission, unless all are in memory anyway.
         num_devices: a job that needs more never enters.
+        log: of what gangs did, which is kept with the outcomes.
     """
 
-    def __init__(self, jobs: Several[SimJob], num_devices: int) -> None:
+    def __init__(
+        self, jobs: Several[SimJob], num_devices: int, log: SegmentLog | Unlogged = UNLOGGED
+    ) -> None:
+        self._log = log
         self.outcomes = Outcomes()
         self.num_ended = 0
         self._jobs = jobs
@@ -40,14 +45,14 @@ class JobLedger:
     def end(self, view: JobView, now_s: float) -> None:
         """The job has ended, and is forgotten but for its outcome."""
         place, job = self._open.pop(view.id)
-        self.outcomes.note(place, outcome_of(job, view, now_s))
+        self.outcomes.note(place, outcome_of(job, view, now_s, self._log.take(job.id, now_s)))
         self.num_ended += 1
 
     def close(self, views: Iterable[JobView], now_s: float) -> None:
         """The run is over; these jobs it left open."""
         for view in views:
             place, job = self._open.pop(view.id)
-            self.outcomes.note(place, outcome_of(job, view, now_s))
+            self.outcomes.note(place, outcome_of(job, view, now_s, self._log.take(job.id, now_s)))
 
 
 def _in_turn(jobs: Several[SimJob]) -> Iterable[tuple[int, SimJob]]:

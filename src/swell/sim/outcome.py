@@ -13,6 +13,7 @@ from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
 from swell.sim.job import SimJob
 from swell.sim.pool import Pool
+from swell.sim.segments import Segment
 
 
 class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +39,9 @@ class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
     single_device_s: float  #: run time on one device, of jobs that succeeded; else 0
     sizes: tuple[tuple[float, int], ...]  #: (since, workers)
     why: str  #: the head's last word on it
+    num_steps: int = 0  #: that it really has to do
+    global_batch: int = 0  #: its own
+    segments: tuple[Segment, ...] = ()  #: what its gangs did, if that is logged
 
     @property
     def jct_s(self) -> float | None:
@@ -82,7 +86,9 @@ class SimOutcome:
         return self.num_devices + self.pool.device_s(from_s, until_s) / (until_s - from_s)
 
 
-def outcome_of(job: SimJob, view: JobView, run_end_s: float) -> JobOutcome:
+def outcome_of(
+    job: SimJob, view: JobView, run_end_s: float, segments: tuple[Segment, ...] = ()
+) -> JobOutcome:
     """Raises nothing: a job that the run left open has the phase it was in."""
     is_over = view.phase.is_end
     end_s = view.finished_s if is_over else None
@@ -111,6 +117,9 @@ def outcome_of(job: SimJob, view: JobView, run_end_s: float) -> JobOutcome:
         single_device_s=single_s,
         sizes=view.sizes,
         why=view.message or view.reason,
+        num_steps=job.num_steps,
+        global_batch=job.spec.global_batch,
+        segments=segments,
     )
 
 
@@ -136,6 +145,8 @@ def too_large(job: SimJob, num_devices: int) -> JobOutcome:
         single_device_s=0.0,
         sizes=(),
         why=f"needs {job.smallest_devices} devices or more, and the cluster has {num_devices}",
+        num_steps=job.num_steps,
+        global_batch=job.spec.global_batch,
     )
 
 

@@ -13,6 +13,7 @@ from swell.sim.epoch_ends import EpochEnds
 from swell.sim.injected_faults import FaultRates
 from swell.sim.metrics import Metrics, Timing
 from swell.sim.outcome import JobOutcome
+from swell.sim.segments import holdings, pauses, starts
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,12 +61,15 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     timing: Timing | None = None
 
 
-#: Columns of `--jobs`, one field of the outcome each, and the two that are worked out.
+#: Columns of `--jobs`, one field of the outcome each, and those that are worked out.
 COLUMNS = (
     "policy",
-    *(name for name in JobOutcome.__struct_fields__ if name != "sizes"),
+    *(name for name in JobOutcome.__struct_fields__ if name not in ("sizes", "segments")),
     "jct_s",
     "sizes",
+    "devices",
+    "starts",
+    "pauses",
 )
 
 
@@ -81,5 +85,8 @@ def write_jobs(file: Path, runs: Iterable[tuple[str, Iterable[JobOutcome]]]) -> 
 def _row(policy: str, job: JobOutcome) -> list[object]:
     values = msgspec.structs.asdict(job)
     values |= {"policy": policy, "jct_s": job.jct_s}
-    values["sizes"] = " ".join(f"{at_s:.0f}:{size}" for at_s, size in job.sizes)
+    values["sizes"] = " ".join(f"{at_s:.3f}:{size}" for at_s, size in job.sizes)
+    values["devices"] = " ".join(f"{at_s:.3f}:{'+'.join(held)}" for at_s, held in holdings(job.segments))
+    values["starts"] = " ".join(f"{at_s:.3f}:{first_s:.3f}" for at_s, first_s in starts(job.segments))
+    values["pauses"] = " ".join(f"{at_s:.3f}:{pause_s:.3f}" for at_s, pause_s in pauses(job.segments))
     return ["" if values[name] is None else values[name] for name in COLUMNS]

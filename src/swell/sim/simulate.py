@@ -22,6 +22,7 @@ from swell.sim.occurrence import Occurrence
 from swell.sim.outcome import SimOutcome
 from swell.sim.pool import KeptDevices, Pool
 from swell.sim.recorder import Recorder
+from swell.sim.segments import UNLOGGED, SegmentLog, Unlogged
 from swell.sim.several import Several
 from swell.sim.world import SimulatedWorld
 
@@ -30,6 +31,8 @@ NUM_JOBS_WORTH_COMPILING = 100
 
 #: Kept of each job that has ended, with the turns that it took: about so much.
 BYTES_AN_ENDED_JOB = 300
+#: Where it is logged what gangs do, under policies that change them now and then: so much more.
+BYTES_OF_ITS_GANGS = 900
 #: Each is a thing that the head knows by name: ten times what decisions are measured on is as far as it goes.
 MAX_DEVICES = 100_000
 
@@ -58,6 +61,7 @@ def simulate(
     progress: Callable[[int], None] = lambda num_ended: None,
     listen: Callable[[Core], None] = lambda core: None,
     with_offers: bool = True,
+    log: SegmentLog | Unlogged = UNLOGGED,
 ) -> SimOutcome:
     """Run to the end. The same head and scenario lead to the same outcome, its timings apart.
 
@@ -72,11 +76,12 @@ def simulate(
         progress: called now and then with the number of jobs that have ended.
         listen: called after each turn of the head.
         with_offers: also work out which deadlines those who were refused could have been promised.
+        log: a fresh one, to keep with each outcome what the job's gangs did (`JobOutcome.segments`).
     """
     if len(scenario.jobs) >= NUM_JOBS_WORTH_COMPILING:
         compile_always()
     pool = scenario.pool
-    ledger = JobLedger(scenario.jobs, scenario.num_owned + (pool.num_devices if pool else 0))
+    ledger = JobLedger(scenario.jobs, scenario.num_owned + (pool.num_devices if pool else 0), log)
     num_told = 0
     kept = KeptDevices()
 
@@ -103,6 +108,7 @@ def simulate(
         [*scenario.others, *(pool.changes() if pool else ())],
         end_turn,
         scenario.faults,
+        log,
     )
     begun_s = time.process_time()
     loop.run(world, recorder, core)

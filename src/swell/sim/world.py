@@ -48,6 +48,7 @@ from swell.sim.occurrence import (
     TrialEnds,
     Turns,
 )
+from swell.sim.segments import UNLOGGED, TrainingLog
 from swell.sim.tally import UsageTally
 
 #: A head that does nothing but ask to be woken, with nothing else to come, is woken no more often.
@@ -69,6 +70,7 @@ class SimulatedWorld:
         others: what else happens, failures and repairs: (time, occurrence).
         end_turn: called after each turn, with its time.
         faults: which trial runs and changes of gangs fail, and which changes lose a worker.
+        log: is told what gangs hold and do.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class SimulatedWorld:
         others: Iterable[tuple[float, Occurrence]] = (),
         end_turn: Callable[[float], None] = lambda now_s: None,
         faults: InjectedFaults = NOTHING_FAILS,
+        log: TrainingLog = UNLOGGED,
     ) -> None:
         self._faults = faults
         self.now_s = 0.0
@@ -88,7 +91,7 @@ class SimulatedWorld:
         self._timings = timings or GangTimings()
         self._agenda: Agenda[Occurrence] = Agenda()
         self._told: list[AnyEvent] = []
-        self._gangs = SimGangs(cost, self._timings, self._agenda, self._told.append, self._faults)
+        self._gangs = SimGangs(cost, self._timings, self._agenda, self._told.append, self._faults, log)
         self._jobs: dict[str, SimJob] = {}
         self._coming: Iterator[SimJob] = iter(())
         self._next_job: SimJob | None = None

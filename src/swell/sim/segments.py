@@ -1,0 +1,169 @@
+"""What the gangs of a simulated world did, piece by piece: so that anyone can work it out again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from swell.sim.gang import Training
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """A stretch of time in which a gang holds the same devices and goes at the same rate."""
+
+    from_s: float
+    until_s: float
+    trains_from_s: float  #: until then it pauses; inf: it starts, saves, or waits for word after a loss
+    rate_per_s: float  #: steps/s of the job's own batch, from then on
+    from_step: float
+    between_s: float = 0.0  #: that were left, when it began, of what follows an epoch
+    until_step: float  #: less than it had come to, if work was lost at the end
+    devices: tuple[str, ...]  #: of its workers, in rank order
+    joining: tuple[str, ...] = ()  #: of workers that start while these train
+    global_batch: int | None = None  #: samples of a step; None: the job's own batch
+    end: str = ""  #: how the gang ended with it: `suspended`, or an outcome; empty: it goes on
+
+    @property
+    def trains(self) -> bool:
+        return math.isfinite(self.trains_from_s)
+
+
+class TrainingLog(Protocol):
+    """Is told whenever what a gang holds or does has changed."""
+
+    def note(self, training: Training, now_s: float) -> None:
+        """The gang is new, or has changed."""
+
+    def end(self, training: Training, now_s: float, how: str) -> None:
+        """The gang is no more."""
+
+
+class Unlogged:
+    """Implements `TrainingLog`: keeps nothing."""
+
+    def note(self, training: Training, now_s: float) -> None: ...
+
+    def end(self, training: Training, now_s: float, how: str) -> None: ...
+
+    def take(self, job_id: str, now_s: float) -> tuple[Segment, ...]:
+        return ()
+
+
+UNLOGGED = Unlogged()
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A segment whose end is to come."""
+
+    training: Training
+    from_s: float
+    trains_from_s: float
+    rate_per_s: float
+    from_step: float
+    between_s: float
+    devices: tuple[str, ...]
+    joining: tuple[str, ...]
+    global_batch: int | None
+
+    @property
+    def is_first(self) -> bool:
+        """In which the gang trains."""
+        return self.rate_per_s > 0.0 and self.from_s == self.training.formed_s
+
+    def ended(self, now_s: float, how: str = "") -> Segment:
+        return Segment(
+            from_s=self.from_s,
+            until_s=now_s,
+            trains_from_s=self.trains_from_s,
+            rate_per_s=self.rate_per_s,
+            from_step=self.from_step,
+            until_step=self.training.place_at(now_s).steps,
+            between_s=self.between_s,
+            devices=self.devices,
+            joining=self.joining,
+            global_batch=self.global_batch,
+            end=how,
+        )
+
+
+class SegmentLog:
+    """Implements `TrainingLog`: keeps the segments of each job until they are taken."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, _Begun] = {}
+        self._ended: dict[str, list[Segment]] = {}
+
+    def note(self, training: Training, now_s: float) -> None:
+        self._close(training.job.id, now_s)
+        trains, place = training.rate_per_s > 0.0, training.place_at(now_s)
+        coming = () if training.change is None else training.change.target.devices
+        self._begun[training.job.id] = _Begun(
+            training=training,
+            from_s=now_s,
+            trains_from_s=max(now_s, training.resumes_s) if trains else math.inf,
+            rate_per_s=training.rate_per_s,
+            from_step=place.steps,
+            between_s=place.left_s,
+            devices=training.devices,
+            joining=tuple(device for device in coming if device not in training.devices),
+            global_batch=training.global_batch,
+        )
+
+    def end(self, training: Training, now_s: float, how: str) -> None:
+        self._close(training.job.id, now_s, how)
+
+    def take(self, job_id: str, now_s: float) -> tuple[Segment, ...]:
+        """All of the job so far, the one that is under way too; they are forgotten."""
+        self._close(job_id, now_s)
+        return tuple(self._ended.pop(job_id, ()))
+
+    def _close(self, job_id: str, now_s: float, how: str = "") -> None:
+        """One that took no time is left out, unless it is the last of its gang or the first that trains."""
+        begun = self._begun.pop(job_id, None)
+        if begun is not None and (how or now_s > begun.from_s or begun.is_first):
+            self._ended.setdefault(job_id, []).append(begun.ended(now_s, how))
+
+
+def gangs(segments: Sequence[Segment]) -> Iterator[Sequence[Segment]]:
+    """Those of one gang after the other."""
+    first = 0
+    for number, segment in enumerate(segments, start=1):
+        if segment.end or number == len(segments):
+            yield segments[first:number]
+            first = number
+
+
+def holdings(segments: Sequence[Segment]) -> Iterator[tuple[float, tuple[str, ...]]]:
+    """(since, devices with a worker of the job, those too that start) at each change; none between gangs."""
+    held: tuple[str, ...] = ()
+    for gang in gangs(segments):
+        for segment in gang:
+            if segment.devices + segment.joining != held:
+                held = segment.devices + segment.joining
+                yield segment.from_s, held
+        held = ()
+        yield gang[-1].until_s, held
+
+
+def starts(segments: Sequence[Segment]) -> Iterator[tuple[float, float]]:
+    """(launched, began its first step) of each gang that got so far."""
+    for gang in gangs(segments):
+        first = next((one for one in gang if one.trains and one.trains_from_s <= one.until_s), None)
+        if first is not None:
+            yield gang[0].from_s, first.trains_from_s
+
+
+def pauses(segments: Sequence[Segment]) -> Iterator[tuple[float, float]]:
+    """(since, length) of each time in which a gang that had begun to train did not."""
+    for gang in gangs(segments):
+        has_begun = False
+        for segment in gang:
+            length_s = min(segment.trains_from_s, segment.until_s) - segment.from_s
+            if has_begun and length_s > 0.0:
+                yield segment.from_s, length_s
+            has_begun = has_begun or segment.trains_from_s < segment.until_s
