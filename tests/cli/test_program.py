@@ -146,7 +146,7 @@ def test_a_refusal_is_printed_with_an_option_that_works(swell: Run, script: Path
     done = submit(swell, script, "--deadline", "now+5s")
     assert done.returncode == 3
     assert "refused: 8 devices cannot finish it before its deadline" in done.stdout
-    (offer,) = re.findall(r"^  (--deadline \S+)$", done.stdout, re.MULTILINE)
+    (offer,) = re.findall(r"^  submit again with (--deadline \S+)$", done.stdout, re.MULTILINE)
     assert submit(swell, script, *offer.split()).returncode == 0
 
 
@@ -231,7 +231,9 @@ def test_a_job_that_goes_on_after_a_refusal_says_why_and_as_what() -> None:
     told = verdict(tried, "elasticflow", now_s).splitlines()
     assert told[0] == "digits-1: not promised: its deadline in 9 s cannot be kept"
     assert told[1].startswith("  runs as a soft job, expected to finish at ")
-    countered = verdict(job_view(is_promised=True, **refused), "elasticflow", now_s).splitlines()
+    countered = verdict(
+        job_view(is_promised=True, counter_offer_s=now_s + 60, **refused), "elasticflow", now_s
+    ).splitlines()
     assert countered[0].startswith("digits-1: promised to finish by ")
     assert countered[1] == "  the counter-offer, for its deadline in 9 s cannot be kept"
 
