@@ -37,7 +37,7 @@ STATE_BYTES_PER_S = 1e9
 CROWDING_SHARE, CROWDED_WORKERS = 0.25, 8
 
 
-class Cost(msgspec.Struct, frozen=True, array_like=True):
+class JobCost(msgspec.Struct, frozen=True, array_like=True):
     """What one job's latest changes to one size took at most."""
 
     job_id: str
@@ -46,11 +46,11 @@ class Cost(msgspec.Struct, frozen=True, array_like=True):
     #: Number and cost of the latest, and of those before that were dearer than all later ones.
     dearest: tuple[tuple[int, float], ...]
 
-    def then(self, cost_s: float, at_s: float) -> Cost:
+    def then(self, cost_s: float, at_s: float) -> JobCost:
         """The next change took so long."""
         number = self.number + 1
         dearer = [one for one in self.dearest if one[1] > cost_s and one[0] > number - NUM_OWN]
-        return Cost(self.job_id, at_s, number, (*dearer, (number, cost_s)))
+        return JobCost(self.job_id, at_s, number, (*dearer, (number, cost_s)))
 
 
 class Upper(NamedTuple):
@@ -66,7 +66,7 @@ class Upper(NamedTuple):
 class SizeCosts(msgspec.Struct, dict=True):
     """The costs of starts, or of resizes, by cell."""
 
-    cells: dict[int, list[Cost]] = {}  #: one for each job, the latest last
+    cells: dict[int, list[JobCost]] = {}  #: one for each job, the latest last
 
     def __post_init__(self) -> None:
         self.uppers = {cell: _upper(costs) for cell, costs in self.cells.items()}  #: worked out from `cells`
@@ -80,7 +80,7 @@ class SizeCosts(msgspec.Struct, dict=True):
 
     def _learn(self, cell: int, job_id: str, cost_s: float, at_s: float) -> bool:
         costs = self.cells.setdefault(cell, [])
-        own, place = Cost(job_id, at_s, 0, ()), len(costs)
+        own, place = JobCost(job_id, at_s, 0, ()), len(costs)
         for at, cost in enumerate(costs):
             if cost.job_id == job_id:
                 own, place = cost, at
@@ -201,7 +201,7 @@ def copy_s(spec: JobSpec, profile: Profile | None) -> float:
     return profile.state_bytes / STATE_BYTES_PER_S
 
 
-def _upper(costs: list[Cost]) -> Upper:
+def _upper(costs: list[JobCost]) -> Upper:
     most_s = [
         cost.dearest[0][1] for cost in costs
     ]  # no call for each: this is done for every change of a gang
