@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -14,18 +15,21 @@ from tests.policies.snapshots import (
     best_effort,
     promised,
     snapshot,
+    snapshots,
     soft,
     some_jobs,
     strict,
 )
 
-from swell.model.snapshot import STRICT
+from swell.model.snapshot import STRICT, Snapshot
+from swell.policies import edf_elastic
 from swell.policies.chronus import Chronus
 from swell.policies.edf import Edf, EdfLargest
 from swell.policies.edf_admission import EdfAdmission, EdfAdmissionLargest
 from swell.policies.edf_elastic import EdfElastic
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.policy import Policy
+from swell.solvers.filling import FreeProfile
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 CONCAVE = {1: 1.0, 2: 1.5, 4: 2.0}
@@ -210,3 +214,30 @@ def test_elastic_scaling_alone_refuses_nobody_and_serves_the_late_in_their_turn(
     answer = EdfElastic().decide(snapshot(jobs, 8))
     assert answer.refusals == {}
     assert answer.workers.tolist() == [8, 0]
+
+
+@given(view=snapshots(), num_at_once=st.integers(1, 3))
+def test_elastic_scaling_plans_no_more_of_a_queue_than_matters(view: Snapshot, num_at_once: int) -> None:
+    """A plain version plans all of it, to the same effect."""
+    answers = []
+    for num in (num_at_once, view.num_jobs + 1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(edf_elastic, "NUM_AT_ONCE", num)
+            if num > view.num_jobs:
+                patch.setattr(FreeProfile, "num_free_now", sys.maxsize)
+            answers.append(EdfElastic().decide(view))
+    few, plain = answers
+    assert few.option.tolist() == plain.option.tolist()
+    assert few.floor.tolist() == plain.floor.tolist()
+    assert few.wake_s == plain.wake_s
+
+
+def test_a_queue_of_late_jobs_is_planned_as_far_as_devices_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = []
+    fill = FreeProfile.fill
+    monkeypatch.setattr(
+        FreeProfile, "fill", lambda *args, **more: planned.append(len(args[3])) or fill(*args, **more)
+    )
+    jobs = [strict(f"late-{number}", LINEAR, 80, -5.0, held=0) for number in range(200)]
+    EdfElastic().decide(snapshot(jobs, 8))
+    assert sum(planned) == edf_elastic.NUM_AT_ONCE

@@ -7,6 +7,8 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
+from swell.arrays import IntArray
+from swell.compiled import part, suited
 from swell.model.options import Domain, Sizes
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
@@ -46,25 +48,18 @@ class BFTrainerEqualShare(Policy):
         options, order = snapshot.options, snapshot.arrival_order
         trainers = order[first_come(snapshot, self.max_trainers)[order] & (options.num[order] > 0)]
         share = snapshot.num_devices // max(len(trainers), 1)
-        workers, left = np.zeros(snapshot.num_jobs, dtype=np.int64), snapshot.num_devices
-
-        def give(row: int, num_devices: int) -> None:
-            """The largest size within what it has and so many more."""
-            nonlocal left
-            per_worker = int(snapshot.devices_per_worker[row])
-            most = int(workers[row]) + min(num_devices, left) // per_worker
-            sizes = options.workers[options.starts[row] : options.starts[row + 1]]
-            fitting = sizes[: np.searchsorted(sizes, most, side="right")]
-            if len(fitting):
-                left -= (int(fitting[-1]) - int(workers[row])) * per_worker
-                workers[row] = fitting[-1]
-
-        for row in trainers.tolist():
-            give(row, share)
-        for row in trainers.tolist():
-            smallest = int(options.devices[options.starts[row]])
-            one = int(snapshot.devices_per_worker[row]) if workers[row] else smallest
-            give(row, one if self.spread_remainder else left)
+        workers = np.zeros(snapshot.num_jobs, dtype=np.int64)
+        suited(_divide, len(trainers))(
+            trainers,
+            options.starts,
+            options.workers,
+            options.devices,
+            snapshot.devices_per_worker,
+            share,
+            self.spread_remainder > 0,
+            snapshot.num_devices,
+            workers,
+        )
         return chosen_without_promises(
             snapshot,
             options.at(workers),
@@ -72,3 +67,41 @@ class BFTrainerEqualShare(Policy):
             lambda row: f"an equal share is {share} devices",
             f"{len(trainers)} jobs share {snapshot.num_devices} devices, and earlier jobs come first",
         )
+
+
+def _divide(
+    rows: IntArray,
+    starts: IntArray,
+    sizes: IntArray,
+    size_devices: IntArray,
+    devices_per_worker: IntArray,
+    share: int,
+    is_spread: bool,
+    left: int,
+    workers: IntArray,
+) -> None:
+    """Write the workers of `rows`: first within a share each, then with the remainder."""
+    for row in rows:
+        left = _give(row, share, starts, sizes, devices_per_worker, left, workers)
+    for row in rows:
+        one = devices_per_worker[row] if workers[row] > 0 else size_devices[starts[row]]
+        left = _give(row, one if is_spread else left, starts, sizes, devices_per_worker, left, workers)
+
+
+@part
+def _give(
+    row: int,
+    num_devices: int,
+    starts: IntArray,
+    sizes: IntArray,
+    devices_per_worker: IntArray,
+    left: int,
+    workers: IntArray,
+) -> int:
+    """Give it the largest size within what it has and so many devices more; returns what is left."""
+    before = workers[row]
+    most = before + min(num_devices, left) // devices_per_worker[row]
+    for at in range(starts[row], starts[row + 1]):
+        if sizes[at] <= most:
+            workers[row] = sizes[at]
+    return left - (workers[row] - before) * devices_per_worker[row]  # type: ignore[no-any-return]

@@ -28,13 +28,16 @@ class EqualShare(Policy):
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = useful_levels(snapshot)
-        order = [row for row in by_arrival(snapshot, range(snapshot.num_jobs)) if levels.num[row] > 0]
+        order = by_arrival(snapshot, range(snapshot.num_jobs))
+        order = order[levels.num[order] > 0]
         share = snapshot.num_devices // max(1, len(order))
         is_level = np.arange(levels.devices.shape[1])[None, :] < levels.num[:, None]
         level = (is_level & (levels.devices <= share)).sum(axis=1)
         left = snapshot.num_devices - int(levels.devices_at(level).sum())
-        for most in range(1, levels.devices.shape[1] + 1):
-            rows = [row for row in order if level[row] == most - 1]
+        for most in range(1, levels.highest + 1):
+            if left == 0:
+                break
+            rows = order[level[order] == most - 1]
             left = raise_in_order(level, levels.devices, levels.num, rows, most, left)
         return without_promises(
             snapshot,

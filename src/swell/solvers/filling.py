@@ -53,6 +53,11 @@ class FreeProfile:
         columns.most[blocks] += num_devices
         return twin
 
+    @property
+    def num_free_now(self) -> int:
+        """Devices that are free at time 0."""
+        return int(self.columns.free[self.columns.order[0], 0])
+
     def free_device_s(self, until_s: float) -> float:
         """Device-seconds that are free from now until then."""
         columns = self.columns
