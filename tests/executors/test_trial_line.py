@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,16 +20,24 @@ from swell.executors.gang.effects import Effect, Kill, Report, Spawn
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.timeouts import Patience
+from swell.executors.gang.trial_batches import local_batches
 from swell.executors.local.agent.run import AgentRun
 from swell.executors.local.agent.trial_devices import Machine, RunningPart, allot
 from swell.executors.local.agent.trials import LONGEST_WAIT_S, Trials
 from swell.model.command import ProfileJob
-from swell.model.event import AnyEvent, JobProfiled, Outcome, ProfilingFailed
+from swell.model.event import AnyEvent, JobProfiled, Outcome, ProfilingFailed, StepsReported
 from swell.model.job import MOST_BETWEEN_S, BetweenSteps, EndCondition
 from swell.wire import messages as m
 
 PATIENCE = Patience(standstill_s=3.0, silence_s=60.0)
 NUM_DEVICES = 4
+
+
+@dataclass(frozen=True)
+class OnDevices:
+    """As much of a director as is asked of a gang that trains."""
+
+    devices: tuple[str, ...]
 
 
 @dataclass
@@ -49,6 +57,7 @@ class Machines:
     folder: Path
     num_cores: int = 16
     kind: str = "cpu"
+    pace_per_s: float | None = None
     time_s: float = 0.0
     runs: list[AgentRun] = field(default_factory=list)
     processes: dict[int, Process] = field(default_factory=dict)  #: by pid
@@ -58,7 +67,7 @@ class Machines:
 
     def __post_init__(self) -> None:
         device = "cpu" if self.kind == "cpu" else "cuda:0"
-        binding = DeviceBinding(torch_device=device, kind=self.kind)
+        binding = DeviceBinding(torch_device=device, kind=self.kind, pace_per_s=self.pace_per_s)
         self.bindings = {f"n/{number}": binding for number in range(NUM_DEVICES)}
         conduct = Conduct(patience=PATIENCE, trial_s=120.0)
         self.trials = Trials(self.folder, self, conduct, self.num_cores, self.is_stopped)
@@ -487,3 +496,62 @@ def test_what_was_measured_of_a_job_without_an_epochs_end_does_not_do_for_one_wi
     calibrated.measure("long")
     add("longer", 80)
     assert calibrated.answers() == ["short", "as-short", "long", "longer"]
+
+
+def command_of(machines: Machines, job: str, sizes: tuple[int, ...], **changes: Any) -> ProfileJob:
+    (machines.folder / "train.py").write_text("# a script")
+    spec = make_spec(entry=str(machines.folder / "train.py"), **changes)
+    return ProfileJob(job_id=job, spec=spec, sizes=sizes, device_kind=machines.kind)
+
+
+def measure_all(machines: Machines, job: str, between_s: float | None = 0.5) -> None:
+    """Its script runs with every local batch that it is told."""
+    [pid] = machines.scripts(job)
+    batches = local_batches(machines.processes[pid].run.spec, (1, 2, 4), None)
+    machines.say(pid, m.Ready(**FACTS))
+    machines.say(
+        pid, m.Profiled(compute_s={batch: batch / 640 for batch in batches}, between_s=between_s, **FACTS)
+    )
+    machines.exit(pid)
+
+
+def test_sizes_that_were_measured_are_not_measured_again_beside_others(calibrated: Machines) -> None:
+    calibrated.trials.add(command_of(calibrated, "a", (1, 2, 4)))
+    measure_all(calibrated, "a")
+    for number, sizes in enumerate([(2,), (1, 4), (1, 2, 4)]):
+        calibrated.trials.add(command_of(calibrated, f"b{number}", sizes))
+    assert calibrated.answers() == ["a", "b0", "b1", "b2"]
+    calibrated.trials.add(command_of(calibrated, "c", (3,)))
+    assert calibrated.calibrating() == ["c"] or calibrated.scripts("c"), "of three nothing is known"
+
+
+def test_what_a_run_has_shown_is_known_of_the_next_job(calibrated: Machines) -> None:
+    """Where the trial run did not see the end of it. The first that is told of is kept."""
+    calibrated.trials.add(command_of(calibrated, "a", (1,)))
+    [pid] = calibrated.scripts("a")
+    run = calibrated.processes[pid].run
+    calibrated.say(pid, m.Ready(**FACTS), m.Profiled(compute_s={64: 0.1}, goes_on=True, **FACTS))
+    calibrated.pass_time(MOST_BETWEEN_S + 0.2)
+    for time_s in (40.0, 50.0):
+        seen = BetweenSteps(time_s=time_s, num_steps=8)
+        report = StepsReported(
+            at_s=0.0, job_id="a", generation=1, steps=9, num_workers=1, step_s=0.1, between=seen
+        )
+        gang = replace(run, director=OnDevices(("n/0",)))  # type: ignore[arg-type]
+        calibrated.trials.shown(gang, report)
+    calibrated.trials.ended(run)
+    calibrated.trials.shown(gang, report)
+    calibrated.trials.add(command_of(calibrated, "b", (1,)))
+    told = {
+        event.job_id: event.profile.between for event in calibrated.events if isinstance(event, JobProfiled)
+    }
+    assert told["b"] == BetweenSteps(time_s=40.0, num_steps=8)
+
+
+def test_paced_devices_share_a_core(tmp_path: Path) -> None:
+    machines = Machines(tmp_path, num_cores=1, kind="cpu", pace_per_s=640.0)
+    machines.add("a")
+    machines.calibrate()
+    for job in ("b", "c"):
+        machines.add(job)
+    assert machines.scripts("a") and machines.scripts("b") and not machines.scripts("c")

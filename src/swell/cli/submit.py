@@ -147,7 +147,7 @@ def _judged(client: Client, job_id: str, no_wait: bool) -> JobView:
     view = client.job(job_id)
     if no_wait or has_verdict(view):
         return view
-    note(f"{job_id}: waiting for its trial run and the admission decision")
+    note(f"{job_id}: waiting for its trial run, after which it may start, and the admission decision")
     told = ""
     while not has_verdict(view):
         view = client.wait(job_id, partial(_is_news, told))

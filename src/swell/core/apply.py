@@ -43,6 +43,9 @@ from swell.model.event import (
 from swell.model.job import Elasticity, Phase
 from swell.model.lengths import relative
 
+#: A trial run that took less was none: the job had been measured before.
+LEAST_TRIAL_S = 0.1
+
 
 def apply(state: HeadState, event: Event) -> None:
     """Change the state as the event, which is not stale, says."""
@@ -177,7 +180,9 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
         state.end(record, Phase.FAILED, "failed", f"failed: how long it is cannot be known; {_where(record)}")
         return
     state.learn_profile(record, event.profile)
-    state.explain(record, "profiled", f"has {record.progress.total_steps:.0f} steps to do")
+    after_s = event.at_s - record.submitted_s
+    after = f", known {after_s:.1f} s after its submission" if after_s >= LEAST_TRIAL_S else ""
+    state.explain(record, "profiled", f"has {record.progress.total_steps:.0f} steps to do{after}")
 
 
 @_apply_to.register

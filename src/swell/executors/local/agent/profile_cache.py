@@ -9,9 +9,10 @@ from typing import TypeVar
 
 import msgspec
 
+from swell.executors.gang.trial_batches import local_batches
 from swell.executors.local.agent.job_code import read_tree
 from swell.model.command import ProfileJob
-from swell.model.job import JobSpec, Profile
+from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.wire.whole_files import write_whole
 
 _AllreduceTable = dict[int, dict[int, float]]
@@ -30,19 +31,29 @@ class ProfileCache:
     def profile(self, command: ProfileJob) -> Profile | None:
         """Stored profile of a job with the same code, arguments, batch and kind of device; else None.
 
-        One that does not tell what follows an epoch will do for a job in which no epoch ends.
+        It must tell of each size of the command. One that does not tell what follows an epoch will do for a
+        job in which no epoch ends.
         """
-        path = self._profile_path(command)
-        profile = None if path is None else _read(path, Profile)
-        if profile is None or profile.between is not None:
-            return profile
-        needs_more = command.spec.steps_to_epoch_end(profile.samples_per_epoch) is not None
-        return None if needs_more else profile
+        profile = self._stored(command)
+        return profile if profile is not None and _covers(profile, command) else None
 
     def keep_profile(self, command: ProfileJob, profile: Profile) -> None:
         """Store the profile for later jobs. No effect if the code cannot be read."""
         if (path := self._profile_path(command)) is not None:
-            _write(path, profile)
+            known = _read(path, Profile)
+            _write(path, profile if known is None else _merged(known, profile))
+
+    def correct_between(self, spec: JobSpec, device_kind: str, seen: BetweenSteps) -> None:
+        """What a run has shown of the time between epochs, where no trial run has seen it end."""
+        command = ProfileJob(job_id="", spec=spec, sizes=(), device_kind=device_kind)
+        profile = self._stored(command)
+        is_open = profile is not None and (profile.between is None or not profile.between.num_epochs)
+        if profile is not None and is_open and (path := self._profile_path(command)) is not None:
+            _write(path, msgspec.structs.replace(profile, between=seen))
+
+    def _stored(self, command: ProfileJob) -> Profile | None:
+        path = self._profile_path(command)
+        return None if path is None else _read(path, Profile)
 
     def table(self, kind: str) -> _AllreduceTable:
         """Stored all-reduce times of a kind of device; empty if there are none."""
@@ -71,7 +82,6 @@ class ProfileCache:
             *((spec.least_batch, spec.max_batch, spec.batch_per_worker) if spec.may_change_batch else ()),
             spec.devices_per_worker,
             command.device_kind,
-            command.sizes,
         )
         digest = hashlib.sha256(sources + msgspec.json.encode(request)).hexdigest()
         return self._folder / f"{digest}.json"
@@ -83,6 +93,33 @@ class ProfileCache:
             return None if tree is None else tree.sources_digest.encode()
         source = find_source(spec)
         return None if source is None else source.read_bytes()
+
+
+def _covers(profile: Profile, command: ProfileJob) -> bool:
+    """Whether another trial run would find nothing new."""
+    spec = command.spec
+    if profile.between is None and spec.steps_to_epoch_end(profile.samples_per_epoch) is not None:
+        return False
+    if not profile.allreduce_s.keys() >= set(command.sizes):
+        return False
+    if profile.num_shards is not None and profile.num_shards < min(command.sizes):
+        return False
+    if spec.max_batch is not None:  # not all of a range is measured where steps are long
+        return True
+    batches = local_batches(spec, command.sizes, profile.max_local_batch)
+    return profile.compute_s.keys() >= set(batches)
+
+
+def _merged(known: Profile, newer: Profile) -> Profile:
+    """The newer one, with the sizes of the other that it does not tell of."""
+    if known.max_local_batch != newer.max_local_batch:
+        return newer
+    return msgspec.structs.replace(
+        newer,
+        compute_s=known.compute_s | newer.compute_s,
+        allreduce_s=known.allreduce_s | newer.allreduce_s,
+        between=newer.between or known.between,
+    )
 
 
 def find_source(spec: JobSpec) -> Path | None:

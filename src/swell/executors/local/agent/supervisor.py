@@ -336,6 +336,7 @@ class Crew:
                 case Kill(worker, number):
                     self._zygotes.signal(f"{run.key}/{worker}", number)
                 case Report(event):
+                    self._trials.shown(run, event)
                     self.report(event)
         if run.director.is_over and self._runs.get(run.key) is run:
             self._end_run(run)

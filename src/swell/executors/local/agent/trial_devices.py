@@ -1,8 +1,9 @@
 """Which devices a part of a trial run gets, and which parts may run at once without falsifying each other.
 
 Two parts measure at once if each has idle devices to itself. Devices that compute on the machine's cores
-(`cpu`, `paced`) share these: of them no more may be in use than there are cores, and a calibration, which
-measures how fast workers talk to each other, runs without another part. On GPUs, which have their own
+(`cpu`, `paced`) share these: of them no more may be in use than there are cores, a `paced` one counting as
+half, for it waits most of the time. A calibration, which measures how fast workers talk to each other, runs
+without another part. On GPUs, which have their own
 processors, only calibrations exclude each other: they share the links between the GPUs.
 """
 
@@ -12,6 +13,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from swell.executors.gang.job_context import DeviceBinding
+
+#: Of a core, that a worker on a `paced` device keeps busy at most: it waits for its pace.
+PACED_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +48,16 @@ class Machine:
         """Whether a worker on the device computes on the CPU."""
         return self.bindings[device].torch_device == "cpu"
 
-    def has_cores(self, num: int) -> bool:
-        """Whether so many more workers on the cores have one each."""
-        used = sum(count for device, count in self.in_use.items() if self.is_on_cores(device))
-        return used + num <= self.num_cores
+    def has_cores(self, devices: Sequence[str]) -> bool:
+        """Whether a worker more on each of these finds what it needs of the cores."""
+        used = sum(count * self._cores(device) for device, count in self.in_use.items())
+        return used + sum(map(self._cores, devices)) <= self.num_cores
+
+    def _cores(self, device: str) -> float:
+        """That a worker on the device keeps busy."""
+        if not self.is_on_cores(device):
+            return 0.0
+        return PACED_SHARE if self.bindings[device].pace_per_s is not None else 1.0
 
 
 def allot(
@@ -65,6 +75,6 @@ def allot(
     if machine.is_on_cores(devices[0]):
         on_cores = [part for part in others if any(map(machine.is_on_cores, part.devices))]
         excludes = is_calibration or any(part.is_calibration for part in on_cores)
-        if (on_cores and excludes) or not machine.has_cores(num):
+        if (on_cores and excludes) or not machine.has_cores(devices):
             return None
     return devices

@@ -25,7 +25,7 @@ from swell.executors.local.agent.trial_devices import Machine, RunningPart, allo
 from swell.executors.local.logs.files import TRIAL, job_folder, next_number
 from swell.executors.local.processes.stopped import is_stopped
 from swell.model.command import ProfileJob
-from swell.model.event import AnyEvent, JobProfiled, Outcome, ProfilingFailed
+from swell.model.event import AnyEvent, JobProfiled, Outcome, ProfilingFailed, StepsReported
 from swell.model.job import Elasticity
 
 #: The first in line for devices to itself waits so long, then it shares some. Most trial runs take less.
@@ -89,6 +89,7 @@ class Trials:
         self._begun: dict[str, Begun] = {}  #: in order of arrival
         self._first: tuple[str, float] | None = None  #: the first in line for devices, and since when
         self._is_advancing = False
+        self._has_shown: set[str] = set()  #: jobs whose gang has shown what follows an epoch
 
     @property
     def jobs(self) -> tuple[str, ...]:
@@ -112,8 +113,18 @@ class Trials:
         if (begun := self._begun.get(job_id)) is not None:
             self._host.do(begun.run, begun.trial.stop(self._host.now_s()))
 
+    def shown(self, run: AgentRun, event: AnyEvent) -> None:
+        """To be told of every report of a run. A later job need not find out what this one has shown."""
+        if not isinstance(event, StepsReported) or event.between is None or run.job_id in self._has_shown:
+            return
+        self._has_shown.add(run.job_id)
+        if run.director.devices:
+            kind = self._host.bindings[run.director.devices[0]].kind
+            self._cache.correct_between(run.spec, kind, event.between)
+
     def ended(self, run: AgentRun) -> None:
         """To be told of the end of every run; most are no trials."""
+        self._has_shown.discard(run.job_id)
         begun = self._begun.get(run.job_id)
         if begun is None or begun.run is not run:
             return
