@@ -28,7 +28,7 @@ from swell.model.event import (
     Outcome,
     Woke,
 )
-from swell.model.job import EndCondition, JobClass, JobSpec, Profile
+from swell.model.job import BetweenSteps, EndCondition, JobClass, JobSpec, Profile
 
 NODE_DEVICES = 8
 RACK_DEVICES = 16 * NODE_DEVICES
@@ -118,6 +118,12 @@ class TableBelief:
         self, job_id: str, num_workers: int, step_s: float, num_steps: int, global_batch: int | None = None
     ) -> None:
         pass
+
+    def learn_between(self, job_id: str, seen: BetweenSteps) -> None:
+        pass
+
+    def between(self, job_id: str) -> BetweenSteps | None:
+        return None
 
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
         pass
