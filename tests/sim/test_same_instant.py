@@ -13,7 +13,7 @@ from swell.model.event import AnyEvent, GangEnded, GangResized, GangStarted, Ste
 from swell.model.job import JobSpec
 from swell.model.target import Target
 from swell.model.view import Story
-from swell.sim.change_cost import Cost, GangChange
+from swell.sim.change_cost import Cost, GangChange, PaidByChanges
 from swell.sim.simulate import cluster
 from swell.sim.world import SimulatedWorld
 from swell.store.run_record import RunRecord
@@ -24,7 +24,7 @@ STEPS = 1000
 STARTED_S = 5.0
 
 
-class AfterSizes:
+class AfterSizes(PaidByChanges):
     """A change to n devices pauses for a time of its own."""
 
     def __init__(self, pauses_s: dict[int, float]) -> None:
@@ -32,9 +32,6 @@ class AfterSizes:
 
     def of(self, change: GangChange) -> Cost:
         return Cost(STARTED_S, 0.0) if change.before == 0 else Cost(0.0, self.pauses_s[change.after])
-
-    def of_event(self, num_events: int) -> float:
-        return 0.0
 
 
 class OneGang:

@@ -11,7 +11,8 @@ COLUMNS = {
     "late even so is moved to the declined ones",
     "strict": "the same runs: a job meets its deadline if it ended at or before it",
     "everyone": "Swell with that simulator's resize costs: each running job pays 2 s (7 s on 256 devices or "
-    "more) at each arrival and end, and 2 (log2 n + 1) s for n devices that are new to it. Admission "
+    "more) in each round of arrivals and ends, and 2 (log2 n + 1) s for n devices new to each other; "
+    "in every 60th round those on new devices pay 27 s (47 s) more. Admission "
     "cannot know what later arrivals will cost, so promises can break; broken ones are listed",
     "points": "everyone minus strict, in hundredths",
     "changed": "Swell with the same amounts, paid only by the resized job. This is the realistic cost",

@@ -29,6 +29,7 @@ class Training:
     paused_s: float = 0.0  #: length of the latest pause, until it is reported
     changed_s: float = -math.inf  #: when it last became what it is
     change_pause_s: float = 0.0  #: that it pays for what changed then
+    met_s: float = -math.inf  #: when it last came to devices that were new to each other
     mark: int = 0  #: raised by everything that makes an expected end wrong
     change: Upcoming | None = None
     configuration: Configuration = PLAIN_CONFIGURATION

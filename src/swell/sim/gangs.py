@@ -26,7 +26,7 @@ from swell.model.event import (
 from swell.model.job import Elasticity
 from swell.model.target import PLAIN_CONFIGURATION, Target
 from swell.sim.agenda import Agenda
-from swell.sim.change_cost import ChangeCost, GangChange
+from swell.sim.change_cost import ChangeCost, GangChange, GangInRound, RoundCost
 from swell.sim.gang import Training, Upcoming
 from swell.sim.injected_faults import MESSAGE, InjectedFaults
 from swell.sim.job import SimJob
@@ -90,6 +90,7 @@ class SimGangs:
         self._agenda = agenda
         self._tell = tell
         self._faults = faults
+        self._met_sets: set[frozenset[str]] = set()  #: of devices that a gang had since the last restart
         self._left: dict[str, Training] = {}  #: job id -> its latest gang, if that is no more
 
     # ------------------------------------------------------------ from elsewhere
@@ -128,7 +129,7 @@ class SimGangs:
         if gone:
             self._end(training, Outcome.LOST, now_s, "a device of it is gone")
             return
-        delay_s = self._begin(training, 0, command.target)
+        delay_s = self._begin(training, 0, command.target, now_s)
         self._log.note(training, now_s)
         self._agenda.put(now_s + delay_s, Starts(job.id, command.generation))
 
@@ -141,7 +142,7 @@ class SimGangs:
             self._fail(training, now_s, obstacle)
             return
         training.is_unheard = False
-        delay_s = self._begin(training, len(training.devices), command.target)
+        delay_s = self._begin(training, len(training.devices), command.target, now_s)
         self._log.note(training, now_s)
         self._may_lose_worker(training, now_s + delay_s / 2)
         self._agenda.put(now_s + delay_s, Changes(training.job.id, command.generation))
@@ -215,7 +216,7 @@ class SimGangs:
         self._reply(training, ResizeFailed(**_facts(training, now_s), message=message))
         self._expect_report(training, now_s)
 
-    def _begin(self, training: Training, before: int, target: Target) -> float:
+    def _begin(self, training: Training, before: int, target: Target, now_s: float) -> float:
         """Note the change that is under way; returns when it takes place, in seconds from now."""
         profile, devices = training.job.profile, target.devices
         if training.trains_on(devices):  # the same members go on with another batch, at once
@@ -228,6 +229,7 @@ class SimGangs:
             state_bytes=profile.state_bytes,
             start_s=profile.start_s,
             is_restart=training.job.spec.elasticity is Elasticity.RESTART,
+            is_met_set=self._meet(training, devices, now_s),
         )
         cost = (training.job.cost or self._cost).of(change)
         training.change = Upcoming(training.generation, target, cost.pause_s)
@@ -337,14 +339,35 @@ class SimGangs:
     def _is_struck(self, kind: str, training: Training) -> bool:
         return self._faults.is_struck(kind, training.job.id, training.generation)
 
-    def pause_all(self, pause_s: float, now_s: float) -> None:
+    def _meet(self, training: Training, devices: tuple[str, ...], now_s: float) -> bool:
+        """Whether a job has had these devices since the last restart; from now on one has."""
+        if self._cost.rounds is None:
+            return False
+        key = frozenset(devices)
+        if key in self._met_sets:
+            return True
+        self._met_sets.add(key)
+        training.met_s = now_s
+        return False
+
+    def pay_round(self, rounds: RoundCost, num_rounds: int, now_s: float) -> None:
+        """Jobs came or ended, and every gang that trains pays for it."""
         for training in self.training.values():
             if training.rate_per_s > 0.0:
-                training.pause(now_s, pause_s)
-                training.paused_s = pause_s
-                self._log.note(training, now_s)
-                self._agenda.put(training.resumes_s, Resumes(training.job.id, training.mark))
-                self._expect_end(training, now_s)
+                devices = training.devices if training.change is None else training.change.target.devices
+                is_changing = training.met_s == now_s
+                is_met_set = self._meet(training, devices, now_s) or is_changing
+                gang = GangInRound(len(devices), is_met_set, is_changing)
+                self._pause(training, rounds.of_gang(num_rounds, gang), now_s)
+        if rounds.restarts(num_rounds):
+            self._met_sets.clear()
+
+    def _pause(self, training: Training, pause_s: float, now_s: float) -> None:
+        training.pause(now_s, pause_s)
+        training.paused_s = pause_s
+        self._log.note(training, now_s)
+        self._agenda.put(training.resumes_s, Resumes(training.job.id, training.mark))
+        self._expect_end(training, now_s)
 
     # ------------------------------------------------------------ faults
     def lose(self, gone: frozenset[str], now_s: float) -> None:

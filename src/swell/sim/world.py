@@ -101,6 +101,7 @@ class SimulatedWorld:
         self._wake_s = math.inf
         self._num_idle_wakes = 0
         self._num_arrivals = 0
+        self._num_rounds = 0  #: instants at which jobs came or ended
         self._num_charged = 0  #: arrivals and ends that the cost model has seen
         self._open(nodes, jobs, others)
 
@@ -184,9 +185,9 @@ class SimulatedWorld:
         num_events = self._num_arrivals + self._gangs.num_ends
         if num_events > self._num_charged:
             self._num_charged = num_events
-            pause_s = self._cost.of_event(num_events)
-            if pause_s > 0.0:
-                self._gangs.pause_all(pause_s, self.now_s)
+            self._num_rounds += 1
+            if (rounds := self._cost.rounds) is not None:
+                self._gangs.pay_round(rounds, self._num_rounds, self.now_s)
 
     # ------------------------------------------------------------ commands
     def perform(self, command: AnyCommand) -> None:
