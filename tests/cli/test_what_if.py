@@ -54,6 +54,16 @@ def test_a_refusal_comes_with_its_counter_offer(
     assert "  earliest deadline that can be promised: " in done.stdout
 
 
+def test_a_job_that_would_be_tried_without_a_promise_is_said_to_be_so(
+    stage: Stage, swell: Run, script: Path, tmp_path: Path
+) -> None:
+    stage.run(script, **ONE)
+    done = swell("what-if", "--submit", job_file(tmp_path, script, deadline="now+2s", or_soft="true"))
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("train-new  ")]
+    assert "missed" in row and row.endswith("tried")
+    assert "train-new: not promised: its deadline in 2 s cannot be kept" in done.stdout
+
+
 def test_json_is_the_same_for_programs(stage: Stage, swell: Run, script: Path) -> None:
     job_id = stage.run(script, **ONE)
     found = json.loads(swell("what-if", "--policy", "fifo", "--json").stdout)

@@ -43,6 +43,15 @@ def test_promises_are_named_the_largest_first_with_what_they_need_and_what_a_res
     assert text(alone).endswith("and 1 promise (b) needs 75% of all device time until then")
 
 
+def test_a_gate_says_the_same_and_how_it_serves() -> None:
+    view = snapshot([strict("a", LINEAR, 20, 10), promised("b", LINEAR, 30, 10)], 4)
+    for policy in ("edf_admission", "edf_admission_largest"):
+        assert new_policy(policy).decide(view).refusals[0].text == (
+            "its deadline in 10 s cannot be kept when jobs run in order of deadline: it needs 5.0 s of "
+            "training with 4 workers, and 1 promise (b) needs 75% of all device time until then"
+        )
+
+
 def test_what_else_a_refusal_may_say() -> None:
     assert text(snapshot([strict("a", LINEAR, 40, -1)], 4)) == "its deadline has passed"
     big = text(snapshot([strict("a", {8: 1.0}, 40, 9)], 4), offer_s=None)
@@ -73,7 +82,9 @@ def test_what_promises_need_grows_with_the_window_up_to_all_that_they_have_to_do
     promises = np.flatnonzero(view.is_promised & (levels.num > 0))
     latest_s = float((view.deadline_s[promises] - NOW_S).max(initial=0.1))
     everything = view.remaining_steps[promises] * (1.0 + view.margin_share)
-    everything = everything * levels.devices[promises, 0] / levels.rates[promises, 0]
+    for place, row in enumerate(promises.tolist()):
+        num = levels.num[row]
+        everything[place] *= (levels.devices[row, :num] / levels.rates[row, :num]).min()
     whole = found(view, rows[0], max(latest_s, 0.1))
     assert whole.promised_share * view.num_owned * whole.window_s == pytest.approx(float(everything.sum()))
 

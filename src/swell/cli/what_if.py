@@ -99,13 +99,19 @@ def _end(fate: Fate, at_s: float) -> str:
 
 def _difference(job: Forecast) -> str:
     if job.now is None:
-        return {True: "promised", False: "accepted"}[job.then.is_promised] if job.then.finish_s else "-"
+        return _answer(job.then) if job.then.finish_s else "-"
     if job.now.finish_s is None or job.then.finish_s is None:
         return "-"
     later_s = job.then.finish_s - job.now.finish_s
     if abs(later_s) < NOTHING_S:
         return "same"
     return f"{span(later_s)} {'later' if later_s > 0 else 'sooner'}"
+
+
+def _answer(fate: Fate) -> str:
+    if fate.is_unpromised:
+        return "tried"
+    return "promised" if fate.is_promised else "accepted"
 
 
 def _remarks(answer: WhatIf) -> Iterator[str]:
@@ -115,6 +121,8 @@ def _remarks(answer: WhatIf) -> Iterator[str]:
             if job.then.counter_offer_s is not None:
                 offer = moment(job.then.counter_offer_s, answer.at_s)
                 yield f"  earliest deadline that can be promised: {offer}"
+        elif job.then.is_unpromised and (job.now is None or not job.now.is_unpromised):
+            yield f"{job.id}: not promised: {job.then.reason}"
     yield _summary(answer)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from swell.arrays import FloatArray, IntArray
 from swell.model.plan import Refusal
 from swell.model.snapshot import Snapshot
-from swell.policies import wording
 from swell.policies.levels import Levels
+from swell.policies.obstacles import refusal
 from swell.policies.order import by_arrival, by_deadline
 from swell.policies.refusing import LazyRefusals
 from swell.solvers.turns import Occupied, Tasks, ends_if_in_time, ends_in_order
@@ -82,18 +82,9 @@ class Gate:
         return float(starts_s + tasks.work[row] / tasks.rates[row, :num].max())
 
     def _refusal(self, row: int, kept: IntArray, kept_ends_s: FloatArray) -> Refusal:
-        if self._levels.num[row] == 0:
-            text = f"none of its allowed sizes fits on the {wording.promisable(self._snapshot)}"
-            return Refusal(earliest_deadline_s=None, text=f"{text}; allow fewer workers or add nodes")
-        offer_s = self._offer_s(row, kept, kept_ends_s)
-        until_s = self._until_s[row]
-        asked = (
-            f"its deadline in {until_s:.0f} s cannot be kept" if until_s > 0 else "its deadline has passed"
-        )
-        return Refusal(
-            earliest_deadline_s=self._snapshot.now_s + offer_s,
-            text=f"{asked} when jobs run in order of deadline",
-        )
+        offer_s = self._offer_s(row, kept, kept_ends_s) if self._levels.num[row] else None
+        how = " when jobs run in order of deadline"
+        return refusal(self._snapshot, self._levels, row, kept, offer_s, how=how)
 
     def _offer_s(self, row: int, kept: IntArray, kept_ends_s: FloatArray) -> int:
         """Whole seconds: the first place in the queue, found by bisection, where it makes nobody late.

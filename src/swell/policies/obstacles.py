@@ -78,7 +78,13 @@ def obstacles(snapshot: Snapshot, levels: Levels, row: int, window_s: float, pro
 
 
 def refusal(
-    snapshot: Snapshot, levels: Levels, row: int, promised: IntArray, offer_s: int | None, objection: str = ""
+    snapshot: Snapshot,
+    levels: Levels,
+    row: int,
+    promised: IntArray,
+    offer_s: int | None,
+    objection: str = "",
+    how: str = "",
 ) -> Refusal:
     """The refusal of an undecided job; of its deadline, only what stands in its way is told.
 
@@ -86,6 +92,7 @@ def refusal(
         promised: rows of the jobs whose promises stand.
         offer_s: the earliest deadline that would be promised, from now; None: there is none.
         objection: why it is not promised though it could be kept.
+        how: how jobs are served, where that is a reason, as a part of a sentence.
     """
     if offer_s is None:
         text = f"none of its allowed sizes fits on the {wording.promisable(snapshot)}"
@@ -97,22 +104,23 @@ def refusal(
         text = f"its deadline in {window_s:.0f} s is not promised: {objection}"
     else:
         found = obstacles(snapshot, levels, row, window_s, promised)
-        text = f"its deadline in {window_s:.0f} s cannot be kept: {found}"
+        text = f"its deadline in {window_s:.0f} s cannot be kept{how}: {found}"
     return Refusal(earliest_deadline_s=snapshot.now_s + offer_s, text=text)
 
 
 def _least_device_s(snapshot: Snapshot, levels: Levels, rows: IntArray, window_s: float) -> FloatArray:
     """(n,) device-seconds that each of these jobs needs within the window at least, to keep its deadline.
 
-    That is what it cannot do after the window at its best speed, done at its smallest size.
+    That is what it cannot do after the window at its best speed, done at the size that needs the fewest.
     """
-    num = levels.num[rows]
-    has_size = num > 0
-    best = np.where(has_size, levels.rates[rows, np.maximum(num, 1) - 1], 0.0)
+    is_level = np.arange(levels.highest) < levels.num[rows, None]
+    rates = np.where(is_level, levels.rates[rows], 0.0)
+    best = rates.max(axis=1, initial=0.0)
+    price = np.divide(levels.devices[rows], rates, out=np.full(rates.shape, np.inf), where=rates > 0.0)
     later_s = np.maximum(snapshot.deadline_s[rows] - snapshot.now_s - window_s, 0.0)
     steps = np.maximum(_need(snapshot)[rows] - best * later_s, 0.0)
-    price = np.divide(levels.devices[rows, 0], levels.rates[rows, 0], out=np.zeros(len(rows)), where=has_size)
-    least: FloatArray = steps * price
+    cheapest = np.where(is_level.any(axis=1), price.min(axis=1, initial=np.inf), 0.0)
+    least: FloatArray = steps * cheapest
     return least
 
 

@@ -40,6 +40,7 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
     kept: bool | None  #: ends at or before its deadline; None without one, refused or cancelled
     counter_offer_s: float | None  #: refused: the earliest deadline that could be promised
     reason: str
+    is_unpromised: bool = False  #: refused a promise, and tried all the same
 
 
 def go_on(core: Core, standing: Standing, change: PlatformChange) -> dict[str, Fate]:
@@ -95,5 +96,6 @@ def _fate(view: JobView) -> Fate:
         is_promised=view.is_promised,
         kept=False if is_open and view.deadline_s is not None else view.kept,
         counter_offer_s=view.counter_offer_s,
-        reason=view.message or view.reason,
+        reason=view.refusal or view.message or view.reason,
+        is_unpromised=view.is_unpromised,
     )
