@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .PHONY: demo test test-soak test-chaos check bench bench-decisions bench-sim bench-service bench-live bench-solvers bench-resize bench-throughput \
-	repro repro-bftrainer repro-saxena repro-hu clean
+	repro repro-promises repro-bftrainer repro-saxena repro-hu clean
 
 demo: $(STAMP)
 	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
@@ -66,6 +66,10 @@ bench-throughput: $(STAMP)
 DATA ?= data
 repro: $(STAMP)
 	$(BIN)/swell repro elasticflow --data $(DATA) --out out/repro --docs docs $(OPTIONS)
+
+# Deadlines met by every policy, hours at first, then only what has changed: make repro-promises DATA=FOLDER OPTIONS="--limit 600"
+repro-promises: $(STAMP)
+	$(BIN)/swell repro promises --data $(DATA) --docs docs $(OPTIONS)
 
 # BFTrainer's evaluation, a quarter of an hour: make repro-bftrainer DATA=FOLDER; OPTIONS="fig9 table3" takes two of it.
 repro-bftrainer: $(STAMP)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.cli import fidelity
+from swell.cli import fidelity, promises
 from swell.cli.destinations import check_folder, writing
 from swell.cli.findings import show_findings
 from swell.cli.output import note
@@ -70,6 +70,7 @@ def begin(context: typer.Context) -> None:
 
 
 app.command()(fidelity.fidelity)
+app.command()(promises.promises)
 
 
 @app.command()

@@ -1,0 +1,103 @@
+"""`swell repro promises`."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from swell.cli.destinations import check_folder, writing
+from swell.cli.findings import show_findings
+from swell.cli.output import note
+from swell.cli.simulate import policy_names
+from swell.model.errors import InvalidInput
+
+
+def promises(
+    data: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Public inputs. An error names missing inputs.")
+    ] = Path("data"),
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FOLDER", help="Folder for tables (CSV), pictures, findings (JSON) and runs."),
+    ] = Path("out/repro/promises"),
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help="Only inputs whose names begin so.", show_default=False),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help="Only these policies, and elasticflow.", show_default=False),
+    ] = None,
+    limit: Annotated[
+        float | None,
+        typer.Option(
+            min=0, metavar="SECONDS", help="Begin no further run after so long.", show_default=False
+        ),
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Repeat runs that are remembered.")] = False,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
+    docs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Also write results/promises.md to this folder.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Compare all policies by the deadlines that they meet, and elasticflow with noise.
+
+    Inputs are those of ElasticFlow's evaluation, stretches of Philly's log, and made-up logs. Each run is
+    remembered in --out for as long as neither the program nor its input changes. Exit status 1: elasticflow
+    broke a promise, or another policy met more deadlines.
+    """
+    from swell.cli.progress import progress_bar
+    from swell.repro import findings_store
+    from swell.repro.promise_cells import Cells
+    from swell.repro.promise_findings import findings_of
+    from swell.repro.promise_noise import noise_findings_of
+    from swell.repro.promise_page import PAPER
+    from swell.repro.promises import NOISY_INPUTS, Comparison, all_policies, chosen_inputs
+
+    inputs = chosen_inputs(_names(only))
+    missing = [
+        name
+        for name in dict.fromkeys(name for on in inputs for name in on.files)
+        if not (data / name).exists()
+    ]
+    if missing:
+        raise InvalidInput(
+            f"{data} lacks {', '.join(missing)}: {PAPER.inputs}; give their folder with --data"
+        )
+    check_folder("--out", out)
+    check_folder("--docs", docs)
+    comparison = Comparison(
+        cells=Cells(data=data, folder=out / "runs", seed=seed, is_fresh=fresh),
+        until_s=math.inf if limit is None else time.monotonic() + limit,
+        watch=progress_bar,
+    )
+    with writing("--out", out):
+        compared = comparison.compare(inputs, policy_names(policy) if policy else all_policies())
+        noisy = comparison.with_noise([on for on in inputs if on.name in NOISY_INPUTS])
+    all_findings = [findings_of(compared, seed)]
+    if noisy.inputs:
+        all_findings.append(noise_findings_of(noisy, seed))
+    for findings in all_findings:
+        show_findings(findings)
+        with writing("--out", out):
+            files = findings_store.write(findings, out)
+        for file in files:
+            note(f"wrote {file}")
+    if docs is not None:
+        with writing("--docs", docs):
+            files = findings_store.write_page(PAPER, all_findings, docs)
+        for file in files:
+            note(f"wrote {file}")
+    if any(findings.missed for findings in all_findings):
+        raise typer.Exit(1)
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in (text or "").split(",") if name.strip()]

@@ -1,0 +1,180 @@
+"""One policy on one log: what came of it, remembered for as long as neither program nor input changes."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+import swell
+from swell.assemble import new_core
+from swell.core.core import Core
+from swell.model.job import AfterRefusal
+from swell.repro.log_cases import head_settings
+from swell.repro.promise_inputs import PromiseInput
+from swell.sim.metrics import metrics_of
+from swell.sim.profiles.load import load
+from swell.sim.profiles.profile_set import ProfileSet
+from swell.sim.simulate import Scenario, simulate
+from swell.sim.stage import Conditions, set_up
+from swell.sim.traces.workload import Workload
+
+#: Of the program, what a figure may depend on.
+SOURCES = (
+    "core",
+    "model",
+    "placement",
+    "policies",
+    "sim",
+    "solvers",
+    "throughput",
+    "assemble.py",
+    "arrays.py",
+    "compiled.py",
+    "settings.py",
+    "repro/promise_inputs.py",
+)
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is run."""
+
+    input: str
+    policy: str
+    refused: AfterRefusal = AfterRefusal.END
+    noise_share: float = 0.0
+    profile_error_share: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """The policy, and what becomes of jobs that it refuses."""
+        return (
+            self.policy
+            if self.refused is AfterRefusal.END
+            else f"{self.policy} --refused {self.refused.value}"
+        )
+
+
+class CellOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it; `met` is None for a run that took too long and was cut off."""
+
+    met: float | None  #: deadline satisfaction
+    num_jobs: int
+    admitted: int = 0
+    admitted_late: int = 0
+    met_unpromised: int = 0
+    cpu_s: float
+
+    @property
+    def is_cut(self) -> bool:
+        return self.met is None
+
+
+class _TooSlow(Exception):
+    """The run has taken as long as it may."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cells:
+    """Runs cells, or remembers them.
+
+    Args:
+        folder: a file for each cell.
+        is_fresh: remember nothing from before.
+    """
+
+    data: Path
+    folder: Path
+    seed: int = 0
+    is_fresh: bool = False
+
+    def known(self, cell: Cell, on: PromiseInput, limit_s: float) -> CellOutcome | None:
+        """What is remembered of it; one that was cut off counts only if it may take no longer now."""
+        file = self._file(cell, on)
+        if self.is_fresh or not file.exists():
+            return None
+        outcome = msgspec.json.decode(file.read_bytes(), type=CellOutcome)
+        return None if outcome.is_cut and outcome.cpu_s < limit_s else outcome
+
+    def run(self, cell: Cell, on: PromiseInput, limit_s: float) -> CellOutcome:
+        """Simulate for so many seconds of CPU at most, and remember it. Raises InvalidInput, OSError."""
+        profiles = _profiles(str(self.data / on.profiles))
+        workload = _workload(on, self.data, self.seed)
+        nodes, devices = on.cluster
+        conditions = Conditions(
+            nodes=nodes,
+            devices_per_node=devices,
+            noise_share=cell.noise_share,
+            profile_error_share=cell.profile_error_share,
+            seed=self.seed,
+            refused=cell.refused,
+        )
+        outcome = _outcome(cell.policy, set_up(workload, profiles, conditions), limit_s)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._file(cell, on).write_bytes(msgspec.json.encode(outcome))
+        return outcome
+
+    def _file(self, cell: Cell, on: PromiseInput) -> Path:
+        what = msgspec.json.encode((cell, on.cluster, on.profiles, self.seed))
+        files = (digest_of(self.data / name) for name in on.files)
+        key = hashlib.sha256("\n".join([program_digest(), what.decode(), *files]).encode()).hexdigest()
+        return self.folder / f"{key[:24]}.json"
+
+
+def _outcome(policy: str, scenario: Scenario, limit_s: float) -> CellOutcome:
+    begun_s = time.process_time()
+
+    def watch(core: Core) -> None:
+        if time.process_time() - begun_s > limit_s:
+            raise _TooSlow
+
+    try:
+        run = simulate(new_core(policy, head_settings()), scenario, listen=watch, with_offers=False)
+    except _TooSlow:
+        return CellOutcome(met=None, num_jobs=len(scenario.jobs), cpu_s=limit_s)
+    metrics = metrics_of(run)
+    return CellOutcome(
+        met=metrics.deadline_satisfaction,
+        num_jobs=len(scenario.jobs),
+        admitted=metrics.admitted,
+        admitted_late=metrics.admitted_late,
+        met_unpromised=metrics.met_unpromised,
+        cpu_s=time.process_time() - begun_s,
+    )
+
+
+@cache
+def _profiles(folder: str) -> ProfileSet:
+    return load(folder)
+
+
+@cache
+def _workload(on: PromiseInput, data: Path, seed: int) -> Workload:
+    return on.workload(data, _profiles(str(data / on.profiles)), seed)
+
+
+@cache
+def digest_of(path: Path) -> str:
+    """Of a file, or of all files of a folder."""
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    return _digest(file for file in files if file.is_file())
+
+
+@cache
+def program_digest() -> str:
+    """Of all sources that a figure may depend on: another program may find other figures."""
+    package = Path(swell.__file__).parent
+    found = (package / name for name in SOURCES)
+    return _digest(file for one in found for file in (sorted(one.rglob("*.py")) if one.is_dir() else [one]))
+
+
+def _digest(files: Iterable[Path]) -> str:
+    sums = hashlib.sha256()
+    for file in files:
+        sums.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return sums.hexdigest()

@@ -1,0 +1,134 @@
+"""Logs on which policies are compared by the deadlines that they meet: published ones, and made-up ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from swell.repro.elasticflow import A100, PAPER
+from swell.repro.log_experiment import LogExperiment
+from swell.sim.profiles.profile_set import ProfileSet
+from swell.sim.traces.arrivals import Poisson
+from swell.sim.traces.entry import Trace, TraceJob, since
+from swell.sim.traces.fill import fill
+from swell.sim.traces.generate import Demand, generate
+from swell.sim.traces.read import read
+from swell.sim.traces.rules import Rules
+from swell.sim.traces.workload import Workload
+
+DAY_S = 86_400.0
+PHILLY = "philly/philly.csv.gz"
+#: Days of Philly's log on which a stretch begins, its jobs, and nodes of 8 devices.
+PHILLY_DAYS, PHILLY_JOBS, PHILLY_NODES = (75, 90, 105), 3_000, (32, 12, 8)
+#: Made-up logs: medians of durations, and loads, which are demanded device-seconds over those there are.
+MEDIANS_S, LOADS = {"30 s": 30.0, "2 min": 120.0, "20 min": 1_200.0, "3 h": 10_800.0}, (0.3, 0.8, 2.0)
+NUM_GENERATED, GENERATED_NODES = 600, 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromiseInput:
+    """A log on a cluster.
+
+    Args:
+        files: below the data folder, without which it cannot be run.
+        profiles: one of `files`.
+        trace: of a data folder and a seed; without what the log lacks.
+    """
+
+    name: str
+    title: str
+    files: tuple[str, ...]
+    profiles: str
+    cluster: tuple[int, int]
+    trace: Callable[[Path, int], Trace]
+
+    def workload(self, data: Path, profiles: ProfileSet, seed: int) -> Workload:
+        """Jobs whose model has no profile get another one. Raises TraceError."""
+        trace = self.trace(data, seed)
+        return fill(trace, profiles, Rules(seed=seed, unknown="draw"))
+
+
+def _published() -> list[PromiseInput]:
+    """Every log and size of ElasticFlow's evaluation."""
+    return [
+        PromiseInput(
+            name=f"{experiment.name}-{case.name}".replace(" %", "%"),
+            title=f"{Path(case.trace).name.partition('.csv')[0]} on {case.cluster[0]}x{case.cluster[1]}",
+            files=(case.trace, case.profiles),
+            profiles=case.profiles,
+            cluster=case.cluster,
+            trace=partial(_whole, case.trace),
+        )
+        for experiment in PAPER.experiments
+        if isinstance(experiment, LogExperiment)
+        for case in experiment.cases
+    ]
+
+
+def _whole(file: str, data: Path, seed: int) -> Trace:
+    return read(data / file)
+
+
+def _philly() -> list[PromiseInput]:
+    return [
+        PromiseInput(
+            name=f"philly-{day}-{nodes}x8",
+            title=f"Philly's log, {PHILLY_JOBS:,} jobs from day {day} on, on {nodes}x8",
+            files=(PHILLY, A100),
+            profiles=A100,
+            cluster=(nodes, 8),
+            trace=partial(_stretch, day),
+        )
+        for day in PHILLY_DAYS
+        for nodes in PHILLY_NODES
+    ]
+
+
+def _stretch(day: int, data: Path, seed: int) -> Trace:
+    return first_from(read(data / PHILLY), day * DAY_S, PHILLY_JOBS)
+
+
+def first_from(trace: Trace, from_s: float, num_jobs: int) -> Trace:
+    """The first so many jobs that were submitted at `from_s` or later, on the log's own clock."""
+    start_s = from_s - trace.epoch_s
+    jobs: list[TraceJob] = [job for job in trace.jobs if job.submit_s >= start_s][:num_jobs]
+    first_s = jobs[0].submit_s if jobs else 0.0
+    return msgspec.structs.replace(
+        trace, jobs=tuple(since(job, first_s) for job in jobs), epoch_s=trace.epoch_s + first_s
+    )
+
+
+def _generated() -> list[PromiseInput]:
+    return [
+        PromiseInput(
+            name=f"made-{told.replace(' ', '')}-{load:g}",
+            title=f"{NUM_GENERATED} made-up jobs, median {told}, load {load:g}, on {GENERATED_NODES}x8",
+            files=(A100,),
+            profiles=A100,
+            cluster=(GENERATED_NODES, 8),
+            trace=partial(_made_up, median_s, load),
+        )
+        for told, median_s in MEDIANS_S.items()
+        for load in LOADS
+    ]
+
+
+def _made_up(median_s: float, load: float, data: Path, seed: int) -> Trace:
+    demand = Demand(median_s=median_s)
+    return generate(Poisson(rate_per_s(demand, load, 8 * GENERATED_NODES)), NUM_GENERATED, demand, seed)
+
+
+def rate_per_s(demand: Demand, load: float, num_devices: int) -> float:
+    """At which jobs come that demand `load` times the device-seconds there are, on average."""
+    mean_s = demand.median_s * math.exp(demand.spread**2 / 2)
+    weights = demand.device_weights
+    mean_devices = sum(size * weight for size, weight in weights.items()) / sum(weights.values())
+    return load * num_devices / (mean_devices * mean_s)
+
+
+INPUTS: tuple[PromiseInput, ...] = (*_published(), *_philly(), *_generated())

@@ -1,0 +1,175 @@
+"""Deadlines met by policy: what is run, what is remembered, and what is said of it."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tests.repro import tiny
+
+from swell.cli import main
+from swell.model.errors import InvalidInput
+from swell.model.job import AfterRefusal
+from swell.repro import promise_cells, promises
+from swell.repro.promise_cells import Cell, Cells, CellOutcome
+from swell.repro.promise_findings import findings_of, scores_of
+from swell.repro.promise_inputs import INPUTS, PromiseInput, first_from, rate_per_s
+from swell.repro.promise_noise import noise_findings_of
+from swell.repro.promises import OURS, SHARES, Compared, Comparison, cells_of, chosen_inputs
+from swell.sim.traces.arrivals import Poisson
+from swell.sim.traces.entry import Trace, TraceJob
+from swell.sim.traces.generate import Demand, generate
+from swell.sim.traces.read import read
+
+
+def _trace(data: Path, seed: int) -> Trace:
+    return read(data / tiny.TRACE)
+
+
+TINY = PromiseInput(
+    name="tiny",
+    title="three jobs on 1x4",
+    files=(tiny.TRACE, tiny.PROFILES),
+    profiles=tiny.PROFILES,
+    cluster=(1, 4),
+    trace=_trace,
+)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    promise_cells.digest_of.cache_clear()
+    return tiny.write(tmp_path / "data")
+
+
+def cells(data: Path, *, is_fresh: bool = False) -> Cells:
+    return Cells(data=data, folder=data / "runs", is_fresh=is_fresh)
+
+
+def test_every_input_is_named_once_and_told_by_its_beginning() -> None:
+    names = [on.name for on in INPUTS]
+    assert len(set(names)) == len(names)
+    assert {"6b-16x8", "8a-16x4", "8b-Philly", "9-256", "11-90%", "philly-90-12x8", "made-3h-2"} <= set(names)
+    assert len(chosen_inputs(["philly-", "made-"])) == 9 + 12
+    assert chosen_inputs([]) == INPUTS
+    with pytest.raises(InvalidInput, match="no input begins so; there are 6b-16x8"):
+        chosen_inputs(["7"])
+
+
+def test_a_stretch_of_a_log_begins_at_its_day() -> None:
+    jobs = tuple(TraceJob(id=f"{at}", submit_s=float(at)) for at in (0, 50, 60, 70))
+    stretch = first_from(Trace(jobs=jobs, format="plain", source="log", epoch_s=100.0), 145.0, 2)
+    assert [(job.id, job.submit_s) for job in stretch.jobs] == [("50", 0.0), ("60", 10.0)]
+    assert stretch.epoch_s == 150.0
+
+
+@pytest.mark.parametrize("load", [0.3, 2.0])
+def test_a_made_up_log_demands_its_load(load: float) -> None:
+    demand = Demand(median_s=100.0, spread=0.5)
+    jobs = generate(Poisson(rate_per_s(demand, load, 64)), 20_000, demand).jobs
+    demanded_s = sum((job.duration_s or 0.0) * (job.num_devices or 0) for job in jobs)
+    assert demanded_s / (64 * jobs[-1].submit_s) == pytest.approx(load, rel=0.05)
+
+
+def test_what_is_remembered_is_not_run_again(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Comparison(cells=cells(data)).compare([TINY], ["fifo"])
+    assert [cell.label for cell in first.outcomes] == [OURS, f"{OURS} --refused soft", "fifo"]
+    ours = first.outcomes[Cell(input="tiny", policy=OURS)]
+    assert (ours.met, ours.admitted_late) == (pytest.approx(2 / 3), 0)
+    monkeypatch.setattr(promise_cells, "simulate", partial(pytest.fail, "it was run again"))
+    again = Comparison(cells=cells(data)).compare([TINY], ["fifo"])
+    assert again == first
+    late = Comparison(cells=cells(data, is_fresh=True), until_s=0.0).compare([TINY], ["fifo"])
+    assert (late.outcomes, late.num_missing) == ({}, 3)
+
+
+@pytest.mark.parametrize("changed", ["log", "program"])
+def test_what_has_changed_since_is_run_again(
+    data: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    cell, some = Cell(input="tiny", policy="fifo"), cells(data)
+    some.run(cell, TINY, 60.0)
+    assert some.known(cell, TINY, 60.0)
+    assert not some.known(Cell(input="tiny", policy="fifo", noise_share=0.1), TINY, 60.0)
+    if changed == "log":
+        (data / tiny.TRACE).write_text(tiny.JOBS.replace(",9000,", ",9001,"))
+        promise_cells.digest_of.cache_clear()
+    else:
+        monkeypatch.setattr(promise_cells, "program_digest", lambda: "another")
+    assert not some.known(cell, TINY, 60.0)
+
+
+def test_a_run_that_takes_too_long_is_cut_off_and_tried_again_with_more_time(data: Path) -> None:
+    cell, some = Cell(input="tiny", policy="fifo"), cells(data)
+    assert some.run(cell, TINY, 0.0).is_cut
+    assert some.known(cell, TINY, 0.0) == CellOutcome(met=None, num_jobs=3, cpu_s=0.0)
+    assert some.known(cell, TINY, 60.0) is None
+    assert not some.run(cell, TINY, 60.0).is_cut
+
+
+def _found(**met: float | None) -> Compared:
+    """Outcomes of `tiny` by policy; `soft` is ours with --refused soft."""
+    outcomes = {
+        Cell(
+            input="tiny",
+            policy=OURS if policy == "soft" else policy,
+            refused=AfterRefusal.SOFT if policy == "soft" else AfterRefusal.END,
+        ): CellOutcome(met=share, num_jobs=10, admitted=5, admitted_late=policy == OURS, cpu_s=1.0)
+        for policy, share in met.items()
+    }
+    return Compared(inputs=(TINY,), outcomes=outcomes, num_missing=0)
+
+
+def test_wins_and_losses_are_told_by_name() -> None:
+    compared = _found(elasticflow=0.5, soft=0.6, elasticflow_count=0.9, chronus=0.7, edf=0.604, gandiva=None)
+    (score,) = scores_of(compared)
+    assert (score.best_gate, score.best) == (("chronus", 0.7), ("chronus", 0.7))
+    findings = findings_of(compared, 0)
+    gates, everyone, broken, cut = findings.notes
+    assert "on 0 of 1 inputs; fewer on tiny (-0.200 against chronus)." in gates
+    assert "fewer on tiny (-0.100 against chronus)." in everyone
+    assert broken == "It breaks promises on tiny."
+    assert "1 runs were cut off" in cut and "gandiva" in cut
+    assert len(findings.missed) == 3
+
+
+def test_a_difference_that_is_forgiven_is_none() -> None:
+    findings = findings_of(_found(soft=0.6, edf=0.604, elasticflow=0.6, chronus=0.599), 0)
+    assert "as many, within 0.005, on tiny; fewer on none." in findings.notes[0]
+    assert "as many, within 0.005, on tiny; fewer on none." in findings.notes[1]
+
+
+def test_noise_and_errors_of_profiles_are_told_apart(data: Path) -> None:
+    findings = noise_findings_of(Comparison(cells=cells(data)).with_noise([TINY]), 0)
+    assert [row[1:3] for row in findings.tables[0].rows] == sorted(
+        [*((share, 0.0) for share in SHARES), *((0.0, share) for share in SHARES[1:])]
+    )
+    (panel,) = findings.charts[0].panels
+    assert {series.label for series in panel.series} == {
+        f"{what}: {of}" for what in ("met", "broken, of those made") for of in ("noise", "profile error")
+    }
+
+
+def test_refused_jobs_of_gates_are_tried_without_a_promise_too() -> None:
+    labels = [cell.label for cell in cells_of(TINY, ["edf", "chronus"])]
+    assert labels == [OURS, f"{OURS} --refused soft", "edf", "chronus", "chronus --refused soft"]
+
+
+def test_the_command_writes_a_page(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(promises, "INPUTS", (TINY,))
+    monkeypatch.chdir(tmp_path)
+    words = ["repro", "promises", "--data", str(data), "--policy", "fifo,chronus", "--docs", "docs"]
+    assert main.run(words) == 0
+    page = Path("docs/results/promises.md").read_text()
+    assert "| tiny | 0.667 | 0 | chronus |" in page
+    assert Path("docs/images/promises/promises.png").exists()
+    assert "Deadlines met on every input" in capsys.readouterr().out
+
+
+def test_missing_inputs_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["repro", "promises", "--data", str(tmp_path), "--only", "philly-75"]) == 1
+    err = capsys.readouterr().err
+    assert "lacks philly/philly.csv.gz, elasticflow/throughputs_A100" in err and "--data" in err
