@@ -25,9 +25,9 @@ STEP_S = 0.1
 class Head:
     """One job `a`, that trains with one worker from 0 s on, as far as its head is told."""
 
-    def __init__(self, total_steps: int, between: BetweenSteps | None) -> None:
+    def __init__(self, total_steps: int, between: BetweenSteps | None, last_s: float = 0.0) -> None:
         self.state = HeadState(belief=FittedBelief(), domain=Domain())
-        measured = msgspec.structs.replace(profile(), between=between)
+        measured = msgspec.structs.replace(profile(), between=between, end_s=last_s)
         apply(self.state, JobSubmitted(at_s=0.0, job_id="a", spec=spec(total_steps)))
         apply(self.state, JobProfiled(at_s=0.0, job_id="a", profile=measured))
         self.record = self.state.records["a"]
@@ -67,15 +67,16 @@ def ended_s(steps: int, per_epoch: int, time_s: float) -> float:
     num_epochs=st.integers(1, 4),
     time_s=st.floats(0.0, 20.0),
     is_tried=st.booleans(),
+    last_s=st.floats(0.0, 5.0),
 )
 def test_the_expected_end_is_the_end_after_each_step_of_each_epoch(
-    per_epoch: int, num_epochs: int, time_s: float, is_tried: bool
+    per_epoch: int, num_epochs: int, time_s: float, is_tried: bool, last_s: float
 ) -> None:
     """From the start if the trial run has shown it, else from the end of the first epoch on."""
     once = BetweenSteps(time_s=time_s, num_steps=per_epoch)
     total = per_epoch * num_epochs
-    head = Head(total, once if is_tried else None)
-    end_s = total * STEP_S + num_epochs * time_s
+    head = Head(total, once if is_tried else None, last_s)
+    end_s = total * STEP_S + num_epochs * time_s + last_s
     if is_tried:
         assert head.finish_s == pytest.approx(end_s)
     for steps in range(1, total + 1):
@@ -84,7 +85,7 @@ def test_the_expected_end_is_the_end_after_each_step_of_each_epoch(
         if is_tried or steps > per_epoch:
             assert head.finish_s == pytest.approx(end_s, rel=1e-3)
         else:  # no evaluation has been seen
-            assert head.finish_s == pytest.approx(total * STEP_S, rel=1e-3)
+            assert head.finish_s == pytest.approx(total * STEP_S + last_s, rel=1e-3)
 
 
 def test_steps_are_shown_as_they_were_reported() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,19 +25,12 @@ from swell.executors.local.agent.run import AgentRun
 from swell.executors.local.agent.trial_devices import Machine, RunningPart, allot
 from swell.executors.local.agent.trials import LONGEST_WAIT_S, Trials
 from swell.model.command import ProfileJob
-from swell.model.event import AnyEvent, JobProfiled, Outcome, ProfilingFailed, StepsReported
-from swell.model.job import MOST_BETWEEN_S, BetweenSteps, EndCondition
+from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
+from swell.model.job import MOST_BETWEEN_S, BetweenSteps, EndCondition, Profile
 from swell.wire import messages as m
 
 PATIENCE = Patience(standstill_s=3.0, silence_s=60.0)
 NUM_DEVICES = 4
-
-
-@dataclass(frozen=True)
-class OnDevices:
-    """As much of a director as is asked of a gang that trains."""
-
-    devices: tuple[str, ...]
 
 
 @dataclass
@@ -537,15 +530,36 @@ def test_what_a_run_has_shown_is_known_of_the_next_job(calibrated: Machines) -> 
         report = StepsReported(
             at_s=0.0, job_id="a", generation=1, steps=9, num_workers=1, step_s=0.1, between=seen
         )
-        gang = replace(run, director=OnDevices(("n/0",)))  # type: ignore[arg-type]
-        calibrated.trials.shown(gang, report)
+        calibrated.trials.shown(run, report)
     calibrated.trials.ended(run)
-    calibrated.trials.shown(gang, report)
+    calibrated.trials.shown(run, report)
     calibrated.trials.add(command_of(calibrated, "b", (1,)))
-    told = {
-        event.job_id: event.profile.between for event in calibrated.events if isinstance(event, JobProfiled)
-    }
-    assert told["b"] == BetweenSteps(time_s=40.0, num_steps=8)
+    assert profiles(calibrated)["b"].between == BetweenSteps(time_s=40.0, num_steps=8)
+
+
+def test_what_followed_the_last_step_of_earlier_runs_is_known_of_the_next_job(calibrated: Machines) -> None:
+    """In their mean, the latest first; of a job that failed nothing is."""
+    ends_s = []
+    for number, (outcome, taken_s) in enumerate(
+        [(Outcome.FAILED, 9.0), (Outcome.SUCCEEDED, 4.0), (Outcome.SUCCEEDED, 2.0)]
+    ):
+        calibrated.trials.add(command_of(calibrated, f"j{number}", (1,)))
+        if not number:
+            [pid] = calibrated.scripts("j0")
+            run = calibrated.processes[pid].run
+            measure_all(calibrated, "j0")
+        ends_s.append(profiles(calibrated)[f"j{number}"].end_s)
+        run.finished_s = calibrated.time_s
+        calibrated.time_s += taken_s
+        end = GangEnded(at_s=0.0, job_id="j", generation=1, outcome=outcome, steps=1000)
+        calibrated.trials.shown(run, end)
+    calibrated.trials.add(command_of(calibrated, "last", (1,)))
+    assert [*ends_s, profiles(calibrated)["last"].end_s] == pytest.approx([0.0, 0.0, 4.0, 3.0])
+
+
+def profiles(machines: Machines) -> dict[str, Profile]:
+    """By job."""
+    return {event.job_id: event.profile for event in machines.events if isinstance(event, JobProfiled)}
 
 
 def test_paced_devices_share_a_core(tmp_path: Path) -> None:

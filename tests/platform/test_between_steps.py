@@ -26,7 +26,7 @@ def test_the_time_of_evaluations_is_promised_and_expected(swell: Program, tmp_pa
     """Of three seconds of five: a job that is believed to be of two would be promised too much."""
     status, told = submit(swell, tmp_path, "--deadline", f"now+{STEPS_S + 1.0:.1f}s")
     assert status == 3, told
-    (offer,) = re.findall(r"^  --deadline (\S+)$", told, re.MULTILINE)
+    (offer,) = re.findall(r"submit again with --deadline (\S+)$", told, re.MULTILINE)
     status, told = submit(swell, tmp_path, "--deadline", offer)
     assert status == 0, told
     strict = job_id(told)

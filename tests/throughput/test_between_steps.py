@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.model.job import BatchProfile, BetweenSteps, JobSpec, Profile
+from swell.model.job import BatchProfile, BetweenSteps, EndCondition, JobSpec, Profile
 from swell.throughput.belief import FittedBelief
 
 SIZES = np.array([1, 2, 4, 8], dtype=np.int64)
@@ -125,3 +125,14 @@ def test_an_open_batch_bears_it_at_whichever_batch(is_told_by_batch: bool) -> No
     assert best is not None and best_before is not None
     assert best[1].tolist() == best_before[1].tolist()
     assert 1.0 / best[0] == pytest.approx(1.0 / best_before[0] + 0.1)
+
+
+def test_what_follows_the_last_step_is_shared_out_among_all() -> None:
+    profile = msgspec.structs.replace(MEASURED, between=BetweenSteps(time_s=4.0, num_steps=10), end_s=5.0)
+    belief = FittedBelief()
+    belief.learn_profile("j", spec(end=EndCondition(steps=50)), profile)
+    assert step_s(belief) == pytest.approx(STEP_S + 0.4 + 0.1)
+    belief.learn_between("j", BetweenSteps(time_s=2.0, num_steps=10))
+    assert step_s(belief) == pytest.approx(STEP_S + 0.2 + 0.1)
+    belief.learn_profile("j", spec(end=EndCondition()), profile)  # nobody knows how long it is
+    assert step_s(belief) == pytest.approx(STEP_S + 0.2)

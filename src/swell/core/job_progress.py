@@ -26,7 +26,7 @@ class JobProgress(msgspec.Struct, kw_only=True, omit_defaults=True):
     as_of_s: float = 0.0
     rate_per_s: float = 0.0
     attained_device_s: float = 0.0
-    phase_s: float = 0.0  #: what the end of the epoch under way will take of its steps so far
+    phase_s: float = 0.0  #: what the ends of the epoch under way and of the job will take of the steps so far
     first_step: int = 0  #: that the gang began to train with
     reported: LastReport | None = None
     first_reported: LastReport | None = None  #: of the gang that made the report above, at its size
@@ -43,8 +43,9 @@ class JobProgress(msgspec.Struct, kw_only=True, omit_defaults=True):
     def counted_steps(self) -> float:
         """What plans count as done at `as_of_s`.
 
-        The rate spreads the time between two epochs evenly over the steps, and that time comes all at the
-        end of an epoch. So a job is less far than its steps say, the more so the nearer that end is.
+        The rate spreads the time between two epochs, and that of the script's last lines, evenly over the
+        steps, and it comes all at the end of an epoch, or of the job. So a job is less far than its steps
+        say, the more so the nearer that end is.
         """
         return self.done_steps - self.phase_s * self.rate_per_s
 

@@ -250,3 +250,5 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     growth_s: float | None = None
     shrink_s: float | None = None
     between: BetweenSteps | None = None  #: at the end of an epoch; None: not measured
+    #: From the end condition to the end of the processes, in earlier runs: the script's last lines.
+    end_s: float = 0.0

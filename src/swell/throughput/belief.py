@@ -103,8 +103,8 @@ class FittedBelief:
             job = self._state.jobs[job_id]
             job.noise_scale = noise_scale
             self._best.pop(job_id, None)
-            if job.between is not None:
-                self._tables.pop(job_id, None)  # a step's part of it is by what the step is worth
+            if job.batch_profile() is not job.batches:
+                self._tables.pop(job_id, None)  # what a step bears is by what it is worth
 
     def best_batches(self, job_id: str, sizes: IntArray, kept: int) -> tuple[FloatArray, IntArray] | None:
         """See `core.ports.Belief`."""

@@ -32,6 +32,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     range_of_batches: tuple[int, int] | None = None  #: of a job whose batch is open
     batch_per_worker: int | None = None  #: of a job whose batch grows with its workers
     between: BetweenSteps | None = None  #: time between epochs; None: not known
+    end_per_step_s: float = 0.0  #: each step's part of what follows the last one
 
     @classmethod
     def of(cls, spec: JobSpec, profile: Profile) -> Curve:
@@ -51,6 +52,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             range_of_batches=_range_of_batches(spec, profile.samples_per_epoch),
             batch_per_worker=spec.batch_per_worker,
             between=profile.between,
+            end_per_step_s=_end_per_step_s(spec, profile),
         )
 
     @property
@@ -97,6 +99,12 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         local_batch = -(-batch // workers)
         compute_s = _in_passes_s(local_batch.astype(np.float64), self.compute_s, self.max_local_batch)
         return np.maximum(compute_s + _allreduce_s(workers, self.allreduce_s), SHORTEST_STEP_S)
+
+
+def _end_per_step_s(spec: JobSpec, profile: Profile) -> float:
+    """0 for a job of which nobody knows how long it is."""
+    total_steps = spec.end.total_steps(spec.global_batch, profile.samples_per_epoch)
+    return profile.end_s / total_steps if total_steps else 0.0
 
 
 def _range_of_batches(spec: JobSpec, samples_per_epoch: int) -> tuple[int, int] | None:

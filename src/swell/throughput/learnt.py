@@ -106,14 +106,19 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
             self.seen_between = Between()
         self.seen_between.add(seen)
 
-    def between_s(self, batches: IntArray) -> FloatArray:
-        """What each step at these batches (any shape) bears of the time between epochs, in seconds.
-
-        The time of an epoch's end is the same at every size, and an epoch has fewer steps of a larger batch.
-        """
+    @property
+    def _apart_s(self) -> float:
+        """Seconds without steps for each step of the own batch."""
         between = self.between
-        per_step_s = 0.0 if between is None else between.per_step_s
-        return per_step_s / self.curve.global_batch * batches.astype(np.float64)
+        return self.curve.end_per_step_s + (0.0 if between is None else between.per_step_s)
+
+    def between_s(self, batches: IntArray) -> FloatArray:
+        """What each step at these batches (any shape) bears of the time without steps, in seconds.
+
+        That is what follows each epoch, and what follows the last step. Both are the same at every size, and
+        there are fewer steps of a larger batch.
+        """
+        return self._apart_s / self.curve.global_batch * batches.astype(np.float64)
 
     def learn(self, num_workers: int, global_batch: int, step_s: float, num_steps: float) -> Measured | None:
         """Of steps at this size and batch. Returns what is known there; None: the trial run is believed."""
@@ -180,13 +185,12 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def batch_profile(self) -> BatchProfile | None:
         """`batches`, with the time between epochs shared out among the steps by what each is worth."""
-        between = self.between
-        if self.batches is None or between is None:
+        if self.batches is None or not self._apart_s:
             return self.batches
         step_s = {
             batch: {size: time_s + share_s for size, time_s in times.items()}
             for batch, times in self.batches.step_s.items()
-            for share_s in (self.worth(np.array([batch])) * between.per_step_s).tolist()
+            for share_s in (self.worth(np.array([batch])) * self._apart_s).tolist()
         }
         return msgspec.structs.replace(self.batches, step_s=step_s)
 

@@ -43,13 +43,27 @@ class ProfileCache:
             known = _read(path, Profile)
             _write(path, profile if known is None else _merged(known, profile))
 
-    def correct_between(self, spec: JobSpec, device_kind: str, seen: BetweenSteps) -> None:
-        """What a run has shown of the time between epochs, where no trial run has seen it end."""
+    def correct(
+        self, spec: JobSpec, device_kind: str, between: BetweenSteps | None, end_s: float | None
+    ) -> None:
+        """What a run has shown of the time without steps, for later jobs of the kind.
+
+        Args:
+            between: what follows an epoch. A trial run that has seen it is believed; None: nothing is known.
+            end_s: what follows the last step; the mean of this and what was known is kept; None: not known.
+        """
         command = ProfileJob(job_id="", spec=spec, sizes=(), device_kind=device_kind)
-        profile = self._stored(command)
-        is_open = profile is not None and (profile.between is None or not profile.between.num_epochs)
-        if profile is not None and is_open and (path := self._profile_path(command)) is not None:
-            _write(path, msgspec.structs.replace(profile, between=seen))
+        known, path = self._stored(command), self._profile_path(command)
+        if known is None or path is None:
+            return
+        new = known
+        if between is not None and (known.between is None or not known.between.num_epochs):
+            new = msgspec.structs.replace(new, between=between)
+        if end_s is not None:
+            mean_s = (known.end_s + end_s) / 2 if known.end_s else end_s
+            new = msgspec.structs.replace(new, end_s=mean_s)
+        if new != known:
+            _write(path, new)
 
     def _stored(self, command: ProfileJob) -> Profile | None:
         path = self._profile_path(command)
@@ -113,12 +127,13 @@ def _covers(profile: Profile, command: ProfileJob) -> bool:
 def _merged(known: Profile, newer: Profile) -> Profile:
     """The newer one, with the sizes of the other that it does not tell of."""
     if known.max_local_batch != newer.max_local_batch:
-        return newer
+        return msgspec.structs.replace(newer, end_s=known.end_s)
     return msgspec.structs.replace(
         newer,
         compute_s=known.compute_s | newer.compute_s,
         allreduce_s=known.allreduce_s | newer.allreduce_s,
         between=newer.between or known.between,
+        end_s=known.end_s,
     )
 
 

@@ -74,6 +74,7 @@ class AgentRun:
     links: dict[int, LineLink] = field(default_factory=dict)
     live: set[int] = field(default_factory=set)
     exits: dict[int, tuple[int, str]] = field(default_factory=dict)  #: known, but the line is not yet drained
+    finished_s: float | None = None  #: when the first of its workers met the end condition
     num_strays: int = 0  #: processes ended that workers had left behind, and not told of yet
 
     def log_path(self, worker: int) -> Path:

@@ -49,7 +49,7 @@ from swell.executors.local.zygote.client import Callbacks
 from swell.executors.local.zygote.zygotes import Zygotes
 from swell.model.command import GangCommand, LaunchGang, ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobWarned
-from swell.wire.messages import FromWorker, Hello
+from swell.wire.messages import Finished, FromWorker, Hello
 
 TICK_S = 0.1
 #: The last words of a worker that is gone are still in its socket; so long they are waited for.
@@ -257,6 +257,8 @@ class Crew:
             log.warning("worker %s of %s said what is no message: %s", worker, run.key, error)
             link.close()
             return
+        if isinstance(message, Finished) and run.finished_s is None:
+            run.finished_s = self.now_s()
         self.do(run, run.director.said(worker, message, self.now_s()))
 
     def _lose_worker_link(self, run: AgentRun, worker: int, link: LineLink) -> None:

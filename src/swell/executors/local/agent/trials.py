@@ -25,8 +25,8 @@ from swell.executors.local.agent.trial_devices import Machine, RunningPart, allo
 from swell.executors.local.logs.files import TRIAL, job_folder, next_number
 from swell.executors.local.processes.stopped import is_stopped
 from swell.model.command import ProfileJob
-from swell.model.event import AnyEvent, JobProfiled, Outcome, ProfilingFailed, StepsReported
-from swell.model.job import Elasticity
+from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
+from swell.model.job import BetweenSteps, Elasticity
 
 #: The first in line for devices to itself waits so long, then it shares some. Most trial runs take less.
 LONGEST_WAIT_S = 10.0
@@ -115,12 +115,19 @@ class Trials:
 
     def shown(self, run: AgentRun, event: AnyEvent) -> None:
         """To be told of every report of a run. A later job need not find out what this one has shown."""
-        if not isinstance(event, StepsReported) or event.between is None or run.job_id in self._has_shown:
-            return
-        self._has_shown.add(run.job_id)
-        if run.director.devices:
-            kind = self._host.bindings[run.director.devices[0]].kind
-            self._cache.correct_between(run.spec, kind, event.between)
+        match event:
+            case StepsReported(between=BetweenSteps() as seen) if run.job_id not in self._has_shown:
+                self._has_shown.add(run.job_id)
+                self._correct(run, between=seen)
+            case GangEnded(outcome=Outcome.SUCCEEDED) if run.finished_s is not None:
+                self._correct(run, end_s=max(0.0, self._host.now_s() - run.finished_s))
+
+    def _correct(
+        self, run: AgentRun, between: BetweenSteps | None = None, end_s: float | None = None
+    ) -> None:
+        kinds = {binding.kind for binding in run.bindings.values()}
+        if len(kinds) == 1 and run.spec.elasticity is Elasticity.LIVE:
+            self._cache.correct(run.spec, kinds.pop(), between, end_s)
 
     def ended(self, run: AgentRun) -> None:
         """To be told of the end of every run; most are no trials."""
