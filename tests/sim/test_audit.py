@@ -126,6 +126,15 @@ def half_rate(lines: Lines) -> None:
         line["rate_per_s"] = repr(float(line["rate_per_s"]) / 2)
 
 
+def shorter_pauses(lines: Lines) -> None:
+    """Consistent in steps and lists: the job trains at once, and slower."""
+    for line in training(lines):
+        from_s, until_s, begins_s = (float(line[name]) for name in ("from_s", "until_s", "trains_from_s"))
+        if from_s < begins_s < until_s:
+            line["trains_from_s"] = line["from_s"]
+            line["rate_per_s"] = repr(float(line["rate_per_s"]) * (until_s - begins_s) / (until_s - from_s))
+
+
 def one_device(lines: Lines) -> None:
     for line in lines:
         line["devices"] = "n0.0"
@@ -139,6 +148,7 @@ LIES: dict[str, tuple[str, Callable[[Lines], object], str]] = {
     ),
     "another rate": (SEGMENTS, half_rate, "by the profiles"),
     "no pause": (SEGMENTS, lambda lines: lines.pop(2), "job "),
+    "shorter pauses": (SEGMENTS, shorter_pauses, " is due"),
     "one device": (SEGMENTS, one_device, "is held by jobs"),
     "unknown device": (SEGMENTS, lambda lines: lines[0].update(devices="n9.9"), "is none of the cluster"),
     "an earlier end": (JOBS, lambda lines: ended(lines).update(end_s="1.0"), "ended at"),

@@ -123,10 +123,13 @@ class SegmentLog:
         return tuple(self._ended.pop(job_id, ()))
 
     def _close(self, job_id: str, now_s: float, how: str = "") -> None:
-        """One that took no time is left out, unless it is the last of its gang or the first that trains."""
-        begun = self._begun.pop(job_id, None)
-        if begun is not None and (how or now_s > begun.from_s or begun.is_first):
-            self._ended.setdefault(job_id, []).append(begun.ended(now_s, how))
+        """One of no length is left out, unless it is a gang's start or end, or on other devices."""
+        begun, ended = self._begun.pop(job_id, None), self._ended.setdefault(job_id, [])
+        if begun is None:
+            return
+        is_move = begun.rate_per_s > 0.0 and bool(ended) and begun.devices != ended[-1].devices
+        if how or now_s > begun.from_s or begun.is_first or is_move:
+            ended.append(begun.ended(now_s, how))
 
 
 def gangs(segments: Sequence[Segment]) -> Iterator[Sequence[Segment]]:

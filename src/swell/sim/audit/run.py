@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from swell.sim.audit.charges import audit_charges, charge_of
 from swell.sim.audit.devices import audit_devices
 from swell.sim.audit.differences import Difference, Findings, is_near
 from swell.sim.audit.figures import audit_figures
@@ -44,6 +45,9 @@ def audit(files: RunFiles, profiles: ProfileSet | None = None) -> Audit:
     pace = _pace(files.figures)
     for job in jobs:
         audit_job(job, pace, findings)
+    if (charge := charge_of(files.figures)) is not None:
+        for job in jobs:
+            audit_charges(job, charge, findings.telling(f"job {job.id}"))
     num_devices = audit_devices(jobs, _devices(files.figures), findings)
     audit_figures(jobs, files.figures["metrics"], findings)
     if profiles is not None and not files.figures["truth"]["noise"]:
