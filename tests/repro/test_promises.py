@@ -12,7 +12,7 @@ from swell.cli import main
 from swell.model.errors import InvalidInput
 from swell.model.job import AfterRefusal
 from swell.repro import promise_cells, promises
-from swell.repro.promise_cells import Cell, Cells, CellOutcome
+from swell.repro.promise_cells import Cell, CellOutcome, Cells
 from swell.repro.promise_findings import findings_of, scores_of
 from swell.repro.promise_inputs import INPUTS, PromiseInput, first_from, rate_per_s
 from swell.repro.promise_noise import noise_findings_of

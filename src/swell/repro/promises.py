@@ -10,7 +10,7 @@ from swell.model.errors import InvalidInput
 from swell.model.job import AfterRefusal
 from swell.policies.registry import POLICIES
 from swell.repro.experiment import Watch, unwatched
-from swell.repro.promise_cells import Cell, Cells, CellOutcome
+from swell.repro.promise_cells import Cell, CellOutcome, Cells
 from swell.repro.promise_inputs import INPUTS, PromiseInput
 
 OURS = "elasticflow"
