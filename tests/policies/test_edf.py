@@ -21,6 +21,7 @@ from tests.policies.snapshots import (
     strict,
 )
 
+from swell.arrays import IntArray
 from swell.model.snapshot import STRICT, Snapshot
 from swell.policies import edf_elastic
 from swell.policies.chronus import Chronus
@@ -30,6 +31,7 @@ from swell.policies.edf_elastic import EdfElastic
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.policy import Policy
 from swell.solvers.filling import FreeProfile
+from swell.solvers.profile import Plans, Takers
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 CONCAVE = {1: 1.0, 2: 1.5, 4: 2.0}
@@ -233,11 +235,21 @@ def test_elastic_scaling_plans_no_more_of_a_queue_than_matters(view: Snapshot, n
 
 
 def test_a_queue_of_late_jobs_is_planned_as_far_as_devices_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    planned = []
+    planned: list[int] = []
     fill = FreeProfile.fill
-    monkeypatch.setattr(
-        FreeProfile, "fill", lambda *args, **more: planned.append(len(args[3])) or fill(*args, **more)
-    )
+
+    def fill_noted(
+        profile: FreeProfile,
+        tries: Takers,
+        plans: Plans,
+        rows: IntArray,
+        hold_s: float,
+        is_late_served: bool,
+    ) -> int:
+        planned.append(len(rows))
+        return fill(profile, tries, plans, rows, hold_s, is_late_served)
+
+    monkeypatch.setattr(FreeProfile, "fill", fill_noted)
     jobs = [strict(f"late-{number}", LINEAR, 80, -5.0, held=0) for number in range(200)]
     EdfElastic().decide(snapshot(jobs, 8))
     assert sum(planned) == edf_elastic.NUM_AT_ONCE

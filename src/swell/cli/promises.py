@@ -59,7 +59,7 @@ def promises(
     from swell.repro.promise_findings import findings_of
     from swell.repro.promise_noise import noise_findings_of
     from swell.repro.promise_page import PAPER
-    from swell.repro.promises import NOISY_INPUTS, Comparison, all_policies, chosen_inputs
+    from swell.repro.promises import NOISY_INPUTS, CellRuns, all_policies, chosen_inputs
 
     inputs = chosen_inputs(_names(only))
     missing = [
@@ -73,14 +73,14 @@ def promises(
         )
     check_folder("--out", out)
     check_folder("--docs", docs)
-    comparison = Comparison(
+    runs = CellRuns(
         cells=Cells(data=data, folder=out / "runs", seed=seed, is_fresh=fresh),
         until_s=math.inf if limit is None else time.monotonic() + limit,
         watch=progress_bar,
     )
     with writing("--out", out):
-        compared = comparison.compare(inputs, policy_names(policy) if policy else all_policies())
-        noisy = comparison.with_noise([on for on in inputs if on.name in NOISY_INPUTS])
+        compared = runs.compare(inputs, policy_names(policy) if policy else all_policies())
+        noisy = runs.with_noise([on for on in inputs if on.name in NOISY_INPUTS])
     all_findings = [findings_of(compared, seed)]
     if noisy.inputs:
         all_findings.append(noise_findings_of(noisy, seed))

@@ -41,7 +41,7 @@ class Compared:
 
 
 @dataclass(kw_only=True)
-class Comparison:
+class CellRuns:
     """Runs what is asked for, the most telling cells first.
 
     Args:
