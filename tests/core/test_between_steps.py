@@ -13,7 +13,7 @@ from swell.core.apply import apply
 from swell.core.gang import NO_GANG
 from swell.core.state import HeadState
 from swell.live.inbox import fold_reports
-from swell.model.event import GangStarted, JobProfiled, JobSubmitted, StepsReported
+from swell.model.event import GangStarted, GangSuspended, JobProfiled, JobSubmitted, StepsReported
 from swell.model.job import BetweenSteps
 from swell.model.options import Domain
 from swell.model.target import Target
@@ -113,3 +113,13 @@ def test_a_start_counts_the_epoch_ends_that_are_still_to_come(steps: int, num_to
     head.record.gang = NO_GANG.launch(Target(devices=("n0.0",)))
     apply(head.state, GangStarted(at_s=7.0, job_id="a", generation=1, steps=steps, pids=(1,)))
     assert head.finish_s == pytest.approx(7.0 + (40 - steps) * STEP_S + num_to_come * 5.0)
+
+
+def test_a_job_that_waits_for_devices_has_the_end_of_its_epoch_still_to_come() -> None:
+    """At the rate of its last gang: 8 of 10 steps, and 4 s of the 5 that follow the tenth."""
+    head = Head(40, BetweenSteps(time_s=5.0, num_steps=10))
+    head.hear(0.8, 8)
+    running = head.record.progress.counted_steps
+    apply(head.state, GangSuspended(at_s=0.8, job_id="a", generation=1, steps=8))
+    assert head.record.progress.rate_per_s == 0.0
+    assert head.record.progress.counted_steps == pytest.approx(running) == pytest.approx(8 / 6)

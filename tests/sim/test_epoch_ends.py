@@ -120,6 +120,26 @@ def test_a_head_that_was_told_nothing_learns_it_from_reports() -> None:
     assert late and late == pytest.approx([end_s] * len(late), rel=0.02)
 
 
+@pytest.mark.parametrize("report_s", [math.inf, 7.0])
+def test_resizes_leave_the_head_as_sure_of_the_end(report_s: float) -> None:
+    """Others come and go, with pauses; after the last change the end is where the head says."""
+    ends = EpochEnds(4.0, 10)
+    others = [
+        waiting(name, ends, 60, submit_s=at_s) for name, at_s in (("b", 30.0), ("c", 35.0), ("d", 90.0))
+    ]
+    told: dict[str, list[float]] = {"a": []}
+
+    def listen(core: Core) -> None:
+        views = [view for view in core.views() if not view.phase.is_end]
+        told["a"] = [view.estimated_finish_s or 0.0 for view in views if view.id == "a"] or told["a"]
+
+    timings = GangTimings(report_s=report_s)
+    outcome = run([waiting("a", ends, 600), *others], "equal_share", cost="1", timings=timings, listen=listen)
+    end_s = {one.id: one.end_s or 0.0 for one in outcome.jobs}
+    assert end_s["a"] > max(end_s[one.id] for one in others) + 50.0
+    assert told["a"] == pytest.approx([end_s["a"]], abs=5.0)
+
+
 def test_a_promise_counts_what_follows_epochs() -> None:
     """Of 33 s of steps and 40 s between: 60 s are refused, and what is offered is kept."""
     ends = EpochEnds(4.0, 10)

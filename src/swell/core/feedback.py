@@ -49,6 +49,7 @@ def note_phase(state: HeadState, record: JobRecord, steps: int) -> None:
         record.progress.total_steps,
     )
     end_s = profile.end_s if profile is not None and total_steps else 0.0
+    record.progress.phase_rate_per_s = state.rate_per_s(record, record.num_workers or 1)
     record.progress.phase_s = end_s * steps / (total_steps or 1.0)
     if between is not None and steps > 0:
         steps_in_epoch = (steps - 1) % between.num_steps + 1

@@ -30,6 +30,7 @@ class JobProgress(msgspec.Struct, kw_only=True, omit_defaults=True):
     first_step: int = 0  #: that the gang began to train with
     reported: LastReport | None = None
     first_reported: LastReport | None = None  #: of the gang that made the report above, at its size
+    phase_rate_per_s: float = 0.0  #: steps/s of the gang that `phase_s` was last told of
 
     def advance(self, at_s: float, num_devices: int) -> float:
         """Account for the time since `as_of_s`, spent on so many devices; returns its seconds."""
@@ -45,9 +46,9 @@ class JobProgress(msgspec.Struct, kw_only=True, omit_defaults=True):
 
         The rate spreads the time between two epochs, and that of the script's last lines, evenly over the
         steps, and it comes all at the end of an epoch, or of the job. So a job is less far than its steps
-        say, the more so the nearer that end is.
+        say, the more so the nearer that end is. A job without a gang is as far as its last gang was.
         """
-        return self.done_steps - self.phase_s * self.rate_per_s
+        return self.done_steps - self.phase_s * (self.rate_per_s or self.phase_rate_per_s)
 
     def believed_steps(self, at_s: float) -> float:
         """What plans count as done by then, if all goes on as it is believed to."""
