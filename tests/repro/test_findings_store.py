@@ -58,6 +58,19 @@ def test_the_page_has_each_table_picture_and_note(paper: Paper, tmp_path: Path) 
         assert f"](../images/tiny/{file.name})" in text and file.exists()
 
 
+def test_a_page_begins_with_one_screen_and_gives_each_reason_once(paper: Paper, tmp_path: Path) -> None:
+    context = Context(data=tiny.write(tmp_path))
+    compared = tiny.experiment(tiny.COMPARED, tiny.line("fifo", run=tiny.RUN))
+    found = [replace(compared, name=name).run(context) for name in ("1a", "1b")]
+    files = findings_store.write_page(paper, found, tmp_path / "docs")
+    text = (tmp_path / "docs/results/tiny.md").read_text()
+    places = [text.index(words) for words in ("| 1a | 1x4 |", "summary.png)", "Read this.", "## Figure 1(a)")]
+    assert places == sorted(places)
+    assert text.count("It knows no deadlines.") == 1
+    assert text.index("## Why figures differ") > text.rindex("Truth: ")
+    assert (tmp_path / "docs/images/tiny/summary.png") in files
+
+
 def test_findings_of_another_version_are_named(paper: Paper, tmp_path: Path) -> None:
     (tmp_path / "1a.json").write_text('{"name": "1a"}')
     with pytest.raises(InvalidInput, match=r"1a\.json cannot be read .*; run 1a again"):

@@ -72,15 +72,13 @@ def test_a_missing_published_run_is_said_and_the_rest_is_done(data: Path) -> Non
 
 def test_a_large_difference_is_explained_or_said_not_to_be(data: Path) -> None:
     lines = (tiny.COMPARED, tiny.line("fifo", run=tiny.RUN))
-    notes = "\n".join(found(tiny.experiment(*lines), data).notes)
+    findings = found(tiny.experiment(*lines), data)
     assert (
         "elasticflow differs from the published simulator's own run by (1x4 +33.3) points. Not explained."
-        in notes
+        in findings.notes
     )
-    assert (
-        "fifo differs from the published simulator's own run by (1x4 +33.3) points. It knows no deadlines."
-        in notes
-    )
+    assert "fifo differs from the published simulator's own run by (1x4 +33.3) points." in findings.notes
+    assert findings.reasons == (("fifo", "It knows no deadlines."),)
 
 
 @pytest.mark.parametrize(("at_least", "is_reached"), [(0.6, True), (0.7, False)])

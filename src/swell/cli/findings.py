@@ -22,6 +22,8 @@ def show_findings(findings: Findings) -> None:
         print_table([column.name.upper() for column in table.columns], cells(table), wrapping=None)
     for text in findings.notes:
         print(f"\n{text}")
+    for what, why in findings.reasons:
+        print(f"\nWhy {what} differs: {why}")
     print()
     for text in findings.missed:
         warn(f"{findings.name} misses a target: {text}")

@@ -7,7 +7,9 @@ artifact plots.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
+from swell.repro.elasticflow_summary import summary_of
 from swell.repro.elasticflow_words import INTRODUCTION, WHY
 from swell.repro.experiment import Paper
 from swell.repro.log_cases import Bar, Case, CasePolicy
@@ -19,6 +21,8 @@ A100, T4 = "elasticflow/throughputs_A100", "elasticflow/throughputs_T4"
 #: As the paper lists them in section 6.1.
 BASELINES = ("edf_largest", "gandiva", "tiresias", "themis", "chronus")
 HALVES = ("edf_admission_largest", "edf_elastic")
+#: Policies that the paper does not compare with in Figure 8(b), and that are hard to beat.
+BESIDE = ("equal_share", "edf_elastic", "edf_admission")
 #: Our policy -> the name of its schedule in files of published runs.
 SCHEDULES = {
     "edf_largest": "edf",
@@ -162,7 +166,7 @@ FIGURE_8B = LogExperiment(
                 profiles=A100,
                 cluster=(nodes, 8),
                 lines=_lines(
-                    (*BASELINES, "elasticflow"),
+                    (*BASELINES, *BESIDE, "elasticflow"),
                     _satisfaction(*figures),
                     "cluster10",
                     ALL_BUT_THEMIS if name == "10" else frozenset(),
@@ -177,10 +181,10 @@ FIGURE_8B = LogExperiment(
             profiles=A100,
             cluster=(32, 8),
             lines=_lines(
-                (*BASELINES, "elasticflow"),
+                (*BASELINES, *BESIDE, "elasticflow"),
                 _satisfaction(0.01, 0.15, 0.32, 0.33, 0.324, 0.87),
                 "philly",
-                ALL_BUT_THEMIS,
+                ALL_BUT_THEMIS - {"edf_elastic"},
                 slot_s=60.0,
             ),
         ),
@@ -323,4 +327,5 @@ PAPER = Paper(
     "elasticflow/traces/*.csv[.gz] and elasticflow/throughputs_{A100,T4}/MODEL.csv",
     introduction=INTRODUCTION,
     experiments=(FIGURE_6B, FIGURE_8A, FIGURE_8B, FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12),
+    summary=partial(summary_of, baselines=BASELINES, beside=BESIDE),
 )

@@ -70,6 +70,9 @@ class Paper:
     inputs: str  #: in a sentence, where they come from: for whoever lacks them
     introduction: str  #: of its page, Markdown
     experiments: tuple[Experiment, ...]
+    #: What its page begins with: a table, a picture and a few sentences of all that was found; then comes
+    #: the introduction under its title.
+    summary: Callable[[Sequence[Findings]], Findings] | None = None
 
     def chosen(self, names: Iterable[str]) -> tuple[Experiment, ...]:
         """Those of these names in the paper's order; all for none. Raises InvalidInput for an unknown one."""

@@ -59,3 +59,5 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     charts: tuple[Chart, ...]
     notes: tuple[str, ...]  #: what stands out, and why
     missed: tuple[str, ...] = ()  #: what was to be reached and was not
+    #: (what, why), where several findings may have the same reason: a page gives each once
+    reasons: tuple[tuple[str, str], ...] = ()

@@ -44,23 +44,38 @@ def write_page(paper: Paper, all_findings: Sequence[Findings], docs: Path) -> li
     page, images = docs / "results" / f"{paper.name}.md", docs / "images" / paper.name
     for folder in (page.parent, images):
         folder.mkdir(parents=True, exist_ok=True)
-    pictures = [draw(chart, images) for findings in all_findings for chart in findings.charts]
-    page.write_text(_page(paper, all_findings), encoding="utf-8")
+    summary = [paper.summary(all_findings)] if paper.summary is not None and all_findings else []
+    pictures = [draw(chart, images) for findings in (*summary, *all_findings) for chart in findings.charts]
+    page.write_text(_page(paper, summary, all_findings), encoding="utf-8")
     return [page, *pictures]
 
 
-def _page(paper: Paper, all_findings: Iterable[Findings]) -> str:
+def _page(paper: Paper, summary: Iterable[Findings], all_findings: Sequence[Findings]) -> str:
     head = f"<!-- Written by `swell repro {paper.name}`; change the program, not this page. -->"
-    parts = [f"# {paper.title}", head, paper.introduction.strip()]
+    parts = [f"# {paper.title}", head]
+    for findings in summary:
+        parts += [*_shown(paper, findings), f"## {findings.title}"]
+    parts += [paper.introduction.strip()]
     for findings in all_findings:
-        parts += [f"## {findings.title}"]
-        parts += [f"![{chart.title}](../images/{paper.name}/{chart.name}.png)" for chart in findings.charts]
-        for table in findings.tables:
-            parts += _section(table)
-        parts += ["\n".join(f"* {note}" for note in findings.notes)] if findings.notes else []
+        parts += [f"## {findings.title}", *_shown(paper, findings)]
         parts += ["Truth: " + findings.truth[0] + "."]
         parts += ["\n".join(f"* {line}" for line in findings.truth[1:])] if findings.truth[1:] else []
+    reasons = dict(reason for findings in all_findings for reason in findings.reasons)
+    if reasons:
+        parts += ["## Why figures differ", "\n".join(f"* {what}: {why}" for what, why in reasons.items())]
     return "\n\n".join(parts) + "\n"
+
+
+def _shown(paper: Paper, findings: Findings) -> list[str]:
+    """The first table, pictures and notes, then all other tables."""
+    first, others = findings.tables[:1], findings.tables[1:]
+    parts = [f"![{chart.title}](../images/{paper.name}/{chart.name}.png)" for chart in findings.charts]
+    for table in first:
+        parts = [*_section(table), *parts]
+    parts += ["\n".join(f"* {note}" for note in findings.notes)] if findings.notes else []
+    for table in others:
+        parts += _section(table)
+    return parts
 
 
 def _section(table: Table) -> list[str]:

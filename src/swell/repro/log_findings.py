@@ -45,6 +45,7 @@ def findings_of(experiment: LogComparison, results: Sequence[CaseResult], contex
     tables = [_table(experiment, measure, results) for measure in experiment.measures]
     tables += [_bars_table(experiment, bars)] if bars else []
     tables += [parting] if (parting := _parting_table(experiment, results)) else []
+    differences = _differences(experiment, results)
     return Findings(
         name=experiment.name,
         title=experiment.title,
@@ -55,8 +56,9 @@ def findings_of(experiment: LogComparison, results: Sequence[CaseResult], contex
             *experiment.remarks,
             *_missing(results, context),
             *_broken(results),
-            *_differences(experiment, results),
+            *(_told(experiment, policy, cases) for policy, cases in differences.items()),
         ),
+        reasons=tuple((policy, experiment.why[policy]) for policy in differences if policy in experiment.why),
         missed=tuple(
             f"{bar.policy} on {', '.join(bar.cases)}: {value:.3f} with {late} broken promises; "
             f"to reach: {bar.at_least:g} with none"
@@ -287,14 +289,17 @@ def _broken(results: Iterable[CaseResult]) -> Iterable[str]:
                 )
 
 
-def _differences(experiment: LogComparison, results: Iterable[CaseResult]) -> Iterable[str]:
-    """A sentence for each policy that is further from the published simulator than rounding explains."""
+def _differences(experiment: LogComparison, results: Iterable[CaseResult]) -> dict[str, list[str]]:
+    """Cases of each policy that is further from the published simulator than rounding explains."""
     measure = experiment.measures[0]
     found: defaultdict[str, list[str]] = defaultdict(list)
     for result in results:
         points = result.points(measure)
         if points is not None and abs(points) > POINTS:
             found[result.line.policy].append(f"{result.case.name} {points:+.1f}")
-    for policy, cases in found.items():
-        why = experiment.why.get(policy, "Not explained.")
-        yield f"{policy} differs from the published simulator's own run by ({', '.join(cases)}) points. {why}"
+    return found
+
+
+def _told(experiment: LogComparison, policy: str, cases: Sequence[str]) -> str:
+    told = f"{policy} differs from the published simulator's own run by ({', '.join(cases)}) points."
+    return told if policy in experiment.why else f"{told} Not explained."
