@@ -43,17 +43,15 @@ def learn_between(state: HeadState, record: JobRecord, event: StepsReported) -> 
 
 def note_phase(state: HeadState, record: JobRecord, steps: int) -> None:
     """How far the epoch under way is. Of one whose last step is reported, the rest is still to come."""
-    between, profile, total_steps = (
-        state.belief.between(record.id),
-        record.profile,
-        record.progress.total_steps,
-    )
-    end_s = profile.end_s if profile is not None and total_steps else 0.0
-    record.progress.phase_rate_per_s = state.rate_per_s(record, record.num_workers or 1)
-    record.progress.phase_s = end_s * steps / (total_steps or 1.0)
+    between, profile, progress = state.belief.between(record.id), record.profile, record.progress
+    progress.phase_s = 0.0
+    if profile is not None and progress.total_steps:
+        progress.phase_s = profile.end_s * steps / progress.total_steps
     if between is not None and steps > 0:
         steps_in_epoch = (steps - 1) % between.num_steps + 1
-        record.progress.phase_s += between.per_step_s * steps_in_epoch
+        progress.phase_s += between.per_step_s * steps_in_epoch
+    if progress.phase_s:
+        progress.phase_rate_per_s = state.rate_per_s(record, record.num_workers or 1)
 
 
 def learn_resize(state: HeadState, record: JobRecord, event: GangResized) -> None:
