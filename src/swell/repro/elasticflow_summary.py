@@ -104,7 +104,7 @@ def _table(lines: Sequence[SummaryLine], beside: Sequence[str]) -> Table:
     return Table(
         name="summary",
         title=f"{SATISFACTION.label}: ElasticFlow in the paper, by its published simulator (strict), and "
-        "here (resize cost changed) with its broken promises; the best of the paper's baselines here; and others",
+        "here (resize cost changed) with promises it breaks; the best of the paper's baselines; and others",
         columns=tuple(map(Column, names)),
         rows=tuple(
             (
