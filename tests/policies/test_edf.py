@@ -148,6 +148,9 @@ def test_devices_of_a_gang_that_starts_or_is_about_to_end_are_waited_for() -> No
     assert not EdfAdmission().decide(snapshot([comes, replace(starts, changed=-3.0)], 8)).refusals
     ends = best_effort("ends", LINEAR, 12, held=8, start_cost=2.5)
     assert set(EdfAdmission().decide(snapshot([comes, ends], 8)).refusals) == {0}
+    both = replace(ends, changed=-1.0)  # it starts for 1.5 s, and then takes 1.5 s to its end
+    assert set(EdfAdmission().decide(snapshot([replace(comes, deadline=3.9), both], 8)).refusals) == {0}
+    assert not EdfAdmission().decide(snapshot([replace(comes, deadline=4.0), both], 8)).refusals
 
 
 @given(

@@ -124,22 +124,24 @@ def _tasks(snapshot: Snapshot, levels: Levels) -> Tasks:
     start_s, change_s = levels.start_s[at], levels.resize_s[at]
     starting_s = np.where(held > 0, np.maximum(start_s - since_s, 0.0), 0.0)
     is_pausing = (held > 0) & (snapshot.num_changes > 0) & (since_s < change_s)
+    pause_s = np.maximum(starting_s, change_s * is_pausing)
     is_other_size = (held > 0) & (levels.workers_at(held) != snapshot.held_workers)
+    ending_s = _ending_s(snapshot) * (1.0 + snapshot.margin_share)
     return Tasks(
         devices=levels.devices,
         rates=levels.rates,
         num_levels=levels.num,
         work=snapshot.remaining_steps * (1.0 + snapshot.margin_share),
         held=held,
-        pause_s=np.maximum(starting_s, change_s * is_pausing) + change_s * is_other_size,
-        fixed_s=np.maximum(starting_s, _ending_s(snapshot)),
+        pause_s=pause_s + change_s * is_other_size,
+        fixed_s=np.where(ending_s > 0.0, pause_s + ending_s, starting_s),
         start_s=levels.start_s,
         change_s=levels.resize_s,
     )
 
 
 def _ending_s(snapshot: Snapshot) -> FloatArray:
-    """(J,) when gangs end that the head leaves alone, for another could not start before; 0 for others."""
+    """(J,) training that is left of gangs that the head leaves alone, for it is short; 0 for others."""
     rate_per_s = snapshot.held_rate_per_s
     is_ending = snapshot.remaining_steps <= rate_per_s * snapshot.start_cost_s
     ending_s = np.zeros(snapshot.num_jobs)
