@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from swell.sim.audit.differences import TIME_S, Findings
+from swell.sim.audit.differences import TIME_S, Differences
 from swell.sim.audit.recorded import RecordedJob
 
 
-def audit_devices(jobs: Iterable[RecordedJob], known: frozenset[str] | None, findings: Findings) -> int:
+def audit_devices(jobs: Iterable[RecordedJob], known: frozenset[str] | None, findings: Differences) -> int:
     """Returns how many devices were used.
 
     Args:
@@ -28,7 +28,7 @@ def audit_devices(jobs: Iterable[RecordedJob], known: frozenset[str] | None, fin
     return len(held)
 
 
-def _audit_spans(where: str, spans: list[tuple[float, float, str]], findings: Findings) -> None:
+def _audit_spans(where: str, spans: list[tuple[float, float, str]], findings: Differences) -> None:
     until_s, owner = -1.0, ""
     for begin_s, end_s, job_id in spans:
         if begin_s < until_s - TIME_S and end_s - begin_s > TIME_S:

@@ -23,7 +23,7 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Findings:
+class Differences:
     """Differences, in the order in which they were found."""
 
     found: list[Difference] = field(default_factory=list)

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from swell.sim.audit.differences import SHARE, TIME_S, Findings, is_near
+from swell.sim.audit.differences import SHARE, TIME_S, Differences, is_near
 from swell.sim.audit.recorded import RecordedJob
 from swell.sim.audit.steps import is_kept
 
 ENDS = ("succeeded", "failed", "cancelled", "rejected")
 
 
-def audit_figures(jobs: Sequence[RecordedJob], recorded: Mapping[str, Any], findings: Findings) -> None:
+def audit_figures(jobs: Sequence[RecordedJob], recorded: Mapping[str, Any], findings: Differences) -> None:
     """Of those that follow from the jobs alone, whichever policy."""
     for name, value in figures_of(jobs).items():
         said = recorded.get(name)

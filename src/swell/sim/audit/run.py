@@ -8,7 +8,7 @@ from typing import Any
 
 from swell.sim.audit.charges import audit_charges, charge_of
 from swell.sim.audit.devices import audit_devices
-from swell.sim.audit.differences import Difference, Findings, is_near
+from swell.sim.audit.differences import Difference, Differences, is_near
 from swell.sim.audit.figures import audit_figures
 from swell.sim.audit.pace import Pace
 from swell.sim.audit.recorded import RecordedJob, jobs_of
@@ -41,7 +41,7 @@ def audit(files: RunFiles, profiles: ProfileSet | None = None) -> Audit:
     Raises:
         InvalidInput: the files are no record.
     """
-    jobs, findings = jobs_of(files), Findings()
+    jobs, findings = jobs_of(files), Differences()
     pace = _pace(files.figures)
     for job in jobs:
         audit_job(job, pace, findings)
@@ -75,7 +75,7 @@ def _devices(figures: Mapping[str, Any]) -> frozenset[str] | None:
     return frozenset(f"n{node}.{device}" for node in range(nodes) for device in range(each))
 
 
-def _audit_rates(job: RecordedJob, profiles: ProfileSet, findings: Findings) -> None:
+def _audit_rates(job: RecordedJob, profiles: ProfileSet, findings: Differences) -> None:
     """Of segments at the job's own batch."""
     tell = findings.telling(f"job {job.id}")
     try:

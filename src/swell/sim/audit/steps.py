@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from swell.sim.audit.differences import SHARE, STEPS, TIME_S, Findings, is_near
+from swell.sim.audit.differences import SHARE, STEPS, TIME_S, Differences, is_near
 from swell.sim.audit.lists import audit_lists
 from swell.sim.audit.pace import Pace
 from swell.sim.audit.recorded import RecordedJob
@@ -17,7 +17,7 @@ Tell = Callable[[str], None]
 LOSSES = ("lost", "failed")
 
 
-def audit_job(job: RecordedJob, pace: Pace, findings: Findings) -> None:
+def audit_job(job: RecordedJob, pace: Pace, findings: Differences) -> None:
     tell = findings.telling(f"job {job.id}")
     for segment in job.segments:
         _audit_steps(job, segment, pace, tell)
