@@ -62,7 +62,7 @@ def test_a_crowd_calls_every_loop_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(compiled, "compiled", note)
     compile_loops("elasticflow")
     assert called >= {
-        "_advance", "_expect", "_list_codes", "_list_held", "_list_prices", "_list_tries", "_list_useful",
+        "_advance", "_expect", "_list_codes", "_list_held", "_list_prices", "_list_useful",
         "_look_up", "_pack", "_next_step_s", "_save", "_schedule", "_settle", "fill_in_order",
     }  # fmt: skip
 

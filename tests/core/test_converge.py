@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,10 +64,42 @@ def test_two_gangs_that_want_each_others_devices_do_not_wait_for_ever() -> None:
 def test_a_gang_that_is_promised_something_does_not_step_aside_for_one_that_is_not() -> None:
     promised, larger = running("a", "d0"), running("b", "d2", "d3", "d4", "d5")
     promised.admission.is_promised = True
-    assert converge([promised, larger], a=("d2", "d3"), b=("d0",)) == [SuspendGang(job_id="b", generation=2)]
+    wanted = {"a": ("d2", "d3"), "b": ("d0", "d1", "d6", "d7")}
+    assert converge([promised, larger], **wanted) == [SuspendGang(job_id="b", generation=2)]
     larger.admission.is_promised = True
     larger.become(larger.gang.save_failed())
-    assert converge([promised, larger], a=("d2", "d3"), b=("d0",)) == [SuspendGang(job_id="a", generation=2)]
+    assert converge([promised, larger], **wanted) == [SuspendGang(job_id="a", generation=2)]
+
+
+def test_a_gang_that_shrinks_waits_for_nobody_and_shrinks_where_it_is() -> None:
+    """The other one would have to leave d0 first, and waits for d2: it goes there, and comes back later."""
+    a, b = running("a", "d0"), running("b", "d2", "d3", "d4", "d5")
+    [shrink] = converge([a, b], a=("d2", "d3"), b=("d0",))
+    assert shrink == Reconfigure(job_id="b", generation=2, target=Target(devices=("d4",)))
+
+
+@given(
+    held=st.integers(2, 8),
+    wanted=st.lists(st.sampled_from(DEVICES), min_size=1, max_size=7, unique=True),
+    others=st.sets(st.sampled_from(DEVICES)),
+)
+def test_what_a_shrinking_gang_keeps(held: int, wanted: list[str], others: set[str]) -> None:
+    """Of its own what it is to have anyway, then what no other is to have; as many as it is to have."""
+    own = DEVICES[:held]
+    wanted = wanted[: held - 1]
+    blocker = [device for device in wanted if device not in own]
+    records = [running("a", *own), *([running("b", *blocker)] if blocker else [])]
+    plans = {"a": tuple(wanted), "c": tuple(sorted(others - set(wanted)))}
+    [shrink] = converge([*records, waiting("c")], **plans)[:1]
+    assert isinstance(shrink, Reconfigure) and shrink.job_id == "a"
+    kept = shrink.target.devices
+    if not blocker:
+        assert set(kept) == set(wanted)
+        return
+    assert len(kept) == len(wanted) and set(kept) <= set(own)
+    assert set(kept) >= set(wanted) & set(own)
+    unwanted = set(own) - others - set(wanted)
+    assert not (set(kept) - set(wanted)) & others or set(kept) >= unwanted
 
 
 def test_a_ring_of_three_is_broken_too() -> None:
@@ -75,10 +108,38 @@ def test_a_ring_of_three_is_broken_too() -> None:
     assert commands == [SuspendGang(job_id="a", generation=2)]
 
 
-def test_nobody_steps_aside_while_somebody_moves() -> None:
+def test_a_circle_is_broken_at_once_whoever_else_moves() -> None:
     a, b, c = running("a", "d0", "d1"), running("b", "d2", "d3"), running("c", "d4")
     commands = converge([a, b, c], a=("d2", "d3"), b=("d0", "d1"), c=("d4", "d5"))
-    assert commands == [Reconfigure(job_id="c", generation=2, target=Target(devices=("d4", "d5")))]
+    assert commands == [
+        Reconfigure(job_id="c", generation=2, target=Target(devices=("d4", "d5"))),
+        SuspendGang(job_id="a", generation=2),
+    ]
+
+
+def test_each_of_two_circles_is_broken_and_whoever_only_waits_for_one_is_left_alone() -> None:
+    gangs = [running(job, f"d{number}") for number, job in enumerate("abcde")]
+    commands = converge(gangs, a=("d1",), b=("d0",), c=("d3",), d=("d2",), e=("d0",))
+    assert commands == [SuspendGang(job_id="a", generation=2), SuspendGang(job_id="c", generation=2)]
+
+
+@given(st.permutations(DEVICES).map(lambda order: (order[:4], order[4:])), st.randoms())
+def test_the_order_of_plans_does_not_say_who_steps_aside(
+    places: tuple[list[str], list[str]], random: Random
+) -> None:
+    """A twin that reads the same journal does the same, whatever the order of its sets is."""
+    jobs = "abcd"
+    held = dict(zip(jobs, places[0], strict=True))
+    order = list(jobs)
+    random.shuffle(order)
+    wanted = dict(zip(jobs, order, strict=True))
+    plans = [(job, (held[wanted[job]],)) for job in jobs]
+    answers = []
+    for _ in range(2):
+        random.shuffle(plans)
+        commands = converge([running(job, held[job]) for job in jobs], **dict(plans))
+        answers.append({command.job_id for command in commands if isinstance(command, SuspendGang)})
+    assert answers[0] == answers[1]
 
 
 def test_a_gang_waits_for_devices_that_another_still_holds() -> None:

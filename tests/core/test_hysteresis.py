@@ -51,6 +51,8 @@ def snapshot_of(
         requested_workers=np.ones(num, dtype=np.int64),
         tenant=np.zeros(num, dtype=np.int64),
         num_tenants=1,
+        is_pinned=np.zeros(num, dtype=bool),
+        idle_s=np.zeros(num),
         held_workers=np.array(held, dtype=np.int64),
         most_workers=np.array(held, dtype=np.int64),
         num_changes=np.zeros(num, dtype=np.int64),
@@ -217,14 +219,26 @@ def _holders(snapshot: Snapshot) -> list[tuple[int, int]]:
 
 @SITUATIONS
 @given(situations())
-def test_a_gang_that_ends_sooner_than_a_launch_takes_is_left_alone(
+def test_a_gang_that_ends_sooner_than_a_launch_takes_is_left_alone_unless_a_floor_lacks_its_devices(
     situation: tuple[Snapshot, Allocation, BoolArray],
 ) -> None:
     snapshot, allocation, is_pinned = situation
-    workers = steady(snapshot, allocation, is_pinned).workers
+    workers, floor = steady(snapshot, allocation, is_pinned).workers, allocation.floor
     for row, held in _holders(snapshot):
-        if _left_s(snapshot, row, held) <= snapshot.start_cost_s[row]:
-            assert workers[row] == held
+        if _left_s(snapshot, row, held) > snapshot.start_cost_s[row] or floor[row] > held:
+            continue
+        assert workers[row] in (held, allocation.workers[row])
+        if workers[row] != held:
+            assert workers.sum() - workers[row] + held > snapshot.num_devices
+            others = np.arange(snapshot.num_jobs) != row
+            assert ((floor > 0) & (workers > snapshot.held_workers))[others].any()
+
+
+@pytest.mark.parametrize(("floor", "workers"), [(4, [0, 4]), (0, [4, 0])])
+def test_a_gang_that_is_about_to_end_gives_way_to_a_promise_alone(floor: int, workers: list[int]) -> None:
+    snapshot = snapshot_of([4, 0], [50.0, 50.0], 4, remaining=0.5)
+    allocation = allocation_of(snapshot, np.array([0, 4]), floor=np.array([0, floor]))
+    assert steady(snapshot, allocation, np.zeros(2, dtype=bool)).workers.tolist() == workers
 
 
 def _followed(snapshot: Snapshot, steadied: Steadied) -> Snapshot:

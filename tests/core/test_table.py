@@ -101,8 +101,9 @@ def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCos
         - record.progress.done_steps
         - waited_s * record.progress.rate_per_s
     )
-    if remaining <= LEAST_REMAINING_STEPS:  # overdue: not believed to end within what a launch takes
-        remaining = LEAST_REMAINING_STEPS + record.progress.rate_per_s * snapshot.start_cost_s[row]
+    if remaining <= LEAST_REMAINING_STEPS:  # overdue: the longer it is, the more, up to what a launch takes
+        launch = record.progress.rate_per_s * snapshot.start_cost_s[row]
+        remaining = LEAST_REMAINING_STEPS + min(LEAST_REMAINING_STEPS - remaining, launch)
     assert snapshot.remaining_steps[row] == pytest.approx(remaining)
     assert snapshot.attained_device_s[row] == pytest.approx(waited_s * len(record.gang.held))
     assert snapshot.deadline_s[row] == _or(record.spec.deadline_s, math.inf)

@@ -17,6 +17,8 @@ from tests.platform.program import (
     read_weights,
 )
 
+LONG = 3 * EPOCHS
+
 
 def test_a_promise_displaces_a_job_that_continues_at_another_size(
     swell: Program, tmp_path: Path, weights_after: Callable[[int], Any]
@@ -24,9 +26,9 @@ def test_a_promise_displaces_a_job_that_continues_at_another_size(
     victim_dir, strict_dir, other_dir = (tmp_path / name for name in ("victim", "strict", "other"))
     for path in (victim_dir, strict_dir, other_dir):
         path.mkdir()
-    victim = swell.submit(victim_dir, "--epochs", EPOCHS, "--workers", "1:4")
+    victim = swell.submit(victim_dir, "--epochs", LONG, "--workers", "1:4")
     swell.await_training(victim, 4, victim_dir)
-    # Its latest start is less than the minimum hold away, so it starts at once.
+    # Planned as late as can be, it starts within seconds, long before the other is done.
     strict = swell.submit(strict_dir, "--steps", 60, "--workers", 4, "--deadline", "now+7s")
     other = swell.submit(
         other_dir, "--steps", 2000, "--workers", 2, "--deadline", "now+90s", "--class", "soft"
@@ -42,10 +44,10 @@ def test_a_promise_displaces_a_job_that_continues_at_another_size(
     assert len(set(done.pids)) >= 6, "its first processes ended when it was suspended"
 
     entries = read_diary(victim_dir)
-    assert [entry.step for entry in entries] == list(range(1, EPOCHS * STEPS_PER_EPOCH + 1))
+    assert [entry.step for entry in entries] == list(range(1, LONG * STEPS_PER_EPOCH + 1))
     assert [(a.num_workers, b.num_workers) for a, b in pairwise(entries)][saved - 1] == (4, 2)
     found = read_weights(victim_dir)
-    np.testing.assert_allclose(found["weight"], weights_after(EPOCHS), rtol=1e-9)
+    np.testing.assert_allclose(found["weight"], weights_after(LONG), rtol=1e-9)
 
 
 def test_a_job_that_cannot_be_saved_trains_on_and_says_so(swell: Program, tmp_path: Path) -> None:

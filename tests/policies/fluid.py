@@ -26,9 +26,21 @@ class Run:
 
 
 def follow(
-    policy: Policy, jobs: Sequence[Job], num_devices: int, *, margin_share: float, min_hold_s: float
+    policy: Policy,
+    jobs: Sequence[Job],
+    num_devices: int,
+    *,
+    margin_share: float,
+    min_hold_s: float,
+    lost_steps: float = 0.0,
 ) -> Run:
-    """Run all jobs to their ends; `submitted` is when a job arrives, `deadline` counts from the start."""
+    """Run all jobs to their ends; `submitted` is when a job arrives, `deadline` counts from the start.
+
+    Changes are paid for, one after the other: the pause of one that comes within another's begins after it.
+
+    Args:
+        lost_steps: that a gang loses each time that it leaves a size.
+    """
     run, clock = Run(), 0.0
     coming = sorted(jobs, key=lambda job: job.submitted)
     active: dict[str, Job] = {}
@@ -44,6 +56,7 @@ def follow(
                 deadline=job.deadline - clock,
                 submitted=job.submitted - clock,
                 changed=job.changed - clock,
+                idle=max(0.0, ready_at.get(job.id, clock) - clock) if job.held else 0.0,
             )
             for job in active.values()
         ]
@@ -61,8 +74,11 @@ def follow(
             workers = int(answer.workers[row])
             if workers != job.held:
                 run.num_changes += 1
-                ready_at[job.id] = clock + (job.start_cost if job.held == 0 else job.resize_cost)
-                active[job.id] = job = replace(job, changed=clock)
+                since = max(clock, ready_at.get(job.id, clock))
+                cost = job.start_cost if job.held == 0 else job.resize_cost
+                ready_at[job.id] = since + (cost if workers else 0.0)
+                lost = lost_steps if job.held else 0.0
+                active[job.id] = job = replace(job, changed=clock, steps=job.steps + lost)
             active[job.id] = replace(job, held=workers, promised=job.job_class == STRICT)
         ends = {
             job.id: max(clock, ready_at.get(job.id, clock)) + job.steps / job.rates[job.held]

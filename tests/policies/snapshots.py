@@ -27,6 +27,8 @@ class Job:
     submitted: float = -10.0
     devices_per_worker: int = 1
     held: int = 0
+    is_pinned: bool = False
+    idle: float = 0.0
     done: float = 0.0
     attained: float = 0.0  #: device-seconds
     changed: float = -np.inf
@@ -100,6 +102,15 @@ def best_effort(id: str, rates: Mapping[int, float], steps: float, **more: Unpac
     return Job(id=id, rates=rates, steps=steps, job_class=BEST_EFFORT, **more)
 
 
+def in_fine_steps(job: Job) -> Job:
+    """The same job in steps of a thousandth, without two: plans add one, and lose one where a gang changes.
+
+    So it just fits where its work just fits.
+    """
+    rates = {size: 1000.0 * rate for size, rate in job.rates.items()}
+    return replace(job, rates=rates, steps=1000.0 * job.steps - 2.0)
+
+
 def snapshot(
     jobs: Sequence[Job],
     num_devices: int,
@@ -142,6 +153,8 @@ def snapshot(
         tenant=column([job.tenant for job in jobs], np.int64),
         num_tenants=len({job.tenant for job in jobs}) if num_tenants is None else num_tenants,
         held_workers=column([job.held for job in jobs], np.int64),
+        is_pinned=column([job.is_pinned for job in jobs], bool),
+        idle_s=column([job.idle for job in jobs], float),
         most_workers=column([job.most for job in jobs], np.int64),
         num_changes=column([job.changes for job in jobs], np.int64),
         changed_s=column([now_s + job.changed for job in jobs], float),

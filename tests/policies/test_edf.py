@@ -13,6 +13,7 @@ from tests.policies.snapshots import (
     NOW_S,
     Job,
     best_effort,
+    in_fine_steps,
     promised,
     snapshot,
     snapshots,
@@ -78,7 +79,7 @@ def test_with_one_device_and_a_feasible_set_nobody_is_late() -> None:
 
 def test_sub_linear_jobs_waste_devices_at_their_peak_and_elastic_sizes_do_not() -> None:
     """ElasticFlow, section 3.2, Figure 3: two jobs of which EDF at full size makes one late."""
-    jobs = [strict("a", CONCAVE, 6, 4), strict("b", CONCAVE, 6, 4.5)]
+    jobs = [in_fine_steps(job) for job in (strict("a", CONCAVE, 6, 4), strict("b", CONCAVE, 6, 4.5))]
     assert kept(Edf(), jobs, 4) == {"a"}
     assert kept(EdfElastic(), jobs, 4) == {"a", "b"}
 
@@ -90,6 +91,7 @@ def test_only_both_halves_together_serve_a_mix_with_a_hopeless_job() -> None:
         strict("a", CONCAVE, 6, 4.5, submitted=0.0),
         strict("b", CONCAVE, 6, 4.5, submitted=0.0),
     ]
+    jobs = [in_fine_steps(job) for job in jobs]
     assert kept(EdfAdmission(), jobs, 4) == {"a"}
     assert len(kept(EdfElastic(), jobs, 4)) == 0
     assert kept(ElasticFlow(), jobs, 4) == {"a", "b"}
@@ -243,14 +245,14 @@ def test_a_queue_of_late_jobs_is_planned_as_far_as_devices_go(monkeypatch: pytes
 
     def fill_noted(
         profile: FreeProfile,
-        tries: Takers,
+        takers: Takers,
         plans: Plans,
         rows: IntArray,
-        hold_s: float,
+        how: int,
         is_late_served: bool,
     ) -> int:
         planned.append(len(rows))
-        return fill(profile, tries, plans, rows, hold_s, is_late_served)
+        return fill(profile, takers, plans, rows, how, is_late_served)
 
     monkeypatch.setattr(FreeProfile, "fill", fill_noted)
     jobs = [strict(f"late-{number}", LINEAR, 80, -5.0, held=0) for number in range(200)]

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.policies import snapshots as coarse
 from tests.policies.fluid import follow
 from tests.policies.snapshots import (
     CURVES,
     NOW_S,
     Job,
     best_effort,
+    in_fine_steps,
     promised,
-    snapshot,
     snapshots,
     soft,
     some_jobs,
@@ -26,9 +28,18 @@ from swell.model.snapshot import STRICT, Snapshot
 from swell.policies.elasticflow.admission import admit
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.levels import useful_levels
+from swell.solvers.profile import BROKEN
 
 FIGURE_3 = {1: 1.0, 2: 1.5}
 FIGURE_4 = {1: 1.0, 2: 1.5, 4: 2.0}
+
+
+def snapshot(
+    jobs: Sequence[Job], num_devices: int, *, margin_share: float = 0.0, min_hold_s: float = 0.0
+) -> Snapshot:
+    """Jobs that fit if their work does, to a thousandth of a step."""
+    fine = [in_fine_steps(job) for job in jobs]
+    return coarse.snapshot(fine, num_devices, margin_share=margin_share, min_hold_s=min_hold_s)
 
 
 def refused(view: Snapshot) -> set[str]:
@@ -43,10 +54,9 @@ def test_figure_3_both_jobs_are_on_time_where_earliest_deadline_first_breaks_one
     answer = ElasticFlow().decide(snapshot(jobs, 2))
     assert not answer.refusals
     assert answer.workers.tolist() == [1, 1]
-    run = follow(
-        ElasticFlow(), [replace(job, submitted=0.0) for job in jobs], 2, margin_share=0, min_hold_s=0
-    )
-    assert run.finished == pytest.approx({"A": 3, "B": 3})
+    fine = [in_fine_steps(replace(job, submitted=0.0)) for job in jobs]
+    run = follow(ElasticFlow(), fine, 2, margin_share=0, min_hold_s=0)
+    assert run.finished == pytest.approx({"A": 3, "B": 3}, abs=0.01)
 
 
 def test_figure_4_minimum_satisfactory_share_depends_on_what_others_leave() -> None:
@@ -56,11 +66,11 @@ def test_figure_4_minimum_satisfactory_share_depends_on_what_others_leave() -> N
     linear = {1: 1.0, 2: 2.0, 4: 4.0}
     others = [promised("A", linear, 1, 1), promised("B", linear, 2, 1)]
     view = snapshot([*others, strict("C", FIGURE_4, 3, 2)], 4)
-    kept, refusals = admit(view, useful_levels(view))
+    _, kept, refusals, _ = admit(view, useful_levels(view))
     assert not refusals
     plans = kept.plans
     assert (plans.top[2], plans.now[2]) == (3, 1)
-    assert (plans.change_s[2], plans.end_s[2]) == (1, 2)
+    assert (plans.change_s[2], plans.end_s[2]) == pytest.approx((1, 2), abs=0.01)
     assert refused(snapshot([*others, strict("C", FIGURE_4, 3.1, 2)], 4)) == {"C"}
 
 
@@ -81,44 +91,57 @@ def test_theorem_1_linear_jobs_that_break_condition_1_are_not_all_promised(
     for steps, deadline in sorted(tasks, key=lambda task: task[1]):
         work += steps
         holds &= work <= num_devices * deadline
-    view = snapshot(jobs, num_devices)
-    kept, _ = admit(view, useful_levels(view))
-    assert holds or kept.is_any_late
+    view = coarse.snapshot(jobs, num_devices)
+    _, kept, *_ = admit(view, useful_levels(view))
+    assert holds or (kept.grade == BROKEN).any()
 
 
 def test_powers_of_two_cost_linear_jobs_a_little_of_theorem_1() -> None:
     """Condition 1 holds (27 of 32 device-seconds), but the 7 devices beside the first serve only 4."""
     linear = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
-    first = promised("first", linear, 2, 2)
+    first = promised("first", {1: 1.0}, 2, 2)
     assert refused(snapshot([first, strict("second", linear, 25, 4)], 8)) == {"second"}
     assert refused(snapshot([first, strict("second", linear, 24, 4)], 8)) == set()
+    wide = replace(first, rates=linear)  # it may be done at once, on all eight
+    assert refused(snapshot([wide, strict("second", linear, 25, 4)], 8)) == set()
 
 
 def test_the_known_feasible_set_that_filling_in_order_of_deadline_refuses() -> None:
-    """Filling is sound and not complete: another order would fit both (A 2, 2, 2, 0 and B 2, 2, 2, 4)."""
+    """Filling is sound and not complete: another order fits both (A 2, 2, 2, 0 and B 2, 2, 2, 4)."""
     first, second = {1: 5.0, 2: 8.0, 4: 12.0}, {1: 6.0, 2: 11.0, 4: 16.0}
     jobs = [promised("A", first, 23, 4), strict("B", second, 45, 4)]
     assert refused(snapshot(jobs, 4)) == {"B"}
-    assert refused(snapshot([promised("B", second, 45, 4), strict("A", first, 23, 4)], 4)) == {"A"}
     assert refused(snapshot([promised("A", first, 23, 4), strict("B", second, 44, 4)], 4)) == set()
+    in_the_gaps = [promised("B", second, 45, 4), strict("A", first, 23, 4)]
+    assert refused(snapshot(in_the_gaps, 4)) == set(), "B's plan stands, and A comes behind it"
 
 
-@given(jobs=some_jobs(5), num_devices=st.sampled_from([2, 4, 7, 8]), margin=st.sampled_from([0.05, 0.2]))
-def test_what_is_promised_is_kept(jobs: list[Job], num_devices: int, margin: float) -> None:
-    """Arrivals over time, free resizes, beliefs that are true: nobody promised is ever late."""
+@given(
+    jobs=some_jobs(5),
+    num_devices=st.sampled_from([2, 4, 7, 8]),
+    margin=st.sampled_from([0.05, 0.2]),
+    costs=st.sampled_from([(0.0, 0.0), (0.5, 0.2), (3.0, 0.2), (3.0, 2.0)]),
+)
+def test_what_is_promised_is_kept(
+    jobs: list[Job], num_devices: int, margin: float, costs: tuple[float, float]
+) -> None:
+    """Arrivals over time, changes that cost what they are believed to (a resize no more than a start), true
+    speeds: nobody is ever late."""
     fresh = [
         replace(
             job,
             held=0,
             promised=False,
             submitted=-job.submitted,
-            resize_cost=0.0,
-            start_cost=0.0,
+            deadline=job.deadline - job.submitted,
+            start_cost=costs[0],
             most_start_cost=None,
+            resize_cost=costs[1],
+            most_resize_cost=None,
         )
         for job in jobs
     ]
-    run = follow(ElasticFlow(), fresh, num_devices, margin_share=margin, min_hold_s=0.0)
+    run = follow(ElasticFlow(), fresh, num_devices, margin_share=margin, min_hold_s=0.0, lost_steps=1.0)
     for job in fresh:
         if job.id in run.promised:
             assert run.finished[job.id] <= job.deadline + 1e-6
@@ -142,7 +165,7 @@ def test_a_counter_offer_that_is_taken_up_at_once_is_admitted(
 
     def answer(deadline: float) -> dict[int, float | None]:
         return offers(
-            snapshot(
+            coarse.snapshot(
                 [*others, replace(newcomer, deadline=deadline)],
                 num_devices,
                 margin_share=0.05,
@@ -182,19 +205,24 @@ def test_an_admitted_job_counts_for_those_who_come_after_it() -> None:
     assert refused(snapshot([replace(one, steps=99), two], 1)) == {"one"}
 
 
-# Reserves
+# What plans pay for
 
 
-def test_admission_charges_the_margin_and_what_starts_and_resizes_cost() -> None:
+def test_admission_charges_the_margin_and_each_change_of_the_plan() -> None:
     tight = strict("tight", {1: 1.0}, 10, 10)
     assert refused(snapshot([tight], 1)) == set()
     assert refused(snapshot([tight], 1, margin_share=0.05)) == {"tight"}
     assert refused(snapshot([replace(tight, start_cost=0.1)], 1)) == {"tight"}
-    assert refused(snapshot([replace(tight, resize_cost=0.1)], 1)) == {"tight"}
-    assert refused(snapshot([replace(tight, resize_cost=0.1, deadline=10.9)], 1)) == set()
+    assert refused(snapshot([replace(tight, start_cost=0.1, deadline=10.1)], 1)) == set()
+    assert refused(snapshot([replace(tight, resize_cost=0.1)], 1)) == set(), "its plan has no resize"
+    # Started on one device of two in the first second, then on both of them: 1 - 0.2 + 1.5 * (1 - 0.1).
+    other = promised("other", {1: 1.0}, 1, 1)
+    grows = strict("grows", FIGURE_3, 2.15, 2, resize_cost=0.1, start_cost=0.2)
+    assert refused(snapshot([other, grows], 2)) == set()
+    assert refused(snapshot([other, replace(grows, resize_cost=0.11)], 2)) == {"grows"}
 
 
-def test_a_reserve_that_is_used_up_breaks_no_promise_and_no_newcomer_may_use_it_up() -> None:
+def test_a_margin_that_is_used_up_breaks_no_promise_and_no_newcomer_may_use_it_up() -> None:
     old = promised("old", {1: 1.0}, 10, 10.2, held=1, submitted=-99)
     answer = ElasticFlow().decide(snapshot([old], 1, margin_share=0.05))
     assert answer.floor.tolist() == [1] and answer.reasons[0].code == "promised"
@@ -207,22 +235,22 @@ def test_a_reserve_that_is_used_up_breaks_no_promise_and_no_newcomer_may_use_it_
 
 def test_a_gang_that_may_run_on_is_not_grown_to_save_time_for_a_start_it_needs_not() -> None:
     curve = {1: 1.0, 2: 1.8, 4: 3.0}
-    running = promised("running", curve, 18, 12, held=2, start_cost=4.0)
+    running = promised("running", curve, 20, 12, held=2, start_cost=4.0, resize_cost=1.0)
     answer = ElasticFlow().decide(snapshot([running], 4))
     assert answer.floor.tolist() == [2]
 
 
-def test_a_gang_that_has_grown_for_its_promise_does_not_shrink_at_the_first_slack() -> None:
-    """At 2 for the first 6 s and at 4 then would do too, and 6 s later it would have to grow again."""
+def test_a_gang_shrinks_only_if_its_plan_pays_for_that_and_for_growing_again() -> None:
+    """At 2 for the first seconds and at 4 then: 2 * (x - 1) + 4 * (9 - x) is 28 for 3 s."""
     curve = {1: 1.0, 2: 2.0, 4: 4.0}
-    grown = promised("grown", curve, 28, 10, held=4, submitted=-50)
+    grown = promised("grown", curve, 28, 10, held=4, submitted=-50, start_cost=5.0, resize_cost=1.0)
     waiting = best_effort("waiting", {1: 1.0, 2: 2.0}, 100)
-    answer = ElasticFlow().decide(snapshot([grown, waiting], 4, min_hold_s=5.0))
+    answer = ElasticFlow().decide(snapshot([grown, waiting], 4))
+    assert answer.floor.tolist() == [2, 0] and answer.workers.tolist() == [2, 2]
+    assert answer.wake_s == pytest.approx(NOW_S + 3.0, abs=0.01)
+    dear = replace(grown, resize_cost=2.1)
+    answer = ElasticFlow().decide(snapshot([dear, waiting], 4))
     assert answer.floor.tolist() == [4, 0] and answer.workers.tolist() == [4, 0]
-    just = replace(grown, steps=19)  # 2 workers would do to the end, with half a second to spare
-    assert ElasticFlow().decide(snapshot([just, waiting], 4, min_hold_s=5.0)).floor.tolist() == [4, 0]
-    easy = replace(grown, steps=8)  # 2 workers would do, with the hold and more to spare
-    assert ElasticFlow().decide(snapshot([easy, waiting], 4, min_hold_s=5.0)).floor.tolist() == [2, 0]
 
 
 def test_a_promise_that_is_late_by_a_hair_keeps_its_devices_if_that_endangers_no_other() -> None:
@@ -247,7 +275,7 @@ def test_a_promise_that_cannot_be_kept_is_served_behind_those_that_can() -> None
     assert answer.workers.tolist() == [0, 2, 1]
     assert answer.floor.tolist() == [0, 2, 1]
     assert answer.reasons[1].code == "at_risk"
-    assert answer.finish_s[1] == NOW_S + 50
+    assert answer.finish_s[1] == pytest.approx(NOW_S + 50, abs=0.01)
 
 
 def test_new_promises_do_not_make_a_late_one_later() -> None:
@@ -276,9 +304,9 @@ def test_a_running_promise_is_not_suspended_for_a_waiting_best_effort_job() -> N
     assert ElasticFlow().decide(snapshot([idle, waiting], 1)).workers.tolist() == [0, 1]
 
 
-def test_a_running_promise_is_not_stopped_for_less_time_than_a_start_takes() -> None:
-    # It has 6 s of work and 10 s to go; with 3 s for a start it would be needed again in a second.
-    running = promised("running", {1: 1.0}, 6, 10, held=1, start_cost=3.0)
+def test_a_running_promise_is_not_stopped_if_it_cannot_pay_for_another_start() -> None:
+    # It has 6 s of work and 10 s to go: nothing is left of them after another start.
+    running = promised("running", {1: 1.0}, 6, 10, held=1, start_cost=4.0)
     late = promised("late", {1: 1.0, 2: 2.0}, 100, 5, held=1)
     assert ElasticFlow().decide(snapshot([running, late], 2)).floor.tolist() == [1, 1]
     patient = replace(running, deadline=100.0)
@@ -307,7 +335,7 @@ def test_a_deadline_that_never_comes_is_kept_without_a_floor() -> None:
     assert np.isfinite(answer.finish_s).all()
 
 
-def test_soft_jobs_come_after_promises_and_before_best_effort_even_if_late() -> None:
+def test_soft_jobs_come_after_promises_and_before_best_effort_unless_late() -> None:
     jobs = [
         best_effort("best", {1: 1.0}, 1),
         soft("late", {1: 1.0}, 100, 5),
@@ -315,7 +343,7 @@ def test_soft_jobs_come_after_promises_and_before_best_effort_even_if_late() -> 
         promised("must", {1: 1.0}, 10, 10),
     ]
     workers = {num: ElasticFlow().decide(snapshot(jobs, num)).workers.tolist() for num in (1, 2, 3, 4)}
-    assert workers == {1: [0, 0, 0, 1], 2: [0, 0, 1, 1], 3: [0, 1, 1, 1], 4: [1, 1, 1, 1]}
+    assert workers == {1: [0, 0, 0, 1], 2: [0, 0, 1, 1], 3: [1, 0, 1, 1], 4: [1, 1, 1, 1]}
 
 
 def test_on_a_tie_the_held_size_wins() -> None:
@@ -335,10 +363,10 @@ def test_a_floor_is_only_for_promises_and_sizes_are_powers_of_two(view: Snapshot
     assert (answer.workers <= best).all()
 
 
-def test_it_wakes_at_the_first_step_of_a_plan() -> None:
+def test_it_wakes_at_the_first_step_of_a_plan_whatever_the_hold_is() -> None:
     view = snapshot([promised("A", {1: 1.0}, 1, 1), promised("C", FIGURE_4, 3.2, 2)], 4)
-    assert ElasticFlow().decide(view).wake_s == NOW_S + 1
-    assert ElasticFlow().decide(replace(view, min_hold_s=5.0)).wake_s == NOW_S + 5
+    assert ElasticFlow().decide(view).wake_s == NOW_S + 1.0
+    assert ElasticFlow().decide(replace(view, min_hold_s=5.0)).wake_s == ElasticFlow().decide(view).wake_s
 
 
 def test_reasons_say_what_keeps_the_promise_and_what_is_more() -> None:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from tests.policies.snapshots import CURVES, Job, promised, snapshot, snapshots, some_jobs, strict
+from tests.policies.snapshots import (
+    CURVES,
+    Job,
+    in_fine_steps,
+    promised,
+    snapshot,
+    snapshots,
+    some_jobs,
+    strict,
+)
 
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.admission import admit
+from swell.policies.elasticflow.demand import RecentDemand
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.elasticflow.elasticflow_count import ElasticFlowCount
 from swell.policies.elasticflow.elasticflow_tenant import ElasticFlowTenant
@@ -19,89 +30,104 @@ from swell.policies.elasticflow.objective import Bid, FairShares, ManyJobs, Obje
 from swell.policies.levels import useful_levels
 
 LINEAR = CURVES[1]
-amounts = st.floats(0.001, 1.0)
+RULES = [ManyJobs(0.6, 0.3), ManyJobs(0.1, 0.05), FairShares()]
 
 
-@pytest.mark.parametrize("objective", [ManyJobs(), FairShares()], ids=lambda rule: type(rule).__name__)
-@given(view=snapshots())
+def after(view: Snapshot, sizes: Sequence[float], every_s: float) -> Snapshot:
+    """After newcomers of so many device-seconds, one in so many seconds."""
+    submitted_s = [view.now_s - every_s * number for number in range(len(sizes), 0, -1)]
+    windows_s = [100.0] * len(sizes)
+    demand = {"submitted_s": submitted_s, "device_s": list(sizes), "window_s": windows_s}
+    return replace(view, memory={"demand": demand})
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> Snapshot:
+    """After newcomers that asked for more than there is, or for less."""
+    sizes = draw(st.lists(st.floats(0.5, 100.0), min_size=20, max_size=40))
+    return after(draw(snapshots()), sizes, draw(st.sampled_from([0.1, 1.0, 100.0])))
+
+
+@pytest.mark.parametrize("objective", RULES, ids=str)
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
+@given(view=crowded())
 def test_a_counter_offer_would_be_promised(objective: Objective, view: Snapshot) -> None:
     assume(view.is_undecided.sum() == 1)
-    _, refusals = admit(view, useful_levels(view), objective)
+    _, _, refusals, _ = admit(view, useful_levels(view), objective)
     for row, refusal in refusals.items():
         if refusal.earliest_deadline_s is None:
             continue
         deadline_s, submitted_s = view.deadline_s.copy(), view.submitted_s.copy()
         deadline_s[row], submitted_s[row] = refusal.earliest_deadline_s, view.now_s
         again = replace(view, deadline_s=deadline_s, submitted_s=submitted_s)
-        assert admit(again, useful_levels(again), objective)[1] == {}
+        assert admit(again, useful_levels(again), objective)[2] == {}
 
 
-@pytest.mark.parametrize("objective", [ManyJobs(), ManyJobs(1.0), FairShares()], ids=str)
+@pytest.mark.parametrize("objective", RULES, ids=str)
 @settings(suppress_health_check=[HealthCheck.filter_too_much])
-@given(view=snapshots())
+@given(view=crowded())
 def test_nobody_is_promised_what_could_not_be_kept(objective: Objective, view: Snapshot) -> None:
     assume(view.is_undecided.sum() == 1)
-    _, refused = admit(view, useful_levels(view), objective)
-    _, any_that_fits = admit(view, useful_levels(view))
+    _, _, refused, _ = admit(view, useful_levels(view), objective)
+    _, _, any_that_fits, _ = admit(view, useful_levels(view))
     assert any_that_fits.keys() <= refused.keys()
 
 
-@pytest.mark.parametrize("objective", [ManyJobs(), FairShares()], ids=str)
+@pytest.mark.parametrize("objective", RULES, ids=str)
 @settings(suppress_health_check=[HealthCheck.filter_too_much])
-@given(view=snapshots())
+@given(view=crowded())
 def test_promises_stay_as_they_were_whoever_is_refused(objective: Objective, view: Snapshot) -> None:
     assume(view.is_undecided.sum() == 1)
-    kept, refused = admit(view, useful_levels(view), objective)
+    _, kept, refused, _ = admit(view, useful_levels(view), objective)
     if not refused:
         return
     nobody_new = replace(view, is_undecided=np.zeros(view.num_jobs, dtype=bool))
-    before, _ = admit(nobody_new, useful_levels(view), objective)
+    _, before, *_ = admit(nobody_new, useful_levels(view), objective)
     assert kept.rows.tolist() == before.rows.tolist()
     for column, column_before in zip(kept.plans, before.plans, strict=True):
         assert column[kept.rows].tolist() == column_before[kept.rows].tolist()
 
 
-@given(free=amounts, taken=amounts, more=amounts)
-def test_the_fuller_the_less_is_worth_it(free: float, taken: float, more: float) -> None:
-    bid = Bid(
-        free=free,
-        taken=min(taken, free),
-        until_s=np.ones(1),
-        own=np.ones(1),
-        everybody=np.ones(1),
-        num_devices=1,
-        num_tenants=1,
-    )
-    assert ManyJobs().objection(bid) or not ManyJobs().objection(replace(bid, free=free + more))
+def newcomers(*, small: int, large: int) -> list[Job]:
+    """Small ones of 10 device-seconds and large ones of 400, the large ones first, on eight devices."""
+    jobs = [strict(f"large-{number}", LINEAR, 400.0, 100.0) for number in range(large)]
+    jobs += [strict(f"small-{number}", LINEAR, 10.0, 100.0) for number in range(small)]
+    return [in_fine_steps(replace(job, submitted=place - 60.0)) for place, job in enumerate(jobs)]
 
 
-def refused(*newcomers: tuple[str, dict[int, float], float, float], objective: ManyJobs) -> set[str]:
-    """Jobs that come in this order to eight devices, of which four are promised away for 100 s."""
-    held = promised("held", {4: 4.0}, 400.0, 100.0, held=4)
-    jobs = [
-        strict(name, rates, steps, deadline, submitted=number - 10.0)
-        for number, (name, rates, steps, deadline) in enumerate(newcomers)
-    ]
-    view = snapshot([held, *jobs], 8)
-    return {view.job_ids[row] for row in admit(view, useful_levels(view), objective)[1]}
+def refused(jobs: Sequence[Job], objective: ManyJobs | None) -> set[str]:
+    view = snapshot(jobs, 8)
+    return {view.job_ids[row] for row in admit(view, useful_levels(view), objective)[2]}
 
 
-def test_one_large_job_does_not_keep_many_small_ones_out() -> None:
-    large = ("large", LINEAR, 400.0, 100.0)
-    small = [(f"small-{number}", LINEAR, 50.0, 100.0) for number in range(4)]
-    assert refused(large, *small, objective=ManyJobs(1.0)) == {name for name, *_ in small}
-    assert refused(large, *small, objective=ManyJobs()) == {"large"}
+def test_large_jobs_do_not_keep_many_small_ones_out() -> None:
+    """In the last 60 s, 2 * 400 and 50 * 10 were asked for, of 480 and of 800 until the deadline."""
+    jobs = newcomers(small=50, large=2)
+    small = {job.id for job in jobs if job.id.startswith("small")}
+    assert refused(jobs, None) == small
+    assert refused(jobs, ManyJobs(100.0, 0.3)) == small
+    assert refused(jobs, ManyJobs(1.0, 0.3)) == {"large-0", "large-1"}
+
+
+def test_nobody_is_too_large_where_all_fit_or_too_few_are_known() -> None:
+    """19 * 10 and 400 are asked for, of 480."""
+    jobs = newcomers(small=19, large=1)
+    assert refused(jobs, ManyJobs(0.39, 0.05)) == {"large-0"}
+    assert refused(jobs, ManyJobs(1.25, 0.05)) == set()
+    assert refused(jobs, ManyJobs(0.39, 0.5)) == set(), "half of the 800 until its deadline is not much"
+    assert refused(newcomers(small=18, large=1), ManyJobs(0.39, 0.05)) == set()
 
 
 def test_a_refusal_says_why() -> None:
-    view = snapshot([strict("large", LINEAR, 700.0, 100.0)], 8)
+    large = in_fine_steps(strict("large", LINEAR, 3600.0, 500.0))
+    view = after(snapshot([large], 8), [36.0] * 30, every_s=0.1)
     refusal = ElasticFlowCount().decide(view).refusals[0]
     assert refusal.text == (
-        "its deadline in 100 s is not promised: it would take 88% of what the promises already made "
-        "leave, more than the 25% that one job may take"
+        "its deadline in 500 s is not promised: it needs 1 device-hours, and the cluster is so crowded that "
+        "only jobs of up to 0.01 are promised theirs"
     )
     assert refusal.earliest_deadline_s is not None
-    assert np.isclose(refusal.earliest_deadline_s, view.now_s + 350)
+    assert np.isclose(refusal.earliest_deadline_s, view.now_s + 9000)
 
 
 # ---------------------------------------------------------------- tenants
@@ -125,6 +151,10 @@ def bids(draw: st.DrawFn) -> Bid:
     return Bid(
         free=1.0,
         taken=0.0,
+        free_in_time=1.0,
+        num_free=1.0,
+        need=0.0,
+        demand=RecentDemand(np.zeros(0), np.zeros(0), np.zeros(0), 0.0, num_devices),
         until_s=until_s,
         own=own,
         everybody=own + others,
@@ -160,7 +190,7 @@ def flood(tenants: list[int], num_tenants: int | None = None) -> list[str]:
         strict(f"{number}", {1: 1.0}, 100.0, 100.0, submitted=number - 100.0, tenant=tenant)
         for number, tenant in enumerate(tenants)
     ]
-    view = snapshot(jobs, 8, num_tenants=num_tenants)
+    view = snapshot([in_fine_steps(job) for job in jobs], 8, num_tenants=num_tenants)
     refusals = ElasticFlowTenant().decide(view).refusals
     return [job.id for row, job in enumerate(jobs) if row not in refusals]
 
@@ -199,7 +229,11 @@ def test_a_refusal_names_the_share_and_a_deadline() -> None:
         *(promised(f"other-{number}", {1: 1.0}, 1000.0, 1000.0, tenant=1) for number in range(3)),
         strict("large", LINEAR, 4000.0, 1000.0),
     ]
-    (refusal,) = ElasticFlowTenant().decide(snapshot(jobs, 8, num_tenants=3)).refusals.values()
+    (refusal,) = (
+        ElasticFlowTenant()
+        .decide(snapshot([in_fine_steps(job) for job in jobs], 8, num_tenants=3))
+        .refusals.values()
+    )
     assert refusal.text == (
         "its deadline in 1000 s is not promised: its tenant would be promised 55% of all device time of the "
         "next 1000 s, more than its equal share among 3 tenants (33%) and more than would stay free for "

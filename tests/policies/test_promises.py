@@ -1,68 +1,90 @@
-"""Promises in columns and kernels against promises planned job by job in plain Python."""
+"""Plans that keep promises: from one decision to the next, and whoever else comes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from tests.policies import plain_promises as plain
 from tests.policies.snapshots import (
     CURVES,
     Job,
     MoreOfJob,
     best_effort,
+    in_fine_steps,
     promised,
     snapshot,
     snapshots,
     soft,
+    some_jobs,
     strict,
 )
+from tests.solvers.plain_plans import check_sound, steps_of_plan
+from tests.solvers.takers import Taker
 
-from swell.model.snapshot import Snapshot
+from swell.model.snapshot import STRICT, Snapshot
+from swell.policies.edf_admission import EdfAdmission
 from swell.policies.elasticflow.admission import admit
-from swell.policies.elasticflow.promises import Reserve, safe_level
+from swell.policies.elasticflow.elasticflow import ElasticFlow
+from swell.policies.elasticflow.promises import NO_LEVEL, PromisePlanner, Promises, takers_of
+from swell.policies.elasticflow.standing import remembered, to_remember
 from swell.policies.levels import useful_levels
+from swell.solvers.profile import BROKEN, JUST, MARGIN
 
 
-def check_against_plain(view: Snapshot) -> None:
-    levels = useful_levels(view)
-    kept, refusals = admit(view, levels)
-    twin, others = plain.admit(view, levels)
-    assert refusals.keys() == others.keys()
-    assert dict(zip(kept.rows.tolist(), kept.reserve[kept.rows].tolist(), strict=True)) == twin.reserve
-    for row, fill in twin.fills.items():
-        assert (kept.plans.top[row] > 0) == (fill is not None)
-        if fill is None:
-            continue
-        assert (kept.plans.top[row], kept.plans.now[row]) == (fill.top, fill.now)
-        assert kept.plans.change_s[row] == pytest.approx(fill.first_change_s)
-        assert kept.plans.end_s[row] == pytest.approx(fill.end_s)
-        held, ease = int(levels.held[row]), twin.ease.get(row, 0)
-        assert max(kept.plans.keep[row], fill.now) == max(min(held, ease), fill.now)
-    for row, refusal in refusals.items():
-        check_offer(view, row, refusal.earliest_deadline_s, others[row].earliest_deadline_s)
+@dataclass(frozen=True)
+class OfRow(Taker):
+    """What a job of a snapshot costs, by size."""
+
+    starts_s: Sequence[float] = ()
+    resizes_s: Sequence[float] = ()
+
+    def cost_s(self, before: int, after: int) -> float:
+        if after in (0, before):
+            return 0.0
+        return (self.starts_s if before == 0 else self.resizes_s)[after - 1]
 
 
-def check_offer(view: Snapshot, row: int, offer_s: float | None, plain_offer_s: float | None) -> None:
-    """It would be accepted, alone of all that were refused; and who finds none is right."""
-    assert (offer_s is None) == (plain_offer_s is None)
-    if offer_s is None:
-        return
-    is_undecided = np.zeros(view.num_jobs, dtype=bool)
-    is_undecided[row] = True
-    deadline_s, submitted_s = view.deadline_s.copy(), view.submitted_s.copy()
-    deadline_s[row], submitted_s[row] = offer_s, view.now_s
-    again = replace(view, deadline_s=deadline_s, submitted_s=submitted_s, is_undecided=is_undecided)
-    if not np.delete(view.is_undecided, row).any():  # others may have been promised before it
-        assert plain.admit(again, useful_levels(again))[1] == {}
+def tasks_of(planner: PromisePlanner, rows: Sequence[int]) -> list[Taker]:
+    takers = planner.takers
+    return [
+        OfRow(
+            curve=(
+                takers.devices[row, : takers.num_levels[row]].tolist(),
+                takers.rates[row, : takers.num_levels[row]].tolist(),
+            ),
+            need=float(takers.work[row, 0]),
+            just=float(takers.work[row, 1]),
+            end_s=float(takers.until_s[row]),
+            held=int(takers.held[row]),
+            idle_s=float(takers.idle_s[row]),
+            is_bound=bool(takers.is_bound[row]),
+            starts_s=takers.start_s[row].tolist(),
+            resizes_s=takers.resize_s[row].tolist(),
+        )
+        for row in rows
+    ]
+
+
+def check(view: Snapshot) -> Promises:
+    """All plans do what they should, and take from the devices there are."""
+    planner, kept, refusals, _ = admit(view, useful_levels(view))
+    tasks = tasks_of(planner, kept.rows.tolist())
+    plans = kept.plans._replace(**{name: getattr(kept.plans, name)[kept.rows] for name in kept.plans._fields})
+    check_sound(kept.profile, tasks, plans, view.num_owned, is_late_served=True)
+    strict_ones = (view.is_promised | view.is_undecided) & ~np.isin(np.arange(view.num_jobs), list(refusals))
+    assert sorted(kept.rows.tolist()) == np.flatnonzero(strict_ones).tolist()
+    assert (kept.grade[kept.rows] >= MARGIN).all() and (kept.grade[~strict_ones] == -1).all()
+    assert (np.diff(view.deadline_s[kept.rows]) >= 0).all()
+    return kept
 
 
 @given(view=snapshots())
-def test_the_same_promises_plans_and_offers(view: Snapshot) -> None:
-    check_against_plain(view)
+def test_plans_are_sound(view: Snapshot) -> None:
+    check(view)
 
 
 def crowd(seed: int, num_jobs: int, num_devices: int, slack: float) -> Snapshot:
@@ -92,79 +114,151 @@ def crowd(seed: int, num_jobs: int, num_devices: int, slack: float) -> Snapshot:
 def test_a_crowd_on_a_small_and_a_large_cluster(num_jobs: int, slack: float) -> None:
     """Few jobs in plain Python, many in machine code; short of devices, and with plenty."""
     for seed, num_devices in enumerate((16, 64, 300)):
-        check_against_plain(crowd(seed, num_jobs, num_devices, slack))
+        check(crowd(seed, num_jobs, num_devices, slack))
+
+
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
+@given(view=snapshots())
+def test_a_newcomer_weakens_no_promise(view: Snapshot) -> None:
+    assume(view.is_undecided.sum() == 1 and view.is_promised.any())
+    nobody_new = replace(view, is_undecided=np.zeros(view.num_jobs, dtype=bool))
+    _, before, *_ = admit(nobody_new, useful_levels(view))
+    _, after, refusals, _ = admit(view, useful_levels(view))
+    rows = before.rows
+    assert (after.grade[rows] <= before.grade[rows]).all()
+    late = rows[(before.grade[rows] == BROKEN) & (before.plans.top[rows] > 0)]
+    assert (after.plans.end_s[late] <= before.plans.end_s[late] + 1e-5).all()
+    newcomer = int(np.flatnonzero(view.is_undecided)[0])
+    assert newcomer in refusals or after.grade[newcomer] == MARGIN
+
+
+@given(jobs=some_jobs(6), num_devices=st.integers(1, 9))
+def test_what_a_gate_that_serves_by_deadline_admits_is_admitted(jobs: list[Job], num_devices: int) -> None:
+    """By jobs of which nothing runs yet, and none is promised more than could be kept."""
+    fresh = [
+        replace(job, held=0, most_start_cost=None, most_resize_cost=None)
+        for job in jobs
+        if job.job_class == STRICT
+    ]
+    newest = max((job.submitted for job in fresh), default=0.0)
+    fresh = [in_fine_steps(replace(job, promised=job.submitted < newest)) for job in fresh]
+    assume(sum(job.is_undecided for job in fresh) == 1)
+    view = snapshot(fresh, num_devices)
+    if not EdfAdmission().decide(view).refusals:
+        assert not ElasticFlow().decide(view).refusals
 
 
 @given(view=snapshots())
-def test_the_safe_level_is_the_lowest_that_does(view: Snapshot) -> None:
+def test_standing_plans_are_remembered_as_they_are(view: Snapshot) -> None:
     levels = useful_levels(view)
-    rows = np.arange(view.num_jobs)
-    assert safe_level(view, levels, rows).tolist() == [
-        plain.safe_level(view, levels, row) for row in rows.tolist()
+    _, kept, *_ = admit(view, levels)
+    memory = to_remember(view, levels, kept.plans, kept.rows)
+    plans = remembered(replace(view, memory=memory), levels)
+    for row in kept.rows.tolist():
+        assert plans.grade[row] == kept.grade[row]
+        if kept.plans.end_s[row] > 0.0:
+            assert np.allclose(steps_of_plan(plans, row), steps_of_plan(kept.plans, row))
+    assert (np.delete(plans.grade, kept.rows) == -1).all()
+
+
+def standing(levels: Sequence[int]) -> Snapshot:
+    """The plan of one job: so many workers for 10 s each, of which 5 s are over."""
+    job = promised("one", CURVES[1], 100.0, 100.0)
+    ends_s = 995.0 + 10.0 * len(levels)
+    starts_s = [995.0 + 10.0 * number for number in range(len(levels))]
+    memory = {
+        "jobs": ["gone", "one"],
+        "grade": [BROKEN, JUST],
+        "segments": [1, len(levels)],
+        "starts_s": [0.0, *starts_s],
+        "workers": [1, *levels],
+        "ends_s": [2000.0, ends_s],
+    }
+    return replace(snapshot([job], 8), memory=memory)
+
+
+def test_what_is_over_of_a_plan_is_forgotten_and_who_is_gone() -> None:
+    view = standing([1, 4, 8])
+    plans = remembered(view, useful_levels(view))
+    assert plans.grade.tolist() == [JUST]
+    assert steps_of_plan(plans, 0) == [(0.0, 5.0, 1), (5.0, 15.0, 3), (15.0, 25.0, 4)]
+    later = replace(view, now_s=view.now_s + 10.0)
+    assert steps_of_plan(remembered(later, useful_levels(later)), 0) == [(0.0, 5.0, 3), (5.0, 15.0, 4)]
+
+
+def test_a_plan_with_a_size_that_is_no_more_is_forgotten() -> None:
+    view = standing([1, 3, 8])
+    plans = remembered(view, useful_levels(view))
+    assert plans.grade.tolist() == [JUST] and plans.num.tolist() == [0]
+
+
+def test_a_plan_stands_where_a_new_one_would_be_another() -> None:
+    """It does its work early, where a new one would be as late as can be."""
+    job = in_fine_steps(promised("one", {1: 1.0, 2: 2.0}, 10.0, 20.0))
+    view = snapshot([job], 2)
+    memory = {"jobs": ["one"], "grade": [MARGIN], "segments": [1], "starts_s": [view.now_s],
+              "workers": [2], "ends_s": [view.now_s + 5.0]}  # fmt: skip
+    assert ElasticFlow().decide(view).floor.tolist() == [0]
+    assert ElasticFlow().decide(replace(view, memory=memory)).floor.tolist() == [2]
+    other = in_fine_steps(strict("new", {1: 1.0}, 4.0, 4.5))
+    again = replace(snapshot([job, other], 2), memory=memory)
+    _, kept, refusals, _ = admit(again, useful_levels(again))
+    assert not refusals and kept.plans.now[0] == 0, "it makes way for whom its gaps are too small"
+
+
+@given(num_late=st.integers(1, 3), num_kept=st.integers(1, 4))
+def test_late_promises_take_nothing_from_those_that_can_be_kept(num_late: int, num_kept: int) -> None:
+    lost = [promised(f"lost-{number}", CURVES[1], 900.0, 5.0 + number, held=4) for number in range(num_late)]
+    held = [promised(f"kept-{number}", CURVES[1], 8.0, 9.5, held=1) for number in range(num_kept)]
+    kept = check(snapshot([*lost, *held], 4))
+    assert (kept.grade[:num_late] == BROKEN).all()
+    assert (kept.grade[num_late:] == MARGIN).all()
+    assert (kept.plans.top[:num_late] > 0).all()
+
+
+@given(earlier=st.integers(5, 40), later=st.integers(61, 90))
+def test_nobody_new_comes_before_a_promise_that_has_nothing_to_spare(earlier: int, later: int) -> None:
+    """Its 50 s of work are to be done in 51 s, and not with the margin."""
+    weak = promised("weak", {4: 1.0}, 50.0, 51.0, held=4)
+    newcomers = [strict(name, {4: 1.0}, 2.0, at) for name, at in (("before", earlier), ("behind", later))]
+    view = snapshot([weak, *newcomers], 4, margin_share=0.05)
+    _, kept, refusals, _ = admit(view, useful_levels(view))
+    assert kept.grade[0] == JUST
+    assert list(refusals) == [1]
+
+
+def test_a_size_between_two_levels_is_none_of_them_unless_it_is_starting() -> None:
+    jobs = [promised(f"{held}", {1: 1.0, 4: 2.0}, 9.0, 90.0, held=held) for held in (0, 1, 2, 4)]
+    jobs.append(replace(jobs[2], id="starting", is_pinned=True, idle=1.0))
+    view = snapshot(jobs, 16)
+    takers = takers_of(view, useful_levels(view))
+    assert takers.held.tolist() == [0, 1, NO_LEVEL, 2, 1]
+    assert takers.is_bound.tolist() == [False] * 4 + [True]
+
+
+def test_a_gang_that_starts_is_waited_for() -> None:
+    """It is nobody's promise, and has two of the three devices for the next 3 s."""
+    starting = replace(best_effort("starting", {2: 1.0}, 100.0, held=2), is_pinned=True, idle=3.0)
+    quick = in_fine_steps(strict("quick", {2: 1.0}, 2.0, 4.0))
+    assert set(ElasticFlow().decide(snapshot([starting, quick], 3)).refusals) == {1}
+    assert not ElasticFlow().decide(snapshot([starting, quick], 4)).refusals
+    assert not ElasticFlow().decide(snapshot([starting, replace(quick, deadline=5.0)], 3)).refusals
+
+
+def test_a_running_gang_may_move_only_if_its_plan_can_pay_for_the_pause() -> None:
+    jobs = [
+        in_fine_steps(promised(name, {1: 1.0}, 8.0, deadline, held=1, resize_cost=1.0))
+        for name, deadline in (("tight", 8.5), ("easy", 9.5))
     ]
+    jobs += [best_effort("any", {1: 1.0}, 9.0, held=1), in_fine_steps(promised("new", {1: 1.0}, 8.0, 8.0))]
+    may_move = ElasticFlow().decide(snapshot(jobs, 4)).may_move
+    assert may_move is not None
+    assert may_move().tolist() == [False, True, True, True]
 
 
-@given(num_late=st.integers(1, 3), num_kept=st.integers(1, 5))
-def test_late_promises_are_planned_too(num_late: int, num_kept: int) -> None:
-    lost = [promised(f"lost-{number}", CURVES[1], 900.0, 5.0 + number) for number in range(num_late)]
-    kept = [promised(f"kept-{number}", CURVES[1], 8.0, 9.0, held=1) for number in range(num_kept)]
-    view = snapshot([*lost, *kept, strict("new", CURVES[0], 9.0, 3.0)], 4, min_hold_s=2.0)
-    check_against_plain(view)
-    assert (admit(view, useful_levels(view))[0].reserve[:num_late] == Reserve.LATE).all()
-
-
-@given(spare=st.sampled_from([-1.0, 0.5, 1.0]), earlier=st.integers(5, 40), later=st.integers(61, 90))
-def test_nobody_new_comes_before_a_promise_that_has_nothing_to_spare(
-    spare: float, earlier: int, later: int
-) -> None:
-    """Its 50 s of work and six resizes of 1 s each are to be done, with so much to spare."""
-    facts: MoreOfJob = {"held": 4, "most_resize_cost": 1.0}
-    weak = promised("weak", {4: 1.0}, 50.0, 56.0 + spare, **facts)
-    newcomers = [strict(name, {1: 1.0}, 1.0, at) for name, at in (("before", earlier), ("behind", later))]
-    view = snapshot([weak, *newcomers], 8, min_hold_s=2.0, margin_share=0.05)
-    kept, refusals = admit(view, useful_levels(view))
-    has_nothing = kept.reserve[0] == Reserve.NONE
-    assert has_nothing == (spare < 0)
-    assert (1 in refusals) == has_nothing and 2 not in refusals
-
-
-@pytest.mark.parametrize(("held", "needed_in_s", "now"), [(2, 3.5, 2), (2, 4.5, 1), (1, 3.5, 1), (1, 1.5, 2)])
-def test_a_gang_keeps_what_it_will_need_again_soon(held: int, needed_in_s: float, now: int) -> None:
-    """To shrink, to stay for the hold of 2 s, and to grow back takes 4 s with resizes of 1 s each."""
-    steps = 20.0 + (20.0 - needed_in_s)  # six resizes are kept back of its 26 s
-    facts: MoreOfJob = {"held": held, "most_resize_cost": 1.0}
-    view = snapshot(
-        [promised("one", {1: 1.0, 2: 2.0}, steps, 26.0, **facts)], 8, min_hold_s=2.0, margin_share=0.0
-    )
-    kept, _ = admit(view, useful_levels(view))
-    assert kept.reserve[0] == Reserve.FULL
-    assert kept.plans.now[0] == now
-
-
-@pytest.mark.parametrize("held", [1, 2])
-def test_one_in_need_does_not_shrink(held: int) -> None:
-    """The lower level would just do, but not after the resize."""
-    facts: MoreOfJob = {"held": held, "most_resize_cost": 1.0}
-    view = snapshot(
-        [promised("one", {1: 1.0, 2: 1.05}, 9.9, 10.0, **facts)], 8, min_hold_s=2.0, margin_share=0.0
-    )
-    kept, _ = admit(view, useful_levels(view))
-    assert kept.reserve[0] == Reserve.NONE
-    assert kept.plans.now[0] == held
-    assert kept.plans.end_s[0] == pytest.approx(9.9 / 1.05 if held == 2 else 10.0)
-
-
-@pytest.mark.parametrize(("until_s", "now"), [(4.5, 2), (12.0, 1)])
-def test_one_that_is_near_its_end_does_not_shrink(until_s: float, now: int) -> None:
-    """Its smaller size would do, but it is done before it could come back to the larger one."""
-    facts: MoreOfJob = {"held": 2, "most_resize_cost": 1.0}
-    running_s = until_s - until_s / 2.0
-    view = snapshot(
-        [promised("one", {1: 1.0, 2: 2.0}, 0.9 * running_s, until_s, **facts)],
-        8,
-        min_hold_s=2.0,
-        margin_share=0.0,
-    )
-    kept, _ = admit(view, useful_levels(view))
-    assert kept.reserve[0] == Reserve.FULL
-    assert kept.plans.now[0] == now
+def test_a_change_that_no_plan_needs_is_made_only_if_the_plan_can_pay_for_it() -> None:
+    """With 1.3 a second on two workers it has 5.5 s left for 8 of work after a pause of 6 s."""
+    for cost, workers in ((1.0, 2), (6.0, 1)):
+        job = promised("one", {1: 1.0, 2: 1.3}, 8.0, 11.5, held=1, resize_cost=cost)
+        answer = ElasticFlow().decide(snapshot([in_fine_steps(job)], 2))
+        assert answer.workers.tolist() == [workers]

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from hypothesis import strategies as st
 
 from swell.solvers.filling import FreeProfile, no_plans
-from swell.solvers.profile import Plans, Takers
+from swell.solvers.profile import LATE, Plans, Takers
 
 #: (devices, work per second) of levels 1, 2, ...; strictly ascending
 CURVES = (
@@ -22,51 +23,71 @@ CURVES = (
 
 @dataclass(frozen=True)
 class Taker:
+    """Costs are the same for all levels, and more by a tenth for each level above the first."""
+
     curve: tuple[Sequence[int], Sequence[float]]
-    need: float
+    need: float  #: with the margin
     end_s: float
+    just: float | None = None  #: work as believed; `need` if None
+    start_s: float = 0.0
+    resize_s: float = 0.0
+    held: int = 0
+    idle_s: float = 0.0
+    is_bound: bool = False
 
     @property
     def devices(self) -> np.ndarray:
-        return np.array(self.curve[0], dtype=np.int64)
+        return np.array([0, *self.curve[0]], dtype=np.int64)
 
     @property
     def rates(self) -> np.ndarray:
-        return np.array(self.curve[1], dtype=float)
+        return np.array([0.0, *self.curve[1]], dtype=float)
+
+    def cost_s(self, before: int, after: int) -> float:
+        if after in (0, before):
+            return 0.0
+        return (self.start_s if before == 0 else self.resize_s) * (0.9 + 0.1 * after)
 
 
 def columns(tasks: Sequence[Taker]) -> Takers:
-    """Each taker has one try: to be done in time. Those whom it fails are served early, if anybody is."""
-    num_levels = np.array([len(task.devices) for task in tasks], dtype=np.int64)
-    devices = np.zeros((len(tasks), max(num_levels, default=1)), dtype=np.int64)
-    rates = np.zeros(devices.shape)
+    num_levels = np.array([len(task.curve[0]) for task in tasks], dtype=np.int64)
+    shape = len(tasks), max(num_levels, default=1)
+    devices, rates = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+    start_s, resize_s = np.zeros(shape), np.zeros(shape)
     for row, task in enumerate(tasks):
-        devices[row, : num_levels[row]], rates[row, : num_levels[row]] = task.devices, task.rates
-    need = np.array([task.need for task in tasks], dtype=float)
-    ends_s = np.array([task.end_s for task in tasks], dtype=float)
+        of_row = slice(0, num_levels[row])
+        devices[row, of_row], rates[row, of_row] = task.curve
+        start_s[row, of_row] = [task.cost_s(0, level + 1) for level in range(num_levels[row])]
+        resize_s[row, of_row] = [task.cost_s(-1, level + 1) for level in range(num_levels[row])]
+    just = [task.need if task.just is None else task.just for task in tasks]
     return Takers(
         devices=devices,
         rates=rates,
+        start_s=start_s,
+        resize_s=resize_s,
         num_levels=num_levels,
-        work=need[:, None],
-        ends_s=ends_s[:, None],
-        grades=np.array([0, 1]),
-        is_at_once=np.array([False]),
-        is_early=np.array([False]),
-        held=np.zeros(len(tasks), dtype=np.int64),
-        stop_s=np.zeros(len(tasks)),
-        shrink_s=np.zeros(len(tasks)),
-        easy_s=ends_s,
-        left=need,
+        held=np.array([task.held for task in tasks], dtype=np.int64),
+        idle_s=np.array([task.idle_s for task in tasks], dtype=float),
+        is_bound=np.array([task.is_bound for task in tasks], dtype=bool),
+        work=np.array([[task.need for task in tasks], just], dtype=float).T.copy(),
+        until_s=np.array([task.end_s for task in tasks], dtype=float),
     )
 
 
+def free_for(tasks: Sequence[Taker], num_devices: int, num_takers: int = 0) -> FreeProfile:
+    """All devices but those of bound takers, which are theirs until they have their turn."""
+    free = FreeProfile(num_devices, max(num_takers, len(tasks)))
+    bound = [task for task in tasks if task.is_bound]
+    num = np.array([task.devices[task.held] for task in bound], dtype=np.int64)
+    free.take_now(num, np.array([task.idle_s for task in bound], dtype=float))
+    return free
+
+
 def fill_all(
-    profile: FreeProfile, tasks: Sequence[Taker], hold_s: float = 0.0, is_late_served: bool = False
+    profile: FreeProfile, tasks: Sequence[Taker], how: int = LATE, is_late_served: bool = False
 ) -> Plans:
     plans = no_plans(len(tasks))
-    rows = np.arange(len(tasks))
-    assert profile.fill(columns(tasks), plans, rows, hold_s, is_late_served) == len(tasks)
+    assert profile.fill(columns(tasks), plans, np.arange(len(tasks)), how, is_late_served) == len(tasks)
     return plans
 
 
@@ -84,7 +105,33 @@ def steps_of(profile: FreeProfile) -> tuple[np.ndarray, np.ndarray]:
     return starts_s, free
 
 
-def taken(before: FreeProfile, after: FreeProfile) -> tuple[np.ndarray, np.ndarray]:
-    """(Q,) starts of stretches, and how much was taken in each; the last one has no end."""
-    starts_s = np.union1d(steps_of(before)[0], steps_of(after)[0])
-    return starts_s, np.array([free_at(before, at_s) - free_at(after, at_s) for at_s in starts_s])
+costs = st.sampled_from([0.0, 0.0, 0.3, 2.0])
+
+
+@st.composite
+def some_tasks(
+    draw: st.DrawFn, most: int = 7, longest_s: int = 30, num_devices: int = 0, bound: bool = False
+) -> list[Taker]:
+    """With `bound`, some are starting, on no more than `num_devices` devices."""
+    tasks = []
+    for _ in range(draw(st.integers(1, most))):
+        curve, need = draw(st.sampled_from(CURVES)), draw(st.integers(1, 3 * longest_s))
+        held = draw(st.integers(-1, len(curve[0])))
+        idle_s = draw(st.sampled_from([0.0, 0.0, 1.0, 2.5])) if held != 0 else 0.0
+        is_bound = bound and held > 0 and idle_s > 0.0 and curve[0][held - 1] <= num_devices
+        if is_bound:
+            num_devices -= curve[0][held - 1]
+        tasks.append(
+            Taker(
+                curve,
+                need=float(need),
+                end_s=float(draw(st.integers(1, longest_s))),
+                just=need * draw(st.sampled_from([1.0, 0.9])),
+                start_s=draw(costs),
+                resize_s=draw(costs),
+                held=held,
+                idle_s=idle_s,
+                is_bound=is_bound,
+            )
+        )
+    return tasks

@@ -1,8 +1,9 @@
-"""Laws of the free-capacity profile."""
+"""Laws of free capacity over time, and of plans that take from it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from unittest.mock import patch
 
@@ -10,65 +11,89 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.solvers.plain_profile import FreeProfile as PlainProfile
-from tests.solvers.takers import CURVES, Taker, columns, fill_all, free_at, steps_of, taken
+from tests.solvers.plain_plans import (
+    NEARLY,
+    check_sound,
+    idle_at,
+    level_at,
+    moments,
+    steps_of_plan,
+    work_by,
+    work_for,
+)
+from tests.solvers.takers import (
+    CURVES,
+    Taker,
+    columns,
+    fill_all,
+    free_at,
+    free_for,
+    some_tasks,
+    steps_of,
+)
 
 from swell.compiled import NUM_ROWS_WORTH_IT
 from swell.solvers import filling, profile
-from swell.solvers.filling import FreeProfile, no_plans
+from swell.solvers.filling import FreeProfile, copy_of, no_plans
+from swell.solvers.profile import AS_PLANNED, BROKEN, EARLY, JUST, LATE, MARGIN, Plans, stand_pauses
 
 curves = st.sampled_from(CURVES)
-tasks_ = st.lists(st.builds(Taker, curves, st.integers(1, 40), st.integers(1, 12)), max_size=7)
-holds = st.sampled_from([0.0, 1.5])
+ways = st.sampled_from([LATE, EARLY])
 
 
-def work_of(starts_s: np.ndarray, devices: np.ndarray, task: Taker) -> float:
-    """Done with so many devices, of which each stretch has a number that is a level's."""
-    rates: dict[int, float] = dict(zip(task.devices.tolist(), task.rates.tolist(), strict=True)) | {0: 0.0}
-    assert devices[-1] == 0
-    lengths_s: list[float] = np.diff(starts_s).tolist()
-    return sum(length_s * rates[num] for length_s, num in zip(lengths_s, devices[:-1].tolist(), strict=True))
-
-
-@given(tasks=tasks_, num_devices=st.integers(0, 9), hold_s=holds, is_late_served=st.booleans())
-def test_fills_do_their_work_in_time_and_never_take_what_is_not_there(
-    tasks: list[Taker], num_devices: int, hold_s: float, is_late_served: bool
+@given(num_devices=st.integers(0, 9), how=ways, is_late_served=st.booleans(), data=st.data())
+def test_plans_do_their_work_in_time_and_never_take_what_is_not_there(
+    num_devices: int, how: int, is_late_served: bool, data: st.DataObject
 ) -> None:
-    free = FreeProfile(num_devices, len(tasks))
-    for task in tasks:
-        before = free.copy()
-        plan = fill_all(free, [task], hold_s, is_late_served)
-        starts_s, devices = taken(before, free)
-        assert (steps_of(free)[1] >= 0).all() and (devices >= 0).all()
-        if plan.top[0] == 0:
-            assert not devices.any()
-            continue
-        assert work_of(starts_s, devices, task) >= task.need * (1 - 1e-8)
-        assert plan.end_s[0] == starts_s[np.flatnonzero(devices)[-1] + 1]
-        assert plan.grade[0] == 1 or plan.end_s[0] <= task.end_s
-        of_level = [0, *task.devices.tolist()]
-        assert devices[0] == of_level[plan.now[0]]
-        assert plan.change_s[0] == starts_s[devices != devices[0]][0]
+    tasks = data.draw(some_tasks(num_devices=num_devices, bound=True))
+    free = free_for(tasks, num_devices)
+    plans = fill_all(free, tasks, how, is_late_served)
+    check_sound(free, tasks, plans, num_devices, is_late_served)
 
 
-@given(tasks=tasks_, num_devices=st.integers(1, 9))
-def test_a_fill_that_fails_takes_nothing_and_could_not_have_been_done(
-    tasks: list[Taker], num_devices: int
+@given(num_devices=st.integers(1, 9), how=ways, data=st.data())
+def test_plans_that_were_made_are_kept(num_devices: int, how: int, data: st.DataObject) -> None:
+    tasks = data.draw(some_tasks(num_devices=num_devices, bound=True))
+    free = free_for(tasks, num_devices)
+    plans = fill_all(free, tasks, how)
+    again, kept = free_for(tasks, num_devices), copy_of(plans)
+    assert again.fill(columns(tasks), kept, np.arange(len(tasks)), AS_PLANNED) == len(tasks)
+    for row in range(len(tasks)):
+        assert kept.grade[row] == plans.grade[row]
+        assert np.allclose(steps_of_plan(kept, row), steps_of_plan(plans, row), atol=1e-6)
+    check_sound(again, tasks, kept, num_devices, False)
+
+
+@given(num_devices=st.integers(1, 9), how=ways, at_s=st.floats(0.1, 15.0), data=st.data())
+def test_plans_that_were_made_are_kept_when_time_has_passed(
+    num_devices: int, how: int, at_s: float, data: st.DataObject
 ) -> None:
-    free = FreeProfile(num_devices, len(tasks))
-    for task in tasks:
-        before, can_do = free.copy(), 0.0
-        starts_s, devices = steps_of(free)
-        for start_s, stop_s, num in zip(starts_s, [*starts_s[1:], np.inf], devices, strict=True):
-            fitting = task.rates[task.devices <= num]
-            length_s = max(0.0, min(stop_s, task.end_s) - start_s)
-            can_do += length_s * (fitting[-1] if len(fitting) else 0.0)
-        plan = fill_all(free, [task])
-        if plan.grade[0] == 0:
-            assert can_do >= task.need * (1 - 1e-8)
-        else:
-            assert can_do < task.need
-            assert not taken(before, free)[1].any()
+    """All has gone as planned until then; whoever was starting still is."""
+    tasks = data.draw(some_tasks(num_devices=num_devices))
+    plans = fill_all(free_for(tasks, num_devices), tasks, how)
+    steps = [steps_of_plan(plans, row) for row in range(len(tasks))]
+    rows = [row for row in range(len(tasks)) if plans.num[row] and plans.end_s[row] > at_s + 1e-3]
+    later, standing = [], no_plans(len(rows))
+    for position, row in enumerate(rows):
+        done, held, task = work_by(tasks[row], steps[row], at_s), level_at(steps[row], at_s), tasks[row]
+        just = work_for(task, JUST) - done
+        idle_s = idle_at(task, steps[row], at_s)
+        need = task.need - done
+        later.append(replace(task, need=need, just=just, end_s=task.end_s - at_s, held=held, idle_s=idle_s))
+        shifted = [(max(start_s - at_s, 0.0), level) for start_s, end_s, level in steps[row] if end_s > at_s]
+        standing.grade[position], standing.num[position] = plans.grade[row], len(shifted)
+        standing.starts_s[position, : len(shifted)] = [start_s for start_s, _ in shifted]
+        standing.levels[position, : len(shifted)] = [level for _, level in shifted]
+        standing.end_s[position] = plans.end_s[row] - at_s + 1e-9
+    kept = copy_of(standing)
+    free = free_for(later, num_devices)
+    assert free.fill(columns(later), kept, np.arange(len(rows)), AS_PLANNED) == len(rows)
+    for position in range(len(rows)):
+        assert kept.grade[position] == standing.grade[position]
+        expected = steps_of_plan(standing, position)
+        if len(expected) > 1 and expected[1][0] <= profile.MOMENT_S:
+            continue  # a step that is due in a moment may be taken now
+        assert np.allclose(steps_of_plan(kept, position), expected, atol=1e-6)
 
 
 @given(curve=curves, need=st.integers(1, 60), end_s=st.integers(1, 12), num_devices=st.integers(1, 9))
@@ -76,83 +101,206 @@ def test_alone_the_lowest_level_that_suffices_is_taken_as_late_as_can_be(
     curve: tuple[Sequence[int], Sequence[float]], need: int, end_s: int, num_devices: int
 ) -> None:
     task, free = Taker(curve, need, end_s), FreeProfile(num_devices, 1)
-    plan = fill_all(free, [task])
+    plans = fill_all(free, [task])
     enough = [
         level
-        for level, (devices, rate) in enumerate(zip(task.devices, task.rates, strict=True), start=1)
-        if devices <= num_devices and rate * end_s >= need
+        for level in range(1, len(task.rates))
+        if task.devices[level] <= num_devices and task.rates[level] * end_s >= need
     ]
     if not enough:
-        assert plan.grade[0] == 1 and plan.top[0] == 0
+        assert plans.grade[0] == BROKEN and plans.top[0] == 0
         return
-    assert plan.top[0] == enough[0]
-    starts_s, devices = taken(FreeProfile(num_devices, 1), free)
-    assert (np.diff(devices[:-1]) >= 0).all()
-    of_level = [0, *task.devices.tolist()]
-    assert set(devices[:-1].tolist()) <= {of_level[enough[0]], of_level[enough[0] - 1]}
-    assert work_of(starts_s, devices, task) == pytest.approx(need)
+    top, steps = enough[0], steps_of_plan(plans, 0)
+    levels = [level for _, _, level in steps]
+    assert levels[-1] == plans.top[0] == top and len(levels) <= 2
+    assert work_by(task, steps, end_s) >= need * NEARLY
+    cuts_s = [
+        (task.rates[top] * end_s - (1.0 if lower else 0.0) - need) / (task.rates[top] - task.rates[lower])
+        for lower in range(top)
+    ]
+    cut_s = steps[-1][0]
+    assert cut_s == pytest.approx(max(cuts_s)) or (cut_s == 0.0 and max(cuts_s) <= profile.MOMENT_S)
 
 
-def test_a_step_within_the_hold_is_taken_now() -> None:
-    task = Taker(CURVES[0], 13.0, 10.0)
-    plan = fill_all(FreeProfile(4, 1), [task])
-    assert (plan.now[0], plan.top[0], plan.change_s[0]) == (1, 2, 4.0)
-    plan = fill_all(FreeProfile(4, 1), [task], hold_s=5.0)
-    assert (plan.now[0], plan.top[0], plan.change_s[0]) == (2, 2, 10.0)
+@given(num_devices=st.integers(1, 9), data=st.data())
+def test_what_fails_without_costs_could_not_have_been_done(num_devices: int, data: st.DataObject) -> None:
+    """But for the work that is lost where a level is left."""
+    tasks = [Taker(task.curve, 1000 * task.need, task.end_s) for task in data.draw(some_tasks())]
+    tasks = [replace(task, curve=(task.curve[0], [1000 * rate for rate in task.curve[1]])) for task in tasks]
+    free = FreeProfile(num_devices, len(tasks))
+    for task in tasks:
+        starts_s, devices = steps_of(free)
+        can_do = 0.0
+        for start_s, stop_s, num in zip(starts_s, [*starts_s[1:], np.inf], devices, strict=True):
+            fitting = task.rates[task.devices <= num]
+            can_do += max(0.0, min(stop_s, task.end_s) - start_s) * fitting[-1]
+        plans = fill_all(free, [task])
+        if plans.grade[0] == BROKEN:
+            assert can_do - len(starts_s) < task.need
+        else:
+            assert can_do >= task.need * NEARLY
+
+
+@given(data=st.data(), num_devices=st.integers(1, 8))
+def test_early_is_never_later_than_late(data: st.DataObject, num_devices: int) -> None:
+    (task,) = data.draw(some_tasks(most=1))
+    late, early = (fill_all(FreeProfile(num_devices, 1), [task], how) for how in (LATE, EARLY))
+    assert early.grade[0] <= late.grade[0]
+    if early.grade[0] == late.grade[0] and late.num[0]:
+        assert early.end_s[0] <= late.end_s[0] + 1e-6
+
+
+def test_a_step_that_is_due_in_a_moment_is_taken_now() -> None:
+    for due_s, now in ((2 * profile.MOMENT_S, 0), (profile.MOMENT_S / 2, 2)):
+        plans = fill_all(FreeProfile(4, 1), [Taker(CURVES[0], 1.5 * (10.0 - due_s), 10.0)])
+        assert (plans.now[0], plans.top[0]) == (now, 2)
+        assert plans.change_s[0] == pytest.approx(10.0 if now else due_s)
+
+
+def test_each_change_is_paid_for_in_time_and_in_the_step_that_it_interrupts() -> None:
+    """Ten seconds for 10.5 of work, 1 a second on one device and 1.5 on two."""
+    task = Taker(CURVES[0], 10.5, 10.0)
+
+    def change_s(task: Taker) -> float:
+        plans = fill_all(FreeProfile(4, 1), [task])
+        assert steps_of_plan(plans, 0) == [(0.0, plans.change_s[0], 1), (plans.change_s[0], 10.0, 2)]
+        return float(plans.change_s[0])
+
+    assert change_s(task) == pytest.approx(7.0), "7 + 3 * 1.5 and 1 lost"
+    assert change_s(replace(task, resize_s=1 / 1.1)) == pytest.approx(4.0), "4 + 5 * 1.5 and 1 lost"
+    assert change_s(replace(task, start_s=1.0)) == pytest.approx(5.0), "4 + 5 * 1.5 and 1 lost"
+    assert change_s(replace(task, held=1, idle_s=0.5)) == pytest.approx(6.0), "5.5 + 4 * 1.5 and 1 lost"
 
 
 def test_what_is_tried_on_a_copy_does_not_count() -> None:
     free = FreeProfile(4, 2)
-    assert fill_all(free, [Taker(([3], [2.0]), 10.0, 5.0)]).grade[0] == 0
+    assert fill_all(free, [Taker(([3], [2.0]), 10.0, 5.0)]).grade[0] == MARGIN
     trial = free.copy()
-    plan = fill_all(trial, [Taker(CURVES[0], 7.0, 0.0)], is_late_served=True)
-    assert (plan.now[0], plan.top[0], plan.change_s[0], plan.end_s[0]) == (1, 3, 5.0, 6.0)
+    plans = fill_all(trial, [Taker(CURVES[0], 6.0, 0.0)], is_late_served=True)
+    assert (plans.now[0], plans.top[0], plans.change_s[0], plans.end_s[0]) == (1, 3, 5.0, 6.0)
     assert [(free_at(free, at_s), free_at(trial, at_s)) for at_s in (1, 5.5)] == [(1, 0), (4, 0)]
+    free.give_back(columns([Taker(CURVES[0], 6.0, 0.0)]), plans, np.arange(0))
+    trial.give_back(columns([Taker(CURVES[0], 6.0, 0.0)]), plans, np.arange(1))
+    assert [(free_at(free, at_s), free_at(trial, at_s)) for at_s in (1, 5.5)] == [(1, 1), (4, 4)]
 
 
 def test_work_that_never_fits_is_not_served() -> None:
-    wide = CURVES[4]
     for num_devices, end_s, is_late_served in ((2, 9.0, True), (2, 9.0, False), (9, 0.0, False)):
-        plan = fill_all(FreeProfile(num_devices, 1), [Taker(wide, 1.0, end_s)], 0.0, is_late_served)
-        assert (plan.grade[0], plan.top[0], plan.now[0]) == (1, 0, 0)
+        plans = fill_all(FreeProfile(num_devices, 1), [Taker(CURVES[4], 1.0, end_s)], LATE, is_late_served)
+        assert (plans.grade[0], plans.top[0], plans.now[0]) == (BROKEN, 0, 0)
 
 
 def test_a_deadline_that_never_comes_takes_nothing() -> None:
     free = FreeProfile(4, 1)
-    plan = fill_all(free, [Taker(CURVES[0], 10.0, np.inf)])
-    assert (plan.grade[0], plan.now[0], plan.end_s[0]) == (0, 0, 0.0)
+    plans = fill_all(free, [Taker(CURVES[0], 10.0, np.inf)])
+    assert (plans.grade[0], plans.now[0], plans.end_s[0]) == (MARGIN, 0, 0.0)
     assert steps_of(free)[0].tolist() == [0.0]
 
 
-def test_the_first_try_that_fits_is_taken_and_a_grade_that_is_too_bad_ends_it() -> None:
-    """Ten by 4 s, or six by 4 s, on one device of rate 2; a second taker finds nothing left."""
-    tries = columns([Taker(([1], [2.0]), 10.0, 4.0)] * 2)._replace(
-        work=np.array([[10.0, 6.0]] * 2),
-        ends_s=np.array([[4.0, 4.0]] * 2),
-        grades=np.array([0, 1, 2]),
-        is_at_once=np.array([False, False]),
-        is_early=np.array([False, False]),
-    )
+def test_who_cannot_leave_its_devices_yet_keeps_them_without_a_deadline_too() -> None:
+    task = Taker(CURVES[0], 10.0, np.inf, held=3, idle_s=2.0, is_bound=True)
+    free = free_for([task], 4)
+    fill_all(free, [task])
+    assert (free_at(free, 1.0), free_at(free, 3.0)) == (0, 4)
+
+
+def test_a_grade_that_is_too_bad_ends_it() -> None:
+    """Ten with the margin, or six without, by 4 s, on one device of rate 2; another finds nothing left."""
+    tasks = [Taker(([1], [2.0]), 10.0, 4.0, just=6.0)] * 2
     plans, rows = no_plans(2), np.arange(2)
-    assert FreeProfile(1, 2).fill(tries, plans, rows) == 2
-    assert plans.grade.tolist() == [1, 2] and plans.end_s.tolist() == [4.0, 0.0]
-    assert FreeProfile(1, 2).fill(tries, plans, rows, worst=np.array([1, 1])) == 1
-    assert FreeProfile(1, 2).fill(tries, plans, rows, worst=np.array([0, 1])) == 0
-    at_once = tries._replace(is_at_once=np.array([False, True]))
-    assert FreeProfile(1, 2).fill(at_once, plans, rows) == 2
-    assert plans.grade.tolist() == [2, 2], "three of the four seconds are enough: the first second is idle"
+    assert FreeProfile(1, 2).fill(columns(tasks), plans, rows, LATE) == 2
+    assert plans.grade.tolist() == [JUST, BROKEN] and plans.end_s.tolist() == [3.0, 0.0]
+    for worst, num in (([JUST, JUST], 1), ([MARGIN, JUST], 0), ([JUST, BROKEN], 2)):
+        plans = no_plans(2)
+        assert FreeProfile(1, 2).fill(columns(tasks), plans, rows, LATE, worst=np.array(worst)) == num
+        assert (plans.grade[num:] == -1).all()
 
 
-def test_who_runs_on_keeps_what_it_needs_to_be_done_with_ease() -> None:
-    tries = columns([Taker(CURVES[2], 8.0, 9.0)])._replace(
-        is_at_once=np.array([True]), held=np.array([3]), easy_s=np.array([4.0])
-    )
-    plans = no_plans(1)
-    assert FreeProfile(8, 1).fill(tries, plans, np.arange(1), hold_s=2.0) == 1
-    assert (plans.now[0], plans.keep[0]) == (1, 2), "one would do, two by 4 s; it has four"
-    in_a_hurry = tries._replace(easy_s=np.array([-1.0]))
-    assert FreeProfile(8, 1).fill(in_a_hurry, plans, np.arange(1), hold_s=2.0) == 1
-    assert plans.keep[0] == 3
+@pytest.mark.parametrize("how", [LATE, EARLY, AS_PLANNED])
+def test_a_starting_gang_keeps_its_level_until_it_is_up(how: int) -> None:
+    """One device would do; the four that it starts on are nobody else's before 2 s."""
+    task = Taker(CURVES[2], 6.0, 12.0, held=3, idle_s=2.0, is_bound=True)
+    other = Taker(CURVES[2], 8.0, 10.0)
+    free = free_for([task, other], 4)
+    assert free_at(free, 1.0) == 0 and free_at(free, 2.5) == 4
+    plans = fill_all(free, [task, other], how)
+    assert plans.grade.tolist() == [MARGIN, MARGIN]
+    assert plans.now.tolist() == [3, 0]
+    assert steps_of_plan(plans, 1)[0][:1] == (0.0,) and plans.change_s[1] >= 2.0 - 1e-9
+
+
+@given(num_devices=st.integers(1, 9), how=ways, data=st.data())
+def test_a_change_is_paid_only_if_the_work_is_done_in_time_all_the_same(
+    num_devices: int, how: int, data: st.DataObject
+) -> None:
+    tasks = data.draw(some_tasks(most=5))
+    free, rows = FreeProfile(num_devices, len(tasks)), np.arange(len(tasks))
+    plans = fill_all(free, tasks, how)
+    levels = np.array([data.draw(st.integers(1, len(task.curve[0]))) for task in tasks], dtype=np.int64)
+    takers, before = columns(tasks), copy_of(plans)
+    trial = free.copy()
+    asked = rows[(plans.grade != BROKEN) & (levels != takers.held)]
+    is_paid = trial.pay(takers, plans, asked, levels[asked])
+    for column, column_before in zip(plans, before, strict=True):
+        assert column.tolist() == column_before.tolist()
+    for of_takers, as_before in zip(takers, columns(tasks), strict=True):
+        assert of_takers.tolist() == as_before.tolist()
+    for at_s in moments(steps_of(free)[0].tolist(), steps_of(trial)[0].tolist()):
+        assert free_at(trial, at_s) <= free_at(free, at_s)
+    for row, is_yes in zip(asked.tolist(), is_paid.tolist(), strict=True):
+        if is_yes:
+            level = int(levels[row])
+            cost_s = tasks[row].cost_s(tasks[row].held, level)
+            changed = replace(tasks[row], held=level, idle_s=tasks[row].idle_s + cost_s)
+            check_paid(free, changed, plans, row, tasks[row].held == 0)
+
+
+def check_paid(free: FreeProfile, changed: Taker, plans: Plans, row: int, is_start: bool) -> None:
+    """Its plan does the work from there, or one that is made of its own devices and what is free."""
+    work, steps = work_for(changed, int(plans.grade[row])), steps_of_plan(plans, row)
+    goes_on = not is_start or steps[0][2] == changed.held
+    if goes_on and work_by(changed, steps, min(plans.end_s[row], changed.end_s)) >= work * NEARLY:
+        return
+    padded = [changed] * (row + 1)
+    own, fresh = free.copy(), no_plans(row + 1)
+    own.give_back(columns(padded), plans, np.array([row]))
+    bound = [replace(task, is_bound=is_start) for task in padded]
+    if is_start:
+        own.take_now(np.array([changed.devices[changed.held]]), np.array([changed.idle_s]))
+    assert own.fill(columns(bound), fresh, np.array([row]), LATE) == 1
+    assert fresh.grade[row] <= plans.grade[row]
+    assert work_by(changed, steps_of_plan(fresh, row), changed.end_s) >= work * NEARLY
+
+
+def test_what_one_is_paid_with_is_not_there_for_the_next() -> None:
+    """Each of the two could go down to one device now, and up to four for the rest; not both."""
+    task = Taker(CURVES[2], 19.9, 10.0, held=2, resize_s=0.5)
+    free = FreeProfile(6, 2)
+    plans = fill_all(free, [task] * 2)
+    assert plans.now.tolist() == [2, 2]
+    one = np.array([1])
+    assert free.copy().pay(columns([task] * 2), plans, np.array([0]), one).tolist() == [True]
+    assert free.copy().pay(columns([task] * 2), plans, np.array([1]), one).tolist() == [True]
+    both = free.copy().pay(columns([task] * 2), plans, np.arange(2), np.array([1, 1]))
+    assert both.tolist() == [True, False]
+
+
+@given(num_devices=st.integers(1, 9), how=ways, data=st.data())
+def test_a_pause_stands_if_the_plan_does_its_work_after_it(
+    num_devices: int, how: int, data: st.DataObject
+) -> None:
+    tasks = data.draw(some_tasks())
+    plans = fill_all(FreeProfile(num_devices, len(tasks)), tasks, how)
+    rows = np.array([row for row, task in enumerate(tasks) if task.held > 0], dtype=np.int64)
+    does_stand = np.zeros(len(rows), dtype=bool)
+    stand_pauses(columns(tasks), plans, rows, does_stand)
+    for row, stands in zip(rows.tolist(), does_stand.tolist(), strict=True):
+        task, steps = tasks[row], steps_of_plan(plans, row)
+        paused = replace(task, idle_s=task.idle_s + task.cost_s(-1, task.held))
+        on = [*steps[:-1], (*steps[-1][:1], task.end_s, steps[-1][2])] if steps else []
+        work, done = work_for(task, int(plans.grade[row])), work_by(paused, on, task.end_s)
+        if abs(done - work) > 1e-6 * work:
+            assert stands == (bool(steps) and done > work)
 
 
 @given(
@@ -162,25 +310,31 @@ def test_who_runs_on_keeps_what_it_needs_to_be_done_with_ease() -> None:
 def test_theorem_1_linear_tasks_fit_just_if_condition_1_holds(
     tasks: list[tuple[int, int]], num_devices: int
 ) -> None:
+    """A thousandth of the work is left for what changes of level take."""
     sizes = list(range(1, num_devices + 1))
-    linear = (sizes, [float(size) for size in sizes])
-    in_order = sorted((Taker(linear, need, end_s) for need, end_s in tasks), key=lambda task: task.end_s)
+    linear = (sizes, [1e5 * size for size in sizes])
+    in_order = sorted(
+        (Taker(linear, 1e5 * need, end_s) for need, end_s in tasks), key=lambda task: task.end_s
+    )
     work, holds = 0.0, True
     for task in in_order:
-        work += task.need
+        work += task.need / 1e5
         holds &= work <= num_devices * task.end_s
     plans = fill_all(FreeProfile(num_devices, len(in_order)), in_order)
-    assert (plans.grade == 0).all() == holds
+    assert holds or (plans.grade == BROKEN).any()
+    easier = [replace(task, need=0.999 * task.need) for task in in_order]
+    plans = fill_all(FreeProfile(num_devices, len(in_order)), easier)
+    assert not holds or (plans.grade == MARGIN).all()
 
 
 def hand_example(order: str) -> bool:
-    """Sizes 1, 2, 4 of four devices, both within 4 s."""
+    """Sizes 1, 2, 4 of four devices, both within 4 s; a change takes next to nothing of the work."""
     tasks = {
-        "A": Taker(([1, 2, 4], [5.0, 8.0, 12.0]), 23.0, 4.0),
-        "B": Taker(([1, 2, 4], [6.0, 11.0, 16.0]), 45.0, 4.0),
+        "A": Taker(([1, 2, 4], [5e3, 8e3, 12e3]), 23e3, 4.0),
+        "B": Taker(([1, 2, 4], [6e3, 11e3, 16e3]), 45e3, 4.0),
     }
     plans = fill_all(FreeProfile(4, 2), [tasks[name] for name in order])
-    return bool((plans.grade == 0).all())
+    return bool((plans.grade == MARGIN).all())
 
 
 def test_filling_one_after_the_other_can_refuse_what_is_feasible() -> None:
@@ -201,63 +355,73 @@ def test_filling_one_after_the_other_can_refuse_what_is_feasible() -> None:
 # Blocks and machine code
 
 
-def check_against_plain(tasks: list[Taker], num_devices: int, hold_s: float, num_takers: int) -> None:
-    """Filled one by one and segment by segment, late ones in their turn, everything comes out the same."""
-    free, plain = FreeProfile(num_devices, max(num_takers, len(tasks))), PlainProfile(num_devices, len(tasks))
-    plans = fill_all(free, tasks, hold_s, is_late_served=True)
-    for row, task in enumerate(tasks):
-        fill = plain.fill(task.need, task.end_s, task.devices, task.rates, hold_s)
-        assert (plans.grade[row] == 0) == (fill is not None)
-        if fill is None:
-            fill = plain.serve(task.need, task.devices, task.rates)
-        assert (plans.top[row] > 0) == (fill is not None)
-        if fill is not None:
-            assert (plans.top[row], plans.now[row]) == (fill.top, fill.now)
-            assert plans.change_s[row] == pytest.approx(fill.first_change_s)
-            assert plans.end_s[row] == pytest.approx(fill.end_s)
-    breaks = np.unique(np.concatenate([steps_of(free)[0], plain.starts_s[: plain.count], [1e9]]))
-    for at_s in ((breaks[:-1] + breaks[1:]) / 2)[np.diff(breaks) > 1e-6]:
-        at = np.searchsorted(plain.starts_s[: plain.count], at_s, side="right") - 1
-        assert free_at(free, at_s) == plain.free[at]
+def same(first: tuple[Plans, FreeProfile], second: tuple[Plans, FreeProfile]) -> None:
+    for column, other in zip(first[0], second[0], strict=True):
+        assert column.tolist() == other.tolist()
+    for column, other in zip(steps_of(first[1]), steps_of(second[1]), strict=True):
+        assert column.tolist() == other.tolist()
 
 
-many = st.lists(st.builds(Taker, curves, st.integers(1, 40), st.integers(1, 99)), max_size=40)
+def filled(
+    tasks: Sequence[Taker], num_devices: int, how: int, num_takers: int = 0
+) -> tuple[Plans, FreeProfile]:
+    free = FreeProfile(num_devices, max(num_takers, len(tasks)))
+    return fill_all(free, tasks, how, is_late_served=True), free
 
 
-@given(tasks=many, num_devices=st.integers(1, 20), hold_s=holds, width=st.sampled_from([2, 4, 32]))
+many = some_tasks(most=40, longest_s=99)
+
+
+@given(tasks=many, num_devices=st.integers(1, 20), how=ways, width=st.sampled_from([2, 4]))
 def test_blocks_of_any_width_change_nothing(
-    tasks: list[Taker], num_devices: int, hold_s: float, width: int
+    tasks: list[Taker], num_devices: int, how: int, width: int
 ) -> None:
+    """Narrow ones are more than there is room for, too: it grows."""
+    wide = filled(tasks, num_devices, how)
     with patch.object(profile, "WIDTH", width), patch.object(filling, "WIDTH", width):
-        check_against_plain(tasks, num_devices, hold_s, 0)
+        narrow = filled(tasks, num_devices, how)
+        same(wide, narrow)
 
 
-@given(tasks=many, num_devices=st.integers(1, 20), hold_s=holds)
-def test_machine_code_changes_nothing(tasks: list[Taker], num_devices: int, hold_s: float) -> None:
-    check_against_plain(tasks, num_devices, hold_s, NUM_ROWS_WORTH_IT)
-    plans = [
-        fill_all(FreeProfile(num_devices, len(tasks) + more), tasks, hold_s, is_late_served=True)
-        for more in (0, NUM_ROWS_WORTH_IT)
-    ]
-    for plain, fast in zip(*plans, strict=True):
-        assert plain.tolist() == fast.tolist()
+@given(tasks=many, num_devices=st.integers(1, 20), how=ways)
+def test_machine_code_changes_nothing(tasks: list[Taker], num_devices: int, how: int) -> None:
+    plain, fast = (filled(tasks, num_devices, how, more) for more in (0, NUM_ROWS_WORTH_IT))
+    same(plain, fast)
+    levels = np.array([len(task.curve[0]) for task in tasks])
+    rows = np.flatnonzero((plain[0].grade != BROKEN) & (levels != columns(tasks).held))
+    answers = [free.pay(columns(tasks), plans, rows, levels[rows]).tolist() for plans, free in (plain, fast)]
+    assert answers[0] == answers[1]
+
+
+@given(tasks=many, num_devices=st.integers(1, 20), how=ways)
+def test_room_that_grows_changes_nothing(tasks: list[Taker], num_devices: int, how: int) -> None:
+    """A profile for one taker serves many: in the midst of a fill it is doubled, and again."""
+    ample = filled(tasks, num_devices, how)
+    free, plans = FreeProfile(num_devices, 0), no_plans(len(tasks))
+    num_blocks = len(free.columns.order)
+    with patch.object(profile, "WIDTH", 2), patch.object(filling, "WIDTH", 2):
+        free = FreeProfile(num_devices, 0)
+        free.fill(columns(tasks), plans, np.arange(len(tasks)), how, True)
+        same(ample, (plans, free))
+        if len(steps_of(free)[0]) > 2 * num_blocks:
+            assert len(free.columns.order) > num_blocks
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_hundreds_of_takers_leave_what_plain_python_leaves(seed: int) -> None:
+def test_hundreds_of_takers_are_served_soundly(seed: int) -> None:
     random = np.random.default_rng(seed)
     tasks = [
-        Taker(CURVES[random.integers(len(CURVES))], random.uniform(1, 400), random.uniform(1, 500))
+        Taker(
+            CURVES[random.integers(len(CURVES))],
+            random.uniform(1, 100),
+            random.uniform(50, 5000),
+            start_s=random.uniform(0, 5),
+            resize_s=random.uniform(0, 2),
+            held=int(random.integers(0, 2)),
+        )
         for _ in range(300)
     ]
-    check_against_plain(sorted(tasks, key=lambda task: task.end_s), 90, 2.0, 0)
-
-
-def test_who_is_in_need_puts_no_step_up_off() -> None:
-    tries = columns([Taker(CURVES[2], 8.0, 9.0)])
-    plans = no_plans(1)
-    assert FreeProfile(8, 1).fill(tries, plans, np.arange(1)) == 1
-    assert (plans.top[0], plans.now[0]) == (1, 0)
-    in_need = tries._replace(is_early=np.array([True]))
-    assert FreeProfile(8, 1).fill(in_need, plans, np.arange(1)) == 1
-    assert (plans.top[0], plans.now[0]) == (1, 1)
+    tasks.sort(key=lambda task: task.end_s)
+    plans, free = filled(tasks, 90, LATE)
+    check_sound(free, tasks, plans, 90, True)
+    assert (plans.grade == MARGIN).sum() > 100

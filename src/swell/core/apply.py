@@ -7,10 +7,18 @@ from functools import singledispatch
 from swell.core.admission import AskedDeadline
 from swell.core.backoff import MAX_SETBACKS
 from swell.core.clock_steps import follow
-from swell.core.feedback import learn_between, learn_pause, learn_rate, learn_resize, note_phase
+from swell.core.feedback import (
+    learn_between,
+    learn_pause,
+    learn_rate,
+    learn_resize,
+    learn_stretch,
+    note_phase,
+)
 from swell.core.gang import NO_GANG
 from swell.core.job_progress import JobProgress
 from swell.core.record import JobRecord
+from swell.core.resizes import Mark
 from swell.core.state import HeadState
 from swell.core.unknown_gangs import UnknownGangEvent
 from swell.model.event import (
@@ -232,6 +240,7 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     state.costs.learn_start(record, event.at_s - record.commanded.launched_s)
     state.costs.upper.learn_start(record, event.at_s - record.commanded.launched_s, event.at_s)
     state.set_rate(record, record.num_workers)
+    record.progress.unmeasured = Mark(event.at_s, float(event.steps))
     text = f"trains with {_workers(record.num_workers)}{_step(record, 'from', event.steps)}{_batch(record)}"
     state.tell(record, "started", text)
 
@@ -240,6 +249,7 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
 def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
     before, has_members = record.sizes.latest, record.gang.is_reconfigured_in_place
+    learn_stretch(state, record, event.at_s, event.steps)
     record.become(record.gang.changed(event.generation))
     record.progress.done_steps = _truth(record, event.steps)
     note_phase(state, record, event.steps)
@@ -255,6 +265,8 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     record.status.note_pids(event.pids)
     record.sizes.note(event.at_s, record.num_workers)
     state.set_rate(record, record.num_workers)
+    if record.spec.elasticity is Elasticity.LIVE:  # a restart job reports no end of its pause
+        record.progress.pause(event.at_s, record.num_workers)
     size = f"{before} to {_workers(record.num_workers)}"
     text = f"went from {size}{_step(record, 'at', event.steps)}{_batch(record)}"
     state.tell(record, "resized", text)
@@ -286,6 +298,7 @@ def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
     record.status.loss = record.status.loss if event.loss is None else event.loss
     record.status.metrics = {**record.status.metrics, **event.metrics}
     learn_pause(state, record, event)
+    record.progress.resume()
     if record.phase is Phase.RUNNING:
         state.set_rate(record, 0 if record.gang.is_broken else record.num_workers)
 
@@ -310,10 +323,12 @@ def _(event: JobWarned, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: WorkersLost, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
+    record.progress.unmeasured = None
     record.resizes.lose(event.at_s, record.num_workers)
     record.tenure.take()
     record.become(record.gang.lose(event.generation, event.devices))
     record.progress.rate_per_s = 0.0
+    record.progress.resume()
     record.sizes.note(event.at_s, record.num_workers)
     state.tell(record, "workers_lost", f"lost workers and goes on with {record.num_workers}: {event.message}")
 
@@ -328,6 +343,7 @@ def _(event: SuspendFailed, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: GangSuspended, state: HeadState, record: JobRecord) -> None:
     _note_steps(record, event)
+    learn_stretch(state, record, event.at_s, event.steps)
     _release(record, event.at_s)
     record.backoff.go_on()
     record.progress.done_steps = _truth(record, event.steps)
@@ -348,6 +364,9 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     # Of a gang that never trained nothing is known but what was known before. What was believed of one that
     # did counts no more: its script may have hung.
     steps = record.progress.done_steps if record.gang.is_launching else _truth(record, event.steps)
+    if event.outcome is Outcome.SUCCEEDED:
+        learn_stretch(state, record, event.at_s, event.steps)
+    record.progress.unmeasured = None
     if event.outcome in (Outcome.SUCCEEDED, Outcome.STOPPED):
         record.resizes.overtake(event.at_s)
         _note_steps(record, event)
@@ -412,6 +431,7 @@ def _release(record: JobRecord, at_s: float) -> None:
     record.resizes.end(at_s)
     record.backoff.num_failed_changes = 0
     record.progress.rate_per_s = 0.0
+    record.progress.resume()
     record.sizes.note(at_s, 0)
 
 

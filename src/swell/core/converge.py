@@ -7,7 +7,9 @@ the processes that held it are gone.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+
+import msgspec
 
 from swell.core.gang import SavingGang
 from swell.core.pending import launch_of
@@ -54,6 +56,8 @@ class Converger:
         self._devices = devices
         self._now_s = now_s
         self.waiting: list[JobRecord] = []  #: for devices that others have yet to leave
+        self.improvised: list[JobRecord] = []  #: that go elsewhere for now, and are to be planned again
+        self._plans: Mapping[str, JobPlan] = {}
         self.commands: list[AnyCommand] = []
 
     def run(self, plans: Mapping[str, JobPlan], is_short: bool = False) -> list[AnyCommand]:
@@ -63,6 +67,7 @@ class Converger:
             plans: for the jobs whose devices are to be others than they are, at least.
             is_short: a promise needs more devices now than its job has.
         """
+        self._plans = plans
         self._repair()
         if is_short:
             self._clear_away()
@@ -70,7 +75,7 @@ class Converger:
             record = self._records.get(job_id)
             if record is not None and not record.phase.is_end:
                 self._move_towards(record, plan.target)
-        self._break_deadlock()
+        self._break_deadlocks()
         return self.commands
 
     def drain(self) -> list[AnyCommand]:
@@ -128,8 +133,24 @@ class Converger:
         self.commands.append(launch_of(record))
 
     def _reconfigure(self, record: JobRecord, target: Target) -> None:
+        is_shrink = len(target.devices) < len(record.gang.members.devices)
+        if is_shrink and not self._may_take(record, target.devices):
+            target = msgspec.structs.replace(target, devices=self._part_to_keep(record, target.devices))
+            self.improvised.append(record)
         if self._take_and_ask(record, target):
             record.commanded.changed_s = self._now_s
+
+    def _part_to_keep(self, record: JobRecord, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        """As many of its own devices: a gang that shrinks waits for none that others have yet to leave.
+
+        First those that it is to have anyway, then those that no other job is to have.
+        """
+        plans = [plan for job, plan in self._plans.items() if job != record.id]
+        others = {device for plan in plans for device in plan.target.devices}
+        own = record.gang.members.devices
+        first = sorted(own, key=lambda device: (device not in wanted, device in others))
+        kept = set(first[: len(wanted)])
+        return tuple(device for device in own if device in kept)
 
     def _configure(self, record: JobRecord, configuration: Configuration) -> None:
         """Its size stays, and with it the time since which it has been held."""
@@ -173,23 +194,37 @@ class Converger:
 
     def _take(self, record: JobRecord, devices: tuple[str, ...]) -> bool:
         """Make the devices this job's, if each is there and free or its own already."""
-        new = set(devices).difference(record.gang.members.devices)  # no other can have those of its gang
-        is_free = self._devices.issuperset(devices)
-        for others in (self._owner, self._taken, self._unknown):
-            is_free = is_free and others.keys().isdisjoint(new)  # in this order: it looks up `new` alone
+        is_free = self._may_take(record, devices)
         if is_free:
             self._taken.update(dict.fromkeys(devices, record.id))
         return is_free
 
-    def _break_deadlock(self) -> None:
-        """Gangs that wait for each other's devices, and nobody else about to move: one steps aside.
+    def _may_take(self, record: JobRecord, devices: tuple[str, ...]) -> bool:
+        new = set(devices).difference(record.gang.members.devices)  # no other can have those of its gang
+        is_free = self._devices.issuperset(devices)
+        for others in (self._owner, self._taken, self._unknown):
+            is_free = is_free and others.keys().isdisjoint(new)  # in this order: it looks up `new` alone
+        return is_free
+
+    def _break_deadlocks(self) -> None:
+        """Gangs that wait for each other's devices: one of each circle steps aside.
 
         The smallest to which nothing is promised, if there is one: a promise may have no time to spare.
         """
-        growing = [record for record in self.waiting if record.phase is Phase.RUNNING]
-        if not growing or self.commands or self._unknown or self._is_any_pinned:
-            return
-        self._suspend(min(growing, key=_yields_first))
+        waits_for = {
+            record.id: self._blockers(record) for record in self.waiting if record.phase is Phase.RUNNING
+        }
+        while circle := _circle(waits_for):
+            record = min((self._records[job] for job in circle), key=_yields_first)
+            self._suspend(record)
+            self.improvised.append(record)
+            del waits_for[record.id]
+
+    def _blockers(self, record: JobRecord) -> set[str]:
+        """Jobs whose devices it is to have."""
+        plan = self._plans.get(record.id)
+        devices = plan.target.devices if plan is not None else record.survivors.devices
+        return {self._owner[device] for device in devices if device in self._owner} - {record.id}
 
 
 def _must_stop(record: JobRecord) -> bool:
@@ -197,6 +232,25 @@ def _must_stop(record: JobRecord) -> bool:
     gang = record.gang
     is_saving = isinstance(gang, SavingGang)
     return (record.is_cancelled and not is_saving) or (gang.is_broken and not gang.members.devices)
+
+
+def _circle(waits_for: Mapping[str, Set[str]]) -> list[str]:
+    """Some jobs of which each waits for the next one, and the last for the first; empty if there are none."""
+    done: set[str] = set()
+    for start in waits_for:
+        path: list[str] = []
+        todo = [(start, 0)]
+        while todo:
+            job, depth = todo.pop()
+            del path[depth:]
+            if job in path:
+                return path[path.index(job) :]
+            if job in done or job not in waits_for:
+                continue
+            path.append(job)
+            todo += [(other, depth + 1) for other in sorted(waits_for[job])]
+        done.add(start)
+    return []
 
 
 def _yields_first(record: JobRecord) -> tuple[bool, int, str]:

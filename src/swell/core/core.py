@@ -129,6 +129,7 @@ class Core:
         commands = self._note(converger.run(plans, is_short), plans)
         for record in converger.stopped:
             state.tell(record, "stopped", f"gives up its devices: {self._late()}, and a promise lacks them")
+        state.last_plan.improvise(record.id for record in converger.improvised)
         waiting = [record.id for record in converger.waiting if record.id in plans]
         state.last_plan.waiting = {job_id: plans[job_id] for job_id in waiting}
         for job_id, plan in state.last_plan.waiting.items():

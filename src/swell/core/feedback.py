@@ -11,6 +11,9 @@ from swell.model.event import GangResized, StepsReported
 from swell.model.job import Elasticity
 from swell.model.plan import JobPlan
 
+#: Of a stretch that says something about speed.
+LEAST_STEPS = 20
+
 
 def learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> None:
     """What the job did since its last report, over the time that took: checkpoints too.
@@ -22,6 +25,10 @@ def learn_rate(state: HeadState, record: JobRecord, event: StepsReported) -> Non
     now = record.progress.reported = LastReport(
         at_s=event.at_s, steps=event.steps, generation=event.generation, num_workers=event.num_workers
     )
+    if event.step_s is not None:
+        record.progress.unmeasured = None
+    elif event.pause_s is not None:
+        record.progress.unmeasured = Mark(event.at_s, float(event.steps))
     if last is None or not now.is_of_gang(last):
         record.progress.first_reported = now
         return
@@ -52,6 +59,48 @@ def note_phase(state: HeadState, record: JobRecord, steps: int) -> None:
         progress.phase_s += between.per_step_s * steps_in_epoch
     if progress.phase_s:
         progress.phase_rate_per_s = state.rate_per_s(record, record.num_workers or 1)
+
+
+def _ends_s(state: HeadState, record: JobRecord, first: int, last: int) -> float:
+    """What followed the epochs that ended between two numbers of steps."""
+    between = state.belief.between(record.id)
+    if between is None:
+        return 0.0
+    num_ends = max(last - 1, 0) // between.num_steps - max(first - 1, 0) // between.num_steps
+    return num_ends * between.time_s
+
+
+def _beside_per_step_s(state: HeadState, record: JobRecord) -> float:
+    """Time of a step, as rates count it, that is not the step's own."""
+    between, profile, total_steps = (
+        state.belief.between(record.id),
+        record.profile,
+        record.progress.total_steps,
+    )
+    per_step_s = 0.0 if between is None else between.per_step_s
+    return per_step_s + (profile.end_s / total_steps if profile is not None and total_steps else 0.0)
+
+
+def learn_stretch(state: HeadState, record: JobRecord, at_s: float, steps: int) -> None:
+    """A gang that never said how long a step takes has trained at one size until now.
+
+    Its speed is what it did from its first step at that size, or from the end of the pause before it.
+    """
+    progress = record.progress
+    since, num_workers = progress.unmeasured, record.num_workers
+    progress.unmeasured = None
+    is_of_one_kind = record.spec.elasticity is Elasticity.LIVE and not record.spec.may_change_batch
+    if since is None or not num_workers or not is_of_one_kind:
+        return
+    num_steps, elapsed_s = steps - since.steps, at_s - since.at_s
+    elapsed_s -= _ends_s(state, record, int(since.steps), steps)
+    rate_per_s = state.rate_per_s(record, num_workers)
+    if num_steps < LEAST_STEPS or elapsed_s <= 0 or rate_per_s <= 0:
+        return
+    expected = elapsed_s / (1.0 / rate_per_s - _beside_per_step_s(state, record))
+    is_as_believed = abs(expected - num_steps) <= 1.0  # a step is counted or not: no more can be seen
+    step_s = elapsed_s / (expected if is_as_believed else num_steps)
+    state.learn_rate(record, num_workers, step_s, int(num_steps), None)
 
 
 def learn_resize(state: HeadState, record: JobRecord, event: GangResized) -> None:

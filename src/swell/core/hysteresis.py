@@ -49,7 +49,7 @@ def steady(
     if (want == held).all() and all(_num_over(snapshot, held, pool) <= 0 for pool in pools):
         return Steadied(workers=held, gain_s=np.zeros(snapshot.num_jobs), wake_s=math.inf)
     saved_s, final = gain_s(snapshot, want), np.empty_like(want)
-    is_free, is_running, is_fresh, is_shrink = np.empty((4, snapshot.num_jobs), dtype=bool)
+    is_free, is_running, is_fresh, is_shrink, is_ending = np.empty((5, snapshot.num_jobs), dtype=bool)
     suited(_settle, snapshot.num_jobs)(
         snapshot.now_s,
         snapshot.min_hold_s,
@@ -62,7 +62,7 @@ def steady(
         snapshot.changed_s,
         saved_s,
         snapshot.resize_cost_s,
-        (final, is_free, is_running, is_fresh, is_shrink),
+        (final, is_free, is_running, is_fresh, is_shrink, is_ending),
     )
     for pool in pools:
         fit = _Fit(snapshot, final, pool)
@@ -72,6 +72,7 @@ def steady(
             fit.lower(is_running & (final > held) & (final > floor), np.maximum(held, floor))
             fit.lower(is_start & (floor == 0), none)
             fit.lower(is_shrink & is_fresh, want)
+            fit.lower(is_ending, want)
             fit.lower(is_start, none)
             fit.lower(is_running & (fit.final > held), held)
             fit.restore(~is_shrink, wished)
@@ -184,18 +185,20 @@ def _settle(
     changed_s: FloatArray,
     saved_s: FloatArray,
     resize_cost_s: FloatArray,
-    columns: tuple[IntArray, BoolArray, BoolArray, BoolArray, BoolArray],
+    columns: tuple[IntArray, BoolArray, BoolArray, BoolArray, BoolArray, BoolArray],
 ) -> None:
     """Write what each would have if there were enough for all, and what it may come to if there is not.
 
     Args:
         steps_of_start: (J,) that each does, as it is, while another could be launched in its place.
-        columns: sizes; may change now; and runs; and has changed lately; and would only shrink for others.
+        columns: sizes; may change now; and runs; and has changed lately; and would only shrink for others;
+            and is about to end, and would shrink only for a promise.
     """
-    final, is_free, is_running, is_fresh, is_shrink = columns
+    final, is_free, is_running, is_fresh, is_shrink, is_ending = columns
     for row in range(len(held)):
-        is_ending = held[row] > 0 and remaining_steps[row] <= steps_of_start[row]
-        is_free[row] = not (is_pinned[row] or is_ending)
+        ends_soon = held[row] >= max(floor[row], 1) and remaining_steps[row] <= steps_of_start[row]
+        is_ending[row] = ends_soon and not is_pinned[row] and want[row] < held[row]
+        is_free[row] = not (is_pinned[row] or ends_soon)
         is_running[row] = is_free[row] and held[row] > 0
         # The very sum that `wake_s` asks for: whoever is woken then must find the hold over.
         is_fresh[row] = is_running[row] and now_s < changed_s[row] + min_hold_s

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from swell.core.resizes import Mark
+
 
 class LastReport(msgspec.Struct, frozen=True, kw_only=True):
     """What counts of a progress report of a gang."""
@@ -19,7 +21,7 @@ class LastReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobProgress(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`done_steps` were finished at `as_of_s`; since then the job goes at `rate_per_s`."""
+    """`done_steps` were finished at `as_of_s`; since then the job goes at `rate_per_s`, unless it pauses."""
 
     total_steps: float | None = None  #: None: not known yet
     done_steps: float = 0.0
@@ -27,15 +29,21 @@ class JobProgress(msgspec.Struct, kw_only=True, omit_defaults=True):
     rate_per_s: float = 0.0
     attained_device_s: float = 0.0
     phase_s: float = 0.0  #: what the ends of the epoch under way and of the job will take of the steps so far
+    #: Since when it does no work, for its gang has changed and has not reported since; None: it works.
+    paused_since_s: float | None = None
+    pauses: tuple[int, ...] = ()  #: workers after each change since then: they are waited out one by one
     first_step: int = 0  #: that the gang began to train with
     reported: LastReport | None = None
+    #: When a gang that has not said how long a step takes began to train at its size, and where.
+    unmeasured: Mark | None = None
     first_reported: LastReport | None = None  #: of the gang that made the report above, at its size
     phase_rate_per_s: float = 0.0  #: steps/s of the gang that `phase_s` was last told of
 
     def advance(self, at_s: float, num_devices: int) -> float:
         """Account for the time since `as_of_s`, spent on so many devices; returns its seconds."""
         elapsed_s = max(0.0, at_s - self.as_of_s)
-        self.done_steps += elapsed_s * self.rate_per_s
+        if self.paused_since_s is None:
+            self.done_steps += elapsed_s * self.rate_per_s
         self.attained_device_s += elapsed_s * num_devices
         self.as_of_s = max(self.as_of_s, at_s)
         return elapsed_s
@@ -50,6 +58,16 @@ class JobProgress(msgspec.Struct, kw_only=True, omit_defaults=True):
         """
         return self.done_steps - self.phase_s * (self.rate_per_s or self.phase_rate_per_s)
 
+    def pause(self, at_s: float, num_workers: int) -> None:
+        """It has changed to so many workers, and does no work until it reports."""
+        self.paused_since_s = at_s if self.paused_since_s is None else self.paused_since_s
+        self.pauses = (*self.pauses, num_workers)
+
+    def resume(self) -> None:
+        """It works, or has no gang that could."""
+        self.paused_since_s, self.pauses = None, ()
+
     def believed_steps(self, at_s: float) -> float:
         """What plans count as done by then, if all goes on as it is believed to."""
-        return self.counted_steps + self.rate_per_s * max(0.0, at_s - self.as_of_s)
+        rate_per_s = self.rate_per_s if self.paused_since_s is None else 0.0
+        return self.counted_steps + rate_per_s * max(0.0, at_s - self.as_of_s)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from swell.model.plan import JobPlan, Plan, Reason
@@ -58,6 +60,10 @@ class LastPlan(msgspec.Struct, kw_only=True, dict=True):
     def note(self, plan: Plan) -> None:
         """This is the one that is followed now."""
         self.revisit, self.is_sated = tuple(sorted(plan.revisit)), plan.is_sated
+
+    def improvise(self, job_ids: Iterable[str]) -> None:
+        """These jobs do for now what it did not say."""
+        self.revisit = tuple(sorted({*self.revisit, *job_ids}))
 
     def forget(self, job_ids: frozenset[str]) -> None:
         """These jobs are no more."""

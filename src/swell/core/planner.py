@@ -59,6 +59,9 @@ class Planner:
         owned_only = _named(snapshot, needs_owned) if needs_owned is not None else frozenset[str]()
         wanted = _wanted_devices(snapshot, allocation, steadied.workers, held)
         placement = self._place(cluster, wanted, held, pinned, owned_only)
+        fixed = _fixed(snapshot, allocation, wanted) if placement.moved else frozenset()
+        if not fixed.isdisjoint(placement.moved):
+            placement = self._place(cluster, wanted, held, pinned | fixed, owned_only)
         account = PlanAccount(snapshot, allocation, steadied, placement)
         chosen = _configurations(snapshot, steadied.workers, configured)
         is_postponed = is_pinned & (allocation.workers != snapshot.held_workers)
@@ -106,6 +109,13 @@ def _named(snapshot: Snapshot, is_one: BoolArray) -> frozenset[str]:
     if not is_one.any():
         return frozenset()
     return frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_one).tolist())
+
+
+def _fixed(snapshot: Snapshot, allocation: Allocation, wanted: Mapping[str, int]) -> frozenset[str]:
+    """Jobs that are to keep their size, and whose plans cannot pay for a move to other devices."""
+    if allocation.may_move is None:
+        return frozenset()
+    return _named(snapshot, ~allocation.may_move()).difference(wanted)
 
 
 def _wanted_devices(

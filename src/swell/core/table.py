@@ -25,6 +25,9 @@ LEAST_REMAINING_STEPS = 1.0
 #: The same for a restart job, which reports nothing, as a share of what its user estimated.
 LEAST_REMAINING_SHARE = 0.1
 
+#: A change that is overdue is expected to take longer by this share of the time by which it is.
+OVERDUE_SHARE = 0.1
+
 #: Columns that stay as they are for as long as a job has its row ...
 FIXED_FLOATS = (
     "submitted_s",
@@ -50,6 +53,7 @@ FLOATS = (
     "as_of_s",
     "rate_now_per_s",
     "changed_s",
+    "changing_since_s",
     "attained_device_s",
     "held_devices",
     "own_pause_s",
@@ -67,6 +71,10 @@ INTS = (
     "is_promised",
     "is_undecided",
     "is_pinned",
+    "is_launching",
+    "paused_workers_1",
+    "paused_workers_2",
+    "paused_workers_3",
 )
 
 
@@ -192,6 +200,19 @@ class JobTable:
             largest,
         )
         option_start_s, option_resize_s = self._charge(costs, options, floats, ints)
+        idle_s = np.zeros(count)
+        suited(_idle, count)(
+            now_s,
+            floats["changing_since_s"],
+            ints["is_launching"],
+            options.starts,
+            options.workers,
+            ints["held_workers"],
+            (ints["paused_workers_1"], ints["paused_workers_2"], ints["paused_workers_3"]),
+            option_start_s,
+            option_resize_s,
+            idle_s,
+        )
         remaining, done, attained = np.empty((3, count))
         suited(_advance, count)(
             now_s,
@@ -222,6 +243,8 @@ class JobTable:
             samples_per_step=ints["samples_per_step"],
             num_tenants=num_tenants,
             held_workers=ints["held_workers"],
+            is_pinned=_read_only(ints["is_pinned"] != 0),
+            idle_s=_read_only(idle_s),
             most_workers=ints["most_workers"],
             num_changes=ints["num_changes"],
             changed_s=floats["changed_s"],
@@ -312,8 +335,41 @@ def _advance(
         attained[row] = attained_device_s[row] + held_devices[row] * elapsed_s
         remaining[row] = total_steps[row] - done[row]
         if not remaining[row] > least_steps[row]:
-            # It should have ended by now, and is not believed to be about to: who knows what holds it up.
-            remaining[row] = least_steps[row] + rate_per_s[row] * start_cost_s[row]
+            # It should end by now: the longer it does not, the longer whatever holds it up may take.
+            overdue = min(least_steps[row] - remaining[row], rate_per_s[row] * start_cost_s[row])
+            remaining[row] = least_steps[row] + max(overdue, 0.0)
+
+
+def _idle(
+    now_s: float,
+    since_s: FloatArray,
+    is_launching: IntArray,
+    starts: IntArray,
+    workers: IntArray,
+    held: IntArray,
+    earlier: tuple[IntArray, IntArray, IntArray],
+    start_s: FloatArray,
+    resize_s: FloatArray,
+    idle_s: FloatArray,
+) -> None:
+    """Write for how long, at most, each gang that starts or pauses does no work yet.
+
+    Pauses of one gang are waited out one after the other: the latest three before this one, too.
+    """
+    for row in range(len(idle_s)):
+        if since_s[row] != since_s[row]:  # NaN: nothing is under way
+            continue
+        cost_s = 0.0
+        for option in range(starts[row], starts[row + 1]):
+            if workers[option] <= held[row]:
+                cost_s = start_s[option] if is_launching[row] else resize_s[option]
+        for option in range(starts[row], starts[row + 1]):
+            for paused_workers in earlier:
+                if workers[option] == paused_workers[row]:
+                    cost_s += resize_s[option]
+        elapsed_s = max(now_s - since_s[row], 0.0)
+        left_s = cost_s - elapsed_s
+        idle_s[row] = left_s if left_s > 0.0 else -OVERDUE_SHARE * left_s
 
 
 def _fixed_floats(record: JobRecord, options: JobOptions) -> tuple[float, ...]:
@@ -351,8 +407,9 @@ def _floats(record: JobRecord) -> tuple[float, ...]:
         math.inf if deadline_s is None else deadline_s,
         progress.counted_steps,
         progress.as_of_s,
-        progress.rate_per_s,
+        progress.rate_per_s if progress.paused_since_s is None else 0.0,
         -math.inf if record.commanded.changed_s is None else record.commanded.changed_s,
+        _changing_since_s(record),
         progress.attained_device_s,
         len(record.gang.held),
         record.resizes.mean_pause_s,
@@ -367,6 +424,8 @@ def _floats(record: JobRecord) -> tuple[float, ...]:
 
 def _ints(record: JobRecord) -> tuple[int, ...]:
     """In the order of INTS."""
+    pauses = record.progress.pauses
+    earlier = pauses if _is_changing(record) else pauses[:-1]
     return (
         record.target_workers,
         record.sizes.most_workers,
@@ -374,7 +433,23 @@ def _ints(record: JobRecord) -> tuple[int, ...]:
         record.admission.is_promised and record.admission.asked is None,
         record.is_undecided,
         record.is_pinned,
+        record.gang.is_launching,
+        *(0, 0, 0, *earlier)[-3:],
     )
+
+
+def _changing_since_s(record: JobRecord) -> float:
+    """Since when its gang starts or pauses; inf if a change is still to take place, NaN if there is none."""
+    if record.gang.is_launching:
+        return record.commanded.launched_s
+    if record.progress.paused_since_s is not None:
+        return record.progress.paused_since_s
+    return math.inf if _is_changing(record) else math.nan
+
+
+def _is_changing(record: JobRecord) -> bool:
+    """It has been told to have other workers, and has not answered."""
+    return record.gang.awaits_change and not record.gang.is_reconfigured_in_place
 
 
 def _first_known(measured_s: float, profiled_s: float | None) -> float:

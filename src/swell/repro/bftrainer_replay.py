@@ -403,6 +403,8 @@ def snapshot_of(
         samples_per_step=ones,
         one_worker_per_s=np.array([float(trainer.rates[1]) for trainer in trainers]),
         requested_workers=ones,
+        is_pinned=np.zeros(len(growth_s), dtype=bool),
+        idle_s=np.zeros(len(growth_s)),
         held_workers=held,
         tenant=np.zeros_like(ones),
         num_tenants=1,

@@ -1,12 +1,22 @@
-"""Progressive filling: takers, one after the other, take what they need of the free capacity over time."""
+"""Progressive filling: one after the other, takers take what their plans need of the free capacity."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from swell.arrays import IntArray
+from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import suited
-from swell.solvers.profile import WIDTH, FreeSegments, Plans, Takers, fill_in_order
+from swell.solvers.profile import (
+    MOST_SEGMENTS,
+    WIDTH,
+    FreeSegments,
+    Plans,
+    Takers,
+    fill_in_order,
+    give_back,
+    pay_in_order,
+    take_now,
+)
 
 #: No grade is too bad.
 ANY: IntArray = np.zeros(0, dtype=np.int64)
@@ -15,15 +25,14 @@ ANY: IntArray = np.zeros(0, dtype=np.int64)
 class FreeProfile:
     """Free devices over [0, inf), and whoever takes of them.
 
-    Complexity: a taker's search visits each block of segments once a level, and n takers leave at most
-    2n + 1 segments.
+    Complexity: a taker's search visits each block of segments once a level.
     References: ElasticFlow, section 4.1, Algorithm 1.
     """
 
     def __init__(self, num_devices: int, num_takers: int) -> None:
-        """`num_takers`: how many there will be at most; with many, the loops are compiled."""
+        """`num_takers`: about how many there will be; with many, the loops are compiled."""
         self._num_takers = num_takers
-        num_blocks = 2 + (2 * num_takers) // (WIDTH // 2)
+        num_blocks = 4 + MOST_SEGMENTS + num_takers // 4
         self.columns = columns = FreeSegments(
             starts_s=np.zeros((num_blocks, WIDTH)),
             free=np.zeros((num_blocks, WIDTH), dtype=np.int64),
@@ -67,38 +76,93 @@ class FreeProfile:
         ends_s = np.minimum(np.append(starts_s[1:], np.inf), until_s)
         return float((columns.free[blocks][is_used] * np.maximum(ends_s - starts_s, 0.0)).sum())
 
+    def take_now(self, num_devices: IntArray, until_s: FloatArray) -> None:
+        """So many (n,) are not free from now until (n,) then."""
+        done = 0
+        while done < len(num_devices):
+            run = suited(take_now, self._num_takers)
+            done += int(run(self.columns, num_devices[done:], until_s[done:]))
+            if done < len(num_devices):
+                self._grow()
+
     def fill(
         self,
         takers: Takers,
         plans: Plans,
         rows: IntArray,
-        hold_s: float = 0.0,
+        how: IntArray | int,
         is_late_served: bool = False,
         worst: IntArray | None = None,
     ) -> int:
-        """Each taker in order takes the first of its tries that fits; see `profile.fill_in_order`.
+        """Each taker in order takes what its plan needs; see `profile.fill_in_order`.
 
         Args:
+            how: one for all, or (n,) one for each of `rows`.
             worst: (J,) grades; None: none is too bad.
+
+        Returns: how many of `rows` were served: fewer than all only if the next one's grade is too bad.
         """
-        if len(rows) == 0:
-            return 0
         if worst is None:
             worst = ANY
-        run = suited(fill_in_order, self._num_takers)
-        return int(run(self.columns, takers, plans, rows, hold_s, worst, is_late_served))
+        ways = np.broadcast_to(np.asarray(how, dtype=np.int64), len(rows)).copy()
+        num_served, run = 0, suited(fill_in_order, self._num_takers)
+        while num_served < len(rows):
+            rest = slice(num_served, None)
+            num_more = int(run(self.columns, takers, plans, rows[rest], ways[rest], worst, is_late_served))
+            num_served += num_more
+            if num_served == len(rows) or self._has_room():
+                break
+            self._grow()
+        return num_served
+
+    def give_back(self, takers: Takers, plans: Plans, rows: IntArray) -> None:
+        """What the plans of these takers took is free again."""
+        done = 0
+        while done < len(rows):
+            done += int(suited(give_back, self._num_takers)(self.columns, takers, plans, rows[done:]))
+            if done < len(rows):
+                self._grow()
+
+    def pay(self, takers: Takers, plans: Plans, rows: IntArray, levels: IntArray) -> BoolArray:
+        """(n,) who of `rows` could go to these (n,) levels; see `profile.pay_in_order`."""
+        is_paid, done = np.zeros(len(rows), dtype=bool), 0
+        while done < len(rows):
+            rest, run = slice(done, None), suited(pay_in_order, self._num_takers)
+            done += int(run(self.columns, takers, plans, rows[rest], levels[rest], is_paid[rest]))
+            if done < len(rows):
+                self._grow()
+        return is_paid
+
+    def _has_room(self) -> bool:
+        return int(self.columns.num_blocks[0]) + MOST_SEGMENTS + 2 <= len(self.columns.order)
+
+    def _grow(self) -> None:
+        old, more = self.columns, len(self.columns.order)
+        self.columns = FreeSegments(
+            starts_s=np.pad(old.starts_s, ((0, more), (0, 0))),
+            free=np.pad(old.free, ((0, more), (0, 0))),
+            used=np.pad(old.used, (0, more)),
+            least=np.pad(old.least, (0, more)),
+            most=np.pad(old.most, (0, more)),
+            order=np.pad(old.order, (0, more)),
+            num_blocks=old.num_blocks,
+        )
 
 
 def no_plans(num_takers: int) -> Plans:
     """Columns for plans that are yet to be made."""
-    plans = Plans(
-        grade=np.empty(num_takers, dtype=np.int64),
-        top=np.zeros(num_takers, dtype=np.int64),
-        now=np.zeros(num_takers, dtype=np.int64),
-        keep=np.zeros(num_takers, dtype=np.int64),
-        change_s=np.empty(num_takers),
+    return Plans(
+        grade=np.full(num_takers, -1, dtype=np.int64),
+        num=np.zeros(num_takers, dtype=np.int64),
+        starts_s=np.zeros((num_takers, MOST_SEGMENTS)),
+        levels=np.zeros((num_takers, MOST_SEGMENTS), dtype=np.int64),
         end_s=np.zeros(num_takers),
+        now=np.zeros(num_takers, dtype=np.int64),
+        top=np.zeros(num_takers, dtype=np.int64),
+        change_s=np.full(num_takers, np.inf),
     )
-    plans.grade.fill(-1)
-    plans.change_s.fill(np.inf)
-    return plans
+
+
+def copy_of(plans: Plans) -> Plans:
+    """To try something on."""
+    return Plans._make(column.copy() for column in plans)

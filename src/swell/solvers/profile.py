@@ -1,8 +1,8 @@
-"""Free capacity over time, and the two ways to take from it: as late as can be, as early as can be.
+"""Free capacity over time, and plans that take from it and pay for each of their changes.
 
-Time runs from 0 (now). A *level* is one of a taker's sizes, numbered from 1 in ascending order;
-level 0 is nothing. Sizes come as two arrays: `devices` (L,) ascending and `rates` (L,) of work per
-second, strictly ascending.
+Time runs from 0 (now). A *level* is one of a taker's sizes, numbered from 1 in ascending order; level 0 is
+nothing. A plan is a list of levels over time. A start, and each change between two levels, takes time in
+which no work is done; going to nothing takes none.
 
 All of this is one kernel (`compiled`) and its parts: numbers, arrays and loops. `filling` calls it.
 """
@@ -19,14 +19,25 @@ from swell.compiled import part
 #: Work smaller than this share of the whole counts as done: sums of segments are not exact.
 TOLERANCE_SHARE = 1e-9
 WIDTH = 32  #: segments a block has at most
+MOST_SEGMENTS = 16  #: a plan has at most so many
+MOST_RUNS = 512  #: stretches of one free level that are told apart; behind them the least that is free counts
+
+MOMENT_S = 0.05  #: no plan has a step up sooner than this
+
+FAR_S = 1e9  #: as good as never
+NUM_HALVINGS = 24  #: until a time is known well enough
+
+#: How a taker is planned.
+AS_PLANNED, LATE, EARLY = 0, 1, 2
+#: How well its plan does its work in time: with the margin, if all goes as believed, or not.
+MARGIN, JUST, BROKEN = 0, 1, 2
 
 
 class FreeSegments(NamedTuple):
     """Free devices over [0, inf), piecewise constant: segments in order of time, in blocks of up to WIDTH.
 
     A segment ends where the next one begins, the last one never. A block knows the least and the most
-    that is free in it: so a search passes over most blocks, and a taker takes from most of them, without
-    regard to their segments.
+    that is free in it: so a search passes over most blocks without regard to their segments.
     """
 
     starts_s: FloatArray  #: (B, WIDTH)
@@ -39,34 +50,33 @@ class FreeSegments(NamedTuple):
 
 
 class Takers(NamedTuple):
-    """J takers, each with T tries: amounts of work and when they must be done, the best one first."""
+    """J takers: work that is to be done by a time, and what changes cost."""
 
-    devices: IntArray  #: (J, L)
-    rates: FloatArray  #: (J, L)
+    devices: IntArray  #: (J, L) ascending
+    rates: FloatArray  #: (J, L) work per second, strictly ascending
+    start_s: FloatArray  #: (J, L) from nothing to a level
+    resize_s: FloatArray  #: (J, L) to a level from another one
     num_levels: IntArray  #: (J,) the first so many of a row count
-    work: FloatArray  #: (J, T)
-    ends_s: FloatArray  #: (J, T) not above 0 where there is no such try
-    grades: IntArray  #: (T + 1,) how good a try is, 0 is best; the last one is that of those whom none fits
-    is_at_once: BoolArray  #: (T,) tries that count only if the taker has devices from now on
-    #: (T,) tries that take their level from now on, not as late as can be, and no lower one than they have
-    is_early: BoolArray
-    held: IntArray  #: (J,) level that a taker has
-    stop_s: FloatArray  #: (J,) one that would have nothing for less time than this has its lowest level then
-    #: (J,) one that will need the level that it has sooner than this, or is to be done sooner, keeps it
-    shrink_s: FloatArray
-    easy_s: FloatArray  #: (J,) when it would be done with ease
-    left: FloatArray  #: (J,) work to be done by those whom no try fits
+    held: IntArray  #: (J,) level that a taker has; -1 if what it has is between two levels
+    idle_s: FloatArray  #: (J,) for which it does no work from now on, for a change is under way
+    #: (J,) who cannot have another level than the held one before `idle_s`; until then its devices are not
+    #: free in the profile: they are given back when it has its turn
+    is_bound: BoolArray
+    work: FloatArray  #: (J, 2) with the margin, and as believed
+    until_s: FloatArray  #: (J,)
 
 
 class Plans(NamedTuple):
-    """What takers took. A level is lower for a while where less was free."""
+    """What takers take: segment i of a plan lasts until the next one begins, the last one until its end."""
 
-    grade: IntArray  #: (J,) of the try that was taken; -1 for those that had no turn
-    top: IntArray  #: (J,) the highest level; 0: there is no plan
-    now: IntArray  #: (J,) level at time 0
-    keep: IntArray  #: (J,) what one keeps, if that is more than its level now, so that it is done with ease
-    change_s: FloatArray  #: (J,) when the level first differs from that of now; the end if it never does
+    grade: IntArray  #: (J,) MARGIN, JUST or BROKEN; -1 for those that had no turn
+    num: IntArray  #: (J,) segments; 0: there is no plan
+    starts_s: FloatArray  #: (J, MOST_SEGMENTS) the first is 0
+    levels: IntArray  #: (J, MOST_SEGMENTS)
     end_s: FloatArray  #: (J,) when the last of the taken capacity is given back
+    now: IntArray  #: (J,) level at time 0
+    top: IntArray  #: (J,) the highest level
+    change_s: FloatArray  #: (J,) when the level first differs from that of now; the end if it never does
 
 
 def fill_in_order(
@@ -74,172 +84,607 @@ def fill_in_order(
     takers: Takers,
     plans: Plans,
     rows: IntArray,
-    hold_s: float,
+    how: IntArray,
     worst: IntArray,
     is_late_served: bool,
 ) -> int:
-    """Each taker in order takes the first of its tries that fits; writes its plan.
+    """Each taker in order takes what its plan needs; a plan that does not hold any more is made anew, late.
 
     Args:
         rows: takers in order.
-        hold_s: a step up sooner than this happens now instead: no size can change so soon after.
-        worst: (J,) stop before a taker whose grade is worse than this; empty: nobody's is too bad.
-        is_late_served: one whom no try fits takes, from now on, what there is; else nothing.
+        how: (n,) AS_PLANNED: by the plan that `plans` has, if that still does the work in time and is free.
+            LATE: at the lowest level that suffices, as late as can be. EARLY: as much as is useful, from now
+            on. One that is done in time in no such way is tried without the margin.
+        worst: (J,) stop before a taker whose grade is worse than this; empty: none is too bad.
+        is_late_served: one that cannot be in time takes, from now on, what there is; else nothing.
 
-    Returns: how many of `rows` were served.
+    Returns: how many of `rows` were served; fewer than all, too, if there may be too few blocks for the next.
 
     References: ElasticFlow, section 4.1, Algorithm 1.
     """
     for position in range(len(rows)):
         row = rows[position]
-        num = takers.num_levels[row]
-        devices, rates = takers.devices[row, :num], takers.rates[row, :num]
-        chosen, level, cut_s = _first_that_fits(profile, takers, row, devices, rates, hold_s)
-        plans.grade[row] = takers.grades[chosen]
-        if len(worst) > 0 and plans.grade[row] > worst[row]:
+        if profile.num_blocks[0] + MOST_SEGMENTS + 2 > len(profile.order):
             return position
-        plans.top[row], plans.now[row], plans.keep[row] = 0, 0, 0
-        plans.change_s[row], plans.end_s[row] = np.inf, 0.0
-        if chosen < len(takers.is_at_once):
-            end_s = takers.ends_s[row, chosen]
-            held = takers.held[row]
-            if takers.is_at_once[chosen] and held > (level if cut_s == 0.0 else level - 1):
-                easy, _ = _find_level(profile, takers.work[row, chosen], takers.easy_s[row], devices, rates)
-                plans.keep[row] = min(held, easy) if easy > 0 else held
-            is_worth_no_shrink = takers.is_early[chosen] or end_s < takers.shrink_s[row]
-            if is_worth_no_shrink and held > level:
-                level, cut_s = held, 0.0
-                end_s = _end_if_early(profile, takers.work[row, chosen], devices[:level], rates[:level])
-            _take(profile, plans, row, end_s, cut_s, level, devices)
-            plans.top[row] = level
-        elif is_late_served:
-            end_s = _end_if_early(profile, takers.left[row], devices, rates)
-            _take(profile, plans, row, end_s, 0.0, num, devices)
+        if takers.is_bound[row]:
+            held_devices = takers.devices[row, takers.held[row] - 1]
+            _take_between(profile, 0.0, takers.idle_s[row], -held_devices)
+        grade = _plan_one(profile, takers, plans, row, how[position])
+        if len(worst) > 0 and grade > worst[row]:
+            return position
+        plans.grade[row] = grade
+        if grade == BROKEN:
+            plans.num[row] = 0
+            if is_late_served:
+                _plan_early(profile, takers, plans, row, takers.work[row, 1], np.inf)
+        elif not takers.is_bound[row]:
+            _hurry(profile, takers, plans, row)
+        _finish(takers, plans, row)
+        _take(profile, takers, plans, row, 1)
+        if takers.is_bound[row] and plans.num[row] == 0:  # without a plan it stays where it is all the same
+            _take_between(profile, 0.0, takers.idle_s[row], held_devices)
     return len(rows)
 
 
 @part
-def _first_that_fits(
-    profile: FreeSegments, takers: Takers, row: int, devices: IntArray, rates: FloatArray, hold_s: float
-) -> tuple[int, int, float]:
-    """(number of the try, level, time from which on it is needed); one level less will do before that."""
-    for attempt in range(len(takers.is_at_once)):
-        need, end_s = takers.work[row, attempt], takers.ends_s[row, attempt]
-        level, cut_s = _find_level(profile, need, end_s, devices, rates)
-        if level == 0:
-            continue
-        is_stopped_for = level == 1 and cut_s < takers.stop_s[row]
-        is_kept = takers.held[row] >= level and cut_s < takers.shrink_s[row]
-        if takers.is_early[attempt] or cut_s < hold_s or is_stopped_for or is_kept:
-            cut_s = 0.0
-        first = profile.free[profile.order[0], 0]
-        level_now = level if cut_s == 0.0 else level - 1
-        if not takers.is_at_once[attempt] or _fitting(level_now, first, devices) > 0:
-            return attempt, level, cut_s
-    return len(takers.is_at_once), 0, 0.0
+def _hurry(profile: FreeSegments, takers: Takers, plans: Plans, row: int) -> None:
+    """A step up that is due in a moment is taken now, if that is free and in time.
+
+    It may not be: what is held is resized then, where the plan would have left it and started anew.
+    """
+    if plans.num[row] < 2 or plans.starts_s[row, 1] > MOMENT_S:
+        return
+    lower, higher = plans.levels[row, 0], plans.levels[row, 1]
+    if higher > lower:
+        plans.levels[row, 0] = higher
+        done_s = _done_s(takers, plans, row, takers.work[row, plans.grade[row]], plans.end_s[row])
+        if done_s == np.inf or not _is_free(profile, takers, plans, row):
+            plans.levels[row, 0] = lower
 
 
 @part
-def _find_level(
-    profile: FreeSegments, need: float, end_s: float, devices: IntArray, rates: FloatArray
-) -> tuple[int, float]:
-    """(lowest level that does `need` work before `end_s`, latest time from which on it is needed).
+def _plan_one(profile: FreeSegments, takers: Takers, plans: Plans, row: int, how: int) -> int:
+    """Write its plan, in the way asked for if that does; returns its grade."""
+    until_s, need, just = takers.until_s[row], takers.work[row, MARGIN], takers.work[row, JUST]
+    num, end_s = plans.num[row], plans.end_s[row]
+    starts_s, levels = plans.starts_s[row].copy(), plans.levels[row].copy()
+    is_kept = how == AS_PLANNED and num > 0 and _is_free(profile, takers, plans, row)
+    is_kept = is_kept and (plans.levels[row, 0] == takers.held[row] or not takers.is_bound[row])
+    if is_kept and (_holds(takers, plans, row, need) or _mend(profile, takers, plans, row, need)):
+        return MARGIN
+    if how == EARLY and _plan_early(profile, takers, plans, row, need, until_s):
+        return MARGIN
+    if _plan_late(profile, takers, plans, row, need):
+        return MARGIN
+    plans.num[row], plans.end_s[row] = num, end_s
+    plans.starts_s[row], plans.levels[row] = starts_s, levels
+    if is_kept and (_holds(takers, plans, row, just) or _mend(profile, takers, plans, row, just)):
+        return JUST
+    if _plan_early(profile, takers, plans, row, just, until_s):
+        return JUST
+    return JUST if _plan_late(profile, takers, plans, row, just) else BROKEN
 
-    (0, 0.0) if the highest level does not suffice. Before that time the level is one less.
+
+# What a plan does
+
+
+@part
+def _cost_s(takers: Takers, row: int, before: int, level: int) -> float:
+    """Time without work when going from one level to another."""
+    if level == 0 or level == before:
+        return 0.0
+    return takers.start_s[row, level - 1] if before == 0 else takers.resize_s[row, level - 1]  # type: ignore[no-any-return]
+
+
+@part
+def _lost(before: int, level: int) -> float:
+    """Work that is under way when a level is left, and may not count."""
+    return 1.0 if before > 0 and level != before else 0.0
+
+
+@part
+def _done_s(takers: Takers, plans: Plans, row: int, work: float, until_s: float) -> float:
+    """When the plan has done so much; inf if it does not by then. All pauses are waited out one by one."""
+    level, pause_s, done = takers.held[row], takers.idle_s[row], 0.0
+    for segment in range(plans.num[row]):
+        start_s, after = plans.starts_s[row, segment], plans.levels[row, segment]
+        done -= _lost(level, after)
+        end_s = plans.starts_s[row, segment + 1] if segment + 1 < plans.num[row] else until_s
+        pause_s += _cost_s(takers, row, level, after)
+        level = after
+        if level == 0:  # whoever is to be stopped may run on all the same: the pause under way is waited out
+            pause_s = max(pause_s - (end_s - start_s), 0.0)
+            continue
+        rate, length_s = takers.rates[row, level - 1], min(end_s, until_s) - start_s
+        waited_s = min(pause_s, length_s)
+        pause_s -= waited_s
+        if done + rate * (length_s - waited_s) >= work * (1.0 - TOLERANCE_SHARE):
+            return start_s + waited_s + max(work - done, 0.0) / rate  # type: ignore[no-any-return]
+        done += rate * max(length_s - waited_s, 0.0)
+    return np.inf
+
+
+@part
+def _holds(takers: Takers, plans: Plans, row: int, work: float) -> bool:
+    """Whether its plan does so much in time; if so, the plan ends when that is done."""
+    end_s = _done_s(takers, plans, row, work, min(plans.end_s[row], takers.until_s[row]))
+    if end_s == np.inf:
+        return False
+    plans.end_s[row] = end_s
+    return True
+
+
+@part
+def _mend(profile: FreeSegments, takers: Takers, plans: Plans, row: int, work: float) -> bool:
+    """The same plan, but with a later end, or with a sooner first step up, by no more than it takes."""
+    end_s, until_s = plans.end_s[row], takers.until_s[row]
+    done_s = _done_s(takers, plans, row, work, until_s)
+    if done_s < np.inf:
+        plans.end_s[row] = done_s
+        if _is_free(profile, takers, plans, row):
+            return True
+        plans.end_s[row] = end_s
+    if plans.num[row] < 2 or plans.levels[row, 1] <= plans.levels[row, 0]:
+        return False
+    latest_s = plans.starts_s[row, 1]
+    sooner_s, later_s = 0.0, latest_s
+    for _ in range(NUM_HALVINGS):
+        plans.starts_s[row, 1] = (sooner_s + later_s) / 2.0
+        if _done_s(takers, plans, row, work, min(end_s, until_s)) < np.inf:
+            sooner_s = plans.starts_s[row, 1]
+        else:
+            later_s = plans.starts_s[row, 1]
+    plans.starts_s[row, 1] = sooner_s
+    if _holds(takers, plans, row, work) and _is_free(profile, takers, plans, row):
+        return True
+    plans.starts_s[row, 1], plans.end_s[row] = latest_s, end_s
+    return False
+
+
+@part
+def _finish(takers: Takers, plans: Plans, row: int) -> None:
+    """Write what follows from its segments."""
+    num, end_s = plans.num[row], plans.end_s[row]
+    while num > 1 and plans.starts_s[row, num - 1] >= end_s:
+        num -= 1
+    plans.num[row] = num
+    plans.now[row], plans.top[row], plans.change_s[row] = 0, 0, np.inf
+    if num == 0:
+        plans.end_s[row] = 0.0
+        return
+    plans.now[row], plans.change_s[row] = plans.levels[row, 0], end_s
+    for segment in range(num):
+        level = plans.levels[row, segment]
+        plans.top[row] = max(plans.top[row], level)
+        if level != plans.now[row] and plans.change_s[row] == end_s:
+            plans.change_s[row] = plans.starts_s[row, segment]
+
+
+@part
+def _append(plans: Plans, row: int, start_s: float, level: int) -> bool:
+    """Another segment; False if there are too many."""
+    num = plans.num[row]
+    if num > 0 and plans.levels[row, num - 1] == level:
+        return True
+    if num > 0 and plans.starts_s[row, num - 1] >= start_s:
+        plans.levels[row, num - 1] = level
+        return True
+    if num == MOST_SEGMENTS:
+        return False
+    plans.starts_s[row, num], plans.levels[row, num] = start_s, level
+    plans.num[row] = num + 1
+    return True
+
+
+# Making plans
+
+
+@part
+def _runs(
+    profile: FreeSegments, until_s: float, devices: IntArray, starts_s: FloatArray, fits: IntArray
+) -> int:
+    """Write from when on which level is the highest that fits, until then; returns how many there are."""
+    num, most = 0, devices[len(devices) - 1]
+    for position in range(profile.num_blocks[0]):
+        block = profile.order[position]
+        if profile.starts_s[block, 0] >= until_s:
+            break
+        is_all, is_none = profile.least[block] >= most, profile.most[block] < devices[0]
+        for segment in range(1 if is_all or is_none else profile.used[block]):
+            start_s = profile.starts_s[block, segment]
+            if start_s >= until_s:
+                break
+            if is_all or is_none:
+                fit = len(devices) if is_all else 0
+            else:
+                fit = _fitting(len(devices), profile.free[block, segment], devices)
+            if num > 0 and fits[num - 1] == fit:
+                continue
+            if num == MOST_RUNS:
+                fits[num - 1] = min(fits[num - 1], fit)
+                continue
+            starts_s[num], fits[num] = start_s, fit
+            num += 1
+    return num
+
+
+@part
+def _coarsen(
+    rates: FloatArray, until_s: float, starts_s: FloatArray, fits: IntArray, num: int, most: int
+) -> int:
+    """The same with fewer runs: neighbours become one of what is free in both, where that loses least."""
+    while num > most:
+        best, best_loss = 0, np.inf
+        for run in range(num - 1):
+            fit = min(fits[run], fits[run + 1])
+            end_s = min(starts_s[run + 2] if run + 2 < num else until_s, FAR_S)
+            rate = rates[fit - 1] if fit > 0 else 0.0
+            loss = 0.0
+            if fits[run] > fit:
+                loss = (rates[fits[run] - 1] - rate) * (starts_s[run + 1] - starts_s[run])
+            if fits[run + 1] > fit:
+                loss = (rates[fits[run + 1] - 1] - rate) * max(end_s - starts_s[run + 1], 0.0)
+            if loss < best_loss:
+                best, best_loss = run, loss
+        fits[best] = min(fits[best], fits[best + 1])
+        for run in range(best + 1, num - 1):
+            starts_s[run], fits[run] = starts_s[run + 1], fits[run + 1]
+        num -= 1
+    return num
+
+
+@part
+def _bind(idle_s: float, starts_s: FloatArray, fits: IntArray, num: int) -> int:
+    """The same with one run until `idle_s`, of what is free all the while; returns how many there are."""
+    last = 0
+    while last + 1 < num and starts_s[last + 1] < idle_s:
+        last += 1
+        fits[0] = min(fits[0], fits[last])
+    if last == 0:
+        return num
+    starts_s[1], fits[1] = idle_s, fits[last]
+    for run in range(last + 1, num):
+        starts_s[run - last + 1], fits[run - last + 1] = starts_s[run], fits[run]
+    return num - last + 1
+
+
+@part
+def _plan_late(profile: FreeSegments, takers: Takers, plans: Plans, row: int, work: float) -> bool:
+    """The lowest level that suffices, from as late on as can be; one less before that.
 
     References: ElasticFlow, section 4.1, Algorithm 1, lines 11-22, in continuous time.
     """
-    if not end_s > 0.0:
-        return 0, 0.0
-    starts_s, free, used, least, most, order, _ = profile
-    enough = need * (1.0 - TOLERANCE_SHARE)
-    last, _ = _locate(profile, end_s)
-    rate_below, done = 0.0, 0.0
-    for level in range(1, len(devices) + 1):  # Algorithm 1, line 13: j from 1 to G
-        slope, until_s = rates[level - 1] - rate_below, end_s
-        for position in range(last, -1, -1):  # line 14: t from D_i down to startTime
-            block = order[position]
-            is_whole = least[block] >= devices[level - 1]
-            is_none = most[block] < devices[level - 1]
-            for segment in range(0 if is_whole or is_none else used[block] - 1, -1, -1):
-                start_s = starts_s[block, segment]
-                if start_s >= until_s:
-                    continue
-                # line 15: what is left is floored to a lower level
-                if is_whole or free[block, segment] >= devices[level - 1]:
-                    gain = slope * (until_s - start_s)
-                    if done + gain >= enough:  # lines 17-19
-                        return level, max(start_s, until_s - max(need - done, 0.0) / slope)
-                    done += gain
-                until_s = start_s
-        rate_below = rates[level - 1]
-    return 0, 0.0
+    until_s = takers.until_s[row]
+    if until_s == np.inf:  # nothing is needed for what may end at infinity
+        plans.num[row], plans.end_s[row] = 0, 0.0
+        return True
+    if not until_s > 0.0:
+        return False
+    starts_s, fits = np.empty(MOST_RUNS), np.empty(MOST_RUNS, dtype=np.int64)
+    lowest = max(takers.held[row], 1) if takers.is_bound[row] else 1
+    for level in range(lowest, takers.num_levels[row] + 1):  # Algorithm 1, line 13: j from 1 to G
+        if takers.rates[row, level - 1] * until_s < work * (1.0 - TOLERANCE_SHARE):
+            continue
+        num = _runs(profile, until_s, takers.devices[row, :level], starts_s, fits)
+        if takers.is_bound[row]:
+            num = _bind(takers.idle_s[row], starts_s, fits, num)
+        possible = 0.0
+        for run in range(num):
+            if fits[run] > 0:
+                end_s = starts_s[run + 1] if run + 1 < num else until_s
+                possible += takers.rates[row, fits[run] - 1] * (end_s - starts_s[run])
+        if possible < work * (1.0 - TOLERANCE_SHARE):
+            continue
+        if _plan_up_to(takers, plans, row, level, work, starts_s[:num], fits[:num]):
+            return True
+        if num > MOST_SEGMENTS - 2:  # it may have too many segments
+            num = _coarsen(takers.rates[row], until_s, starts_s, fits, num, MOST_SEGMENTS - 2)
+            if _plan_up_to(takers, plans, row, level, work, starts_s[:num], fits[:num]):
+                return True
+    return False
 
 
 @part
-def _end_if_early(profile: FreeSegments, need: float, devices: IntArray, rates: FloatArray) -> float:
-    """When `need` is done with the highest level that fits, whatever it is, from now on; inf if never."""
-    done, start_s, rate = 0.0, 0.0, 0.0
-    for position in range(profile.num_blocks[0]):
-        block = profile.order[position]
-        for segment in range(profile.used[block]):
-            gain = rate * (profile.starts_s[block, segment] - start_s)
-            if done + gain >= need:
-                return start_s + max(need - done, 0.0) / rate
-            done, start_s = done + gain, profile.starts_s[block, segment]
-            level = _fitting(len(devices), profile.free[block, segment], devices)
-            rate = rates[level - 1] if level > 0 else 0.0
-    return start_s + max(need - done, 0.0) / rate if rate > 0.0 else np.inf
+def _plan_up_to(
+    takers: Takers, plans: Plans, row: int, level: int, work: float, starts_s: FloatArray, fits: IntArray
+) -> bool:
+    """A plan with at most this level, from a time on that is as late as can be, and at most one less before.
 
-
-@part
-def _take(
-    profile: FreeSegments, plans: Plans, row: int, end_s: float, cut_s: float, level: int, devices: IntArray
-) -> None:
-    """Take `level` from `cut_s` to `end_s` and one less before, floored to what is free; write the plan.
-
-    Nothing is needed for what may end at infinity.
+    A dynamic program over the runs, forwards with the lower levels and backwards with all of them: the most
+    work for each level that is had in a run. A pause counts as negative work at the level that it leads to,
+    so what is longer than its run is waited out in the next one.
     """
-    if end_s == np.inf:
+    num, until_s, rates = len(starts_s), takers.until_s[row], takers.rates[row]
+    before = np.full((num, level), -np.inf)  # on entering a run at a level below the highest
+    came_from = np.zeros((num, level), dtype=np.int64)
+    after = np.full((num, level + 1), -np.inf)  # from the end of a run on, at this level in it
+    goes_to = np.zeros((num, level + 1), dtype=np.int64)
+    for run in range(num):
+        length_s = starts_s[run] - starts_s[run - 1] if run > 0 else 0.0
+        for higher in range(min(fits[run], level - 1) + 1):
+            rate = rates[higher - 1] if higher > 0 else 0.0
+            if run == 0:
+                if higher == takers.held[row] or not takers.is_bound[row]:
+                    pause_s = _cost_s(takers, row, takers.held[row], higher) + takers.idle_s[row]
+                    before[0, higher] = -rate * pause_s - _lost(takers.held[row], higher)
+                continue
+            for lower in range(min(fits[run - 1], level - 1) + 1):
+                done = before[run - 1, lower] + (rates[lower - 1] if lower > 0 else 0.0) * length_s
+                waits_s = max(takers.idle_s[row] - starts_s[run], 0.0) if lower == 0 else 0.0
+                value = done - rate * (_cost_s(takers, row, lower, higher) + waits_s) - _lost(lower, higher)
+                if value > before[run, higher]:
+                    before[run, higher], came_from[run, higher] = value, lower
+    for run in range(num - 1, -1, -1):
+        for lower in range(fits[run] + 1):
+            if run == num - 1:
+                after[run, lower] = 0.0
+                continue
+            end_s = starts_s[run + 2] if run + 2 < num else until_s
+            length_s = end_s - starts_s[run + 1]
+            for higher in range(fits[run + 1], -1, -1):
+                rate = rates[higher - 1] if higher > 0 else 0.0
+                waits_s = max(takers.idle_s[row] - starts_s[run + 1], 0.0) if lower == 0 else 0.0
+                waits_s += _cost_s(takers, row, lower, higher)
+                value = after[run + 1, higher] + rate * (length_s - waits_s) - _lost(lower, higher)
+                if value > after[run, lower]:
+                    after[run, lower], goes_to[run, lower] = value, higher
+    for run in range(num - 1, -1, -1):  # line 14: t from D_i down to startTime
+        end_s = starts_s[run + 1] if run + 1 < num else until_s
+        best_s, low, high = -1.0, 0, 0
+        for higher in range(fits[run], -1, -1):
+            rate = rates[higher - 1] if higher > 0 else 0.0
+            for lower in range(min(fits[run], level - 1) + 1):
+                slope = rate - (rates[lower - 1] if lower > 0 else 0.0)
+                pause_s = _cost_s(takers, row, lower, higher)
+                if lower == 0:
+                    pause_s += max(takers.idle_s[row] - starts_s[run], 0.0)
+                done = before[run, lower] + after[run, higher]
+                done += rate * (end_s - starts_s[run] - pause_s) - _lost(lower, higher)
+                if slope <= 0.0 or done < work:  # line 15: what is left is floored to a lower level
+                    continue
+                cut_s = min((done - work) / slope, end_s - starts_s[run])
+                if cut_s > best_s:
+                    best_s, low, high = cut_s, lower, higher
+        if best_s >= 0.0 and _write(
+            takers, plans, row, work, starts_s, came_from, goes_to, run, starts_s[run] + best_s, low, high
+        ):
+            return True
+    high, best = 0, -np.inf
+    end_s = starts_s[1] if num > 1 else until_s
+    for higher in range(fits[0] + 1):
+        if takers.is_bound[row] and higher != takers.held[row]:
+            continue
+        rate = rates[higher - 1] if higher > 0 else 0.0
+        pause_s = _cost_s(takers, row, takers.held[row], higher) + takers.idle_s[row]
+        value = after[0, higher] + rate * (end_s - pause_s) - _lost(takers.held[row], higher)
+        if value > best:
+            best, high = value, higher
+    return best >= work * (1.0 - TOLERANCE_SHARE) and _write(
+        takers, plans, row, work, starts_s, came_from, goes_to, 0, 0.0, high, high
+    )
+
+
+@part
+def _write(
+    takers: Takers,
+    plans: Plans,
+    row: int,
+    work: float,
+    starts_s: FloatArray,
+    came_from: IntArray,
+    goes_to: IntArray,
+    run: int,
+    cut_s: float,
+    low: int,
+    high: int,
+) -> bool:
+    """The plan that goes from `low` to `high` at `cut_s`, in this run; whether it does its work in time."""
+    levels = np.empty(run + 1, dtype=np.int64)
+    levels[run] = low
+    for earlier in range(run, 0, -1):
+        levels[earlier - 1] = came_from[earlier, levels[earlier]]
+    plans.num[row], plans.end_s[row] = 0, takers.until_s[row]
+    fits = True
+    for earlier in range(run + 1):
+        if cut_s > starts_s[earlier]:
+            fits = fits and _append(plans, row, starts_s[earlier], levels[earlier])
+    fits = fits and _append(plans, row, cut_s, high)
+    for later in range(run + 1, len(starts_s)):
+        high = goes_to[later - 1, high]
+        fits = fits and _append(plans, row, starts_s[later], high)
+    return fits and _holds(takers, plans, row, work)
+
+
+@part
+def _plan_early(
+    profile: FreeSegments, takers: Takers, plans: Plans, row: int, work: float, until_s: float
+) -> bool:
+    """The highest level that is free, from now on, where a change to it pays; whether that is in time."""
+    num_levels = takers.num_levels[row]
+    if num_levels == 0 or not until_s > 0.0:
+        return False
+    starts_s, fits = np.empty(MOST_RUNS), np.empty(MOST_RUNS, dtype=np.int64)
+    num = _runs(profile, until_s, takers.devices[row, :num_levels], starts_s, fits)
+    if takers.is_bound[row]:
+        num = _bind(takers.idle_s[row], starts_s, fits, num)
+    num = _coarsen(takers.rates[row], until_s, starts_s, fits, num, MOST_SEGMENTS)
+    plans.num[row], plans.end_s[row] = 0, until_s
+    level, done, pause_s = takers.held[row], 0.0, takers.idle_s[row]
+    for run in range(num):
+        length_s = (starts_s[run + 1] if run + 1 < num else np.inf) - starts_s[run]
+        if run == 0 and takers.is_bound[row]:
+            if fits[0] < level:
+                return False
+            level_then = level
+        else:
+            level_then = _worth_most(takers, row, level, fits[run], length_s, pause_s, work - done)
+        _append(plans, row, starts_s[run], level_then)
+        pause_s += _cost_s(takers, row, level, level_then)
+        done -= _lost(level, level_then)
+        level = level_then
+        if level == 0:
+            pause_s = max(pause_s - length_s, 0.0)
+        else:
+            waited_s = min(pause_s, length_s)
+            pause_s -= waited_s
+            done += takers.rates[row, level - 1] * (length_s - waited_s)
+        if done >= work:
+            break
+    if until_s == np.inf:
+        end_s = _done_s(takers, plans, row, work, np.inf)
+        if end_s < np.inf:
+            plans.end_s[row] = end_s
+        else:
+            plans.num[row] = 0
+        return end_s < np.inf
+    return _holds(takers, plans, row, work)
+
+
+@part
+def _worth_most(
+    takers: Takers, row: int, level: int, fit: int, length_s: float, pause_s: float, left: float
+) -> int:
+    """The level that is done first with what is left, or does most of it while the run lasts."""
+    best, best_done, best_end_s = 0, -1.0, np.inf
+    for other in range(fit, 0, -1):
+        rate = takers.rates[row, other - 1]
+        waits_s = pause_s + _cost_s(takers, row, level, other)
+        end_s = waits_s + left / rate
+        done = min(rate * max(length_s - waits_s, 0.0), left)
+        is_better = done > best_done * (1.0 + TOLERANCE_SHARE)
+        if done >= left:
+            is_better = end_s < best_end_s
+        if is_better or (other == level and done == best_done and end_s <= best_end_s):
+            best, best_done = other, done
+            best_end_s = end_s if done >= left else np.inf
+    return best
+
+
+# Taking
+
+
+@part
+def _is_free(profile: FreeSegments, takers: Takers, plans: Plans, row: int) -> bool:
+    """Whether all that its plan takes is there."""
+    for segment in range(plans.num[row]):
+        level = plans.levels[row, segment]
+        if level == 0:
+            continue
+        need, start_s = takers.devices[row, level - 1], plans.starts_s[row, segment]
+        end_s = plans.starts_s[row, segment + 1] if segment + 1 < plans.num[row] else plans.end_s[row]
+        position, first = _locate(profile, start_s)
+        while position < profile.num_blocks[0]:
+            block = profile.order[position]
+            if profile.starts_s[block, 0] >= end_s:
+                break
+            if profile.least[block] < need:
+                for index in range(first, profile.used[block]):
+                    if profile.starts_s[block, index] >= end_s:
+                        break
+                    if profile.free[block, index] < need:
+                        return False
+            position, first = position + 1, 0
+    return True
+
+
+@part
+def _take(profile: FreeSegments, takers: Takers, plans: Plans, row: int, sign: int) -> None:
+    """Take what its plan needs; with a sign of -1 give it back."""
+    for segment in range(plans.num[row]):
+        level = plans.levels[row, segment]
+        if level == 0:
+            continue
+        num, start_s = sign * takers.devices[row, level - 1], plans.starts_s[row, segment]
+        end_s = plans.starts_s[row, segment + 1] if segment + 1 < plans.num[row] else plans.end_s[row]
+        _take_between(profile, start_s, end_s, num)
+
+
+@part
+def _take_between(profile: FreeSegments, start_s: float, end_s: float, num: int) -> None:
+    """So many fewer are free from then on until then."""
+    if not end_s > start_s:
         return
     _split(profile, end_s)
-    _split(profile, cut_s)
-    starts_s, free, used, least, most, order, num_blocks = profile
-    now, top, change_s, last_s = 0, 0, end_s, 0.0
-    is_on = False
-    for position in range(0 if level > 1 else _locate(profile, cut_s)[0], num_blocks[0]):
-        block = order[position]
-        start_s = starts_s[block, 0]
-        if start_s >= end_s:
+    _split(profile, start_s)
+    position, first = _locate(profile, start_s)
+    while position < profile.num_blocks[0]:
+        block = profile.order[position]
+        used = profile.used[block]
+        if profile.starts_s[block, 0] >= end_s:
             break
-        stop_s = np.inf if position + 1 == num_blocks[0] else starts_s[order[position + 1], 0]
-        is_whole = stop_s <= end_s and (start_s >= cut_s or stop_s <= cut_s)
-        given = level if start_s >= cut_s else level - 1
-        is_whole = is_whole and _fitting(given, least[block], devices) == given
-        for segment in range(1 if is_whole else used[block]):
-            start_s = starts_s[block, segment]
-            if start_s >= end_s:
+        for index in range(first, used):
+            if profile.starts_s[block, index] >= end_s:
                 break
-            if not is_whole:
-                given = _fitting(level if start_s >= cut_s else level - 1, free[block, segment], devices)
-                free[block, segment] -= devices[given - 1] if given > 0 else 0
-            if start_s == 0.0:
-                now = given
-            elif given != now and change_s == end_s:
-                change_s = start_s
-            if is_on and given == 0:
-                last_s = start_s
-            is_on = given > 0
-            top = max(top, given)
-        if is_whole and given > 0:
-            for segment in range(used[block]):
-                free[block, segment] -= devices[given - 1]
-            least[block] -= devices[given - 1]
-            most[block] -= devices[given - 1]
-        elif not is_whole:
-            _sum_up(free[block, : used[block]], least, most, block)
-    plans.now[row], plans.top[row], plans.change_s[row] = now, top, change_s
-    plans.end_s[row] = end_s if is_on else last_s
+            profile.free[block, index] -= num
+        _sum_up(profile.free[block, :used], profile.least, profile.most, block)
+        position, first = position + 1, 0
+
+
+def pay_in_order(
+    profile: FreeSegments, takers: Takers, plans: Plans, rows: IntArray, levels: IntArray, is_paid: BoolArray
+) -> int:
+    """Whether each taker could go to another level now, pay for that, and still do its work in time.
+
+    Its plan goes on from there; if that does not hold, another one is made of what is free. Plans stay as
+    they are, for the change may not come about; what such another one takes is not free for the next ones.
+
+    Args:
+        levels: (n,) to go to.
+        is_paid: (n,) the answers.
+
+    Returns: of how many, as `fill_in_order` does.
+    """
+    for position in range(len(rows)):
+        row = rows[position]
+        if profile.num_blocks[0] + 2 * MOST_SEGMENTS + 4 > len(profile.order):
+            return position
+        grade, num, end_s = plans.grade[row], plans.num[row], plans.end_s[row]
+        starts_s, segments = plans.starts_s[row].copy(), plans.levels[row].copy()
+        held, idle_s = takers.held[row], takers.idle_s[row]
+        _take(profile, takers, plans, row, -1)
+        takers.idle_s[row] += _cost_s(takers, row, held, levels[position])
+        takers.held[row], is_bound = levels[position], takers.is_bound[row]
+        takers.is_bound[row] = held == 0  # what is being started cannot be stopped before it is up
+        is_paid[position] = _plan_one(profile, takers, plans, row, AS_PLANNED) <= grade
+        takers.held[row], takers.idle_s[row], takers.is_bound[row] = held, idle_s, is_bound
+        is_same = plans.num[row] == num and (plans.levels[row, :num] == segments[:num]).all()
+        is_same = is_same and (plans.starts_s[row, :num] == starts_s[:num]).all()
+        if is_paid[position] and not is_same:
+            _take(profile, takers, plans, row, 1)
+        plans.num[row], plans.end_s[row] = num, end_s
+        plans.starts_s[row], plans.levels[row] = starts_s, segments
+        _take(profile, takers, plans, row, 1)
+    return len(rows)
+
+
+def stand_pauses(takers: Takers, plans: Plans, rows: IntArray, does_stand: BoolArray) -> None:
+    """Write whether the plan of each taker, which has a level now, would hold if it paused for a resize."""
+    for position in range(len(rows)):
+        row = rows[position]
+        idle_s, held = takers.idle_s[row], takers.held[row]
+        takers.idle_s[row] += takers.resize_s[row, held - 1]
+        work = takers.work[row, MARGIN if plans.grade[row] == MARGIN else JUST]
+        done_s = _done_s(takers, plans, row, work, takers.until_s[row])
+        does_stand[position] = plans.num[row] > 0 and done_s < np.inf
+        takers.idle_s[row] = idle_s
+
+
+def take_now(profile: FreeSegments, num_devices: IntArray, until_s: FloatArray) -> int:
+    """So many are not free from now until then, each; returns of how many, as `fill_in_order` does."""
+    for position in range(len(until_s)):
+        if profile.num_blocks[0] + MOST_SEGMENTS + 2 > len(profile.order):
+            return position
+        _take_between(profile, 0.0, until_s[position], num_devices[position])
+    return len(until_s)
+
+
+def give_back(profile: FreeSegments, takers: Takers, plans: Plans, rows: IntArray) -> int:
+    """What the plans of these takers took is free again; returns of how many, as `fill_in_order` does."""
+    for position in range(len(rows)):
+        if profile.num_blocks[0] + MOST_SEGMENTS + 2 > len(profile.order):
+            return position
+        _take(profile, takers, plans, rows[position], -1)
+    return len(rows)
 
 
 # Blocks

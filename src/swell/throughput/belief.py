@@ -21,7 +21,7 @@ NUM_CURVES = 1000  #: predictions remembered
 NUM_ERRORS = 64  #: errors remembered, most recent first to stay
 NUM_ERRORS_NEEDED = 5
 ERROR_QUANTILE = 0.95
-PRIOR_MARGIN, LEAST_MARGIN, LARGEST_MARGIN = 0.1, 0.05, 0.5
+PRIOR_MARGIN, LEAST_MARGIN, LARGEST_MARGIN = 0.1, 0.01, 0.5
 
 
 class SizeError(msgspec.Struct, frozen=True):
@@ -174,7 +174,7 @@ class FittedBelief:
 
     @property
     def margin_share(self) -> float:
-        """A high quantile of how much too fast predictions were, within [0.05, 0.5]; 0.1 at first.
+        """A high quantile of how much too fast predictions were, within [0.01, 0.5]; 0.1 at first.
 
         A prediction that was too slow counts as no error: it never breaks a promise.
         """

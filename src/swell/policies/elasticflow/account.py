@@ -13,13 +13,13 @@ from swell.compiled import suited
 from swell.model.plan import Reason, Refusal
 from swell.model.snapshot import Snapshot
 from swell.policies import wording
-from swell.policies.elasticflow.promises import Promises, Reserve
+from swell.policies.elasticflow.promises import Promises
 from swell.policies.elasticflow.shares import Queue, Shares
 from swell.policies.levels import Levels
 from swell.policies.outlook import Outlook, look_ahead
+from swell.solvers.profile import BROKEN, JUST
 
 CODES = ("waiting", "sharing", "boosted", "promised", "at_risk")
-NONE, LATE = Reserve.NONE, Reserve.LATE
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ElasticFlowAccount:
     def codes(self) -> Sequence[str]:
         """(J,) codes of the reasons; "refused" for jobs that this plan refuses."""
         level, number = self.shares.level, np.zeros(len(self.shares.level), dtype=np.int64)
-        suited(_list_codes, len(level))(level, self.shares.floor, self.promises.reserve, number)
+        suited(_list_codes, len(level))(level, self.shares.floor, self.promises.grade, number)
         codes = [CODES[one] for one in number.tolist()]
         for row in self.refusals:
             codes[row] = "refused"
@@ -52,7 +52,7 @@ class ElasticFlowAccount:
         """Agrees with `codes`."""
         if row in self.refusals:
             return wording.refused(self.refusals[row])
-        if self.promises.reserve[row] >= 0:
+        if self.promises.grade[row] >= 0:
             return self._of_promise(row)
         if self.levels.num[row] == 0:
             return wording.fits_nowhere(self.snapshot.num_devices)
@@ -65,11 +65,11 @@ class ElasticFlowAccount:
     def _of_promise(self, row: int) -> Reason:
         has = self._workers(row, self.shares.level)
         until_s = float(self.snapshot.deadline_s[row] - self.snapshot.now_s)
-        if self.promises.reserve[row] == Reserve.LATE:
+        if self.promises.grade[row] == BROKEN:
             return wording.at_risk(has, until_s, float(self._outlook.end_s[row]))
         if has == 0:
             return wording.promise_can_wait(until_s, float(self._outlook.start_s[row]))
-        if self.promises.reserve[row] == Reserve.NONE:
+        if self.promises.grade[row] == JUST:
             return wording.barely_keeps_promise(has, until_s)
         return wording.keeps_promise(has, self._workers(row, self.shares.floor), until_s, self._saved_s(row))
 
@@ -89,23 +89,23 @@ class ElasticFlowAccount:
         in_order = self.queue.in_order
         waiting = in_order[self.shares.level[in_order] == 0].tolist()
         outlook = look_ahead(self.snapshot, self.levels, self.shares.level, [*waiting, *self.refusals])
-        plans, reserve = self.promises.plans, self.promises.reserve
-        is_late = (reserve == Reserve.LATE) & (self.shares.level > 0)
-        is_planned = (reserve >= 0) & (plans.top > 0) & ~is_late
+        plans, grade = self.promises.plans, self.promises.grade
+        is_late = (grade == BROKEN) & (self.shares.level > 0)
+        is_planned = (grade >= 0) & (plans.top > 0) & ~is_late
         return Outlook(
             start_s=np.where(is_planned, np.minimum(outlook.start_s, plans.change_s), outlook.start_s),
             end_s=np.where(is_planned, np.minimum(outlook.end_s, plans.end_s), outlook.end_s),
         )
 
 
-def _list_codes(level: IntArray, floor: IntArray, reserve: IntArray, number: IntArray) -> None:
+def _list_codes(level: IntArray, floor: IntArray, grade: IntArray, number: IntArray) -> None:
     """Write which of CODES each job has."""
     for row in range(len(level)):
-        if reserve[row] == LATE:
+        if grade[row] == BROKEN:
             number[row] = 4
         elif level[row] == 0:
             number[row] = 0
-        elif reserve[row] >= 0 and (level[row] == floor[row] or reserve[row] == NONE):
+        elif grade[row] >= 0 and (level[row] == floor[row] or grade[row] == JUST):
             number[row] = 3
         else:
-            number[row] = 1 if reserve[row] < 0 and level[row] == 1 else 2
+            number[row] = 1 if grade[row] < 0 and level[row] == 1 else 2

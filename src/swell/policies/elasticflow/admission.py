@@ -12,31 +12,18 @@ import numpy as np
 from swell.arrays import IntArray
 from swell.model.plan import Refusal
 from swell.model.snapshot import Snapshot
+from swell.policies.elasticflow.demand import RecentDemand
 from swell.policies.elasticflow.objective import Objective, objection_to
-from swell.policies.elasticflow.promises import (
-    MOST_RESIZES,
-    Promises,
-    Reserve,
-    all_free,
-    hold_s,
-    keep_promises,
-    need_of,
-    tries_of,
-    write_tries,
-)
+from swell.policies.elasticflow.promises import PromisePlanner, Promises, all_free, need_of, takers_of
+from swell.policies.elasticflow.standing import remembered
 from swell.policies.levels import Levels
 from swell.policies.obstacles import refusal
 from swell.policies.order import by_arrival, by_deadline
-from swell.solvers.filling import no_plans
-from swell.solvers.profile import Plans, Takers
-
-#: An end that is later by less is not later: sums are not exact.
-NO_LATER_S = 1e-6
 
 
 def admit(
     snapshot: Snapshot, levels: Levels, objective: Objective | None = None
-) -> tuple[Promises, Refusals]:
+) -> tuple[PromisePlanner, Promises, Refusals, RecentDemand]:
     """Promise or refuse each undecided job, the first to arrive first; each promise counts for the next.
 
     Args:
@@ -44,62 +31,27 @@ def admit(
 
     References: ElasticFlow, section 4.1, Algorithm 1.
     """
-    tries = tries_of(snapshot, levels, snapshot.deadline_s - snapshot.now_s)
     promised = by_deadline(snapshot, np.flatnonzero(snapshot.is_promised))
-    newcomers = by_arrival(snapshot, np.flatnonzero(snapshot.is_undecided)).tolist()
-    num_before = _place_of(snapshot, newcomers[0], promised) if newcomers else 0
-    kept = keep_promises(snapshot, tries, promised, num_before)
+    planner = PromisePlanner(snapshot, takers_of(snapshot, levels), all_free(snapshot))
+    kept = planner.keep(remembered(snapshot, levels), promised)
     refusals = Refusals()
-    for row in newcomers:
-        trial = with_newcomer(snapshot, tries, kept, row, _place_of(snapshot, row, kept.rows))
+    newcomers = by_arrival(snapshot, np.flatnonzero(snapshot.is_undecided))
+    demand = RecentDemand.of(snapshot, levels, newcomers)
+    for row in newcomers.tolist():
+        trial = planner.with_newcomer(kept, row, _place_of(snapshot, row, kept.rows))
         until_s = float(snapshot.deadline_s[row]) - snapshot.now_s
         objection = (
-            "" if trial is None else objection_to(objective, snapshot, levels, kept, trial, row, until_s)
+            ""
+            if trial is None
+            else objection_to(objective, snapshot, levels, kept, trial, row, until_s, demand)
         )
         if trial is not None and not objection:
             kept = trial  # line 9
         else:
-            refusals.add(row, partial(_refuse, snapshot, levels, kept, row, objective, objection))  # line 7
-    return kept, refusals
-
-
-def with_newcomer(
-    snapshot: Snapshot, tries: Takers, kept: Promises, newcomer: int, place: int
-) -> Promises | None:
-    """The promises with the newcomer's among them; None if it does not fit with full reserve, or harms one.
-
-    Every promise must stand as firmly as before, and nobody new comes before one that just holds: it is
-    in need of whatever slack it has left. One that is broken already cannot forbid new ones for
-    ever, but none may make it later still. Only jobs of later deadlines are planned anew.
-
-    Args:
-        place: how many of the promises have an earlier deadline.
-
-    References: ElasticFlow, section 4.1, Algorithm 1, lines 2-7.
-    """
-    if kept.is_any_bare(place):
-        return None
-    rows = np.concatenate([kept.rows[:place], [newcomer], kept.rows[place:]])
-    if kept.is_any_late:  # whether a late one is served in its turn depends on all of them
-        trial = keep_promises(snapshot, tries, rows, kept.num_before)
-        return trial if _harms_nobody(trial, kept, newcomer) else None
-    num_before, before = (
-        (kept.num_before, kept.before) if kept.num_before <= place else (0, all_free(snapshot))
-    )
-    profile, plans = before.copy(), Plans._make(column.copy() for column in kept.plans)
-    worst = kept.reserve.copy()
-    worst[newcomer] = Reserve.FULL
-    num_served = profile.fill(tries, plans, rows[num_before:], hold_s(snapshot), worst=worst)
-    is_accepted = num_before + num_served == len(rows)
-    return Promises(rows, plans, profile, num_before, before) if is_accepted else None
-
-
-def _harms_nobody(trial: Promises, kept: Promises, newcomer: int) -> bool:
-    rows = kept.rows
-    is_late = (kept.reserve[rows] == Reserve.LATE) & (kept.plans.top[rows] > 0)
-    is_later = is_late & (trial.plans.end_s[rows] > kept.plans.end_s[rows] + NO_LATER_S)
-    is_weaker = trial.reserve[rows] > kept.reserve[rows]
-    return bool(trial.reserve[newcomer] == Reserve.FULL and not (is_later | is_weaker).any())
+            refusals.add(
+                row, partial(_refuse, planner, levels, kept, row, objective, objection, demand)
+            )  # line 7
+    return planner, kept, refusals, demand
 
 
 def _place_of(snapshot: Snapshot, newcomer: int, rows: IntArray) -> int:
@@ -142,30 +94,37 @@ class Refusals(Mapping[int, Refusal]):
 
 
 def _refuse(
-    snapshot: Snapshot, levels: Levels, kept: Promises, row: int, objective: Objective | None, objection: str
+    planner: PromisePlanner,
+    levels: Levels,
+    kept: Promises,
+    row: int,
+    objective: Objective | None,
+    objection: str,
+    demand: RecentDemand,
 ) -> Refusal:
-    offer_s = earliest_offer_s(snapshot, levels, kept, row, objective)
-    return refusal(snapshot, levels, row, kept.rows, offer_s, objection)
+    offer_s = earliest_offer_s(planner, levels, kept, row, objective, demand)
+    return refusal(planner.snapshot, levels, row, kept.rows, offer_s, objection)
 
 
 def earliest_offer_s(
-    snapshot: Snapshot, levels: Levels, kept: Promises, row: int, objective: Objective | None = None
+    planner: PromisePlanner,
+    levels: Levels,
+    kept: Promises,
+    row: int,
+    objective: Objective | None,
+    demand: RecentDemand,
 ) -> int | None:
     """The fewest whole seconds from now for which a deadline would be promised at this instant.
 
     Found by bisection, and the answer is tried by the admission itself. (Progressive filling is not
-    quite monotone in the deadline: a still earlier one that fits by luck may be missed.) First for the
-    job alone, beside the promises of earlier deadlines, which needs no other to be planned anew; only if
-    it would harm one of a later deadline, with all of them.
+    quite monotone in the deadline: a still earlier one that fits by luck may be missed.)
 
     Returns None if the job has no size that fits on the cluster.
     """
     if levels.num[row] == 0:
         return None
-    bargain = _Bargain(snapshot, levels, kept, row, objective)
-    enough_s = _last_resort_s(snapshot, levels, kept, row)
-    first_s = _bisect(bargain.has_room, 0, enough_s)
-    return first_s if bargain.is_accepted(first_s) else _bisect(bargain.is_accepted, first_s, enough_s)
+    bargain = _Bargain(planner, levels, kept, row, objective, demand)
+    return _bisect(bargain.is_accepted, 0, _last_resort_s(planner, levels, kept, row))
 
 
 def _bisect(accepts: Callable[[int], bool], refused: int, accepted: int) -> int:
@@ -186,51 +145,35 @@ class _Bargain:
     """Tries deadlines for one newcomer: submitted again now, it stands behind older jobs of the same one."""
 
     def __init__(
-        self, snapshot: Snapshot, levels: Levels, kept: Promises, row: int, objective: Objective | None
+        self,
+        planner: PromisePlanner,
+        levels: Levels,
+        kept: Promises,
+        row: int,
+        objective: Objective | None,
+        demand: RecentDemand,
     ) -> None:
-        self._snapshot, self._levels, self._kept, self._row = snapshot, levels, kept, row
-        self._objective = objective
-        self._until_s = snapshot.deadline_s - snapshot.now_s
-        self._tries = tries_of(snapshot, levels, self._until_s)
-        self._num_before, self._before = 0, all_free(snapshot)  # of deadlines that have been refused
-
-    def has_room(self, offer_s: int) -> bool:
-        """Whether it fits beside the promises of earlier deadlines, if late ones took nothing."""
-        snapshot, plans = self._snapshot, no_plans(self._snapshot.num_jobs)
-        tries, place, profile = self._tries_at(offer_s), self._place(offer_s), self._before.copy()
-        profile.fill(tries, plans, self._kept.rows[self._num_before : place], hold_s(snapshot))
-        full = np.full(snapshot.num_jobs, Reserve.FULL, dtype=np.int64)
-        newcomer = np.array([self._row])
-        if profile.fill(tries, plans, newcomer, hold_s(snapshot), worst=full):
-            return True
-        self._num_before, self._before = place, profile
-        return False
+        takers = planner.takers._replace(until_s=planner.takers.until_s.copy())
+        self._planner = replace(planner, takers=takers)
+        self._levels, self._kept, self._row = levels, kept, row
+        self._objective, self._demand = objective, demand
 
     def is_accepted(self, offer_s: int) -> bool:
         """Whether the admission would take it."""
-        kept = self._kept
-        if not kept.is_any_late:
-            kept = replace(kept, num_before=self._num_before, before=self._before)
-        place = self._place(offer_s)
-        trial = with_newcomer(self._snapshot, self._tries_at(offer_s), kept, self._row, place)
+        planner, kept, row = self._planner, self._kept, self._row
+        snapshot = planner.snapshot
+        planner.takers.until_s[row] = offer_s
+        now_s = snapshot.now_s
+        place = _place(snapshot, row, kept.rows, now_s + offer_s, now_s)
+        trial = planner.with_newcomer(kept, row, place)
         return trial is not None and not objection_to(
-            self._objective, self._snapshot, self._levels, kept, trial, self._row, offer_s
+            self._objective, snapshot, self._levels, kept, trial, row, offer_s, self._demand
         )
 
-    def _tries_at(self, offer_s: int) -> Takers:
-        self._until_s[self._row] = offer_s
-        row = slice(self._row, self._row + 1)
-        write_tries(self._snapshot, self._tries, self._until_s, row)
-        return self._tries
 
-    def _place(self, offer_s: int) -> int:
-        now_s = self._snapshot.now_s
-        return _place(self._snapshot, self._row, self._kept.rows, now_s + offer_s, now_s)
-
-
-def _last_resort_s(snapshot: Snapshot, levels: Levels, kept: Promises, row: int) -> int:
+def _last_resort_s(planner: PromisePlanner, levels: Levels, kept: Promises, row: int) -> int:
     """Enough for the job alone at its peak after every plan has ended."""
-    alone_s = need_of(snapshot)[row] / levels.rates[row, levels.num[row] - 1]
-    pauses_s = snapshot.most_start_cost_s[row] + MOST_RESIZES * snapshot.most_resize_cost_s[row]
+    top = levels.num[row] - 1
+    alone_s = need_of(planner.snapshot)[row] / levels.rates[row, top] + levels.start_s[row, top]
     others_s = kept.plans.end_s[kept.rows].max(initial=0.0)
-    return math.ceil(float(others_s + alone_s + pauses_s + hold_s(snapshot))) + 1
+    return math.ceil(float(others_s + alone_s)) + 1

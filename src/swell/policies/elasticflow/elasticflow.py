@@ -3,42 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from functools import partial
+from typing import Annotated
 
+import msgspec
 import numpy as np
 
-from swell.arrays import FloatArray, IntArray
+from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import suited
 from swell.model.plan import Allocation, Refusal
 from swell.model.snapshot import BEST_EFFORT, Snapshot
 from swell.policies.elasticflow.account import ElasticFlowAccount
 from swell.policies.elasticflow.admission import admit
-from swell.policies.elasticflow.objective import Objective
-from swell.policies.elasticflow.promises import Promises, Reserve, hold_s, need_of, safe_level, stop_s
-from swell.policies.elasticflow.shares import Queue, Shares
+from swell.policies.elasticflow.objective import ManyJobs, Objective
+from swell.policies.elasticflow.promises import PromisePlanner, Promises
+from swell.policies.elasticflow.shares import NONE, Queue, Shares, share
+from swell.policies.elasticflow.standing import to_remember
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.order import by_deadline, by_key
 from swell.policies.policy import Policy
 from swell.solvers.filling import no_plans
-from swell.solvers.marginal import Own, boost, raise_within
-from swell.solvers.profile import Takers
+from swell.solvers.profile import LATE, MARGIN, stand_pauses
 
-NONE: IntArray = np.zeros(0, dtype=np.int64)
+#: A job that gets more than its plan says pushes the plan's next step
+#: away, by less each time: without a least step a run could take infinitely many before a fixed instant.
+SHORTEST_STEP_S = 0.05
+
+CrowdedShare = Annotated[
+    float,
+    msgspec.Meta(
+        ge=0.01,
+        le=100.0,
+        description="Share of the cluster that the latest newcomers may fill: jobs are refused that are "
+        "larger than those that would fit. 100: as printed, none is refused for its size.",
+    ),
+]
+SmallShare = Annotated[
+    float,
+    msgspec.Meta(
+        ge=0.01,
+        le=1.0,
+        description="A job that needs no more than this share of what is free until its deadline is not "
+        "refused for its size.",
+    ),
+]
 
 
 class ElasticFlow(Policy):
-    """Admission by minimum satisfactory share, then devices by marginal return.
+    """Admission by plans that keep all promises, then devices by marginal return.
 
-    1. Each undecided job is promised its deadline or refused with the earliest one that could be
-       promised (`promises.admit`).
-    2. Promised jobs get their floor: the share of their plan that is needed now, and of what they hold
-       what their promise cannot do without with ease. One whose promise would hold with nothing to
-       spare gets a size at which it holds with its reserve; one that is late, as much as is useful.
+    1. Each undecided job is promised its deadline, if there are plans that keep it and all promises made
+       before, or refused with the earliest one that could be promised (`admission.admit`). In a plan every
+       start and every resize takes the time that it takes at most at that size (`promises.PromisePlanner`).
+    2. Promised jobs get their floor: the share of their plan that is needed now. One that is late has a plan
+       to take as much as is useful.
     3. Soft jobs that can still be on time get the share of their own plan.
     4. Jobs that have nothing yet get their smallest size: first promised and soft ones that run now,
-       which would otherwise be suspended only to be started again; then soft ones that will be
-       late, by deadline; then best-effort ones, the shortest remaining time first.
-    5. What is left goes to whoever uses it best, one size at a time (Algorithm 2).
+       which would otherwise be suspended only to be started again; then best-effort ones, the shortest
+       remaining time first.
+    5. What is left goes to whoever uses it best, one size at a time (Algorithm 2); what these leave, to soft
+       jobs that will be late, by deadline.
+    6. A change of steps 4 and 5 that no plan needs is made to a promised job only if its plan holds with that
+       change paid for, and the change back, too.
 
     A late fill leaves no slack: each plan ends at its deadline. Step 5 undoes that where it is free. Work
     done now saves a promised job the device-seconds of its highest level later, and running at its
@@ -48,12 +74,13 @@ class ElasticFlow(Policy):
     References: Gu et al., "ElasticFlow: An Elastic Serverless Training Platform for Distributed Deep
         Learning", ASPLOS 2023, sections 4.1, 4.2 and 4.4.
     Deviates:
-        continuous time, no slots; a plan's steps are events (`wake_s`), not closer than the minimum hold;
+        continuous time, no slots; a plan's steps are events (`wake_s`);
         Algorithm 1, line 15, sums over jobs of earlier deadline, not over slots; sizes are powers of two;
-        remaining steps are inflated by the belief's margin, and the deadline drawn in by what starts and
-        resizes are expected to cost (`promises.Reserve`, `promises.resize_reserve_s`);
+        plans pay for their changes, and remaining steps are inflated by the belief's margin;
+        plans are kept from one decision to the next, and made anew where they do not hold; a newcomer is
+        tried in the gaps they leave, and with all plans as late and as early as can be;
         a refusal names a deadline that would be accepted;
-        a promise that can no longer be kept is never dropped (`promises.keep_promises` says when it is
+        a promise that can no longer be kept is never dropped (`promises.PromisePlanner.keep` says when it is
         served in its turn, and when behind those that can);
         best-effort and soft jobs enter Algorithm 2 at their smallest size, because from nothing at all
         their return would be the same for all of them: 0.
@@ -61,13 +88,18 @@ class ElasticFlow(Policy):
 
     name = "elasticflow"
     makes_promises = True
-    objective: ClassVar[Objective | None] = None
+    crowded_share: CrowdedShare = 0.6
+    small_share: SmallShare = 0.4
+
+    def _objective(self) -> Objective | None:
+        """Which of the deadlines that could be kept are promised; None: all."""
+        return ManyJobs(self.crowded_share, self.small_share)
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = useful_levels(snapshot)
-        promises, refusals = admit(snapshot, levels, self.objective)
-        queue = _queue(snapshot, levels, promises, refusals)
-        shares = _share(snapshot, levels, promises, queue, refusals)
+        planner, promises, refusals, demand = admit(snapshot, levels, self._objective())
+        queue = _queue(snapshot, levels, planner, promises, refusals)
+        shares = share(snapshot, levels, planner, promises, queue, refusals)
         return Allocation(
             options=snapshot.options,
             option=levels.options_at(shares.level),
@@ -76,11 +108,19 @@ class ElasticFlow(Policy):
             wake_s=_wake_s(snapshot, levels, promises, queue, shares),
             is_sated=not refusals and bool((shares.level == levels.num).all()),
             account=ElasticFlowAccount(snapshot, levels, promises, refusals, queue, shares),
+            memory={**to_remember(snapshot, levels, promises.plans, promises.rows), "demand": demand.memory},
+            may_move=partial(_may_move, planner, promises),
         )
 
 
-def _queue(snapshot: Snapshot, levels: Levels, promises: Promises, refusals: Mapping[int, Refusal]) -> Queue:
-    is_other = promises.reserve < 0
+def _queue(
+    snapshot: Snapshot,
+    levels: Levels,
+    planner: PromisePlanner,
+    promises: Promises,
+    refusals: Mapping[int, Refusal],
+) -> Queue:
+    is_other = promises.grade < 0
     if refusals:
         is_other[list(refusals)] = False
     plans = no_plans(snapshot.num_jobs)
@@ -88,13 +128,15 @@ def _queue(snapshot: Snapshot, levels: Levels, promises: Promises, refusals: Map
         return Queue(promises.rows, NONE, NONE, NONE, plans)
     is_best_effort = snapshot.job_class == BEST_EFFORT
     soft = by_deadline(snapshot, np.flatnonzero(is_other & ~is_best_effort))
-    if len(soft):
+    if len(soft):  # a soft deadline is met or not: one that cannot be takes nothing here
         profile = promises.profile.raised(snapshot.num_borrowed)
-        profile.fill(_soft_tries(snapshot, levels), plans, soft, hold_s(snapshot))
-    is_on_time = plans.grade[soft] == 0
+        profile.fill(planner.takers, plans, soft, LATE)
+    is_on_time = plans.grade[soft] == MARGIN
+    late = soft[~is_on_time]
+    plans.top[late] = plans.now[late] = 0
     best_effort = np.flatnonzero(is_other & is_best_effort)
     best_effort = by_key(snapshot, best_effort, _time_to_end_s(snapshot, levels))
-    return Queue(promises.rows, soft[is_on_time], soft[~is_on_time], best_effort, plans)
+    return Queue(promises.rows, soft[is_on_time], late, best_effort, plans)
 
 
 def _time_to_end_s(snapshot: Snapshot, levels: Levels) -> FloatArray:
@@ -111,84 +153,18 @@ def _time_to_end_s(snapshot: Snapshot, levels: Levels) -> FloatArray:
     return time_s
 
 
-def _soft_tries(snapshot: Snapshot, levels: Levels) -> Takers:
-    """A soft deadline is met or not: there is one try, and who fails takes nothing."""
-    until_s = snapshot.deadline_s - snapshot.now_s
-    return Takers(
-        devices=levels.devices,
-        rates=levels.rates,
-        num_levels=levels.num,
-        work=need_of(snapshot)[:, None],
-        ends_s=until_s[:, None],
-        grades=np.array([0, 1]),
-        is_at_once=np.array([False]),
-        is_early=np.array([False]),
-        held=levels.held,
-        stop_s=stop_s(snapshot),
-        shrink_s=np.zeros(snapshot.num_jobs),
-        easy_s=until_s,
-        left=snapshot.remaining_steps,
-    )
-
-
-def _share(
-    snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue, refusals: Mapping[int, Refusal]
-) -> Shares:
-    """Steps 2 to 5 of the class's docstring."""
-    level = promises.plans.now.copy()  # Algorithm 2, lines 2-4
-    num_taken = int(levels.devices_at(level).sum())
-    left, own_left = snapshot.num_devices - num_taken, snapshot.num_owned - num_taken
-    needs_owned = snapshot.needs_owned
-
-    def give(rows: IntArray, most: int | IntArray) -> None:
-        nonlocal left, own_left
-        if len(rows) and left:
-            own = Own(own_left, needs_owned)
-            left, own_left = raise_within(level, levels.devices, levels.num, rows, most, left, own)
-
-    promised, soft, is_running = queue.promised, queue.soft, snapshot.held_workers > 0
-    give(promised, promises.plans.keep[promised])
-    weak = promised[promises.reserve[promised] > Reserve.FULL]
-    if len(weak):
-        give(weak[promises.reserve[weak] == Reserve.RUNNING], 1)
-        weakest = weak[promises.reserve[weak] >= Reserve.CHANGES]
-        give(weakest, safe_level(snapshot, levels, weakest))
-    floor = level.copy()
-    if left == 0:
-        return Shares(floor, level)
-    if len(soft):
-        give(soft, np.maximum(queue.plans.now[soft], np.minimum(queue.plans.top[soft], levels.held[soft])))
-    running = np.concatenate([promised[is_running[promised]], soft[is_running[soft]]])
-    give(np.concatenate([running, queue.late, queue.best_effort]), 1)
-    num_levels = levels.num
-    if refusals:
-        num_levels = num_levels.copy()
-        num_levels[list(refusals)] = 0
-    level, _ = boost(
-        level,
-        levels.devices,
-        levels.rates,
-        num_levels,
-        _prices(levels, promises, queue),
-        levels.held,
-        snapshot.arrival_rank,
-        left,
-        Own(own_left, needs_owned),
-    )
-    return Shares(floor, level)
-
-
-def _prices(levels: Levels, promises: Promises, queue: Queue) -> FloatArray:
-    """(J,) device-seconds that a step costs at the level to which a job's plan is filled.
-
-    One less step to do then frees that many. A job without a plan is filled to its smallest size.
-    """
-    planned = np.maximum(promises.plans.top, queue.plans.top)
-    return levels.prices(np.maximum(planned, np.minimum(levels.num, 1)))
+def _may_move(planner: PromisePlanner, promises: Promises) -> BoolArray:
+    """(J,) jobs that may go to other devices, and pause for that."""
+    may_move: BoolArray = np.ones(planner.snapshot.num_jobs, dtype=bool)
+    rows = promises.rows[planner.takers.held[promises.rows] > 0]
+    does_stand = np.zeros(len(rows), dtype=bool)
+    suited(stand_pauses, len(may_move))(planner.takers, promises.plans, rows, does_stand)
+    may_move[rows] = does_stand
+    return may_move
 
 
 def _wake_s(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue, shares: Shares) -> float:
-    """The first step of a plan that may need more than its job has, but not sooner than sizes may change."""
+    """The first step of a plan that may need more than its job has."""
     next_s = suited(_next_step_s, snapshot.num_jobs)(
         shares.level,
         levels.held,
@@ -197,7 +173,7 @@ def _wake_s(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue
         queue.plans.top,
         queue.plans.change_s,
     )
-    return snapshot.now_s + max(float(next_s), hold_s(snapshot))
+    return snapshot.now_s + max(float(next_s), SHORTEST_STEP_S)
 
 
 def _next_step_s(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from swell.policies.elasticflow.elasticflow import ElasticFlow
-from swell.policies.elasticflow.objective import ManyJobs
+from swell.policies.elasticflow.elasticflow import ElasticFlow, SmallShare
 
 
 class ElasticFlowCount(ElasticFlow):
@@ -14,4 +13,4 @@ class ElasticFlowCount(ElasticFlow):
     """
 
     name = "elasticflow_count"
-    objective = ManyJobs()
+    small_share: SmallShare = 0.05

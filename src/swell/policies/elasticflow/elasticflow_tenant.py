@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.policies.elasticflow.elasticflow import ElasticFlow
-from swell.policies.elasticflow.objective import FairShares
+from swell.policies.elasticflow.objective import FairShares, Objective
 
 
 class ElasticFlowTenant(ElasticFlow):
@@ -22,4 +22,6 @@ class ElasticFlowTenant(ElasticFlow):
     """
 
     name = "elasticflow_tenant"
-    objective = FairShares()
+
+    def _objective(self) -> Objective | None:
+        return FairShares()

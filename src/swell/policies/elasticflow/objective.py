@@ -9,11 +9,15 @@ import numpy as np
 
 from swell.arrays import FloatArray
 from swell.model.snapshot import Snapshot
+from swell.policies.elasticflow.demand import RecentDemand, least_device_s
 from swell.policies.elasticflow.promises import Promises, need_of
 from swell.policies.levels import Levels
 
 #: Sums are not exact: more by less than this share is no more.
 TOLERANCE_SHARE = 1e-9
+#: A job that needs no more than this share of all that is free until its deadline is small, however crowded the
+#: time until then begins: so there is no objection to a deadline that is far enough away.
+LATER_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,10 @@ class Bid:
     until_s: FloatArray  #: (D,) its deadline and the promised ones after it, ascending
     own: FloatArray  #: (D,) what jobs of its tenant need that are due by then, itself among them
     everybody: FloatArray  #: (D,) the same of all jobs
+    free_in_time: float  #: the same until its own deadline
+    num_free: float  #: devices that are free, on average, while the job competes with others
+    need: float  #: what the job needs at its cheapest size
+    demand: RecentDemand  #: of the latest newcomers
     num_devices: int
     num_tenants: int  #: that have jobs, or had one lately, its own among them
 
@@ -51,6 +59,7 @@ def objection_to(
     trial: Promises,
     newcomer: int,
     until_s: float,
+    demand: RecentDemand,
 ) -> str:
     """Why a job that has its deadline in `until_s` is not to be promised it; empty if it is.
 
@@ -68,12 +77,17 @@ def objection_to(
     due_s[0] = until_s
     need = _need_device_s(snapshot, levels, trial)
     is_own = snapshot.tenant[rows] == snapshot.tenant[newcomer]
+    within_s = max(demand.within_s(until_s), TOLERANCE_SHARE)
     bid = Bid(
         free=free,
         taken=free - trial.profile.free_device_s(last_s),
         until_s=due_s,
         own=np.cumsum(need * is_own)[place:],
         everybody=np.cumsum(need)[place:],
+        need=float(least_device_s(snapshot, levels, until_s)[newcomer]),
+        demand=demand,
+        free_in_time=kept.profile.free_device_s(until_s),
+        num_free=kept.profile.free_device_s(within_s) / within_s,
         num_devices=snapshot.num_owned,
         num_tenants=snapshot.num_tenants,
     )
@@ -92,22 +106,28 @@ def _need_device_s(snapshot: Snapshot, levels: Levels, promises: Promises) -> Fl
 
 @dataclass(frozen=True, slots=True)
 class ManyJobs:
-    """As many deadlines as possible: none that takes a large bite of what is left for others.
+    """As many deadlines as possible, where newcomers ask for more than there is: none for large jobs.
 
-    The fuller the cluster is, the smaller a job must be: a threshold that rises with what is committed, as
-    online knapsack algorithms have it, here in its simplest form, for sizes are not known beforehand.
+    The size above which a job is refused is that up to which the latest newcomers would have filled the
+    cluster. So it falls as the cluster gets more crowded, as thresholds of online knapsack algorithms do;
+    what sizes there are is learnt from those that came. Where all would have fitted, none is too large; nor
+    is one that needs little of what is free until its deadline.
     """
 
-    most_share: float = 0.25  #: of what is free that one job may take
+    crowded_share: (
+        float  #: of the cluster that the latest newcomers may fill; 100: all are let in, as printed
+    )
+    small_share: float  #: of what is free until its deadline: a job that needs no more is let in
 
     def objection(self, bid: Bid) -> str:
-        """Reason to refuse a job that takes more than `most_share` of the free device time; else empty."""
-        if bid.taken <= self.most_share * bid.free:
+        """Reason to refuse a job that is larger than those that would fit; else empty."""
+        most = bid.demand.largest_that_fit(self.crowded_share)
+        small = max(self.small_share * bid.num_free * bid.until_s[0], LATER_SHARE * bid.free_in_time)
+        if bid.need <= max(most * (1.0 + TOLERANCE_SHARE), small):
             return ""
-        share, most = bid.taken / bid.free, self.most_share
         return (
-            f"it would take {share:.0%} of what the promises already made leave, more than "
-            f"the {most:.0%} that one job may take"
+            f"it needs {bid.need / 3600:.3g} device-hours, and the cluster is so crowded that only jobs "
+            f"of up to {most / 3600:.3g} are promised theirs"
         )
 
 

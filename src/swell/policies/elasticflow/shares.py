@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 
-from swell.arrays import IntArray
-from swell.solvers.profile import Plans
+from swell.arrays import FloatArray, IntArray
+from swell.model.snapshot import Snapshot
+from swell.policies.elasticflow.promises import PromisePlanner, Promises
+from swell.policies.levels import Levels
+from swell.solvers.marginal import Own, boost, raise_within
+from swell.solvers.profile import BROKEN, Plans
+
+NONE: IntArray = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +39,100 @@ class Shares:
 
     floor: IntArray  #: (J,) level that promises need now
     level: IntArray  #: (J,) level given
+
+
+def share(
+    snapshot: Snapshot,
+    levels: Levels,
+    planner: PromisePlanner,
+    promises: Promises,
+    queue: Queue,
+    refusals: Collection[int],
+) -> Shares:
+    """Levels that floors need, and those that each gets: steps 2 to 6 of `ElasticFlow`'s docstring.
+
+    Args:
+        refusals: rows that get nothing.
+    """
+    num_levels = levels.num.copy()
+    num_levels[list(refusals)] = 0
+    floor = promises.plans.now.copy()  # Algorithm 2, lines 2-4
+    while True:
+        level = _wished(snapshot, levels, promises, queue, floor, num_levels)
+        unpaid = _unpaid(snapshot, levels, planner, promises, level)
+        if not len(unpaid):
+            return Shares(floor, level)
+        held, now = levels.held[unpaid], promises.plans.now[unpaid]
+        is_growth = level[unpaid] > held
+        num_levels[unpaid] = np.where(is_growth, np.maximum(held, now), now)
+
+
+def _wished(
+    snapshot: Snapshot,
+    levels: Levels,
+    promises: Promises,
+    queue: Queue,
+    floor: IntArray,
+    num_levels: IntArray,
+) -> IntArray:
+    """(J,) levels after steps 2 to 5, none above `num_levels`."""
+    level = floor.copy()
+    num_taken = int(levels.devices_at(level).sum())
+    left, own_left = snapshot.num_devices - num_taken, snapshot.num_owned - num_taken
+    needs_owned = snapshot.needs_owned
+
+    def give(rows: IntArray, most: int | IntArray) -> None:
+        nonlocal left, own_left
+        if len(rows) and left > 0:
+            own = Own(own_left, needs_owned)
+            left, own_left = raise_within(level, levels.devices, num_levels, rows, most, left, own)
+
+    if left <= 0:
+        return level
+    soft, is_running = queue.soft, snapshot.held_workers > 0
+    if len(soft):
+        give(soft, np.maximum(queue.plans.now[soft], np.minimum(queue.plans.top[soft], levels.held[soft])))
+    running = np.concatenate([queue.promised[is_running[queue.promised]], soft[is_running[soft]]])
+    give(np.concatenate([running, queue.best_effort]), 1)
+    limits = num_levels.copy()
+    limits[queue.late] = 0
+    for late in (NONE, queue.late):  # a job that will be late anyway takes nothing that others can use
+        give(late, 1)
+        limits[late] = num_levels[late]
+        level, left = boost(
+            level,
+            levels.devices,
+            levels.rates,
+            limits,
+            _prices(levels, promises, queue),
+            levels.held,
+            snapshot.arrival_rank,
+            left,
+            Own(own_left, needs_owned),
+        )
+        own_left = min(left, snapshot.num_owned - int(levels.devices_at(level)[needs_owned].sum()))
+        if not len(queue.late):
+            break
+    return level
+
+
+def _unpaid(
+    snapshot: Snapshot, levels: Levels, planner: PromisePlanner, promises: Promises, level: IntArray
+) -> IntArray:
+    """Promised jobs whose plans would not hold if they went to these levels now."""
+    rows, plans = promises.rows, promises.plans
+    is_change = (level[rows] != levels.held[rows]) & (level[rows] != plans.now[rows])
+    is_change &= (level[rows] > 0) & (plans.grade[rows] != BROKEN) & ~snapshot.is_pinned[rows]
+    rows = rows[is_change]
+    is_paid = promises.profile.pay(planner.takers, plans, rows, level[rows])
+    unpaid: IntArray = rows[~is_paid]
+    return unpaid
+
+
+def _prices(levels: Levels, promises: Promises, queue: Queue) -> FloatArray:
+    """(J,) device-seconds that a step costs at the level to which a job's plan is filled.
+
+    One less step to do then frees that many. A job without a plan is filled to its smallest size.
+    """
+    planned = np.maximum(promises.plans.top, queue.plans.top)
+    return levels.prices(np.maximum(planned, np.minimum(levels.num, 1)))

@@ -1,0 +1,318 @@
+"""For how long a gang that starts or changes does no work, and what is believed of it meanwhile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.fakes import FirstFree, allocation_of, core_of, everybody, node, profile, spec
+from tests.core.records import steady
+from tests.policies.snapshots import Job, best_effort
+from tests.policies.snapshots import snapshot as snapshot_of
+
+from swell.arrays import BoolArray
+from swell.core.apply import apply
+from swell.core.costs import ChangeCosts
+from swell.core.job_progress import JobProgress
+from swell.core.option_table import JobOptions
+from swell.core.planner import Planner
+from swell.core.policy_state import PolicyState
+from swell.core.record import CommandTimes, JobRecord
+from swell.core.state import HeadState
+from swell.core.table import OVERDUE_SHARE, JobTable
+from swell.model.cluster import Cluster, Node
+from swell.model.event import (
+    GangEnded,
+    GangResized,
+    GangStarted,
+    GangSuspended,
+    JobProfiled,
+    JobSubmitted,
+    Outcome,
+    StepsReported,
+    WorkersLost,
+)
+from swell.model.job import Elasticity
+from swell.model.options import Domain, Sizes
+from swell.model.plan import Allocation, Placement
+from swell.model.snapshot import Snapshot
+from swell.model.target import Target
+from swell.policies.policy import Policy
+
+SIZES = Sizes.POWERS_OF_TWO.up_to(4)
+LAUNCHED_S = 10.0
+
+
+def seen(record: JobRecord, now_s: float) -> Snapshot:
+    table = JobTable()
+    options = JobOptions(SIZES, 64 * SIZES, 10.0 * SIZES.astype(float), one_worker_per_s=10.0)
+    table.write(record, options)
+    costs = ChangeCosts(pause_s=1.0, most_pause_s=2.0, start_s=4.0, most_start_s=6.0)
+    return table.snapshot(now_s, 4, costs, 0.05, 5.0, 1, PolicyState())
+
+
+def record_of(gang: Any, **progress: Any) -> JobRecord:
+    return JobRecord(
+        id="a",
+        spec=spec(),
+        submitted_s=0.0,
+        progress=JobProgress(total_steps=1000.0, **progress),
+        gang=gang,
+        commanded=CommandTimes(launched_s=LAUNCHED_S),
+    )
+
+
+def cost_s(view: Snapshot, workers: int, is_start: bool = False) -> float:
+    """What the snapshot says of a change to so many."""
+    costs = view.option_start_s if is_start else view.option_resize_s
+    return float(costs[view.options.workers.tolist().index(workers)])
+
+
+def expected_idle_s(cost_s: float, elapsed_s: float) -> float:
+    left_s = cost_s - elapsed_s
+    return left_s if left_s > 0 else -OVERDUE_SHARE * left_s
+
+
+def test_a_gang_that_trains_is_not_idle_and_may_change() -> None:
+    view = seen(record_of(steady("d0", "d1")), 20.0)
+    assert view.idle_s.tolist() == [0.0] and not view.is_pinned[0]
+
+
+@given(elapsed_s=st.floats(0.0, 100.0), num=st.sampled_from([1, 2, 4]))
+def test_a_start_takes_what_it_takes_at_its_size_and_longer_the_more_it_is_overdue(
+    elapsed_s: float, num: int
+) -> None:
+    target = Target(devices=("d0", "d1", "d2", "d3")[:num])
+    view = seen(record_of(steady().launch(target)), LAUNCHED_S + elapsed_s)
+    assert view.is_pinned[0] and view.held_workers[0] == num
+    cost = cost_s(view, num, is_start=True)
+    assert view.idle_s[0] == pytest.approx(expected_idle_s(cost, elapsed_s))
+
+
+@given(earlier=st.lists(st.sampled_from([1, 2, 4]), max_size=6), elapsed_s=st.floats(0.0, 30.0))
+def test_pauses_are_waited_out_one_after_the_other(earlier: list[int], elapsed_s: float) -> None:
+    """The last of them is that to the size it has; only the latest three before count."""
+    record = record_of(steady("d0", "d1"))
+    for workers in [*earlier, 2]:
+        record.progress.pause(LAUNCHED_S, workers)
+    view = seen(record, LAUNCHED_S + elapsed_s)
+    cost = sum(cost_s(view, workers) for workers in [*earlier[-3:], 2])
+    assert view.idle_s[0] == pytest.approx(expected_idle_s(cost, elapsed_s))
+    assert not view.is_pinned[0]
+
+
+@given(elapsed_s=st.floats(0.0, 30.0), is_paused=st.booleans())
+def test_a_change_that_is_yet_to_come_is_waited_for_behind_the_pause_under_way(
+    elapsed_s: float, is_paused: bool
+) -> None:
+    gang = steady("d0", "d1").ask(Target(devices=("d0", "d1", "d2", "d3")))
+    record = record_of(gang)
+    if is_paused:
+        record.progress.pause(LAUNCHED_S, 2)
+    view = seen(record, LAUNCHED_S + elapsed_s)
+    assert view.is_pinned[0] and view.held_workers[0] == 4
+    if is_paused:
+        expected = expected_idle_s(cost_s(view, 4) + cost_s(view, 2), elapsed_s)
+    else:
+        expected = cost_s(view, 4)  # all of it is to come, however long the order takes
+    assert view.idle_s[0] == pytest.approx(expected)
+
+
+# What is believed meanwhile
+
+
+@given(steps=st.lists(st.tuples(st.floats(0.0, 10.0), st.booleans()), max_size=10))
+def test_nothing_is_believed_to_be_done_in_a_pause(steps: list[tuple[float, bool]]) -> None:
+    progress, now_s, worked_s, is_paused = JobProgress(total_steps=1e6, rate_per_s=3.0), 0.0, 0.0, False
+    for elapsed_s, pauses in steps:
+        now_s += elapsed_s
+        worked_s += 0.0 if is_paused else elapsed_s
+        assert progress.believed_steps(now_s) == pytest.approx(3.0 * worked_s)
+        progress.advance(now_s, 1)
+        if pauses:
+            progress.pause(now_s, 1)
+        else:
+            progress.resume()
+        is_paused = pauses
+    assert progress.done_steps == pytest.approx(3.0 * worked_s)
+    assert progress.attained_device_s == pytest.approx(now_s)
+
+
+@given(over_s=st.floats(0.0, 100.0))
+def test_a_job_that_should_have_ended_has_the_more_to_do_the_longer_it_does_not(over_s: float) -> None:
+    """Never less than a step, and at most what it does while another could be launched in its place."""
+    record = record_of(steady("d0"), done_steps=999.0, as_of_s=20.0, rate_per_s=10.0)
+    view = seen(record, 20.0 + over_s)
+    assert view.remaining_steps[0] == pytest.approx(1.0 + min(10.0 * over_s, 10.0 * view.start_cost_s[0]))
+
+
+class Told:
+    """A head that is told what one job does."""
+
+    def __init__(self, **fields: Any) -> None:
+        core = core_of()  # for its belief alone
+        self.state = HeadState(belief=core._state.belief, domain=Domain())
+        apply(self.state, JobSubmitted(at_s=0.0, job_id="a", spec=spec(100_000, **fields)))
+        apply(self.state, JobProfiled(at_s=0.0, job_id="a", profile=profile()))
+        self.record = self.state.records["a"]
+        self.record.gang = steady().launch(Target(devices=("n0.0",)))
+        self.record.generation = 1
+        apply(self.state, GangStarted(at_s=0.0, job_id="a", generation=1, steps=0, pids=(1,)))
+
+    def report(self, at_s: float, steps: int, **more: Any) -> None:
+        report = {"num_workers": self.record.num_workers, "step_s": None, **more}
+        apply(
+            self.state,
+            StepsReported(
+                at_s=at_s, job_id="a", generation=self.record.gang.generation, steps=steps, **report
+            ),
+        )
+
+    def resize(self, at_s: float, steps: int, *devices: str) -> None:
+        self.record.generation += 1
+        self.record.become(self.record.gang.ask(Target(devices=devices)))
+        generation = self.record.generation
+        event = GangResized(at_s=at_s, job_id="a", generation=generation, steps=steps, pids=(1,))
+        apply(self.state, event)
+
+    def rate_per_s(self, workers: int = 1) -> float:
+        return float(self.state.belief.rates_per_s("a", np.array([workers]))[0])
+
+
+def test_a_resize_is_a_pause_until_the_next_report() -> None:
+    told = Told()
+    told.resize(10.0, 100, "n0.0", "n0.1")
+    told.resize(11.0, 100, "n0.0")
+    progress = told.record.progress
+    assert (progress.paused_since_s, progress.pauses) == (10.0, (2, 1))
+    assert progress.believed_steps(50.0) == 100.0
+    told.report(20.0, 101)
+    assert (progress.paused_since_s, progress.pauses) == (None, ())
+    assert progress.believed_steps(21.0) > 101.0
+
+
+def test_a_restart_job_reports_nothing_and_so_is_not_believed_to_pause_for_ever() -> None:
+    told = Told(elasticity=Elasticity.RESTART)
+    told.resize(10.0, 100, "n0.0", "n0.1")
+    assert told.record.progress.paused_since_s is None
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_gang_that_is_gone_or_broken_pauses_no_more(is_lost: bool) -> None:
+    told = Told()
+    told.resize(10.0, 100, "n0.0", "n0.1")
+    generation = told.record.generation
+    if is_lost:
+        lost = WorkersLost(at_s=11.0, job_id="a", generation=generation, devices=("n0.1",), message="-9")
+        apply(told.state, lost)
+    else:
+        told.record.become(told.record.gang.save())
+        apply(told.state, GangSuspended(at_s=11.0, job_id="a", generation=generation, steps=100))
+    assert told.record.progress.paused_since_s is None and told.record.progress.pauses == ()
+
+
+# A gang that never says how long its steps take
+
+
+def test_a_stretch_at_one_size_says_how_fast_the_gang_was() -> None:
+    told = Told()
+    told.resize(10.0, 50, "n0.0", "n0.1")
+    assert told.rate_per_s() == pytest.approx(5.0), "50 steps in 10 s"
+
+
+def test_a_stretch_begins_behind_the_pause() -> None:
+    told = Told()
+    told.resize(10.0, 100, "n0.0", "n0.1")
+    before = told.rate_per_s(2)
+    told.report(14.0, 101, pause_s=3.9)
+    told.resize(24.0, 301, "n0.0")
+    assert before == pytest.approx(10.0 * 2**0.8)
+    assert told.rate_per_s(2) == pytest.approx(20.0), "200 steps in 10 s"
+
+
+@pytest.mark.parametrize(
+    ("steps", "fields"),
+    [(19, {}), (101, {}), (99, {}), (50, {"elasticity": Elasticity.RESTART})],
+    ids=["too few", "one more than believed", "one less", "of a restart job"],
+)
+def test_a_stretch_that_says_nothing_new_changes_no_belief(steps: int, fields: Mapping[str, Any]) -> None:
+    told = Told(**fields)
+    told.resize(10.0, steps, "n0.0", "n0.1")
+    assert told.rate_per_s() == pytest.approx(10.0)
+
+
+def test_who_says_how_long_steps_take_is_believed_instead() -> None:
+    told = Told()
+    told.report(5.0, 25, step_s=0.125)
+    told.resize(10.0, 50, "n0.0", "n0.1")
+    assert told.rate_per_s() == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(("outcome", "rates"), [(Outcome.SUCCEEDED, [5.0]), (Outcome.FAILED, [])])
+def test_of_a_gang_that_failed_nothing_is_learnt(
+    outcome: Outcome, rates: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, learnt = Told(), list[float]()
+
+    def note(job_id: str, num_workers: int, step_s: float, *more: Any) -> None:
+        learnt.append(1.0 / step_s)
+
+    monkeypatch.setattr(told.state.belief, "learn_rate", note)
+    apply(told.state, GangEnded(at_s=10.0, job_id="a", generation=1, outcome=outcome, steps=50))
+    assert learnt == pytest.approx(rates)
+
+
+# Who may be moved
+
+
+class Mover(FirstFree):
+    """Moves everybody who is not pinned to the other end of the cluster."""
+
+    def place(
+        self,
+        cluster: Cluster,
+        wanted: Mapping[str, int],
+        held: Mapping[str, tuple[str, ...]],
+        pinned: frozenset[str],
+        owned_only: frozenset[str] = frozenset(),
+    ) -> Placement:
+        turned = Cluster(nodes=(Node(name="n0", devices=cluster.devices[::-1], kind="fake"),))
+        kept = {job: devices for job, devices in held.items() if job in pinned}
+        placement = super().place(turned, everybody(wanted, held), kept, pinned, owned_only)
+        moved = frozenset(held.keys() & placement.changes.keys())
+        return replace(placement, moved=moved)
+
+
+class Keeps(Policy):
+    """Leaves each job what it has."""
+
+    name = "keeps"
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        return allocation_of(snapshot, snapshot.held_workers)
+
+
+@pytest.mark.parametrize("may_move", [None, [True, True], [False, True], [False, False]])
+def test_a_gang_whose_plan_cannot_pay_is_not_moved(may_move: list[bool] | None) -> None:
+    jobs: list[Job] = [best_effort(name, {1: 1.0}, 9.0, held=1) for name in "ab"]
+    view = snapshot_of(jobs, 4)
+    allocation = Keeps().decide(view)
+
+    def answer() -> BoolArray:
+        return np.array(may_move)
+
+    if may_move is not None:
+        allocation = replace(allocation, may_move=answer)
+    planner = Planner(Keeps(), Mover())
+    held = {"a": ("n0.0",), "b": ("n0.1",)}
+    cluster = Cluster(nodes=(node("n0"),))
+    plan = planner.plan(view, allocation, np.zeros(2, dtype=bool), cluster, held)
+    moved = {job for job in plan.changes if plan.changes[job].target.devices != held[job]}
+    assert moved == {job for job, may in zip("ab", may_move or [True, True], strict=True) if may}
+    assert math.isinf(allocation.wake_s)

@@ -1,0 +1,95 @@
+"""What a plan does and takes, in plain Python: what the kernel's plans must stand up to."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from tests.solvers.takers import Taker, free_at, steps_of
+
+from swell.solvers.filling import FreeProfile
+from swell.solvers.profile import BROKEN, MARGIN, Plans
+
+NEARLY = 1 - 1e-7
+
+Step = tuple[float, float, int]  #: from, to, level
+
+
+def steps_of_plan(plans: Plans, row: int) -> list[Step]:
+    num = int(plans.num[row])
+    starts_s, levels = plans.starts_s[row, :num].tolist(), plans.levels[row, :num].tolist()
+    ends_s = [*starts_s[1:], float(plans.end_s[row])] if num else []
+    return list(zip(starts_s, ends_s, levels, strict=True))
+
+
+def work_by(task: Taker, steps: Sequence[Step], at_s: float) -> float:
+    """Pauses queue up: each begins when it is due or when the one before is over, whatever the level is."""
+    done, before, busy_until_s = 0.0, task.held, task.idle_s
+    for start_s, end_s, level in steps:
+        if start_s >= at_s:
+            break
+        if level != before:
+            done -= 1.0 if before > 0 else 0.0
+            busy_until_s = max(busy_until_s, start_s) + task.cost_s(before, level)
+        done += task.rates[level] * max(min(end_s, at_s) - max(start_s, busy_until_s), 0.0)
+        before = level
+    return done
+
+
+def idle_at(task: Taker, steps: Sequence[Step], at_s: float) -> float:
+    """For how long it pauses from then on."""
+    before, busy_until_s = task.held, task.idle_s
+    for start_s, _, level in steps:
+        if start_s > at_s:
+            break
+        busy_until_s = max(busy_until_s, start_s) + task.cost_s(before, level)
+        before = level
+    return max(busy_until_s - at_s, 0.0)
+
+
+def level_at(steps: Sequence[Step], at_s: float) -> int:
+    return next((level for start_s, end_s, level in steps if start_s <= at_s < end_s), 0)
+
+
+def devices_at(task: Taker, steps: Sequence[Step], at_s: float) -> int:
+    return int(task.devices[level_at(steps, at_s)])
+
+
+def moments(*times_s: Iterable[float]) -> list[float]:
+    """One within each stretch between two of these times, and one behind them all."""
+    edges = sorted({0.0, *(time_s for some in times_s for time_s in some if time_s < np.inf)})
+    edges.append(edges[-1] + 1.0)
+    return [(start + end) / 2 for start, end in itertools.pairwise(edges) if end - start > 1e-6]
+
+
+def work_for(task: Taker, grade: int) -> float:
+    return task.need if grade == MARGIN or task.just is None else task.just
+
+
+def check_sound(
+    free: FreeProfile, tasks: Sequence[Taker], plans: Plans, num_devices: int, is_late_served: bool
+) -> None:
+    """Each plan does its work in time, and all together take what there is, and just that."""
+    steps = [steps_of_plan(plans, row) for row in range(len(tasks))]
+    for row, task in enumerate(tasks):
+        grade, end_s = int(plans.grade[row]), float(plans.end_s[row])
+        if not steps[row]:
+            assert grade == BROKEN and plans.now[row] == plans.top[row] == 0
+            continue
+        assert work_by(task, steps[row], end_s) >= work_for(task, grade) * NEARLY
+        assert end_s <= task.end_s * (1 + 1e-12) or (grade == BROKEN and is_late_served)
+        levels = [level for _, _, level in steps[row]]
+        assert (plans.now[row], plans.top[row]) == (levels[0], max(levels))
+        changes_s = [start_s for start_s, _, level in steps[row] if level != levels[0]]
+        assert plans.change_s[row] == (changes_s[0] if changes_s else end_s)
+        if task.is_bound:
+            assert all(level == task.held for start_s, _, level in steps[row] if start_s < task.idle_s)
+    edges = [[edge for step in plan for edge in step[:2]] for plan in steps]
+    idles = [task.idle_s for task in tasks if task.is_bound]
+    for at_s in moments(steps_of(free)[0].tolist(), *edges, idles):
+        taken = sum(devices_at(task, plan, at_s) for task, plan in zip(tasks, steps, strict=True))
+        for task, plan in zip(tasks, steps, strict=True):
+            if task.is_bound and not plan and at_s < task.idle_s:
+                taken += int(task.devices[task.held])
+        assert free_at(free, at_s) == num_devices - taken >= 0
