@@ -15,8 +15,8 @@ from swell.policies.levels import Levels
 
 #: Sums are not exact: more by less than this share is no more.
 TOLERANCE_SHARE = 1e-9
-#: A job that needs no more than this share of all that is free until its deadline is small, however crowded the
-#: time until then begins: so there is no objection to a deadline that is far enough away.
+#: A job that needs no more than this share of all that is free until its deadline is small, however crowded
+#: the time until then begins: so there is no objection to a deadline that is far enough away.
 LATER_SHARE = 0.05
 
 
