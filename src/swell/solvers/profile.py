@@ -638,35 +638,58 @@ def pay_in_order(
         row = rows[position]
         if profile.num_blocks[0] + 2 * MOST_SEGMENTS + 4 > len(profile.order):
             return position
-        grade, num, end_s = plans.grade[row], plans.num[row], plans.end_s[row]
-        starts_s, segments = plans.starts_s[row].copy(), plans.levels[row].copy()
-        held, idle_s = takers.held[row], takers.idle_s[row]
-        _take(profile, takers, plans, row, -1)
-        takers.idle_s[row] += _cost_s(takers, row, held, levels[position])
-        takers.held[row], is_bound = levels[position], takers.is_bound[row]
-        takers.is_bound[row] = held == 0  # what is being started cannot be stopped before it is up
-        is_paid[position] = _plan_one(profile, takers, plans, row, AS_PLANNED) <= grade
-        takers.held[row], takers.idle_s[row], takers.is_bound[row] = held, idle_s, is_bound
-        is_same = plans.num[row] == num and (plans.levels[row, :num] == segments[:num]).all()
-        is_same = is_same and (plans.starts_s[row, :num] == starts_s[:num]).all()
-        if is_paid[position] and not is_same:
-            _take(profile, takers, plans, row, 1)
-        plans.num[row], plans.end_s[row] = num, end_s
-        plans.starts_s[row], plans.levels[row] = starts_s, segments
-        _take(profile, takers, plans, row, 1)
+        pause_s = _cost_s(takers, row, takers.held[row], levels[position])
+        is_paid[position] = _could_pay(profile, takers, plans, row, levels[position], pause_s, True)
     return len(rows)
 
 
-def stand_pauses(takers: Takers, plans: Plans, rows: IntArray, does_stand: BoolArray) -> None:
-    """Write whether the plan of each taker, which has a level now, would hold if it paused for a resize."""
+def pause_in_order(
+    profile: FreeSegments, takers: Takers, plans: Plans, rows: IntArray, is_paid: BoolArray
+) -> int:
+    """Whether each taker, which has a level, could pause for a resize now; each as if no other did."""
     for position in range(len(rows)):
         row = rows[position]
-        idle_s, held = takers.idle_s[row], takers.held[row]
-        takers.idle_s[row] += takers.resize_s[row, held - 1]
-        work = takers.work[row, MARGIN if plans.grade[row] == MARGIN else JUST]
-        done_s = _done_s(takers, plans, row, work, takers.until_s[row])
-        does_stand[position] = plans.num[row] > 0 and done_s < np.inf
-        takers.idle_s[row] = idle_s
+        if profile.num_blocks[0] + 2 * MOST_SEGMENTS + 4 > len(profile.order):
+            return position
+        held = takers.held[row]
+        is_paid[position] = _could_pay(
+            profile, takers, plans, row, held, takers.resize_s[row, held - 1], False
+        )
+    return len(rows)
+
+
+@part
+def _could_pay(
+    profile: FreeSegments,
+    takers: Takers,
+    plans: Plans,
+    row: int,
+    level: int,
+    pause_s: float,
+    is_taken: bool,
+) -> bool:
+    """Whether it could do its work in time from this level on, after a pause.
+
+    Args:
+        is_taken: what another plan would need besides its own is taken.
+    """
+    grade, num, end_s = plans.grade[row], plans.num[row], plans.end_s[row]
+    starts_s, segments = plans.starts_s[row].copy(), plans.levels[row].copy()
+    held, idle_s, is_bound = takers.held[row], takers.idle_s[row], takers.is_bound[row]
+    _take(profile, takers, plans, row, -1)
+    takers.held[row], takers.idle_s[row] = level, idle_s + pause_s
+    takers.is_bound[row] = held == 0  # what is being started cannot be stopped before it is up
+    is_paid = _plan_one(profile, takers, plans, row, AS_PLANNED) <= grade
+    takers.held[row], takers.idle_s[row], takers.is_bound[row] = held, idle_s, is_bound
+    is_same = plans.num[row] == num and plans.end_s[row] <= end_s
+    is_same = is_same and (plans.levels[row, :num] == segments[:num]).all()
+    is_same = is_same and (plans.starts_s[row, :num] == starts_s[:num]).all()
+    if is_paid and is_taken and not is_same:
+        _take(profile, takers, plans, row, 1)
+    plans.num[row], plans.end_s[row] = num, end_s
+    plans.starts_s[row], plans.levels[row] = starts_s, segments
+    _take(profile, takers, plans, row, 1)
+    return is_paid  # type: ignore[no-any-return]
 
 
 def take_now(profile: FreeSegments, num_devices: IntArray, until_s: FloatArray) -> int:

@@ -23,7 +23,7 @@ from swell.policies.levels import Levels, useful_levels
 from swell.policies.order import by_deadline, by_key
 from swell.policies.policy import Policy
 from swell.solvers.filling import no_plans
-from swell.solvers.profile import LATE, MARGIN, stand_pauses
+from swell.solvers.profile import LATE, MARGIN
 
 #: A job that gets more than its plan says pushes the plan's next step
 #: away, by less each time: without a least step a run could take infinitely many before a fixed instant.
@@ -157,9 +157,7 @@ def _may_move(planner: PromisePlanner, promises: Promises) -> BoolArray:
     """(J,) jobs that may go to other devices, and pause for that."""
     may_move: BoolArray = np.ones(planner.snapshot.num_jobs, dtype=bool)
     rows = promises.rows[planner.takers.held[promises.rows] > 0]
-    does_stand = np.zeros(len(rows), dtype=bool)
-    suited(stand_pauses, len(may_move))(planner.takers, promises.plans, rows, does_stand)
-    may_move[rows] = does_stand
+    may_move[rows] = promises.profile.copy().pause(planner.takers, promises.plans, rows)
     return may_move
 
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swell.arrays import FloatArray, IntArray
+from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
 from swell.policies.order import by_deadline
 from swell.solvers.filling import FreeProfile, copy_of
 from swell.solvers.profile import AS_PLANNED, BROKEN, EARLY, JUST, LATE, MARGIN, Plans, Takers
 
+#: Devices that no plan uses up.
+ENDLESS = 1 << 40
 #: In place of a held level: a number of workers that is none.
 NO_LEVEL = -1
 #: An end that is later by less is not later: sums are not exact.
@@ -101,9 +103,21 @@ class PromisePlanner:
             is_broken = grade == BROKEN
             yield self.fill(standing, np.concatenate([rows[~is_broken], rows[is_broken]]), AS_PLANNED)
         if (grade != MARGIN).any():
-            yield self.fill(standing, rows[grade.argsort(kind="stable")], AS_PLANNED)
+            yield self.fill(
+                standing, rows[np.argsort(self._fails(standing, rows), kind="stable")], AS_PLANNED
+            )
             yield self.fill(standing, rows, LATE)
             yield self.fill(standing, rows, EARLY)
+
+    def _fails(self, standing: Plans, rows: IntArray) -> IntArray:
+        """(n,) 0: the plan of this row holds if all that it takes is free; 1: it does not; 2: none does.
+
+        Those that fail make do with what the others leave.
+        """
+        plans, profile = copy_of(standing), FreeProfile(ENDLESS, len(standing.num))
+        profile.fill(self.takers, plans, rows, AS_PLANNED)
+        fails: IntArray = np.maximum(_is_other(plans, standing)[rows], 2 * (plans.grade[rows] == BROKEN))
+        return fails
 
     def fill(
         self, standing: Plans, rows: IntArray, how: int | IntArray, is_late_served: bool = True
@@ -157,6 +171,14 @@ class PromisePlanner:
     def _is_any_later(self, trial: Promises, kept: Promises) -> bool:
         late = kept.rows[(kept.grade[kept.rows] == BROKEN) & (kept.plans.top[kept.rows] > 0)]
         return bool((trial.plans.end_s[late] > kept.plans.end_s[late] + NO_LATER_S).any())
+
+
+def _is_other(plans: Plans, standing: Plans) -> BoolArray:
+    """(J,) plans that are not the standing ones."""
+    is_segment = np.arange(plans.levels.shape[1]) < plans.num[:, None]
+    is_other = (plans.levels != standing.levels) | (plans.starts_s != standing.starts_s)
+    other: BoolArray = (plans.num != standing.num) | (is_other & is_segment).any(axis=1)
+    return other
 
 
 def _weakness(promises: Promises) -> tuple[int, int]:
