@@ -29,11 +29,9 @@ def test_a_promise_displaces_a_job_that_continues_at_another_size(
     victim = swell.submit(victim_dir, "--epochs", LONG, "--workers", "1:4")
     swell.await_training(victim, 4, victim_dir)
     # Planned as late as can be, it starts within seconds, long before the other is done.
-    strict = swell.submit(strict_dir, "--steps", 60, "--workers", 4, "--deadline", "now+7s")
-    other = swell.submit(
-        other_dir, "--steps", 2000, "--workers", 2, "--deadline", "now+90s", "--class", "soft"
-    )
+    strict = swell.submit(strict_dir, "--steps", 100, "--workers", 4, "--deadline", "now+9s")
     swell.await_job(victim, lambda job: job.phase == "queued", "the victim waits")
+    other = swell.submit(other_dir, "--steps", 2000, "--workers", 2)
     saved = len(read_diary(victim_dir))
     assert "waits with its checkpoint of step" in swell.ok("explain", victim)
     swell.await_end(strict)
