@@ -16,9 +16,10 @@ from swell.core.policy_state import PolicyState
 from swell.model.options import NO_OPTION
 from swell.model.plan import Allocation
 from swell.model.snapshot import STRICT, Snapshot
-from swell.policies.elasticflow.elasticflow import SHORTEST_STEP_S, ElasticFlow
+from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.policy import Period, Policy, declared
 from swell.policies.registry import POLICIES, UnknownPolicy, new_policy
+from swell.solvers.profile import MOMENT_S
 
 every_policy = pytest.mark.parametrize(
     "policy",
@@ -56,7 +57,7 @@ def check(policy: Policy, view: Snapshot, answer: Allocation) -> None:
         assert num_devices[view.needs_owned].sum() <= view.num_owned
     assert (answer.floor <= answer.workers).all() and (answer.floor >= 0).all()
     assert np.isfinite(answer.finish_s).all() and (answer.finish_s >= view.now_s).all()
-    least_s = SHORTEST_STEP_S if isinstance(policy, ElasticFlow) else view.min_hold_s
+    least_s = MOMENT_S if isinstance(policy, ElasticFlow) else view.min_hold_s
     assert answer.wake_s >= view.now_s + least_s
     assert len(answer.reasons) == view.num_jobs
     options = view.options

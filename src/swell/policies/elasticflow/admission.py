@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -19,11 +19,12 @@ from swell.policies.elasticflow.standing import remembered
 from swell.policies.levels import Levels
 from swell.policies.obstacles import refusal
 from swell.policies.order import by_arrival, by_deadline
+from swell.policies.refusing import LazyRefusals
 
 
 def admit(
     snapshot: Snapshot, levels: Levels, objective: Objective | None = None
-) -> tuple[PromisePlanner, Promises, Refusals, RecentDemand]:
+) -> tuple[PromisePlanner, Promises, LazyRefusals, RecentDemand]:
     """Promise or refuse each undecided job, the first to arrive first; each promise counts for the next.
 
     Args:
@@ -34,7 +35,7 @@ def admit(
     promised = by_deadline(snapshot, np.flatnonzero(snapshot.is_promised))
     planner = PromisePlanner(snapshot, takers_of(snapshot, levels), all_free(snapshot))
     kept = planner.keep(remembered(snapshot, levels), promised)
-    refusals = Refusals()
+    refusals = LazyRefusals()
     newcomers = by_arrival(snapshot, np.flatnonzero(snapshot.is_undecided))
     demand = RecentDemand.of(snapshot, levels, newcomers)
     for row in newcomers.tolist():
@@ -68,29 +69,6 @@ def _place(snapshot: Snapshot, newcomer: int, rows: IntArray, deadline_s: float,
 
 
 # The counter-offer
-
-
-class Refusals(Mapping[int, Refusal]):
-    """By row. A counter-offer takes longer than the admission, and is worked out for whoever asks."""
-
-    def __init__(self) -> None:
-        self._answers: dict[int, Callable[[], Refusal]] = {}
-
-    def add(self, row: int, answer: Callable[[], Refusal]) -> None:
-        """Refuse the job of this row; `answer` is called once, when the refusal is first read."""
-        self._answers[row] = cache(answer)
-
-    def __getitem__(self, row: int) -> Refusal:
-        return self._answers[row]()
-
-    def __contains__(self, row: object) -> bool:
-        return row in self._answers
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._answers)
-
-    def __len__(self) -> int:
-        return len(self._answers)
 
 
 def _refuse(

@@ -23,11 +23,7 @@ from swell.policies.levels import Levels, useful_levels
 from swell.policies.order import by_deadline, by_key
 from swell.policies.policy import Policy
 from swell.solvers.filling import no_plans
-from swell.solvers.profile import LATE, MARGIN
-
-#: A job that gets more than its plan says pushes the plan's next step
-#: away, by less each time: without a least step a run could take infinitely many before a fixed instant.
-SHORTEST_STEP_S = 0.05
+from swell.solvers.profile import LATE, MARGIN, MOMENT_S
 
 CrowdedShare = Annotated[
     float,
@@ -171,7 +167,9 @@ def _wake_s(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue
         queue.plans.top,
         queue.plans.change_s,
     )
-    return snapshot.now_s + max(float(next_s), SHORTEST_STEP_S)
+    # A job that gets more than its plan says pushes the plan's next step away, by less each time: without a
+    # least step a run could take infinitely many before a fixed instant.
+    return snapshot.now_s + max(float(next_s), MOMENT_S)
 
 
 def _next_step_s(
