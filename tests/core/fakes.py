@@ -147,7 +147,12 @@ def allocation_of(
         floor=np.zeros_like(workers) if floor is None else floor,
         refusals=refusals or {},
         wake_s=wake_s,
-        account=Told(snapshot.now_s + snapshot.remaining_steps / _best_rate(snapshot), reasons),
+        account=Told(
+            snapshot.now_s
+            + np.where(snapshot.held_workers == 0, snapshot.start_cost_s, 0.0)
+            + snapshot.remaining_steps / _best_rate(snapshot),
+            reasons,
+        ),
     )
 
 

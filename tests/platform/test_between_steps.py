@@ -33,10 +33,10 @@ def test_the_time_of_evaluations_is_promised_and_expected(swell: Program, tmp_pa
 
     first = swell.await_job(strict, lambda job: job.steps > 0 or job.phase.is_end, "its first steps")
     assert first.started_s is not None and first.estimated_finish_s is not None
-    # It was estimated before it started, with a start that may be a second longer than it was; without the
-    # evaluations it would be three seconds too early.
-    assert first.estimated_finish_s - first.started_s == pytest.approx(JOB_S, abs=0.3 * JOB_S)
     ended = swell.await_end(strict)
     assert ended.kept
     assert ended.finished_s is not None
-    assert first.estimated_finish_s == pytest.approx(ended.finished_s, abs=0.3 * JOB_S)
+    took_s = ended.finished_s - first.started_s
+    assert took_s > 0.95 * JOB_S
+    # Its last lines were never measured, and on a busy machine steps take longer than paced.
+    assert first.estimated_finish_s == pytest.approx(ended.finished_s, abs=0.2 * took_s)

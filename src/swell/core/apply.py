@@ -240,6 +240,7 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     state.costs.learn_start(record, event.at_s - record.commanded.launched_s)
     state.costs.upper.learn_start(record, event.at_s - record.commanded.launched_s, event.at_s)
     state.set_rate(record, record.num_workers)
+    state.latest.note_up(record, event.at_s)
     record.progress.unmeasured = Mark(event.at_s, float(event.steps))
     text = f"trains with {_workers(record.num_workers)}{_step(record, 'from', event.steps)}{_batch(record)}"
     state.tell(record, "started", text)

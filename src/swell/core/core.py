@@ -10,7 +10,7 @@ from functools import partial
 from swell.core.after_refusal import settle
 from swell.core.apply import apply
 from swell.core.converge import Converger
-from swell.core.explanations import Latest, TurnChanges, guessed
+from swell.core.explanations import Latest, PlanOutlook, TurnChanges, guessed
 from swell.core.feedback import expect_resize, is_repair
 from swell.core.fencing import is_stale
 from swell.core.pending import pending, trial_run
@@ -108,8 +108,8 @@ class Core:
         replan.compare()
 
     def _follow_plan(self) -> list[AnyCommand]:
-        state, plan = self._state, self._plan()
-        state.latest = Latest(plan)
+        state, (plan, snapshot) = self._state, self._plan()
+        state.latest = Latest(PlanOutlook(plan, snapshot))
         state.last_plan.note(plan)
         self._decide(plan)
         commands = self._change(plan.changes, plan.is_short)
@@ -195,7 +195,8 @@ class Core:
                 commands.append(trial_run(state, record))
         return commands
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> tuple[Plan, Snapshot]:
+        """And what it was made of."""
         state, planner = self._state, self._current_planner
         state.tenants.forget(state.now_s)
         state.policy_state.begin(planner.policy.name, state.now_s)
@@ -214,7 +215,7 @@ class Core:
         held = state.holdings.targets
         plan = planner.plan(snapshot, allocation, is_pinned, state.cluster, held, configured)
         state.policy_state.end(plan.memory, planner.policy.period_s)
-        return plan
+        return plan, snapshot
 
     def _snapshot(self, planner: Planner) -> Snapshot:
         state = self._state
@@ -377,6 +378,9 @@ class Core:
             views=[record.view() for record in changed],
             outlook=state.latest.outlook,
             explained=frozenset(record.id for record in changed if state.latest.is_explained(record.id)),
+            up_s={
+                record.id: up_s for record in changed if (up_s := state.latest.up_s(record.id)) is not None
+            },
         )
 
     def ended_views(self, with_offers: bool = True) -> list[JobView]:

@@ -10,6 +10,7 @@ import msgspec
 
 from swell.core.record import JobRecord
 from swell.model.plan import Plan
+from swell.model.snapshot import Snapshot
 from swell.model.view import JobView
 
 #: Until a job's trial run is over, its finish is guessed: a minute from now, or its deadline.
@@ -21,6 +22,7 @@ class PlanOutlook:
     """Reasons and estimates of one plan; any thread may ask, and the answer is always the same."""
 
     plan: Plan
+    snapshot: Snapshot  #: that it was made of
 
     @cached_property
     def _row_of(self) -> dict[str, int]:
@@ -35,8 +37,19 @@ class PlanOutlook:
         """None: the plan was made without this job."""
         return self._row_of.get(job_id)
 
-    def finish_s(self, row: int) -> float:
-        return self._finish_s[row]
+    def finish_s(self, row: int, up_s: float | None) -> float:
+        """The plan's estimate; of a job whose gang has started since, as much later as that was late.
+
+        Args:
+            up_s: when it had; None: it has not, or had before.
+        """
+        finish_s = self._finish_s[row]
+        return finish_s if up_s is None else moved_s(finish_s, self.begins_s(row), up_s)
+
+    def begins_s(self, row: int) -> float:
+        """When a gang that is to start, or starts, is expected to have started."""
+        start_s = float(self.snapshot.start_cost_s[row]) if self.snapshot.held_workers[row] == 0 else 0.0
+        return self.snapshot.now_s + start_s
 
     def reason(self, row: int) -> str:
         return self.plan.account.reason(row).text
@@ -50,6 +63,7 @@ class TurnChanges:
     views: list[JobView]  #: of those that changed, without what the plan says of them
     outlook: PlanOutlook | None
     explained: frozenset[str]  #: of those that changed: why they have what they have was said since the plan
+    up_s: Mapping[str, float]  #: of those that changed and whose gangs have started since the plan: when
 
 
 class Latest:
@@ -58,10 +72,11 @@ class Latest:
     They depend on what the plan was made of, and not on when they are asked for.
     """
 
-    def __init__(self, plan: Plan | None = None) -> None:
-        self.outlook = None if plan is None else PlanOutlook(plan)
-        self._is_written = plan is None
+    def __init__(self, outlook: PlanOutlook | None = None) -> None:
+        self.outlook = outlook
+        self._is_written = outlook is None
         self._explained: set[str] = set()
+        self._up_s: dict[str, float] = {}
 
     def note_explained(self, job_id: str) -> None:
         """Since the plan was made, something else was said of why this job has what it has."""
@@ -69,6 +84,19 @@ class Latest:
 
     def is_explained(self, job_id: str) -> bool:
         return job_id in self._explained
+
+    def note_up(self, record: JobRecord, at_s: float) -> None:
+        """Since the plan was made, this job's gang has started."""
+        status = record.status
+        if self.outlook is not None:
+            self._up_s[record.id] = at_s
+            self._is_written = False
+        elif status.estimated_finish_s is not None and status.begins_s is not None:
+            # The plan was made before a restart of the daemon.
+            status.estimated_finish_s = moved_s(status.estimated_finish_s, status.begins_s, at_s)
+
+    def up_s(self, job_id: str) -> float | None:
+        return self._up_s.get(job_id)
 
     def write(self, records: Mapping[str, JobRecord]) -> None:
         """Bring reasons and estimates up to date."""
@@ -88,18 +116,26 @@ class Latest:
             self._write(record, self.outlook, row)
 
     def _write(self, record: JobRecord, outlook: PlanOutlook, row: int) -> None:
-        record.status.estimated_finish_s = outlook.finish_s(row)
+        record.status.estimated_finish_s = outlook.finish_s(row, self.up_s(record.id))
+        record.status.begins_s = outlook.begins_s(row)
         if record.id not in self._explained:
             record.status.reason = outlook.reason(row)
 
 
-def with_outlook(view: JobView, outlook: PlanOutlook | None, is_explained: bool) -> JobView:
-    """The view of an open job with what the plan says of it."""
+def moved_s(finish_s: float, begins_s: float, up_s: float) -> float:
+    """An estimated end, once the gang has started that was expected to have done so at `begins_s`."""
+    return max(up_s, finish_s + up_s - begins_s)
+
+
+def with_outlook(
+    view: JobView, outlook: PlanOutlook | None, is_explained: bool, up_s: float | None
+) -> JobView:
+    """The view of an open job with what the plan says of it; see `TurnChanges`."""
     row = None if outlook is None else outlook.row(view.id)
     if outlook is None or row is None:
         return view
     reason = view.reason if is_explained else outlook.reason(row)
-    return msgspec.structs.replace(view, estimated_finish_s=outlook.finish_s(row), reason=reason)
+    return msgspec.structs.replace(view, estimated_finish_s=outlook.finish_s(row, up_s), reason=reason)
 
 
 def guessed(view: JobView, now_s: float) -> JobView:

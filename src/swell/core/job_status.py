@@ -14,6 +14,7 @@ class JobStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
     started_s: float | None = None
     finished_s: float | None = None
     estimated_finish_s: float | None = None
+    begins_s: float | None = None  #: when the gang has started, as the estimate expects of one that has not
     pids: tuple[int, ...] = ()  #: of all workers that it has had
     live_pids: tuple[int, ...] = ()
     step_s: float | None = None

@@ -40,6 +40,7 @@ class ViewBoard:
         self._posted = Posted()
         self._open: dict[str, JobView] = {}  # in order of submission
         self._explained: set[str] = set()  # open jobs of which the plan's reason is not the latest
+        self._up_s: dict[str, float] = {}  # when gangs that have started since the plan had
         self._ended: dict[str, JobView] = {}
         self._stories: defaultdict[str, list[Story]] = defaultdict(list)
         self.num_stories = 0  #: that the journal does not have
@@ -54,7 +55,9 @@ class ViewBoard:
             self._open.update((view.id, view) for view in changes.views)
             if changes.outlook is not self._posted.outlook:
                 self._explained.clear()
+                self._up_s.clear()
             self._explained |= changes.explained
+            self._up_s |= changes.up_s
             for job_id, story in stories:
                 self._stories[job_id].append(story)
             self.num_stories += len(stories)
@@ -72,11 +75,11 @@ class ViewBoard:
     def job(self, job_id: str) -> JobView | None:
         """An open or recently ended job, with head times; None for any other job."""
         with self._lock:
-            posted, is_explained = self._posted, job_id in self._explained
+            posted, is_explained, up_s = self._posted, job_id in self._explained, self._up_s.get(job_id)
             view = self._open.get(job_id)
             if view is None:
                 return self._ended.get(job_id)
-        return _complete(view, posted, is_explained)
+        return _complete(view, posted, is_explained, up_s)
 
     def jobs(self, is_wanted: Callable[[JobView], bool] = lambda view: True, limit: int = 0) -> list[JobView]:
         """Jobs that run, wait, or ended since the last fold, oldest first.
@@ -89,8 +92,9 @@ class ViewBoard:
             posted = self._posted
             views = [view for view in (*self._ended.values(), *self._open.values()) if is_wanted(view)]
             explained = self._explained.intersection(view.id for view in views)
+            up_s = dict(self._up_s)
         return [
-            view if view.phase.is_end else _complete(view, posted, view.id in explained)
+            view if view.phase.is_end else _complete(view, posted, view.id in explained, up_s.get(view.id))
             for view in newest(views, limit)
         ]
 
@@ -167,5 +171,5 @@ class ViewBoard:
         )
 
 
-def _complete(view: JobView, posted: Posted, is_explained: bool) -> JobView:
-    return guessed(with_outlook(view, posted.outlook, is_explained), posted.now_s)
+def _complete(view: JobView, posted: Posted, is_explained: bool, up_s: float | None) -> JobView:
+    return guessed(with_outlook(view, posted.outlook, is_explained, up_s), posted.now_s)

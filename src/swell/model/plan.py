@@ -48,7 +48,11 @@ class Account(Protocol):
 
     @property
     def finish_s(self) -> FloatArray:
-        """(J,) estimated, with what the policy means to give; always finite."""
+        """(J,) estimated, with what the policy means to give; always finite.
+
+        A job that holds nothing and is given devices starts in `start_cost_s`: it ends sooner, or later, by
+        as much as its start then takes less, or more.
+        """
 
     def reason(self, row: int) -> Reason:
         """The reason for what the job in this row gets."""

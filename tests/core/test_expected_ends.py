@@ -1,0 +1,81 @@
+"""When a job is expected to end: made anew when its gang has started, and not only by the next plan."""
+
+from __future__ import annotations
+
+import pytest
+from tests.core.bench import Bench
+from tests.core.fakes import STEPS_PER_S, spec
+
+from swell.live.board import ViewBoard
+
+STEPS = 1000
+RUNS_S = STEPS / STEPS_PER_S
+
+
+def finish_s(bench: Bench) -> float:
+    found = bench.job().estimated_finish_s
+    assert found is not None
+    return found
+
+
+def launched(bench: Bench) -> float:
+    """When job `a`, of `RUNS_S` on its one worker, is expected to start; it has been told to."""
+    bench.want(a=1)
+    bench.submit("a", spec(STEPS, max_workers=1))
+    bench.profiled("a")
+    return finish_s(bench) - RUNS_S
+
+
+@pytest.mark.parametrize("took_s", [0.0, 7.5])
+def test_a_start_that_is_shorter_or_longer_moves_the_expected_end(took_s: float) -> None:
+    bench = Bench()
+    assert launched(bench) > bench.now_s - 1.0
+    bench.now_s += took_s
+    up_s = bench.now_s
+    assert bench.started(1) == []
+    assert finish_s(bench) == pytest.approx(up_s + RUNS_S)
+
+
+def test_what_others_are_shown_moves_with_it() -> None:
+    bench, board = Bench(), ViewBoard()
+    launched(bench)
+    board.post(bench.core)
+    bench.now_s += 7.5
+    up_s = bench.now_s
+    bench.started(1)
+    board.post(bench.core)
+    for view in (board.job("a"), *board.jobs()):
+        assert view is not None
+        assert view.estimated_finish_s == pytest.approx(up_s + RUNS_S)
+
+
+def test_it_stays_moved_over_a_restart_of_the_daemon() -> None:
+    bench = Bench()
+    launched(bench)
+    bench.now_s += 7.5
+    up_s = bench.now_s
+    bench.core.save()  # writes the estimate down, which the start then moves
+    bench.started(1)
+    bench.core.load(bench.core.save())
+    assert finish_s(bench) == pytest.approx(up_s + RUNS_S)
+
+
+def test_a_restart_of_the_daemon_before_the_start_makes_no_difference() -> None:
+    bench = Bench()
+    launched(bench)
+    bench.core.load(bench.core.save())
+    bench.now_s += 7.5
+    up_s = bench.now_s
+    bench.started(1)
+    assert finish_s(bench) == pytest.approx(up_s + RUNS_S)
+
+
+def test_a_plan_made_after_the_start_is_believed_as_it_is() -> None:
+    bench = Bench()
+    launched(bench)
+    bench.now_s += 7.5
+    up_s = bench.now_s
+    bench.started(1)
+    bench.submit("b", spec(STEPS))
+    bench.profiled("b")  # needs a plan
+    assert finish_s(bench) == pytest.approx(up_s + RUNS_S)
