@@ -14,8 +14,16 @@ from tests.core.fakes import profile, spec
 from tests.core.records import steady
 from tests.policies.snapshots import options_of
 
-from swell.core.cost_curves import UNTIMED_START_S, CostCurves
-from swell.core.cost_table import MEMORY_S, NUM_JOBS, NUM_KINDS, NUM_OF_FAMILY, CostTable, kind_of
+from swell.core.cost_curves import LAUNCH_SPREAD, UNTIMED_START_S, CostCurves
+from swell.core.cost_table import (
+    MEMORY_S,
+    NUM_JOBS,
+    NUM_KINDS,
+    NUM_OF_FAMILY,
+    CostTable,
+    kind_of,
+    profiled_start_s,
+)
 from swell.core.costs import ChangeCosts
 from swell.core.option_table import JobOptions
 from swell.core.policy_state import PolicyState
@@ -165,6 +173,47 @@ def test_before_anything_was_measured_the_profile_says_or_a_cautious_guess() -> 
     starts_s, _ = upper(CostTable(), job(0, start_s=2.0))
     assert 2.0 <= starts_s[1] < 3.0
     assert starts_s[1] < starts_s[2] < starts_s[4] < 5.0
+
+
+def test_until_launches_were_measured_they_cost_what_those_of_trial_runs_did_with_a_margin() -> None:
+    table, in_trials_s = CostTable(), {2: 0.6, 4: 0.9}
+    table.learn_groups(in_trials_s)
+    starts_s, _ = upper(table, job(0, start_s=1.0))
+    alone_s = {size: profiled_start_s(1.0, size) for size in SIZES}
+    for size, launch_s in in_trials_s.items():
+        assert starts_s[size] == pytest.approx(alone_s[size] + LAUNCH_SPREAD * launch_s)
+    assert starts_s[1] == pytest.approx(alone_s[1] + LAUNCH_SPREAD * in_trials_s[2])
+    assert starts_s[8] > starts_s[4]
+    assert upper(table, job(0))[0][4] == UNTIMED_START_S
+
+
+def test_a_few_quick_launches_do_not_hide_what_trial_runs_measured() -> None:
+    table = CostTable()
+    table.learn_groups({2: 0.6})
+    for number in range(NUM_OF_FAMILY):
+        starts_s, _ = upper(table, job(99, entry="b.py", start_s=1.0))
+        assert starts_s[1] == pytest.approx(1.0 + LAUNCH_SPREAD * 0.6)
+        table.learn_start(job(number, start_s=1.0), 1.1, float(number))
+    assert upper(table, job(99, entry="b.py", start_s=1.0))[0][1] == pytest.approx(1.1)
+
+
+def test_a_slow_launch_counts_at_once() -> None:
+    table = CostTable()
+    table.learn_groups({2: 0.6})
+    table.learn_start(job(0, start_s=1.0), 5.0, 0.0)
+    assert upper(table, job(99, entry="b.py", start_s=1.0))[0][1] == pytest.approx(5.0)
+
+
+def test_a_later_measurement_of_groups_counts_from_then_on() -> None:
+    table, curves = CostTable(), CostCurves()
+    curves.join(kind_of(job(0, start_s=1.0).spec, job(0, start_s=1.0).profile))
+    table.learn_groups({2: 0.6})
+    assert curves.refresh(table)
+    table.learn_groups({})
+    table.learn_groups({2: 0.6})
+    assert not curves.refresh(table)
+    table.learn_groups({2: 0.7})
+    assert curves.refresh(table)
 
 
 def test_jobs_that_start_slowly_by_themselves_say_little_of_those_that_do_not() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from swell.model.job import JobSpec
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers find the fake ones."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    """Workers find the fake ones, and the code that is tested."""
+    root = Path(__file__).parents[2]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root), str(root / "src")]))
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from tests.executors.agents import CALL, zygote_of
 from tests.executors.listening import Listener, eventually
 from tests.executors.puppets import is_stopped, make_spec, make_stage
 
+from swell.executors.gang.allreduce import GroupTimes
 from swell.executors.gang.effects import Report
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.trial_controller import Trial
@@ -25,6 +26,7 @@ from swell.model.target import Target
 from swell.wire.messages import Profiled
 
 MakeProfile = Callable[..., ProfileJob]
+TIMES = GroupTimes(allreduce_s={1000: 0.1}, launch_s=0.5)
 
 
 @pytest.fixture
@@ -49,6 +51,8 @@ def test_a_profile_has_every_local_batch_and_every_size(
     assert profile.allreduce_s[1] == 0.0
     assert 0.001 < profile.allreduce_s[2] < 0.01  # 4,000 bytes lie between the measured 1,000 and 100,000
     assert profile.start_s > 0
+    assert set(profile.group_launch_s) == {2, 4}
+    assert all(0.0 < launch_s < 30.0 for launch_s in profile.group_launch_s.values())
 
 
 def test_what_was_measured_once_is_not_measured_again(
@@ -201,9 +205,9 @@ def test_what_cannot_be_kept_is_measured_again_next_time(
     in_the_way = tmp_path / "profiles"
     in_the_way.write_text("no folder can be made here")
     cache = ProfileCache(in_the_way)
-    cache.keep_table("cpu", {2: {1000: 0.1}})
+    cache.keep_table("cpu", {2: TIMES})
     assert "cannot keep what was measured" in caplog.text
     in_the_way.unlink()
     assert cache.table("cpu") == {}
-    cache.keep_table("cpu", {2: {1000: 0.1}})
-    assert cache.table("cpu") == {2: {1000: 0.1}}
+    cache.keep_table("cpu", {2: TIMES})
+    assert cache.table("cpu") == {2: TIMES}

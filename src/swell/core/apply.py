@@ -188,6 +188,7 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
         state.end(record, Phase.FAILED, "failed", f"failed: how long it is cannot be known; {_where(record)}")
         return
     state.learn_profile(record, event.profile)
+    state.costs.upper.learn_groups(event.profile.group_launch_s)
     after_s = event.at_s - record.submitted_s
     after = f", known {after_s:.1f} s after its submission" if after_s >= LEAST_TRIAL_S else ""
     state.explain(record, "profiled", f"has {record.progress.total_steps:.0f} steps to do{after}")

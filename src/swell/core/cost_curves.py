@@ -22,9 +22,11 @@ from swell.core.cost_table import (
     CROWDING_SHARE,
     NUM_CELLS,
     STATE_BYTES_PER_S,
+    TRIED_FAMILY,
     ChangeKindCosts,
     CostTable,
     SizeCosts,
+    cells_of,
     family_of,
 )
 from swell.model.job import Elasticity
@@ -32,8 +34,11 @@ from swell.model.options import Options
 
 #: Below every cost. Finite, for it is added to other costs.
 NO_COST_S = -1e15
-#: Of a launch beyond what its profile says, before any was measured; and where no profile says anything.
+#: Of a launch beyond what its profile says, where no trial run has launched a group; and without a profile.
 TIMED_START_S, UNTIMED_START_S = 0.3, 20.0
+#: Until some launches were measured, one is taken to cost up to so many times what trial runs measured: they
+#: launch each group once, and the next may meet a busier machine.
+LAUNCH_SPREAD = 2.0
 #: Of a resize, beyond copying the state; and of one where every process stops and starts.
 LIVE_RESIZE_S, RESTART_RESIZE_S = 0.1, 5.0
 
@@ -120,7 +125,8 @@ class CostCurves:
     def _family_curves(self, kind: str, table: CostTable) -> FamilyCurves:
         name = family_of(kind)
         if name not in self._families:
-            self._families[name] = _family_curves(name, table.families.get(name, NOTHING))
+            launch_s = table.group_launch_s if name == TRIED_FAMILY else {}
+            self._families[name] = _family_curves(name, table.families.get(name, NOTHING), launch_s)
         return self._families[name]
 
     def _is_due(self, table: CostTable, kind: str) -> bool:
@@ -173,12 +179,28 @@ def _curves(kind: ChangeKindCosts, family: FamilyCurves) -> FloatArray:
     return np.array([*starts, *resizes, as_start_s])
 
 
-def _family_curves(name: str, costs: ChangeKindCosts) -> FamilyCurves:
+def _family_curves(name: str, costs: ChangeKindCosts, group_launch_s: Mapping[int, float]) -> FamilyCurves:
     is_timed, is_restart = name.endswith(" timed"), name.startswith(Elasticity.RESTART)
+    start_s = TIMED_START_S if is_timed else UNTIMED_START_S
     return FamilyCurves(
-        _family_curve(costs.starts, TIMED_START_S if is_timed else UNTIMED_START_S),
+        _start_curve(_family_curve(costs.starts, start_s), costs.starts, group_launch_s),
         _family_curve(costs.resizes, RESTART_RESIZE_S if is_restart else LIVE_RESIZE_S),
     )
+
+
+def _start_curve(measured: FamilyCurve, costs: SizeCosts, group_launch_s: Mapping[int, float]) -> FamilyCurve:
+    """Where few launches were measured, they cost no less than those of trial runs, with a margin."""
+    if not group_launch_s:
+        return measured
+    knots = {cells_of(num)[-1]: LAUNCH_SPREAD * launch_s for num, launch_s in sorted(group_launch_s.items())}
+    in_trials_s = _line(knots)
+    if not costs.uppers:
+        return measured._replace(costs_s=in_trials_s)
+    bounded_s = [
+        cost_s if is_known else max(cost_s, trial_s)
+        for cost_s, trial_s, is_known in zip(measured.costs_s, in_trials_s, measured.is_known, strict=True)
+    ]
+    return measured._replace(costs_s=bounded_s)
 
 
 def _family_curve(costs: SizeCosts, prior_s: float) -> FamilyCurve:

@@ -31,6 +31,9 @@ MEMORY_S = 7 * 86_400.0
 #: Kinds that are remembered: those that were measured last.
 NUM_KINDS = 100
 
+#: The family of jobs that have trial runs.
+TRIED_FAMILY = f"{Elasticity.LIVE} timed"
+
 #: A pause copies the job's state once; loopback and memory do about this much.
 STATE_BYTES_PER_S = 1e9
 #: Workers of one node start side by side: each delays the first one by this share, up to so many.
@@ -125,9 +128,18 @@ class CostTable(msgspec.Struct, dict=True):
 
     kinds: dict[str, ChangeKindCosts] = {}  #: the kind that was measured last is the last
     families: dict[str, ChangeKindCosts] = {}
+    #: Workers without a script -> what their launch took when trial runs last measured it.
+    group_launch_s: dict[int, float] = {}
 
     def __post_init__(self) -> None:
         self.version = 0  #: rises whenever an upper cost changes
+
+    def learn_groups(self, group_launch_s: dict[int, float]) -> None:
+        """A trial run has measured so much; empty if it measured none."""
+        if not group_launch_s or group_launch_s == self.group_launch_s:
+            return
+        self.group_launch_s = group_launch_s
+        self._note(self._family(TRIED_FAMILY), has_changed=True)
 
     def learn_start(self, record: JobRecord, start_s: float, at_s: float) -> None:
         """A launch of the job at the size it has took so long until the first step."""
@@ -151,10 +163,12 @@ class CostTable(msgspec.Struct, dict=True):
         if len(self.kinds) > NUM_KINDS:
             del self.kinds[next(iter(self.kinds))]
             self.version += 1
-        family_name = family_of(name)
-        if family_name not in self.families:
-            self.families[family_name] = ChangeKindCosts()
-        return kind, self.families[family_name]
+        return kind, self._family(family_of(name))
+
+    def _family(self, name: str) -> ChangeKindCosts:
+        if name not in self.families:
+            self.families[name] = ChangeKindCosts()
+        return self.families[name]
 
     def _note(self, costs: ChangeKindCosts, has_changed: bool) -> None:
         if has_changed:

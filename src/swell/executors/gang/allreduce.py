@@ -1,15 +1,24 @@
-"""How long an all-reduce takes on one kind of device: measured at some sizes, read off at others."""
+"""What groups of workers take on one kind of device: measured at some sizes, read off at others."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 #: Workers -> bytes -> seconds.
 Table = Mapping[int, Mapping[int, float]]
 
 #: Groups larger than this are not measured, but extrapolated.
 MAX_MEASURED = 8
+
+
+class GroupTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a group of workers that have no script to run."""
+
+    allreduce_s: dict[int, float]  #: bytes -> seconds
+    launch_s: float  #: from the first fork until all are in the group
 
 
 def sizes_to_measure(sizes: Sequence[int], num_devices: int) -> list[int]:

@@ -1,9 +1,9 @@
 """The choreography of a trial run: what a job's step takes alone, and what its all-reduce would take.
 
-First, once for each kind of device, groups of two, four and eight workers measure all-reduces by size.
-Then one worker runs the script through its own loop with every local batch that a gang size would give it;
-where memory runs out another one does, with passes half as large. It goes on to what the script does between
-two epochs, for `MOST_BETWEEN_S` at most.
+First, once for each kind of device, groups of two, four and eight workers are timed as they start, and
+measure all-reduces by size. Then one worker runs the script through its own loop with every local batch that
+a gang size would give it; where memory runs out another one does, with passes half as large. It goes on to
+what the script does between two epochs, for `MOST_BETWEEN_S` at most.
 
 What ends it otherwise is told as the script's fault or not: the head tries again what was lost through no
 fault of the script.
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
 
-from swell.executors.gang.allreduce import allreduce_s, sizes_to_measure
+from swell.executors.gang.allreduce import GroupTimes, allreduce_s, sizes_to_measure
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import Stage
@@ -52,6 +52,8 @@ class TrialPart:
     members: dict[int, Member] = field(default_factory=dict)
     numbers: list[int] = field(default_factory=list)  #: by rank
     is_grouped: bool = False
+    forked_s: float | None = None  #: the first member, which the zygote may have to import for
+    joined_s: float | None = None  #: the latest member is in the group since then
     is_measured: bool = False
     epoch_ended_s: float | None = None  #: steps are measured, and the script does what follows an epoch
     is_too_large: bool = False  #: memory ran out: to be done again, with smaller passes
@@ -76,7 +78,7 @@ class Trial:
         command: ProfileJob,
         first_worker: int,
         num_devices: int,
-        table: dict[int, dict[int, float]],
+        table: dict[int, GroupTimes],
         conduct: Conduct,
         is_stopped: Callable[[int], bool],
     ) -> None:
@@ -156,6 +158,7 @@ class Trial:
         self._now_s = now_s
         if self._part and (member := self._part.members.get(worker)):
             member.pid, member.since_s = pid, now_s
+            self._part.forked_s = now_s if self._part.forked_s is None else self._part.forked_s
         return self._drain()
 
     def said(self, worker: int, message: messages.FromWorker, now_s: float) -> list[Effect]:
@@ -252,9 +255,15 @@ class Trial:
         self._effects += [Send(number, address) for number in part.numbers if number != member.number]
 
     @_hear.register
+    def _(self, message: messages.Joined, member: Member, part: TrialPart) -> None:
+        part.joined_s = self._now_s
+
+    @_hear.register
     def _(self, message: messages.Calibrated, member: Member, part: TrialPart) -> None:
         if part.size is not None:
-            self.table[part.size] = dict(message.allreduce_s)
+            up_s = self._now_s if part.joined_s is None else part.joined_s
+            launch_s = up_s - (up_s if part.forked_s is None else part.forked_s)
+            self.table[part.size] = GroupTimes(allreduce_s=dict(message.allreduce_s), launch_s=launch_s)
             part.is_measured = True
 
     @_hear.register
@@ -319,14 +328,16 @@ class Trial:
     def _finish(self) -> None:
         assert self._measured is not None  # noqa: S101 - the part is measured
         measured, command = self._measured, self._command
+        by_size = {size: times.allreduce_s for size, times in self.table.items()}
         self.profile = Profile(
             device_kind=command.device_kind,
             compute_s=dict(measured.compute_s),
-            allreduce_s={size: allreduce_s(self.table, size, measured.grad_bytes) for size in command.sizes},
+            allreduce_s={size: allreduce_s(by_size, size, measured.grad_bytes) for size in command.sizes},
             grad_bytes=measured.grad_bytes,
             state_bytes=measured.state_bytes,
             samples_per_epoch=measured.samples_per_epoch,
             start_s=self._start_s or 0.0,
+            group_launch_s={size: times.launch_s for size, times in self.table.items()},
             max_local_batch=self._max_local_batch,
             num_shards=measured.num_shards,
             between=self._between(measured),

@@ -1,4 +1,4 @@
-"""What was measured once is kept: profiles by code and request, all-reduce tables by kind of device."""
+"""What was measured once is kept: profiles by code and request, times of groups by kind of device."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import TypeVar
 
 import msgspec
 
+from swell.executors.gang.allreduce import GroupTimes
 from swell.executors.gang.trial_batches import local_batches
 from swell.executors.local.agent.job_code import read_tree
 from swell.model.command import ProfileJob
 from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.wire.whole_files import write_whole
 
-_AllreduceTable = dict[int, dict[int, float]]
+_GroupTable = dict[int, GroupTimes]
 _Kept = TypeVar("_Kept")
 
 log = logging.getLogger("swell.agent")
@@ -69,16 +70,16 @@ class ProfileCache:
         path = self._profile_path(command)
         return None if path is None else _read(path, Profile)
 
-    def table(self, kind: str) -> _AllreduceTable:
-        """Stored all-reduce times of a kind of device; empty if there are none."""
-        return _read(self._table_path(kind), _AllreduceTable) or {}
+    def table(self, kind: str) -> _GroupTable:
+        """Stored times of groups on a kind of device, by size; empty if there are none."""
+        return _read(self._table_path(kind), _GroupTable) or {}
 
-    def keep_table(self, kind: str, table: _AllreduceTable) -> None:
-        """Store the all-reduce times of a kind of device."""
+    def keep_table(self, kind: str, table: _GroupTable) -> None:
+        """Store the times of groups on a kind of device."""
         _write(self._table_path(kind), table)
 
     def _table_path(self, kind: str) -> Path:
-        return self._folder / f"allreduce-{hashlib.sha256(kind.encode()).hexdigest()[:16]}.json"
+        return self._folder / f"groups-{hashlib.sha256(kind.encode()).hexdigest()[:16]}.json"
 
     def _profile_path(self, command: ProfileJob) -> Path | None:
         """None if the code's content cannot be known: then nothing is kept."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from swell.executors.gang.allreduce import GroupTimes
 from swell.executors.gang.effects import Effect
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import DeviceBinding, Stage
@@ -84,7 +85,7 @@ class Trials:
         self._num_cores = num_cores or len(os.sched_getaffinity(0))
         self._is_stopped = is_stopped
         self._cache = ProfileCache(state_dir)
-        self._tables: dict[str, dict[int, dict[int, float]]] = {}  #: by kind, shared by runs under way
+        self._tables: dict[str, dict[int, GroupTimes]] = {}  #: by kind, shared by runs under way
         self._queue: deque[ProfileJob] = deque()
         self._begun: dict[str, Begun] = {}  #: in order of arrival
         self._first: tuple[str, float] | None = None  #: the first in line for devices, and since when
@@ -248,7 +249,7 @@ class Trials:
         )
         return Begun(command, trial, run)
 
-    def _table(self, kind: str) -> dict[int, dict[int, float]]:
+    def _table(self, kind: str) -> dict[int, GroupTimes]:
         """As it is kept, unless runs under way are filling it."""
         if not any(begun.command.device_kind == kind for begun in self._begun.values()):
             self._tables[kind] = self._cache.table(kind)
