@@ -181,8 +181,8 @@ def test_until_launches_were_measured_they_cost_what_those_of_trial_runs_did_wit
     starts_s, _ = upper(table, job(0, start_s=1.0))
     alone_s = {size: profiled_start_s(1.0, size) for size in SIZES}
     for size, launch_s in in_trials_s.items():
-        assert starts_s[size] == pytest.approx(alone_s[size] + LAUNCH_SPREAD * launch_s)
-    assert starts_s[1] == pytest.approx(alone_s[1] + LAUNCH_SPREAD * in_trials_s[2])
+        assert starts_s[size] == pytest.approx(LAUNCH_SPREAD * (alone_s[size] + launch_s))
+    assert starts_s[1] == pytest.approx(LAUNCH_SPREAD * (alone_s[1] + in_trials_s[2]))
     assert starts_s[8] > starts_s[4]
     assert upper(table, job(0))[0][4] == UNTIMED_START_S
 
@@ -192,7 +192,7 @@ def test_a_few_quick_launches_do_not_hide_what_trial_runs_measured() -> None:
     table.learn_groups({2: 0.6})
     for number in range(NUM_OF_FAMILY):
         starts_s, _ = upper(table, job(99, entry="b.py", start_s=1.0))
-        assert starts_s[1] == pytest.approx(1.0 + LAUNCH_SPREAD * 0.6)
+        assert starts_s[1] == pytest.approx(LAUNCH_SPREAD * (1.0 + 0.6))
         table.learn_start(job(number, start_s=1.0), 1.1, float(number))
     assert upper(table, job(99, entry="b.py", start_s=1.0))[0][1] == pytest.approx(1.1)
 

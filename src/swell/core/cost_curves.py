@@ -37,7 +37,7 @@ NO_COST_S = -1e15
 #: Of a launch beyond what its profile says, where no trial run has launched a group; and without a profile.
 TIMED_START_S, UNTIMED_START_S = 0.3, 20.0
 #: Until some launches were measured, one is taken to cost up to so many times what trial runs measured: they
-#: launch each group once, and the next may meet a busier machine.
+#: start the script and each group once, and the next start may meet a busier machine.
 LAUNCH_SPREAD = 2.0
 #: Of a resize, beyond copying the state; and of one where every process stops and starts.
 LIVE_RESIZE_S, RESTART_RESIZE_S = 0.1, 5.0
@@ -54,6 +54,7 @@ class FamilyCurve(NamedTuple):
 class FamilyCurves(NamedTuple):
     starts: FamilyCurve
     resizes: FamilyCurve
+    untried_s: list[float]  #: (NUM_CELLS,) of a group without a script; NO_COST_S where launches are known
 
 
 class KindCurve(NamedTuple):
@@ -66,12 +67,13 @@ class KindCurve(NamedTuple):
 class CostCurves:
     """The curves of those kinds that jobs of the table have, as rows of `curves`.
 
-    `curves` is (kinds, 5, NUM_CELLS): both columns of the `KindCurve` of starts, both of resizes, and 0 where
-    a resize is so little known that it has to be expected to cost as much as a start, else NO_COST_S.
+    `curves` is (kinds, 6, NUM_CELLS): both columns of the `KindCurve` of starts, both of resizes, 0 where a
+    resize is so little known that it has to be expected to cost as much as a start, else NO_COST_S, and
+    `FamilyCurves.untried_s`.
     """
 
     def __init__(self) -> None:
-        self.curves: FloatArray = np.zeros((0, 5, NUM_CELLS))
+        self.curves: FloatArray = np.zeros((0, 6, NUM_CELLS))
         self._row: dict[str, int] = {}
         self._num_jobs: dict[str, int] = {}
         self._free: list[int] = []
@@ -170,37 +172,29 @@ class CostCurves:
 
 # ---------------------------------------------------------------- how curves are drawn
 def _curves(kind: ChangeKindCosts, family: FamilyCurves) -> FloatArray:
-    """(5, NUM_CELLS), see `CostCurves`."""
+    """(6, NUM_CELLS), see `CostCurves`."""
     starts, resizes = _kind_curve(kind.starts, family.starts), _kind_curve(kind.resizes, family.resizes)
     as_start_s = [
         NO_COST_S if is_known or beyond_s == NO_COST_S else 0.0
         for is_known, beyond_s in zip(family.resizes.is_known, resizes.beyond_s, strict=True)
     ]
-    return np.array([*starts, *resizes, as_start_s])
+    return np.array([*starts, *resizes, as_start_s, family.untried_s])
 
 
 def _family_curves(name: str, costs: ChangeKindCosts, group_launch_s: Mapping[int, float]) -> FamilyCurves:
     is_timed, is_restart = name.endswith(" timed"), name.startswith(Elasticity.RESTART)
     start_s = TIMED_START_S if is_timed else UNTIMED_START_S
-    return FamilyCurves(
-        _start_curve(_family_curve(costs.starts, start_s), costs.starts, group_launch_s),
-        _family_curve(costs.resizes, RESTART_RESIZE_S if is_restart else LIVE_RESIZE_S),
-    )
+    starts = _family_curve(costs.starts, start_s)
+    resizes = _family_curve(costs.resizes, RESTART_RESIZE_S if is_restart else LIVE_RESIZE_S)
+    return FamilyCurves(starts, resizes, _untried_s(starts, group_launch_s))
 
 
-def _start_curve(measured: FamilyCurve, costs: SizeCosts, group_launch_s: Mapping[int, float]) -> FamilyCurve:
-    """Where few launches were measured, they cost no less than those of trial runs, with a margin."""
+def _untried_s(starts: FamilyCurve, group_launch_s: Mapping[int, float]) -> list[float]:
+    """(NUM_CELLS,) what trial runs say of a launch, beside the script's part, where few were measured."""
     if not group_launch_s:
-        return measured
-    knots = {cells_of(num)[-1]: LAUNCH_SPREAD * launch_s for num, launch_s in sorted(group_launch_s.items())}
-    in_trials_s = _line(knots)
-    if not costs.uppers:
-        return measured._replace(costs_s=in_trials_s)
-    bounded_s = [
-        cost_s if is_known else max(cost_s, trial_s)
-        for cost_s, trial_s, is_known in zip(measured.costs_s, in_trials_s, measured.is_known, strict=True)
-    ]
-    return measured._replace(costs_s=bounded_s)
+        return [NO_COST_S] * NUM_CELLS
+    line = _line({cells_of(num)[-1]: launch_s for num, launch_s in sorted(group_launch_s.items())})
+    return [NO_COST_S if is_known else cost_s for cost_s, is_known in zip(line, starts.is_known, strict=True)]
 
 
 def _family_curve(costs: SizeCosts, prior_s: float) -> FamilyCurve:
@@ -322,7 +316,12 @@ def _charge(
             place = places[devices[option]]
             crowd = min(workers[option], CROWDED_WORKERS) - 1
             profiled_s = alone_s[row] * (1.0 + CROWDING_SHARE * crowd)
-            start_s[option] = max(0.0, _at(curve[0], place), profiled_s + _at(curve[1], place))
+            start_s[option] = max(
+                0.0,
+                _at(curve[0], place),
+                profiled_s + _at(curve[1], place),
+                LAUNCH_SPREAD * (profiled_s + _at(curve[5], place)),
+            )
             resize_s[option] = max(
                 0.0,
                 _at(curve[2], place),
