@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-soak test-chaos check bench bench-decisions bench-sim bench-service bench-live bench-solvers bench-resize bench-throughput \
+.PHONY: demo test test-soak test-chaos check bench bench-decisions bench-sim bench-service bench-live bench-promises bench-solvers bench-resize bench-throughput \
 	repro repro-promises repro-bftrainer repro-saxena repro-hu clean
 
 demo: $(STAMP)
@@ -39,6 +39,11 @@ bench-decisions: $(STAMP)
 # Whole turns of a platform that is up, at 64 to 5,000 open jobs: five minutes; OPTIONS="--seconds 10" takes one.
 bench-live: $(STAMP)
 	$(BIN)/python -m benchmarks.live_turns --json out/bench-live.json $(OPTIONS)
+
+# Strict jobs at random on paced devices, and what is offered before and after: a quarter of an hour.
+# OPTIONS="--jobs 20 --odd 20 --hogs 1" takes five minutes, with a process beside that never rests.
+bench-promises: $(STAMP)
+	$(BIN)/python -m benchmarks.live_promises --json out/bench-promises.json $(OPTIONS)
 
 # Five minutes: twice 10,000 submissions; OPTIONS="--submissions 2000" takes two.
 bench-service: $(STAMP)

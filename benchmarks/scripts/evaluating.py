@@ -1,0 +1,31 @@
+"""A small job that evaluates for so many seconds (first argument) after each epoch of eight steps.
+
+The second argument, if there is one: seconds that the script takes before it calls `elastic`.
+"""
+
+import sys
+import time
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+if len(sys.argv) > 2:
+    time.sleep(float(sys.argv[2]))
+torch.manual_seed(0)
+x = torch.randn(512, 8)
+y = (x.sum(1) > 0).long()
+model = nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=1)
+for _ in run.epochs():
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(a), b)
+        loss.backward()
+        run.step(loss)
+    time.sleep(float(sys.argv[1]))
+    run.report(accuracy=float((model(x).argmax(1) == y).float().mean()))
