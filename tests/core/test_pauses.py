@@ -16,7 +16,7 @@ from tests.core.records import steady
 from tests.policies.snapshots import Job, best_effort
 from tests.policies.snapshots import snapshot as snapshot_of
 
-from swell.arrays import BoolArray
+from swell.arrays import FloatArray, IntArray
 from swell.core.apply import apply
 from swell.core.costs import ChangeCosts
 from swell.core.job_progress import JobProgress
@@ -304,11 +304,11 @@ def test_a_gang_whose_plan_cannot_pay_is_not_moved(may_move: list[bool] | None) 
     view = snapshot_of(jobs, 4)
     allocation = Keeps().decide(view)
 
-    def answer() -> BoolArray:
-        return np.array(may_move)
+    def answer(rows: IntArray) -> FloatArray:
+        return np.where(np.array(may_move)[rows], 9.0 - rows, -math.inf)
 
     if may_move is not None:
-        allocation = replace(allocation, may_move=answer)
+        allocation = replace(allocation, move_until_s=answer)
     planner = Planner(Keeps(), Mover())
     held = {"a": ("n0.0",), "b": ("n0.1",)}
     cluster = Cluster(nodes=(node("n0"),))
@@ -316,3 +316,5 @@ def test_a_gang_whose_plan_cannot_pay_is_not_moved(may_move: list[bool] | None) 
     moved = {job for job in plan.changes if plan.changes[job].target.devices != held[job]}
     assert moved == {job for job, may in zip("ab", may_move or [True, True], strict=True) if may}
     assert math.isinf(allocation.wake_s)
+    due_s = {"a": 9.0, "b": 8.0}
+    assert plan.wake_s == min((due_s[job] for job in moved if may_move), default=math.inf)

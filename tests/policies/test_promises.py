@@ -32,6 +32,7 @@ from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.elasticflow.promises import NO_LEVEL, PromisePlanner, Promises, takers_of
 from swell.policies.elasticflow.standing import remembered, to_remember
 from swell.policies.levels import useful_levels
+from swell.solvers.filling import no_plans
 from swell.solvers.profile import BROKEN, JUST, MARGIN
 
 
@@ -152,13 +153,17 @@ def test_what_a_gate_that_serves_by_deadline_admits_is_admitted(jobs: list[Job],
 def test_standing_plans_are_remembered_as_they_are(view: Snapshot) -> None:
     levels = useful_levels(view)
     _, kept, *_ = admit(view, levels)
-    memory = to_remember(view, levels, kept.plans, kept.rows)
-    plans = remembered(replace(view, memory=memory), levels)
+    memory = to_remember(view, levels, kept.plans, kept.rows, no_plans(view.num_jobs), levels.num)
+    plans = remembered(replace(view, memory=memory), levels).plans
     for row in kept.rows.tolist():
         assert plans.grade[row] == kept.grade[row]
         if kept.plans.end_s[row] > 0.0:
             assert np.allclose(steps_of_plan(plans, row), steps_of_plan(kept.plans, row))
     assert (np.delete(plans.grade, kept.rows) == -1).all()
+
+
+#: As they are remembered.
+NO_PLANS: dict[str, list[float]] = {name: [] for name in ("jobs", "grade", "segments", "starts_s", "workers", "ends_s", "went_to")}
 
 
 def standing(levels: Sequence[int]) -> Snapshot:
@@ -174,21 +179,21 @@ def standing(levels: Sequence[int]) -> Snapshot:
         "workers": [1, *levels],
         "ends_s": [2000.0, ends_s],
     }
-    return replace(snapshot([job], 8), memory=memory)
+    return replace(snapshot([job], 8), memory={"plans": memory, "after_change": NO_PLANS})
 
 
 def test_what_is_over_of_a_plan_is_forgotten_and_who_is_gone() -> None:
     view = standing([1, 4, 8])
-    plans = remembered(view, useful_levels(view))
+    plans = remembered(view, useful_levels(view)).plans
     assert plans.grade.tolist() == [JUST]
     assert steps_of_plan(plans, 0) == [(0.0, 5.0, 1), (5.0, 15.0, 3), (15.0, 25.0, 4)]
     later = replace(view, now_s=view.now_s + 10.0)
-    assert steps_of_plan(remembered(later, useful_levels(later)), 0) == [(0.0, 5.0, 3), (5.0, 15.0, 4)]
+    assert steps_of_plan(remembered(later, useful_levels(later)).plans, 0) == [(0.0, 5.0, 3), (5.0, 15.0, 4)]
 
 
 def test_a_plan_with_a_size_that_is_no_more_is_forgotten() -> None:
     view = standing([1, 3, 8])
-    plans = remembered(view, useful_levels(view))
+    plans = remembered(view, useful_levels(view)).plans
     assert plans.grade.tolist() == [JUST] and plans.num.tolist() == [0]
 
 
@@ -199,7 +204,8 @@ def test_a_plan_stands_where_a_new_one_would_be_another() -> None:
     memory = {"jobs": ["one"], "grade": [MARGIN], "segments": [1], "starts_s": [view.now_s],
               "workers": [2], "ends_s": [view.now_s + 5.0]}  # fmt: skip
     assert ElasticFlow().decide(view).floor.tolist() == [0]
-    assert ElasticFlow().decide(replace(view, memory=memory)).floor.tolist() == [2]
+    view = replace(view, memory={"plans": memory, "after_change": NO_PLANS})
+    assert ElasticFlow().decide(view).floor.tolist() == [2]
     other = in_fine_steps(strict("new", {1: 1.0}, 4.0, 4.5))
     again = replace(snapshot([job, other], 2), memory=memory)
     _, kept, refusals, _ = admit(again, useful_levels(again))
@@ -251,9 +257,22 @@ def test_a_running_gang_may_move_only_if_its_plan_can_pay_for_the_pause() -> Non
         for name, deadline in (("tight", 8.5), ("easy", 9.5))
     ]
     jobs += [best_effort("any", {1: 1.0}, 9.0, held=1), in_fine_steps(promised("new", {1: 1.0}, 8.0, 8.0))]
-    may_move = ElasticFlow().decide(snapshot(jobs, 4)).may_move
-    assert may_move is not None
-    assert may_move().tolist() == [False, True, True, True]
+    move_until_s = ElasticFlow().decide(snapshot(jobs, 4)).move_until_s
+    assert move_until_s is not None
+    assert move_until_s(np.arange(4)).tolist() == [-np.inf, np.inf, np.inf, np.inf]
+
+
+def test_what_moves_are_paid_with_is_due_then_and_there_only_once() -> None:
+    """Each has 8.5 s for 8 on one worker, and catches up on two after a pause, one of them at a time."""
+    jobs = [
+        in_fine_steps(promised(name, {1: 1.0, 2: 1.9}, 8.0, 8.5, held=1, resize_cost=1.0)) for name in "ab"
+    ]
+    view = snapshot([*jobs, best_effort("has the spare one now", {1: 1.0}, 9.0, held=1)], 3)
+    move_until_s = ElasticFlow().decide(view).move_until_s
+    assert move_until_s is not None
+    both, first, second = (move_until_s(np.array(rows)) for rows in ([0, 1], [0], [1]))
+    assert both[0] == first[0] == second[0] and both[1] < both[0]
+    assert first[0] - view.now_s == pytest.approx(1.0 + (1.9 * 6.5 - 8.0) / 0.9, abs=0.05)
 
 
 def test_a_change_that_no_plan_needs_is_made_only_if_the_plan_can_pay_for_it() -> None:

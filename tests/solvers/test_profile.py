@@ -240,19 +240,29 @@ def test_a_change_is_paid_only_if_the_work_is_done_in_time_all_the_same(
     takers, before = columns(tasks), copy_of(plans)
     trial = free.copy()
     asked = rows[(plans.grade != BROKEN) & (levels != takers.held)]
-    is_paid = trial.pay(takers, plans, asked, levels[asked])
+    others = no_plans(len(tasks))
+    is_paid = trial.pay(takers, plans, others, asked, levels[asked])
     for column, column_before in zip(plans, before, strict=True):
         assert column.tolist() == column_before.tolist()
     for of_takers, as_before in zip(takers, columns(tasks), strict=True):
         assert of_takers.tolist() == as_before.tolist()
     for at_s in moments(steps_of(free)[0].tolist(), steps_of(trial)[0].tolist()):
-        assert free_at(trial, at_s) <= free_at(free, at_s)
+        assert 0 <= free_at(trial, at_s) <= free_at(free, at_s)
+        assert free_at(trial, at_s) == free_at(free, at_s) - sum(
+            max(devices_at(tasks[row], others, row, at_s) - devices_at(tasks[row], plans, row, at_s), 0)
+            for row in asked.tolist()
+        )
     for row, is_yes in zip(asked.tolist(), is_paid.tolist(), strict=True):
         if is_yes:
             level = int(levels[row])
             cost_s = tasks[row].cost_s(tasks[row].held, level)
             changed = replace(tasks[row], held=level, idle_s=tasks[row].idle_s + cost_s)
             check_paid(free, changed, plans, row, tasks[row].held == 0)
+
+
+def devices_at(task: Taker, plans: Plans, row: int, at_s: float) -> int:
+    levels = [level for start_s, end_s, level in steps_of_plan(plans, row) if start_s <= at_s < end_s]
+    return task.devices[levels[0]] if levels else 0
 
 
 def check_paid(free: FreeProfile, changed: Taker, plans: Plans, row: int, is_start: bool) -> None:
@@ -274,15 +284,26 @@ def check_paid(free: FreeProfile, changed: Taker, plans: Plans, row: int, is_sta
 
 def test_what_one_is_paid_with_is_not_there_for_the_next() -> None:
     """Each of the two could go down to one device now, and up to four for the rest; not both."""
-    task = Taker(CURVES[2], 19.9, 10.0, held=2, resize_s=0.5)
+    task = Taker(CURVES[2], 19.9, 10.0, held=2, resize_s=1.5)
     free = FreeProfile(6, 2)
     plans = fill_all(free, [task] * 2)
     assert plans.now.tolist() == [2, 2]
     one = np.array([1])
-    assert free.copy().pay(columns([task] * 2), plans, np.array([0]), one).tolist() == [True]
-    assert free.copy().pay(columns([task] * 2), plans, np.array([1]), one).tolist() == [True]
-    both = free.copy().pay(columns([task] * 2), plans, np.arange(2), np.array([1, 1]))
+    assert free.copy().pay(columns([task] * 2), plans, no_plans(2), np.array([0]), one).tolist() == [True]
+    assert free.copy().pay(columns([task] * 2), plans, no_plans(2), np.array([1]), one).tolist() == [True]
+    both = free.copy().pay(columns([task] * 2), plans, no_plans(2), np.arange(2), np.array([1, 1]))
     assert both.tolist() == [True, False]
+
+
+def test_what_pays_for_changes_is_shared_over_time_and_with_the_own_plan() -> None:
+    """With short pauses one of them may have the two spare devices first, and the other one then."""
+    task = Taker(CURVES[2], 19.9, 10.0, held=2, resize_s=0.5)
+    free, others = FreeProfile(6, 2), no_plans(2)
+    plans = fill_all(free, [task] * 2)
+    assert free.pay(columns([task] * 2), plans, others, np.arange(2), np.array([1, 1])).all()
+    assert (
+        others.top.tolist() == [3, 3] and others.levels[0, 0] < 3 and others.levels[1, others.num[1] - 1] < 3
+    )
 
 
 @given(num_devices=st.integers(1, 9), how=ways, data=st.data())
@@ -294,10 +315,12 @@ def test_a_pause_stands_if_a_plan_does_its_work_after_it(
     plans = fill_all(free, tasks, how)
     rows = np.array([row for row, task in enumerate(tasks) if task.held > 0], dtype=np.int64)
     before = copy_of(plans)
-    does_stand = free.copy().pause(columns(tasks), plans, rows)
+    takers, others = columns(tasks), no_plans(len(tasks))
+    asked = [rows[[number]] for number in range(len(rows))]
+    does_stand = [free.copy().pay(takers, plans, others, row, takers.held[row])[0] for row in asked]
     for plan, same in zip(plans, before, strict=True):
         assert plan.tolist() == same.tolist()
-    for row, stands in zip(rows.tolist(), does_stand.tolist(), strict=True):
+    for row, stands in zip(rows.tolist(), does_stand, strict=True):
         task, steps = tasks[row], steps_of_plan(plans, row)
         if not steps:
             continue
@@ -396,7 +419,10 @@ def test_machine_code_changes_nothing(tasks: list[Taker], num_devices: int, how:
     same(plain, fast)
     levels = np.array([len(task.curve[0]) for task in tasks])
     rows = np.flatnonzero((plain[0].grade != BROKEN) & (levels != columns(tasks).held))
-    answers = [free.pay(columns(tasks), plans, rows, levels[rows]).tolist() for plans, free in (plain, fast)]
+    answers = [
+        free.pay(columns(tasks), plans, no_plans(len(tasks)), rows, levels[rows]).tolist()
+        for plans, free in (plain, fast)
+    ]
     assert answers[0] == answers[1]
 
 

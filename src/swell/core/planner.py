@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -58,10 +59,8 @@ class Planner:
         pinned = _named(snapshot, is_pinned)
         owned_only = _named(snapshot, needs_owned) if needs_owned is not None else frozenset[str]()
         wanted = _wanted_devices(snapshot, allocation, steadied.workers, held)
-        placement = self._place(cluster, wanted, held, pinned, owned_only)
-        fixed = _fixed(snapshot, allocation, wanted) if placement.moved else frozenset()
-        if not fixed.isdisjoint(placement.moved):
-            placement = self._place(cluster, wanted, held, pinned | fixed, owned_only)
+        place = partial(self._place, cluster, wanted, held, owned_only=owned_only)
+        placement, move_until_s = _place_what_may_move(snapshot, allocation, wanted, pinned, place)
         account = PlanAccount(snapshot, allocation, steadied, placement)
         chosen = _configurations(snapshot, steadied.workers, configured)
         is_postponed = is_pinned & (allocation.workers != snapshot.held_workers)
@@ -74,7 +73,7 @@ class Planner:
             refusals=allocation.refusals,
             undecided=np.flatnonzero(snapshot.is_undecided),
             account=account,
-            wake_s=min(allocation.wake_s, steadied.wake_s),
+            wake_s=min(allocation.wake_s, steadied.wake_s, move_until_s),
             makes_promises=self.policy.makes_promises,
             is_short=bool((allocation.floor > snapshot.held_workers).any()),
             is_sated=allocation.is_sated and is_as_wished,
@@ -111,11 +110,23 @@ def _named(snapshot: Snapshot, is_one: BoolArray) -> frozenset[str]:
     return frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_one).tolist())
 
 
-def _fixed(snapshot: Snapshot, allocation: Allocation, wanted: Mapping[str, int]) -> frozenset[str]:
-    """Jobs that are to keep their size, and whose plans cannot pay for a move to other devices."""
-    if allocation.may_move is None:
-        return frozenset()
-    return _named(snapshot, ~allocation.may_move()).difference(wanted)
+def _place_what_may_move(
+    snapshot: Snapshot,
+    allocation: Allocation,
+    wanted: Mapping[str, int],
+    pinned: frozenset[str],
+    place: Callable[[frozenset[str]], Placement],
+) -> tuple[Placement, float]:
+    """Place until all that move only to make room may do so; and by when to ask again for their sake."""
+    while True:
+        placement = place(pinned)
+        moved = sorted(snapshot.row_of[job] for job in placement.moved.difference(wanted))
+        if not moved or allocation.move_until_s is None:
+            return placement, math.inf
+        until_s = allocation.move_until_s(np.array(moved, dtype=np.int64))
+        if not (until_s == -math.inf).any():
+            return placement, float(until_s.min())
+        pinned |= {snapshot.job_ids[row] for row in np.array(moved)[until_s == -math.inf].tolist()}
 
 
 def _wanted_devices(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
-from swell.arrays import BoolArray, FloatArray, IntArray
+from swell.arrays import FloatArray, IntArray
 from swell.model.options import Options
 from swell.model.snapshot import Memory
 from swell.model.target import Target
@@ -89,8 +89,9 @@ class Allocation:
     account: Account  #: reasons and estimates
     is_sated: bool = False  #: no job could make use of more devices than it gets
     memory: Memory = field(default_factory=dict)  #: given back with the next snapshot, after a restart too
-    #: Works out (J,) which jobs may go to other devices of the same number, and pause for that; None: all.
-    may_move: Callable[[], BoolArray] | None = None
+    #: Works out for rows (n,) that are to go to other devices of the same number, all of them, and pause for
+    #: that, by when (n,) to ask again if they do; -inf: one may not. None: all may, and there is no need.
+    move_until_s: Callable[[IntArray], FloatArray] | None = None
 
     @cached_property
     def workers(self) -> IntArray:

@@ -43,7 +43,7 @@ class EdfElastic(Policy):
         planner = PromisePlanner(
             snapshot, takers_of(snapshot, levels), all_free(snapshot, snapshot.num_borrowed)
         )
-        kept = _fill_while_any_fits(planner, remembered(snapshot, levels), rows)  # Algorithm 1
+        kept = _fill_while_any_fits(planner, remembered(snapshot, levels).plans, rows)  # Algorithm 1
         others = order[~np.isfinite(snapshot.deadline_s[order])]
         queue = Queue(kept.rows, NONE, NONE, others, no_plans(snapshot.num_jobs))
         shares = share(snapshot, levels, planner, kept, queue, ())  # Algorithm 2
@@ -57,7 +57,7 @@ class EdfElastic(Policy):
             "jobs with earlier deadlines need all devices",
         )
         change_s = max(float(kept.plans.change_s.min(initial=np.inf)), snapshot.min_hold_s, MOMENT_S)
-        memory = to_remember(snapshot, levels, kept.plans, kept.rows)
+        memory = to_remember(snapshot, levels, kept.plans, kept.rows, shares.after_change, level)
         return replace(answer, floor=floor, wake_s=snapshot.now_s + change_s, memory=memory)
 
 

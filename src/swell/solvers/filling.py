@@ -14,7 +14,6 @@ from swell.solvers.profile import (
     Takers,
     fill_in_order,
     give_back,
-    pause_in_order,
     pay_in_order,
     take_now,
 )
@@ -124,22 +123,12 @@ class FreeProfile:
             if done < len(rows):
                 self._grow()
 
-    def pay(self, takers: Takers, plans: Plans, rows: IntArray, levels: IntArray) -> BoolArray:
-        """(n,) who of `rows` could go to these (n,) levels; see `profile.pay_in_order`."""
+    def pay(self, takers: Takers, plans: Plans, others: Plans, rows: IntArray, levels: IntArray) -> BoolArray:
+        """(n,) who of `rows` could go to these (n,) levels, if need be by `others`; see `pay_in_order`."""
         is_paid, done = np.zeros(len(rows), dtype=bool), 0
         while done < len(rows):
             rest, run = slice(done, None), suited(pay_in_order, self._num_takers)
-            done += int(run(self.columns, takers, plans, rows[rest], levels[rest], is_paid[rest]))
-            if done < len(rows):
-                self._grow()
-        return is_paid
-
-    def pause(self, takers: Takers, plans: Plans, rows: IntArray) -> BoolArray:
-        """(n,) who of `rows` could pause for a resize now; see `profile.pause_in_order`."""
-        is_paid, done = np.zeros(len(rows), dtype=bool), 0
-        while done < len(rows):
-            rest, run = slice(done, None), suited(pause_in_order, self._num_takers)
-            done += int(run(self.columns, takers, plans, rows[rest], is_paid[rest]))
+            done += int(run(self.columns, takers, plans, others, rows[rest], levels[rest], is_paid[rest]))
             if done < len(rows):
                 self._grow()
         return is_paid

@@ -31,6 +31,8 @@ NUM_HALVINGS = 24  #: until a time is known well enough
 AS_PLANNED, LATE, EARLY = 0, 1, 2
 #: How well its plan does its work in time: with the margin, if all goes as believed, or not.
 MARGIN, JUST, BROKEN = 0, 1, 2
+#: Whether there is a plan; TOO_RAGGED: there is, but with more segments than a plan may have.
+NONE, TOO_RAGGED, FOUND = 0, 1, 2
 
 
 class FreeSegments(NamedTuple):
@@ -109,7 +111,9 @@ def fill_in_order(
         if takers.is_bound[row]:
             held_devices = takers.devices[row, takers.held[row] - 1]
             _take_between(profile, 0.0, takers.idle_s[row], -held_devices)
-        grade = _plan_one(profile, takers, plans, row, how[position])
+        grade = _plan_one(
+            profile, takers, plans, row, how[position], worst[row] if len(worst) > 0 else BROKEN
+        )
         if len(worst) > 0 and grade > worst[row]:
             return position
         plans.grade[row] = grade
@@ -143,8 +147,8 @@ def _hurry(profile: FreeSegments, takers: Takers, plans: Plans, row: int) -> Non
 
 
 @part
-def _plan_one(profile: FreeSegments, takers: Takers, plans: Plans, row: int, how: int) -> int:
-    """Write its plan, in the way asked for if that does; returns its grade."""
+def _plan_one(profile: FreeSegments, takers: Takers, plans: Plans, row: int, how: int, worst: int) -> int:
+    """Write its plan, in the way asked for if that does; returns its grade, or one worse than `worst`."""
     until_s, need, just = takers.until_s[row], takers.work[row, MARGIN], takers.work[row, JUST]
     num, end_s = plans.num[row], plans.end_s[row]
     starts_s, levels = plans.starts_s[row].copy(), plans.levels[row].copy()
@@ -156,6 +160,8 @@ def _plan_one(profile: FreeSegments, takers: Takers, plans: Plans, row: int, how
         return MARGIN
     if _plan_late(profile, takers, plans, row, need):
         return MARGIN
+    if worst == MARGIN:
+        return BROKEN
     plans.num[row], plans.end_s[row] = num, end_s
     plans.starts_s[row], plans.levels[row] = starts_s, levels
     if is_kept and (_holds(takers, plans, row, just) or _mend(profile, takers, plans, row, just)):
@@ -313,24 +319,35 @@ def _coarsen(
     rates: FloatArray, until_s: float, starts_s: FloatArray, fits: IntArray, num: int, most: int
 ) -> int:
     """The same with fewer runs: neighbours become one of what is free in both, where that loses least."""
+    if num <= most:
+        return num
+    losses = np.empty(num)
+    for run in range(num - 1):
+        losses[run] = _loss(rates, until_s, starts_s, fits, num, run)
     while num > most:
-        best, best_loss = 0, np.inf
-        for run in range(num - 1):
-            fit = min(fits[run], fits[run + 1])
-            end_s = min(starts_s[run + 2] if run + 2 < num else until_s, FAR_S)
-            rate = rates[fit - 1] if fit > 0 else 0.0
-            loss = 0.0
-            if fits[run] > fit:
-                loss = (rates[fits[run] - 1] - rate) * (starts_s[run + 1] - starts_s[run])
-            if fits[run + 1] > fit:
-                loss = (rates[fits[run + 1] - 1] - rate) * max(end_s - starts_s[run + 1], 0.0)
-            if loss < best_loss:
-                best, best_loss = run, loss
+        best = int(np.argmin(losses[: num - 1]))
         fits[best] = min(fits[best], fits[best + 1])
         for run in range(best + 1, num - 1):
-            starts_s[run], fits[run] = starts_s[run + 1], fits[run + 1]
+            starts_s[run], fits[run], losses[run] = starts_s[run + 1], fits[run + 1], losses[run + 1]
         num -= 1
+        for run in range(max(best, 1) - 1, min(best + 1, num - 1)):
+            losses[run] = _loss(rates, until_s, starts_s, fits, num, run)
     return num
+
+
+@part
+def _loss(
+    rates: FloatArray, until_s: float, starts_s: FloatArray, fits: IntArray, num: int, run: int
+) -> float:
+    """Work that is lost if a run and the next one become one."""
+    fit, middle_s = min(fits[run], fits[run + 1]), starts_s[run + 1]
+    rate = rates[fit - 1] if fit > 0 else 0.0
+    if fits[run] > fit:
+        return (rates[fits[run] - 1] - rate) * (middle_s - starts_s[run])  # type: ignore[no-any-return]
+    if fits[run + 1] > fit:
+        end_s = min(starts_s[run + 2] if run + 2 < num else until_s, FAR_S)
+        return (rates[fits[run + 1] - 1] - rate) * max(end_s - middle_s, 0.0)  # type: ignore[no-any-return]
+    return 0.0
 
 
 @part
@@ -354,114 +371,206 @@ def _plan_late(profile: FreeSegments, takers: Takers, plans: Plans, row: int, wo
 
     References: ElasticFlow, section 4.1, Algorithm 1, lines 11-22, in continuous time.
     """
-    until_s = takers.until_s[row]
+    until_s, num_levels = takers.until_s[row], takers.num_levels[row]
     if until_s == np.inf:  # nothing is needed for what may end at infinity
         plans.num[row], plans.end_s[row] = 0, 0.0
         return True
-    if not until_s > 0.0:
+    if not until_s > 0.0 or num_levels == 0:
         return False
     starts_s, fits = np.empty(MOST_RUNS), np.empty(MOST_RUNS, dtype=np.int64)
     lowest = max(takers.held[row], 1) if takers.is_bound[row] else 1
-    for level in range(lowest, takers.num_levels[row] + 1):  # Algorithm 1, line 13: j from 1 to G
+    num = _runs_of(profile, takers, row, num_levels, starts_s, fits)
+    if _most(takers, row, starts_s, fits, num) < work * (1.0 - TOLERANCE_SHARE):
+        return False
+    for level in range(lowest, num_levels + 1):  # Algorithm 1, line 13: j from 1 to G
         if takers.rates[row, level - 1] * until_s < work * (1.0 - TOLERANCE_SHARE):
             continue
-        num = _runs(profile, until_s, takers.devices[row, :level], starts_s, fits)
-        if takers.is_bound[row]:
-            num = _bind(takers.idle_s[row], starts_s, fits, num)
-        possible = 0.0
-        for run in range(num):
-            if fits[run] > 0:
-                end_s = starts_s[run + 1] if run + 1 < num else until_s
-                possible += takers.rates[row, fits[run] - 1] * (end_s - starts_s[run])
-        if possible < work * (1.0 - TOLERANCE_SHARE):
+        num = _runs_of(profile, takers, row, level, starts_s, fits)
+        if _most(takers, row, starts_s, fits, num) < work * (1.0 - TOLERANCE_SHARE):
             continue
-        if _plan_up_to(takers, plans, row, level, work, starts_s[:num], fits[:num]):
-            return True
-        if num > MOST_SEGMENTS - 2:  # it may have too many segments
+        found = _plan_up_to(takers, plans, row, level, work, starts_s[:num], fits[:num])
+        if found == TOO_RAGGED and num > MOST_SEGMENTS - 2:
             num = _coarsen(takers.rates[row], until_s, starts_s, fits, num, MOST_SEGMENTS - 2)
-            if _plan_up_to(takers, plans, row, level, work, starts_s[:num], fits[:num]):
-                return True
+            found = _plan_up_to(takers, plans, row, level, work, starts_s[:num], fits[:num])
+        if found == FOUND:
+            return True
     return False
+
+
+@part
+def _runs_of(
+    profile: FreeSegments, takers: Takers, row: int, level: int, starts_s: FloatArray, fits: IntArray
+) -> int:
+    """Write from when on how much fits of the levels up to this one; returns how many such runs there are."""
+    num = _runs(profile, takers.until_s[row], takers.devices[row, :level], starts_s, fits)
+    return _bind(takers.idle_s[row], starts_s, fits, num) if takers.is_bound[row] else num
+
+
+@part
+def _most(takers: Takers, row: int, starts_s: FloatArray, fits: IntArray, num: int) -> float:
+    """Work that is done at most in these runs, if changes take no time."""
+    most, end_s = 0.0, takers.until_s[row]
+    for run in range(num - 1, -1, -1):
+        if fits[run] > 0:
+            most += takers.rates[row, fits[run] - 1] * (end_s - starts_s[run])
+        end_s = starts_s[run]
+    return most
 
 
 @part
 def _plan_up_to(
     takers: Takers, plans: Plans, row: int, level: int, work: float, starts_s: FloatArray, fits: IntArray
-) -> bool:
+) -> int:
     """A plan with at most this level, from a time on that is as late as can be, and at most one less before.
 
     A dynamic program over the runs, forwards with the lower levels and backwards with all of them: the most
     work for each level that is had in a run. A pause counts as negative work at the level that it leads to,
     so what is longer than its run is waited out in the next one.
+
+    Returns: FOUND, TOO_RAGGED if those that were found have too many segments, or NONE.
     """
-    num, until_s, rates = len(starts_s), takers.until_s[row], takers.rates[row]
+    num, until_s = len(starts_s), takers.until_s[row]
     before = np.full((num, level), -np.inf)  # on entering a run at a level below the highest
     came_from = np.zeros((num, level), dtype=np.int64)
     after = np.full((num, level + 1), -np.inf)  # from the end of a run on, at this level in it
     goes_to = np.zeros((num, level + 1), dtype=np.int64)
     for run in range(num):
-        length_s = starts_s[run] - starts_s[run - 1] if run > 0 else 0.0
-        for higher in range(min(fits[run], level - 1) + 1):
-            rate = rates[higher - 1] if higher > 0 else 0.0
-            if run == 0:
-                if higher == takers.held[row] or not takers.is_bound[row]:
-                    pause_s = _cost_s(takers, row, takers.held[row], higher) + takers.idle_s[row]
-                    before[0, higher] = -rate * pause_s - _lost(takers.held[row], higher)
-                continue
-            for lower in range(min(fits[run - 1], level - 1) + 1):
-                done = before[run - 1, lower] + (rates[lower - 1] if lower > 0 else 0.0) * length_s
-                waits_s = max(takers.idle_s[row] - starts_s[run], 0.0) if lower == 0 else 0.0
-                value = done - rate * (_cost_s(takers, row, lower, higher) + waits_s) - _lost(lower, higher)
-                if value > before[run, higher]:
-                    before[run, higher], came_from[run, higher] = value, lower
-    for run in range(num - 1, -1, -1):
-        for lower in range(fits[run] + 1):
-            if run == num - 1:
-                after[run, lower] = 0.0
-                continue
-            end_s = starts_s[run + 2] if run + 2 < num else until_s
-            length_s = end_s - starts_s[run + 1]
-            for higher in range(fits[run + 1], -1, -1):
-                rate = rates[higher - 1] if higher > 0 else 0.0
-                waits_s = max(takers.idle_s[row] - starts_s[run + 1], 0.0) if lower == 0 else 0.0
-                waits_s += _cost_s(takers, row, lower, higher)
-                value = after[run + 1, higher] + rate * (length_s - waits_s) - _lost(lower, higher)
-                if value > after[run, lower]:
-                    after[run, lower], goes_to[run, lower] = value, higher
+        _enter(takers, row, starts_s, fits, run, before, came_from)
+    answer = NONE
     for run in range(num - 1, -1, -1):  # line 14: t from D_i down to startTime
-        end_s = starts_s[run + 1] if run + 1 < num else until_s
-        best_s, low, high = -1.0, 0, 0
-        for higher in range(fits[run], -1, -1):
-            rate = rates[higher - 1] if higher > 0 else 0.0
-            for lower in range(min(fits[run], level - 1) + 1):
-                slope = rate - (rates[lower - 1] if lower > 0 else 0.0)
-                pause_s = _cost_s(takers, row, lower, higher)
-                if lower == 0:
-                    pause_s += max(takers.idle_s[row] - starts_s[run], 0.0)
-                done = before[run, lower] + after[run, higher]
-                done += rate * (end_s - starts_s[run] - pause_s) - _lost(lower, higher)
-                if slope <= 0.0 or done < work:  # line 15: what is left is floored to a lower level
-                    continue
-                cut_s = min((done - work) / slope, end_s - starts_s[run])
-                if cut_s > best_s:
-                    best_s, low, high = cut_s, lower, higher
-        if best_s >= 0.0 and _write(
-            takers, plans, row, work, starts_s, came_from, goes_to, run, starts_s[run] + best_s, low, high
-        ):
-            return True
+        if run == num - 1:
+            after[run, : fits[run] + 1] = 0.0
+        else:
+            _leave(takers, row, starts_s, fits, run, after, goes_to)
+        cut_s, low, high = _latest_cut(takers, row, starts_s, fits, run, work, before, after)
+        if cut_s < 0.0:
+            continue
+        if _write(takers, plans, row, work, starts_s, came_from, goes_to, run, cut_s, low, high):
+            return FOUND
+        answer = TOO_RAGGED
     high, best = 0, -np.inf
     end_s = starts_s[1] if num > 1 else until_s
     for higher in range(fits[0] + 1):
         if takers.is_bound[row] and higher != takers.held[row]:
             continue
-        rate = rates[higher - 1] if higher > 0 else 0.0
+        rate = takers.rates[row, higher - 1] if higher > 0 else 0.0
         pause_s = _cost_s(takers, row, takers.held[row], higher) + takers.idle_s[row]
         value = after[0, higher] + rate * (end_s - pause_s) - _lost(takers.held[row], higher)
         if value > best:
             best, high = value, higher
-    return best >= work * (1.0 - TOLERANCE_SHARE) and _write(
-        takers, plans, row, work, starts_s, came_from, goes_to, 0, 0.0, high, high
-    )
+    if best < work * (1.0 - TOLERANCE_SHARE):
+        return answer
+    is_found = _write(takers, plans, row, work, starts_s, came_from, goes_to, 0, 0.0, high, high)
+    return FOUND if is_found else TOO_RAGGED
+
+
+@part
+def _enter(
+    takers: Takers,
+    row: int,
+    starts_s: FloatArray,
+    fits: IntArray,
+    run: int,
+    before: FloatArray,
+    came_from: IntArray,
+) -> None:
+    """Write the most work that is done on entering a run at each level, and the level that was had before."""
+    rates, held, level = takers.rates[row], takers.held[row], before.shape[1]
+    if run == 0:
+        for higher in range(min(fits[0], level - 1) + 1):
+            if higher == held or not takers.is_bound[row]:
+                rate = rates[higher - 1] if higher > 0 else 0.0
+                pause_s = _cost_s(takers, row, held, higher) + takers.idle_s[row]
+                before[0, higher] = -rate * pause_s - _lost(held, higher)
+        return
+    length_s, waits_s = starts_s[run] - starts_s[run - 1], max(takers.idle_s[row] - starts_s[run], 0.0)
+    most, best, lowest = min(fits[run - 1], level - 1), -np.inf, 0
+    for lower in range(1, most + 1):  # all but nothing are left at the same cost: the best of them will do
+        done = before[run - 1, lower] + rates[lower - 1] * length_s
+        if done > best:
+            best, lowest = done, lower
+    nothing = before[run - 1, 0]
+    for higher in range(min(fits[run], level - 1) + 1):
+        rate = rates[higher - 1] if higher > 0 else 0.0
+        value, lower = nothing - rate * (_cost_s(takers, row, 0, higher) + waits_s), 0
+        changed = best - rate * (takers.resize_s[row, higher - 1] if higher > 0 else 0.0) - 1.0
+        if changed > value:
+            value, lower = changed, lowest
+        if 0 < higher <= most:
+            kept = before[run - 1, higher] + rate * length_s
+            if kept >= value:
+                value, lower = kept, higher
+        before[run, higher], came_from[run, higher] = value, lower
+
+
+@part
+def _leave(
+    takers: Takers,
+    row: int,
+    starts_s: FloatArray,
+    fits: IntArray,
+    run: int,
+    after: FloatArray,
+    goes_to: IntArray,
+) -> None:
+    """Write the most work from the end of a run on, for each level in it, and the level that follows."""
+    rates, until_s = takers.rates[row], takers.until_s[row]
+    end_s = starts_s[run + 2] if run + 2 < len(starts_s) else until_s
+    length_s, waits_s = end_s - starts_s[run + 1], max(takers.idle_s[row] - starts_s[run + 1], 0.0)
+    nothing = after[run + 1, 0]
+    resized, started = nothing - 1.0, nothing
+    resized_to = started_to = 0
+    for higher in range(fits[run + 1], 0, -1):
+        rate = rates[higher - 1]
+        value = after[run + 1, higher] + rate * length_s
+        if value - rate * takers.resize_s[row, higher - 1] - 1.0 > resized:
+            resized, resized_to = value - rate * takers.resize_s[row, higher - 1] - 1.0, higher
+        if value - rate * (takers.start_s[row, higher - 1] + waits_s) > started:
+            started, started_to = value - rate * (takers.start_s[row, higher - 1] + waits_s), higher
+    after[run, 0], goes_to[run, 0] = started, started_to
+    for lower in range(1, fits[run] + 1):
+        after[run, lower], goes_to[run, lower] = resized, resized_to
+        if lower <= fits[run + 1]:
+            kept = after[run + 1, lower] + rates[lower - 1] * length_s
+            if kept >= resized:
+                after[run, lower], goes_to[run, lower] = kept, lower
+
+
+@part
+def _latest_cut(
+    takers: Takers,
+    row: int,
+    starts_s: FloatArray,
+    fits: IntArray,
+    run: int,
+    work: float,
+    before: FloatArray,
+    after: FloatArray,
+) -> tuple[float, int, int]:
+    """(time, level before, level after) of the latest change in a run that suffices; (-1, 0, 0): none."""
+    rates, level = takers.rates[row], before.shape[1]
+    start_s, end_s = starts_s[run], starts_s[run + 1] if run + 1 < len(starts_s) else takers.until_s[row]
+    length_s, best_s, low, high, most = end_s - start_s, -1.0, 0, 0, -np.inf
+    for lower in range(min(fits[run], level - 1) + 1):
+        most = max(most, before[run, lower])
+    for higher in range(fits[run], 0, -1):
+        rate = rates[higher - 1]
+        if most + after[run, higher] + rate * length_s < work:
+            continue
+        for lower in range(min(higher, level)):
+            slope = rate - (rates[lower - 1] if lower > 0 else 0.0)
+            pause_s = _cost_s(takers, row, lower, higher)
+            if lower == 0:
+                pause_s += max(takers.idle_s[row] - start_s, 0.0)
+            done = (
+                before[run, lower] + after[run, higher] + rate * (length_s - pause_s) - _lost(lower, higher)
+            )
+            if done < work:  # line 15: what is left is floored to a lower level
+                continue
+            cut_s = min((done - work) / slope, length_s)
+            if cut_s > best_s:
+                best_s, low, high = cut_s, lower, higher
+    return (start_s + best_s if best_s >= 0.0 else -1.0), low, high
 
 
 @part
@@ -621,75 +730,96 @@ def _take_between(profile: FreeSegments, start_s: float, end_s: float, num: int)
 
 
 def pay_in_order(
-    profile: FreeSegments, takers: Takers, plans: Plans, rows: IntArray, levels: IntArray, is_paid: BoolArray
+    profile: FreeSegments,
+    takers: Takers,
+    plans: Plans,
+    others: Plans,
+    rows: IntArray,
+    levels: IntArray,
+    is_paid: BoolArray,
 ) -> int:
     """Whether each taker could go to another level now, pay for that, and still do its work in time.
 
-    Its plan goes on from there; if that does not hold, another one is made of what is free. Plans stay as
-    they are, for the change may not come about; what such another one takes is not free for the next ones.
+    Its plan goes on from there; if that does not hold, another one is made of what is free. Its own plan
+    stays as it is, for the change may not come about; what the other one takes beyond it is not free for the
+    next ones.
 
     Args:
-        levels: (n,) to go to.
+        others: the other plans; without a segment where there is none, or none is needed.
+        levels: (n,) to go to; if that is the held one, to other devices, for which it is resized.
         is_paid: (n,) the answers.
 
     Returns: of how many, as `fill_in_order` does.
     """
     for position in range(len(rows)):
         row = rows[position]
-        if profile.num_blocks[0] + 2 * MOST_SEGMENTS + 4 > len(profile.order):
+        if profile.num_blocks[0] + 4 * MOST_SEGMENTS + 4 > len(profile.order):
             return position
-        pause_s = _cost_s(takers, row, takers.held[row], levels[position])
-        is_paid[position] = _could_pay(profile, takers, plans, row, levels[position], pause_s, True)
-    return len(rows)
-
-
-def pause_in_order(
-    profile: FreeSegments, takers: Takers, plans: Plans, rows: IntArray, is_paid: BoolArray
-) -> int:
-    """Whether each taker, which has a level, could pause for a resize now; each as if no other did."""
-    for position in range(len(rows)):
-        row = rows[position]
-        if profile.num_blocks[0] + 2 * MOST_SEGMENTS + 4 > len(profile.order):
-            return position
-        held = takers.held[row]
-        is_paid[position] = _could_pay(
-            profile, takers, plans, row, held, takers.resize_s[row, held - 1], False
-        )
+        if levels[position] == takers.held[row]:
+            pause_s = takers.resize_s[row, takers.held[row] - 1]
+        else:
+            pause_s = _cost_s(takers, row, takers.held[row], levels[position])
+        is_paid[position] = _could_pay(profile, takers, plans, others, row, levels[position], pause_s)
+        _take_beyond(profile, takers, others, plans, row)
     return len(rows)
 
 
 @part
 def _could_pay(
-    profile: FreeSegments,
-    takers: Takers,
-    plans: Plans,
-    row: int,
-    level: int,
-    pause_s: float,
-    is_taken: bool,
+    profile: FreeSegments, takers: Takers, plans: Plans, others: Plans, row: int, level: int, pause_s: float
 ) -> bool:
-    """Whether it could do its work in time from this level on, after a pause.
-
-    Args:
-        is_taken: what another plan would need besides its own is taken.
-    """
-    grade, num, end_s = plans.grade[row], plans.num[row], plans.end_s[row]
-    starts_s, segments = plans.starts_s[row].copy(), plans.levels[row].copy()
+    """Whether it could do its work in time from this level on, after a pause; by its own plan or another."""
+    _copy(others, plans, row)
     held, idle_s, is_bound = takers.held[row], takers.idle_s[row], takers.is_bound[row]
     _take(profile, takers, plans, row, -1)
     takers.held[row], takers.idle_s[row] = level, idle_s + pause_s
     takers.is_bound[row] = held == 0  # what is being started cannot be stopped before it is up
-    is_paid = _plan_one(profile, takers, plans, row, AS_PLANNED) <= grade
+    grade = plans.grade[row]
+    others.grade[row] = _plan_one(profile, takers, others, row, AS_PLANNED, grade)
     takers.held[row], takers.idle_s[row], takers.is_bound[row] = held, idle_s, is_bound
-    is_same = plans.num[row] == num and plans.end_s[row] <= end_s
-    is_same = is_same and (plans.levels[row, :num] == segments[:num]).all()
-    is_same = is_same and (plans.starts_s[row, :num] == starts_s[:num]).all()
-    if is_paid and is_taken and not is_same:
-        _take(profile, takers, plans, row, 1)
-    plans.num[row], plans.end_s[row] = num, end_s
-    plans.starts_s[row], plans.levels[row] = starts_s, segments
     _take(profile, takers, plans, row, 1)
+    is_paid = others.grade[row] <= grade
+    if not is_paid or _is_within(others, plans, row):
+        others.num[row] = 0
+    _finish(takers, others, row)
     return is_paid  # type: ignore[no-any-return]
+
+
+@part
+def _copy(plans: Plans, source: Plans, row: int) -> None:
+    """The segments of one taker's plan."""
+    plans.num[row], plans.end_s[row] = source.num[row], source.end_s[row]
+    plans.starts_s[row], plans.levels[row] = source.starts_s[row], source.levels[row]
+
+
+@part
+def _is_within(plans: Plans, wider: Plans, row: int) -> bool:
+    """Whether its plan is the wider one, or ends sooner."""
+    num = wider.num[row]
+    is_same = plans.num[row] == num and plans.end_s[row] <= wider.end_s[row]
+    is_same = is_same and (plans.levels[row, :num] == wider.levels[row, :num]).all()
+    return is_same and (plans.starts_s[row, :num] == wider.starts_s[row, :num]).all()  # type: ignore[no-any-return]
+
+
+@part
+def _take_beyond(profile: FreeSegments, takers: Takers, plans: Plans, taken: Plans, row: int) -> None:
+    """Take what its plan needs beyond what is taken by its other plan."""
+    for segment in range(plans.num[row]):
+        start_s, level = plans.starts_s[row, segment], plans.levels[row, segment]
+        end_s = plans.starts_s[row, segment + 1] if segment + 1 < plans.num[row] else plans.end_s[row]
+        need = takers.devices[row, level - 1] if level > 0 else 0
+        for other in range(taken.num[row] + 1):
+            other_s, until_s, num = taken.end_s[row], np.inf, 0  # behind its end nothing is taken
+            if other < taken.num[row]:
+                other_s, until_s = taken.starts_s[row, other], taken.end_s[row]
+                if other + 1 < taken.num[row]:
+                    until_s = taken.starts_s[row, other + 1]
+                if taken.levels[row, other] > 0:
+                    num = takers.devices[row, taken.levels[row, other] - 1]
+            elif taken.num[row] == 0:
+                other_s = 0.0
+            if need > num:
+                _take_between(profile, max(start_s, other_s), min(end_s, until_s), need - num)
 
 
 def take_now(profile: FreeSegments, num_devices: IntArray, until_s: FloatArray) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from swell.arrays import BoolArray, FloatArray, IntArray
+from swell.arrays import FloatArray, IntArray
 from swell.compiled import suited
 from swell.model.plan import Allocation, Refusal
 from swell.model.snapshot import BEST_EFFORT, Snapshot
@@ -104,8 +104,13 @@ class ElasticFlow(Policy):
             wake_s=_wake_s(snapshot, levels, promises, queue, shares),
             is_sated=not refusals and bool((shares.level == levels.num).all()),
             account=ElasticFlowAccount(snapshot, levels, promises, refusals, queue, shares),
-            memory={**to_remember(snapshot, levels, promises.plans, promises.rows), "demand": demand.memory},
-            may_move=partial(_may_move, planner, promises),
+            memory={
+                **to_remember(
+                    snapshot, levels, promises.plans, promises.rows, shares.after_change, shares.level
+                ),
+                "demand": demand.memory,
+            },
+            move_until_s=partial(_move_until_s, planner, promises, shares),
         )
 
 
@@ -149,43 +154,35 @@ def _time_to_end_s(snapshot: Snapshot, levels: Levels) -> FloatArray:
     return time_s
 
 
-def _may_move(planner: PromisePlanner, promises: Promises) -> BoolArray:
-    """(J,) jobs that may go to other devices, and pause for that."""
-    may_move: BoolArray = np.ones(planner.snapshot.num_jobs, dtype=bool)
-    rows = promises.rows[planner.takers.held[promises.rows] > 0]
-    may_move[rows] = promises.profile.copy().pause(planner.takers, promises.plans, rows)
-    return may_move
+def _move_until_s(planner: PromisePlanner, promises: Promises, shares: Shares, rows: IntArray) -> FloatArray:
+    """(n,) when the plan of each changes, if all of these go to other devices; -inf: it cannot pay."""
+    takers, plans = planner.takers, promises.plans
+    until_s = np.full(len(rows), np.inf)
+    is_held = (plans.grade[rows] >= 0) & (takers.held[rows] > 0)
+    held, after_move = rows[is_held], no_plans(len(plans.num))
+    is_paid = shares.left.copy().pay(takers, plans, after_move, held, takers.held[held])
+    change_s, end_s = after_move.change_s[held], after_move.end_s[held]
+    change_s = np.where(change_s < end_s, change_s, np.inf)
+    until_s[is_held] = np.where(is_paid, planner.snapshot.now_s + np.maximum(change_s, MOMENT_S), -np.inf)
+    return until_s
 
 
 def _wake_s(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue, shares: Shares) -> float:
     """The first step of a plan that may need more than its job has."""
-    next_s = suited(_next_step_s, snapshot.num_jobs)(
-        shares.level,
-        levels.held,
-        promises.plans.top,
-        promises.plans.change_s,
-        queue.plans.top,
-        queue.plans.change_s,
+    run, held = suited(_next_step_s, snapshot.num_jobs), levels.held
+    next_s = min(
+        float(run(shares.level, held, plans.top, plans.change_s))
+        for plans in (promises.plans, shares.after_change, queue.plans)
     )
     # A job that gets more than its plan says pushes the plan's next step away, by less each time: without a
     # least step a run could take infinitely many before a fixed instant.
-    return snapshot.now_s + max(float(next_s), MOMENT_S)
+    return snapshot.now_s + max(next_s, MOMENT_S)
 
 
-def _next_step_s(
-    level: IntArray,
-    held: IntArray,
-    promised_top: IntArray,
-    promised_change_s: FloatArray,
-    queued_top: IntArray,
-    queued_change_s: FloatArray,
-) -> float:
+def _next_step_s(level: IntArray, held: IntArray, top: IntArray, change_s: FloatArray) -> float:
     """The first step of any plan that goes to more than its job is to have and has; inf if there is none."""
     next_s = np.inf
     for row in range(len(level)):
-        has = min(level[row], held[row])
-        if promised_top[row] > has:
-            next_s = min(next_s, promised_change_s[row])
-        if queued_top[row] > has:
-            next_s = min(next_s, queued_change_s[row])
+        if top[row] > min(level[row], held[row]):
+            next_s = min(next_s, change_s[row])
     return next_s

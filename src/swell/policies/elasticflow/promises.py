@@ -9,6 +9,7 @@ import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.model.snapshot import Snapshot
+from swell.policies.elasticflow.standing import StandingPlans
 from swell.policies.levels import Levels
 from swell.policies.order import by_deadline
 from swell.solvers.filling import FreeProfile, copy_of
@@ -80,7 +81,7 @@ class PromisePlanner:
     takers: Takers
     free: FreeProfile  #: all devices
 
-    def keep(self, standing: Plans, rows: IntArray) -> Promises:
+    def keep(self, standing: StandingPlans, rows: IntArray) -> Promises:
         """Plans for promises that were made before: the standing ones, as far as these still hold.
 
         The first way in which no promise is weaker than it was; else that with the fewest broken ones.
@@ -90,13 +91,16 @@ class PromisePlanner:
         tried: list[Promises] = []
         for trial in self._ways(standing, rows):
             tried.append(trial)
-            if not (trial.grade[rows] > np.maximum(standing.grade[rows], MARGIN)).any():
+            if not (trial.grade[rows] > np.maximum(standing.plans.grade[rows], MARGIN)).any():
                 return trial
         return min(tried, key=_weakness)
 
-    def _ways(self, standing: Plans, rows: IntArray) -> Iterable[Promises]:
+    def _ways(self, plans: StandingPlans, rows: IntArray) -> Iterable[Promises]:
+        standing = plans.plans
         in_turn = self.fill(standing, rows, AS_PLANNED)
         yield in_turn
+        if plans.after_change is not standing:
+            yield self.fill(plans.after_change, rows, AS_PLANNED)
         grade = in_turn.grade[rows]
         if (grade == BROKEN).any():  # who is broken if those that are too late anyway take nothing?
             grade = self.fill(standing, rows, AS_PLANNED, is_late_served=False).grade[rows]

@@ -11,6 +11,7 @@ from swell.arrays import FloatArray, IntArray
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.promises import PromisePlanner, Promises
 from swell.policies.levels import Levels
+from swell.solvers.filling import FreeProfile, no_plans
 from swell.solvers.marginal import Own, boost, raise_within
 from swell.solvers.profile import BROKEN, Plans
 
@@ -39,6 +40,9 @@ class Shares:
 
     floor: IntArray  #: (J,) level that promises need now
     level: IntArray  #: (J,) level given
+    #: (J,) of promised jobs that go to another level than their plan says, where that would not hold then
+    after_change: Plans
+    left: FreeProfile  #: what is free beyond those plans and these
 
 
 def share(
@@ -59,9 +63,10 @@ def share(
     floor = promises.plans.now.copy()  # Algorithm 2, lines 2-4
     while True:
         level = _wished(snapshot, levels, promises, queue, floor, num_levels)
-        unpaid = _unpaid(snapshot, levels, planner, promises, level)
+        shares = Shares(floor, level, no_plans(snapshot.num_jobs), promises.profile.copy())
+        unpaid = _unpaid(snapshot, levels, planner, promises, shares)
         if not len(unpaid):
-            return Shares(floor, level)
+            return shares
         held, now = levels.held[unpaid], promises.plans.now[unpaid]
         is_growth = level[unpaid] > held
         num_levels[unpaid] = np.where(is_growth, np.maximum(held, now), now)
@@ -117,14 +122,14 @@ def _wished(
 
 
 def _unpaid(
-    snapshot: Snapshot, levels: Levels, planner: PromisePlanner, promises: Promises, level: IntArray
+    snapshot: Snapshot, levels: Levels, planner: PromisePlanner, promises: Promises, shares: Shares
 ) -> IntArray:
-    """Promised jobs whose plans would not hold if they went to these levels now."""
-    rows, plans = promises.rows, promises.plans
+    """Promised jobs whose promises would not be kept if they went to these levels now."""
+    rows, plans, level = promises.rows, promises.plans, shares.level
     is_change = (level[rows] != levels.held[rows]) & (level[rows] != plans.now[rows])
     is_change &= (level[rows] > 0) & (plans.grade[rows] != BROKEN) & ~snapshot.is_pinned[rows]
     rows = rows[is_change]
-    is_paid = promises.profile.pay(planner.takers, plans, rows, level[rows])
+    is_paid = shares.left.pay(planner.takers, plans, shares.after_change, rows, level[rows])
     unpaid: IntArray = rows[~is_paid]
     return unpaid
 

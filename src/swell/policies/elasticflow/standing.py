@@ -2,26 +2,54 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.compiled import suited
 from swell.model.snapshot import Memory, Snapshot
 from swell.policies.levels import Levels
-from swell.solvers.filling import no_plans
+from swell.solvers.filling import copy_of, no_plans
 from swell.solvers.profile import Plans
 
 
-def remembered(snapshot: Snapshot, levels: Levels) -> Plans:
-    """(J,) plans of the last decision from now on; none for jobs that had none.
+@dataclass(frozen=True, slots=True)
+class StandingPlans:
+    """What was planned at the last decision."""
+
+    plans: Plans  #: (J,) none for jobs that had none
+    #: (J,) the same, but for jobs that have gone to another level than that, the plan for after it
+    after_change: Plans
+
+
+def remembered(snapshot: Snapshot, levels: Levels) -> StandingPlans:
+    """Plans of the last decision from now on.
 
     One that goes through a size that its job may not have any more is forgotten.
     """
     plans, memory = no_plans(snapshot.num_jobs), snapshot.memory
-    if "jobs" not in memory:
-        return plans
+    if "plans" not in memory:
+        return StandingPlans(plans, plans)
+    rows = _rows_of(snapshot, memory["plans"])
+    _read_all(snapshot, levels, memory["plans"], rows, plans)
+    changed = memory["after_change"]
+    rows, held = _rows_of(snapshot, changed), np.append(snapshot.held_workers, -1)  # -1: of one that is gone
+    has_changed = held[rows] == np.array(changed["went_to"], dtype=np.int64)
+    if not has_changed.any():
+        return StandingPlans(plans, plans)
+    after_change = copy_of(plans)
+    _read_all(snapshot, levels, changed, np.where(has_changed, rows, -1), after_change)
+    return StandingPlans(plans, after_change)
+
+
+def _rows_of(snapshot: Snapshot, memory: Memory) -> IntArray:
+    """(n,) of jobs that are remembered; -1 for one that is gone."""
     row_of = snapshot.row_of
-    rows = np.array([row_of.get(job, -1) for job in memory["jobs"]], dtype=np.int64)
+    return np.array([row_of.get(job, -1) for job in memory["jobs"]], dtype=np.int64)
+
+
+def _read_all(snapshot: Snapshot, levels: Levels, memory: Memory, rows: IntArray, plans: Plans) -> None:
     suited(_read, snapshot.num_jobs)(
         snapshot.now_s,
         rows,
@@ -34,13 +62,24 @@ def remembered(snapshot: Snapshot, levels: Levels) -> Plans:
         levels.num,
         plans,
     )
-    return plans
 
 
-def to_remember(snapshot: Snapshot, levels: Levels, plans: Plans, rows: IntArray) -> Memory:
-    """The plans of these rows, in head time and in workers: levels are not the same for ever."""
+def to_remember(
+    snapshot: Snapshot, levels: Levels, plans: Plans, rows: IntArray, after_change: Plans, level: IntArray
+) -> Memory:
+    """The plans of these rows, and those for after a change to the (J,) levels that jobs are to have."""
     if not len(rows):
         return {}
+    changed = rows[after_change.num[rows] > 0]
+    went_to = levels.workers_at(level)[changed].tolist()
+    return {
+        "plans": _written(snapshot, levels, plans, rows),
+        "after_change": {**_written(snapshot, levels, after_change, changed), "went_to": went_to},
+    }
+
+
+def _written(snapshot: Snapshot, levels: Levels, plans: Plans, rows: IntArray) -> Memory:
+    """In head time and in workers: levels are not the same for ever."""
     is_segment = np.arange(plans.levels.shape[1]) < plans.num[rows, None]
     level = plans.levels[rows]
     workers = np.where(level > 0, levels.workers[rows[:, None], np.maximum(level, 1) - 1], 0)
