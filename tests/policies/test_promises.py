@@ -163,7 +163,9 @@ def test_standing_plans_are_remembered_as_they_are(view: Snapshot) -> None:
 
 
 #: As they are remembered.
-NO_PLANS: dict[str, list[float]] = {name: [] for name in ("jobs", "grade", "segments", "starts_s", "workers", "ends_s", "went_to")}
+NO_PLANS: dict[str, list[float]] = {
+    name: [] for name in ("jobs", "grade", "segments", "starts_s", "workers", "ends_s", "went_to")
+}
 
 
 def standing(levels: Sequence[int]) -> Snapshot:
