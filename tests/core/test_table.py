@@ -37,13 +37,14 @@ KNOWN_COSTS = msgspec.structs.replace(profile(), growth_s=18.0, shrink_s=12.0)
 def records(draw: st.DrawFn) -> JobRecord:
     held = draw(st.sampled_from([(), ("d0",), ("d1", "d2")]))
     gang = steady(*held)
+    number = draw(st.integers(0, 39))
     return JobRecord(
-        id=draw(st.sampled_from([f"j{number}" for number in range(40)])),
+        id=f"j{number}",
         spec=spec(
             job_class=draw(st.sampled_from(JobClass)),
             deadline_s=draw(st.none() | st.floats(0.0, 100.0)),
         ),
-        submitted_s=draw(st.floats(0.0, NOW_S)),
+        submitted_s=float(number % 7),
         tenant=draw(st.integers(0, 3)),
         profile=draw(st.sampled_from([None, profile(), KNOWN_COSTS])),
         progress=JobProgress(
@@ -81,6 +82,9 @@ def test_a_table_agrees_with_a_dict(steps: list[JobRecord | str], pause_s: float
             twin[step.id] = step
     snapshot = table.snapshot(NOW_S, 8, costs, 0.05, 5.0, 3, PolicyState())
     assert sorted(snapshot.job_ids) == sorted(twin) and len(table) == len(twin)
+    assert snapshot.row_of == {job_id: row for row, job_id in enumerate(snapshot.job_ids)}
+    by_arrival = sorted(twin, key=lambda job_id: (twin[job_id].submitted_s, job_id))
+    assert [snapshot.job_ids[row] for row in snapshot.arrival_order] == by_arrival
     for row, job_id in enumerate(snapshot.job_ids):
         assert table.row(job_id) == row
         assert bool(table.pinned()[row]) == twin[job_id].is_pinned

@@ -162,8 +162,8 @@ class _Fit:
         snapshot = self._snapshot
         if self._among is not None:
             candidates = candidates & self._among
-        rows = np.flatnonzero(candidates).tolist()
-        return sorted(rows, key=lambda row: (snapshot.submitted_s[row], snapshot.job_ids[row]))
+        rows: list[int] = snapshot.in_order(np.flatnonzero(candidates)).tolist()
+        return rows
 
 
 def _num_over(snapshot: Snapshot, workers: IntArray, pool: _Pool) -> int:

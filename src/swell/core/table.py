@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import suited
+from swell.core.arrival_order import ArrivalOrder
 from swell.core.cost_curves import CostCurves
 from swell.core.cost_table import kind_of
 from swell.core.costs import ChangeCosts
@@ -18,7 +19,7 @@ from swell.core.policy_state import PolicyState
 from swell.core.record import JobRecord
 from swell.model.job import Elasticity
 from swell.model.options import Options
-from swell.model.snapshot import CLASS_CODES, STRICT, Snapshot
+from swell.model.snapshot import CLASS_CODES, STRICT, RowIndex, Snapshot
 
 #: A job's last stretch is never believed to be shorter: reports, not beliefs, end jobs.
 LEAST_REMAINING_STEPS = 1.0
@@ -99,16 +100,18 @@ class JobTable:
         self.ids: list[str] = []
         self.codes: list[str] = []  #: of the jobs' reasons
         self._row: dict[str, int] = {}
+        self._arrivals = ArrivalOrder()
+        self._index: RowIndex | None = None  #: as long as neither ids nor their order change
         self._kinds: list[str] = []  #: of jobs whose changes cost alike
         self._curves = CostCurves()
         self._upper_costs: tuple[FloatArray, FloatArray] | None = None  #: of the options as they were packed
         self._options = OptionTable()
         self._packed: Packed | None = None
         self._packed_for = (0, 0, 0)
-        self._fixed_floats: FloatArray = np.zeros((0, len(FIXED_FLOATS)))
-        self._fixed_ints: IntArray = np.zeros((0, len(FIXED_INTS)), dtype=np.int64)
-        self._floats: FloatArray = np.zeros((0, len(FLOATS)))
-        self._ints: IntArray = np.zeros((0, len(INTS)), dtype=np.int64)
+        self._fixed_floats: FloatArray = np.zeros((len(FIXED_FLOATS), 0))
+        self._fixed_ints: IntArray = np.zeros((len(FIXED_INTS), 0), dtype=np.int64)
+        self._floats: FloatArray = np.zeros((len(FLOATS), 0))
+        self._ints: IntArray = np.zeros((len(INTS), 0), dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -134,16 +137,18 @@ class JobTable:
         if row is None:
             row = self._row[record.id] = len(self.ids)
             self.ids.append(record.id)
+            self._arrivals.add(row, record.submitted_s, record.id)
+            self._index = None
             self.codes.append(record.status.reason_code)
-            if row >= len(self._ints):
+            if row >= self._ints.shape[1]:
                 self._grow(max(16, 2 * row))
         if options is not None:
             self._options.write(row, options)
-            self._fixed_floats[row] = _fixed_floats(record, options)
-            self._fixed_ints[row] = _fixed_ints(record, self._join_kind(row, record))
+            self._fixed_floats[:, row] = _fixed_floats(record, options)
+            self._fixed_ints[:, row] = _fixed_ints(record, self._join_kind(row, record))
         self.codes[row] = record.status.reason_code
-        self._floats[row] = _floats(record)
-        self._ints[row] = _ints(record)
+        self._floats[:, row] = _floats(record)
+        self._ints[:, row] = _ints(record)
 
     def _join_kind(self, row: int, record: JobRecord) -> int:
         """Where the curves of the job's kind are."""
@@ -161,16 +166,18 @@ class JobTable:
         row = self._row.pop(job_id, None)
         if row is None:
             return
+        self._index = None
         self._curves.leave(self._kinds[row])
         last_id, last_code, last_kind = self.ids.pop(), self.codes.pop(), self._kinds.pop()
         last = len(self.ids)
+        self._arrivals.remove(row, last)
         if last_id == job_id:
             return
         self.ids[row], self.codes[row], self._kinds[row] = last_id, last_code, last_kind
         self._row[last_id] = row
         self._options.move(last, row)
         for columns in (self._fixed_floats, self._fixed_ints, self._floats, self._ints):
-            columns[row] = columns[last]
+            columns[:, row] = columns[:, last]
 
     def snapshot(
         self,
@@ -232,6 +239,7 @@ class JobTable:
             options=options,
             one_worker_per_s=floats["one_worker_per_s"],
             job_ids=tuple(self.ids),
+            index=self._indexed(),
             job_class=ints["job_class"],
             submitted_s=floats["submitted_s"],
             deadline_s=floats["deadline_s"],
@@ -269,6 +277,12 @@ class JobTable:
             memory=policy.memory,
         )
 
+    def _indexed(self) -> RowIndex:
+        """The very same as long as no job comes or goes."""
+        if self._index is None:
+            self._index = RowIndex(self._row.copy(), self._arrivals.rows)
+        return self._index
+
     def _pack(self, num_devices: int, num_unpromised: int) -> Packed:
         """The very same as long as neither rows nor devices change."""
         key = (len(self.ids), num_devices, num_unpromised)
@@ -293,7 +307,7 @@ class JobTable:
 
     def _fixed(self, name: str) -> IntArray:
         """(J,) column of what stays as it is."""
-        return self._fixed_ints[: len(self.ids), FIXED_INTS.index(name)]
+        return self._fixed_ints[FIXED_INTS.index(name), : len(self.ids)]
 
     def _most_devices(self, num_devices: int, num_unpromised: int) -> IntArray:
         """(J,) that a job may have: one whose deadline is promised none that no promise can stand on."""
@@ -304,11 +318,11 @@ class JobTable:
 
     def pinned(self) -> BoolArray:
         """(J,) jobs whose gang cannot change now; a copy."""
-        is_pinned: BoolArray = self._ints[: len(self.ids), INTS.index("is_pinned")] != 0
+        is_pinned: BoolArray = self._ints[INTS.index("is_pinned"), : len(self.ids)] != 0
         return is_pinned
 
     def _grow(self, capacity: int) -> None:
-        wider = ((0, capacity - len(self._ints)), (0, 0))
+        wider = ((0, 0), (0, capacity - self._ints.shape[1]))
         self._fixed_floats = np.pad(self._fixed_floats, wider)
         self._fixed_ints = np.pad(self._fixed_ints, wider)
         self._floats = np.pad(self._floats, wider)
@@ -465,7 +479,7 @@ def _least_steps(record: JobRecord) -> float:
 
 def _copy(names: tuple[str, ...], columns: Column, count: int) -> dict[str, Column]:
     """By name, of the rows in use."""
-    return dict(zip(names, _read_only(columns[:count].T.copy()), strict=True))
+    return dict(zip(names, _read_only(columns[:, :count].copy()), strict=True))
 
 
 def _read_only(array: Column) -> Column:

@@ -110,11 +110,6 @@ class Options:
         return np.repeat(np.arange(len(self.starts) - 1), self.num)
 
     @cached_property
-    def is_there(self) -> BoolArray:
-        """(O,) all of them."""
-        return np.ones(len(self.workers), dtype=bool)
-
-    @cached_property
     def has_configured(self) -> bool:
         """Whether there is any such option."""
         return bool(self.is_configured.any())
@@ -132,15 +127,21 @@ class Options:
     @cached_property
     def useful(self) -> UsefulOptions:
         """Those that no smaller one of their job equals or beats in speed."""
-        return self.useful_among(self.is_there)
+        return self._useful_before(self.starts[1:])
 
-    def useful_among(self, is_allowed: BoolArray) -> UsefulOptions:
-        """The same of some (O,) options."""
-        num_jobs = len(self.starts) - 1
-        table = np.zeros((3, num_jobs, self.longest), dtype=np.int64)
-        rates, num = np.zeros(table.shape[1:]), np.zeros(num_jobs, dtype=np.int64)
+    def useful_up_to(self, workers: IntArray) -> UsefulOptions:
+        """The same of those with (J,) so many workers at most; everybody may have its smallest one."""
+        within = self.at(workers)
+        return self._useful_before(np.minimum(np.maximum(within, self.starts[:-1]) + 1, self.starts[1:]))
+
+    def _useful_before(self, ends: IntArray) -> UsefulOptions:
+        """Of each job's options those before (J,) some option."""
+        num_jobs = len(ends)
+        width = int((ends - self.starts[:-1]).max(initial=1))
+        table = np.zeros((3, num_jobs, width), dtype=np.int64)
+        rates, num = np.zeros((num_jobs, width)), np.zeros(num_jobs, dtype=np.int64)
         suited(_list_useful, num_jobs)(
-            self.starts, self.workers, self.devices, self.rate_per_s, is_allowed, table, rates, num
+            self.starts, ends, self.workers, self.devices, self.rate_per_s, table, rates, num
         )
         for array in (table, rates, num):
             array.setflags(write=False)
@@ -190,10 +191,10 @@ class Options:
 
 def _list_useful(
     starts: IntArray,
+    ends: IntArray,
     sizes: IntArray,
     size_devices: IntArray,
     rate_per_s: FloatArray,
-    is_allowed: BoolArray,
     table: IntArray,
     rates: FloatArray,
     num: IntArray,
@@ -201,9 +202,9 @@ def _list_useful(
     """Write the columns of `UsefulOptions`; `table` holds the first three."""
     for row in range(len(num)):
         best_below = 0.0
-        for at in range(starts[row], starts[row + 1]):
+        for at in range(starts[row], ends[row]):
             rate = rate_per_s[at]
-            if rate <= best_below or not is_allowed[at]:
+            if rate <= best_below:
                 continue
             is_useful = rate > best_below * (1.0 + NO_FASTER_SHARE)
             best_below = rate

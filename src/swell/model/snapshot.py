@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,13 @@ Memory = Mapping[str, Any]
 #: Job classes in columns are small integers, in the order in which they are served.
 STRICT, SOFT, BEST_EFFORT = 0, 1, 2
 CLASS_CODES = {JobClass.STRICT: STRICT, JobClass.SOFT: SOFT, JobClass.BEST_EFFORT: BEST_EFFORT}
+
+
+class RowIndex(NamedTuple):
+    """Where jobs are, by id and by time. Never changed."""
+
+    row_of: Mapping[str, int]
+    by_arrival: IntArray  #: (J,) rows by submission, ties by id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +79,7 @@ class Snapshot:
     reclaims_per_node_s: float = 0.0  #: of a borrowed node, as far as has been seen
     is_due: bool = True  #: another period of the policy has begun since it last decided
     memory: Memory = field(default_factory=dict)  #: what its last allocation gave; empty at first
+    index: RowIndex | None = None  #: of these rows, where it is kept up to date; None: it is made if need be
 
     @property
     def num_owned(self) -> int:
@@ -87,10 +95,10 @@ class Snapshot:
     def num_jobs(self) -> int:
         return len(self.job_ids)
 
-    @cached_property
+    @property
     def row_of(self) -> Mapping[str, int]:
         """Row of each job, by id."""
-        return dict(zip(self.job_ids, range(len(self.job_ids)), strict=True))
+        return self._index.row_of
 
     @cached_property
     def held_rate_per_s(self) -> FloatArray:
@@ -110,19 +118,10 @@ class Snapshot:
         """(J,) steps/s at these worker counts; a count between two options counts as the smaller one."""
         return self.options.rates_at(workers)
 
-    @cached_property
+    @property
     def arrival_order(self) -> IntArray:
         """(J,) rows by submission, ties by id."""
-        order = np.argsort(self.submitted_s, kind="stable")
-        submitted_s = self.submitted_s[order]
-        ties = (submitted_s[1:] == submitted_s[:-1]).nonzero()[0].tolist()
-        while ties:
-            last = first = ties.pop()
-            while ties and ties[-1] == first - 1:
-                first = ties.pop()
-            run = slice(first, last + 2)
-            order[run] = sorted(order[run].tolist(), key=self.job_ids.__getitem__)
-        return order
+        return self._index.by_arrival
 
     @cached_property
     def arrival_rank(self) -> IntArray:
@@ -133,11 +132,24 @@ class Snapshot:
 
     def in_order(self, rows: Sequence[int] | IntArray, *keys: FloatArray | IntArray) -> IntArray:
         """`rows`, the lowest of the first key (J,) first, ties by the next, by arrival, by id."""
-        if not keys and isinstance(rows, range) and len(rows) == self.num_jobs:
-            return self.arrival_order.copy()
-        rows = np.asarray(rows, dtype=np.int64)
-        if len(rows) < 2:
-            return rows
-        columns = [key[rows] for key in (self.arrival_rank, *reversed(keys))]
-        ordered: IntArray = rows[np.lexsort(columns)]
+        if isinstance(rows, range) and len(rows) == self.num_jobs:
+            ordered = self.arrival_order.copy()
+        else:
+            ordered = np.asarray(rows, dtype=np.int64)
+            if len(ordered) < 2:
+                return ordered
+            ordered = ordered[np.argsort(self.arrival_rank[ordered])]
+        for key in reversed(keys):
+            ordered = ordered[np.argsort(key[ordered], kind="stable")]
         return ordered
+
+    @cached_property
+    def _index(self) -> RowIndex:
+        return self.index or index_of(self.job_ids, self.submitted_s)
+
+
+def index_of(job_ids: Sequence[str], submitted_s: FloatArray) -> RowIndex:
+    """Of jobs in rows."""
+    rows = range(len(job_ids))
+    by_arrival = sorted(rows, key=lambda row: (submitted_s[row], job_ids[row]))
+    return RowIndex(dict(zip(job_ids, rows, strict=True)), np.array(by_arrival, dtype=np.int64))

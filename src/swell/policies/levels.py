@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from swell.arrays import BoolArray, FloatArray, IntArray
+from swell.arrays import FloatArray, IntArray
 from swell.compiled import suited
 from swell.model.options import NO_OPTION
 from swell.model.snapshot import Snapshot
@@ -78,16 +78,16 @@ class Levels:
         return np.arange(-1, self.workers.size - 1, self.workers.shape[1]) + level
 
 
-def useful_levels(snapshot: Snapshot, is_allowed: BoolArray | None = None) -> Levels:
+def useful_levels(snapshot: Snapshot, most_workers: IntArray | None = None) -> Levels:
     """Options that no smaller one equals or beats in speed.
 
     So a curve is cut at its peak (ElasticFlow, section 4.1: more workers than that slow a job down).
 
     Args:
-        is_allowed: (O,) options that the policy gives; all of the snapshot's if None.
+        most_workers: (J,) that the policy gives each job, but none less than its smallest size; None: any.
     """
     options = snapshot.options
-    useful = options.useful if is_allowed is None else options.useful_among(is_allowed)
+    useful = options.useful if most_workers is None else options.useful_up_to(most_workers)
     held = np.zeros(snapshot.num_jobs, dtype=np.int64)
     suited(_list_held, snapshot.num_jobs)(useful.workers, useful.num, snapshot.held_workers, held)
     return Levels(*useful, held, snapshot.option_start_s, snapshot.option_resize_s)

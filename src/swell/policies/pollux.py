@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from swell.arrays import BoolArray, FloatArray
+from swell.arrays import FloatArray
 from swell.model.options import NO_OPTION, Domain, Sizes
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
@@ -21,7 +21,8 @@ from swell.solvers.knapsack import least_cost
 FAIRNESS = -1.0
 #: What a job without devices counts as, in speedups: with 0 one of them would make all else count nothing.
 NO_SPEEDUP = 1e-3
-#: A job may have so many times what it has had at most (section 4.1, prior-driven exploration).
+#: A job may have so many times what it has had at most, or its smallest size (section 4.1, prior-driven
+#: exploration).
 EXPLORATION = 2
 #: Decisions are at most so far apart (section 4.2).
 INTERVAL_S = 60.0
@@ -54,7 +55,7 @@ class Pollux(Policy):
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         fair = _fair_goodput(snapshot)
-        levels = useful_levels(snapshot, _is_explored(snapshot))
+        levels = useful_levels(snapshot, EXPLORATION * snapshot.most_workers)
         speedup = levels.rates / np.where(fair > 0.0, fair, 1.0)[:, None]
         order = by_arrival(snapshot, range(snapshot.num_jobs))
         level = np.zeros(snapshot.num_jobs, dtype=np.int64)
@@ -76,15 +77,6 @@ class Pollux(Policy):
             "other jobs make more progress with these devices",
         )
         return replace(answer, wake_s=_wake_s(snapshot, levels))
-
-
-def _is_explored(snapshot: Snapshot) -> BoolArray:
-    """(O,) without what is more than twice the most a job has had; everybody may have its smallest size."""
-    options = snapshot.options
-    is_first = np.zeros(len(options.workers), dtype=bool)
-    is_first[options.starts[:-1][options.num > 0]] = True
-    is_explored: BoolArray = options.workers <= EXPLORATION * snapshot.most_workers[options.rows]
-    return is_explored | is_first
 
 
 def _fair_goodput(snapshot: Snapshot) -> FloatArray:
