@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -13,7 +13,7 @@ from swell.arrays import IntArray
 from swell.model.plan import Refusal
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.demand import RecentDemand
-from swell.policies.elasticflow.objective import Objective, objection_to
+from swell.policies.elasticflow.objective import Objective, bid_of
 from swell.policies.elasticflow.promises import PromisePlanner, Promises, all_free, need_of, takers_of
 from swell.policies.elasticflow.standing import remembered
 from swell.policies.levels import Levels
@@ -37,22 +37,40 @@ def admit(
     kept = planner.keep(remembered(snapshot, levels), promised)
     refusals = LazyRefusals()
     newcomers = by_arrival(snapshot, np.flatnonzero(snapshot.is_undecided))
-    demand = RecentDemand.of(snapshot, levels, newcomers)
+    gate = _Gate(planner, levels, objective, RecentDemand.of(snapshot, levels, newcomers))
     for row in newcomers.tolist():
-        trial = planner.with_newcomer(kept, row, _place_of(snapshot, row, kept.rows))
         until_s = float(snapshot.deadline_s[row]) - snapshot.now_s
-        objection = (
-            ""
-            if trial is None
-            else objection_to(objective, snapshot, levels, kept, trial, row, until_s, demand)
-        )
-        if trial is not None and not objection:
+        trial, objection = gate.weigh(kept, row, _place_of(snapshot, row, kept.rows), until_s)
+        if trial is not None:
             kept = trial  # line 9
         else:
-            refusals.add(
-                row, partial(_refuse, planner, levels, kept, row, objective, objection, demand)
-            )  # line 7
-    return planner, kept, refusals, demand
+            refusals.add(row, partial(_refuse, gate, kept, row, objection))  # line 7
+    return planner, kept, refusals, gate.demand
+
+
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """Weighs a newcomer against the promises made before it."""
+
+    planner: PromisePlanner
+    levels: Levels
+    objective: Objective | None
+    demand: RecentDemand
+
+    def weigh(self, kept: Promises, row: int, place: int, until_s: float) -> tuple[Promises | None, str]:
+        """The promises with the newcomer's among them; or None, and the objection if that alone is why."""
+        trial = self.planner.with_newcomer(kept, row, place)
+        if trial is None or self.objective is None:
+            return trial, ""
+        bid = bid_of(self.planner.snapshot, self.levels, kept, trial, row, until_s, self.demand)
+        objection = self.objective.objection(bid)
+        return None if objection else trial, objection
+
+    def with_own_deadlines(self) -> _Gate:
+        """One on which deadlines can be tried without changing those of this one."""
+        takers = self.planner.takers
+        takers = takers._replace(until_s=takers.until_s.copy())
+        return replace(self, planner=replace(self.planner, takers=takers))
 
 
 def _place_of(snapshot: Snapshot, newcomer: int, rows: IntArray) -> int:
@@ -71,27 +89,12 @@ def _place(snapshot: Snapshot, newcomer: int, rows: IntArray, deadline_s: float,
 # The counter-offer
 
 
-def _refuse(
-    planner: PromisePlanner,
-    levels: Levels,
-    kept: Promises,
-    row: int,
-    objective: Objective | None,
-    objection: str,
-    demand: RecentDemand,
-) -> Refusal:
-    offer_s = earliest_offer_s(planner, levels, kept, row, objective, demand)
-    return refusal(planner.snapshot, levels, row, kept.rows, offer_s, objection)
+def _refuse(gate: _Gate, kept: Promises, row: int, objection: str) -> Refusal:
+    offer_s = _earliest_offer_s(gate, kept, row)
+    return refusal(gate.planner.snapshot, gate.levels, row, kept.rows, offer_s, objection)
 
 
-def earliest_offer_s(
-    planner: PromisePlanner,
-    levels: Levels,
-    kept: Promises,
-    row: int,
-    objective: Objective | None,
-    demand: RecentDemand,
-) -> int | None:
+def _earliest_offer_s(gate: _Gate, kept: Promises, row: int) -> int | None:
     """The fewest whole seconds from now for which a deadline would be promised at this instant.
 
     Found by bisection, and the answer is tried by the admission itself. (Progressive filling is not
@@ -99,10 +102,18 @@ def earliest_offer_s(
 
     Returns None if the job has no size that fits on the cluster.
     """
-    if levels.num[row] == 0:
+    if gate.levels.num[row] == 0:
         return None
-    bargain = _Bargain(planner, levels, kept, row, objective, demand)
-    return _bisect(bargain.is_accepted, 0, _last_resort_s(planner, levels, kept, row))
+    trial_gate, snapshot = gate.with_own_deadlines(), gate.planner.snapshot
+    now_s = snapshot.now_s
+
+    def is_accepted(offer_s: int) -> bool:
+        """Submitted again now, it stands behind older jobs of the same deadline."""
+        trial_gate.planner.takers.until_s[row] = offer_s
+        place = _place(snapshot, row, kept.rows, now_s + offer_s, now_s)
+        return trial_gate.weigh(kept, row, place, offer_s)[0] is not None
+
+    return _bisect(is_accepted, 0, _last_resort_s(gate.planner, gate.levels, kept, row))
 
 
 def _bisect(accepts: Callable[[int], bool], refused: int, accepted: int) -> int:
@@ -117,36 +128,6 @@ def _bisect(accepts: Callable[[int], bool], refused: int, accepted: int) -> int:
         else:
             refused = middle
     return accepted
-
-
-class _Bargain:
-    """Tries deadlines for one newcomer: submitted again now, it stands behind older jobs of the same one."""
-
-    def __init__(
-        self,
-        planner: PromisePlanner,
-        levels: Levels,
-        kept: Promises,
-        row: int,
-        objective: Objective | None,
-        demand: RecentDemand,
-    ) -> None:
-        takers = planner.takers._replace(until_s=planner.takers.until_s.copy())
-        self._planner = replace(planner, takers=takers)
-        self._levels, self._kept, self._row = levels, kept, row
-        self._objective, self._demand = objective, demand
-
-    def is_accepted(self, offer_s: int) -> bool:
-        """Whether the admission would take it."""
-        planner, kept, row = self._planner, self._kept, self._row
-        snapshot = planner.snapshot
-        planner.takers.until_s[row] = offer_s
-        now_s = snapshot.now_s
-        place = _place(snapshot, row, kept.rows, now_s + offer_s, now_s)
-        trial = planner.with_newcomer(kept, row, place)
-        return trial is not None and not objection_to(
-            self._objective, snapshot, self._levels, kept, trial, row, offer_s, self._demand
-        )
 
 
 def _last_resort_s(planner: PromisePlanner, levels: Levels, kept: Promises, row: int) -> int:

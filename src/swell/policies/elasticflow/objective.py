@@ -51,8 +51,7 @@ class Objective(Protocol):
         """
 
 
-def objection_to(
-    objective: Objective | None,
+def bid_of(
     snapshot: Snapshot,
     levels: Levels,
     kept: Promises,
@@ -60,15 +59,12 @@ def objection_to(
     newcomer: int,
     until_s: float,
     demand: RecentDemand,
-) -> str:
-    """Why a job that has its deadline in `until_s` is not to be promised it; empty if it is.
+) -> Bid:
+    """What a job asks for that has its deadline in `until_s`.
 
     Args:
-        objective: None: whatever can be kept is promised, as the paper has it.
         kept, trial: the promises without it, and with it.
     """
-    if objective is None:
-        return ""
     rows = trial.rows
     last_s = float((snapshot.deadline_s[kept.rows] - snapshot.now_s).max(initial=until_s))
     free = kept.profile.free_device_s(last_s)
@@ -78,7 +74,7 @@ def objection_to(
     need = _need_device_s(snapshot, levels, trial)
     is_own = snapshot.tenant[rows] == snapshot.tenant[newcomer]
     within_s = max(demand.within_s(until_s), TOLERANCE_SHARE)
-    bid = Bid(
+    return Bid(
         free=free,
         taken=free - trial.profile.free_device_s(last_s),
         until_s=due_s,
@@ -91,7 +87,6 @@ def objection_to(
         num_devices=snapshot.num_owned,
         num_tenants=snapshot.num_tenants,
     )
-    return objective.objection(bid)
 
 
 def _need_device_s(snapshot: Snapshot, levels: Levels, promises: Promises) -> FloatArray:
