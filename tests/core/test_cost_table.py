@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.fakes import profile, spec
+from tests.core.fakes import core_of, profile, spec
 from tests.core.records import steady
 from tests.policies.snapshots import options_of
 
@@ -28,9 +29,11 @@ from swell.core.costs import ChangeCosts
 from swell.core.option_table import JobOptions
 from swell.core.policy_state import PolicyState
 from swell.core.record import JobRecord
+from swell.core.state import read_saved
 from swell.core.table import JobTable
 from swell.model.job import Elasticity, Profile
 
+STATES = Path(__file__).parent / "states"
 SIZES = tuple(1 << cell for cell in range(8))
 
 
@@ -294,6 +297,15 @@ def test_costs_of_an_earlier_version_are_read_as_if_none_had_been_measured() -> 
     del old["upper"]
     read = msgspec.convert(old, ChangeCosts)
     assert read.pause_s == 3.0 and read.upper == CostTable()
+
+
+@pytest.mark.parametrize("state", [core_of().save(), (STATES / "before-resize-log.json").read_bytes()])
+def test_what_an_earlier_version_kept_of_costs_and_nobody_needs_is_passed_over(state: bytes) -> None:
+    """The dearest pauses and starts of the whole installation."""
+    saved = msgspec.json.decode(state)
+    saved["costs"] |= {"pause_s": 3.0, "most_pause_s": 4.0, "most_restart_s": 5.0, "most_start_s": 20.0}
+    read = read_saved(msgspec.json.encode(saved))
+    assert read.costs == msgspec.structs.replace(read_saved(state).costs, pause_s=3.0)
 
 
 @given(

@@ -36,7 +36,6 @@ def expected(
     """Of one job, as plain numbers."""
     columns = costs.expected(
         own_pause_s=np.array([own_pause_s]),
-        own_most_pause_s=np.array([own_pause_s]),
         own_wait_s=np.array([own_wait_s]),
         own_growth_s=np.array([own_growth_s]),
         own_shrink_s=np.array([own_shrink_s]),
@@ -67,19 +66,6 @@ def test_a_job_without_a_profile_starts_like_the_others() -> None:
     for _ in range(30):
         costs.learn_start(launched(2), 7.0)
     assert expected(costs, most_workers=4).start_s == pytest.approx(7.0, rel=0.01)
-
-
-@given(st.lists(st.floats(0.0, 60.0), min_size=1, max_size=30))
-def test_promises_expect_what_a_dear_start_took_where_no_profile_says(starts_s: list[float]) -> None:
-    costs = ChangeCosts()
-    for start_s in starts_s:
-        costs.learn_start(launched(2), start_s)
-    assert expected(costs).most_start_s >= 0.8 * max(starts_s)
-    for _ in range(1000):
-        costs.learn_start(launched(2), 7.0)
-    assert expected(costs).most_start_s == pytest.approx(7.0, abs=0.5)
-    profiled = expected(costs, own_start_s=profile().start_s, most_workers=4)
-    assert profiled.most_start_s == profiled.start_s
 
 
 @given(st.floats(0.0, 60.0), st.floats(0.0, 60.0), st.floats(0.0, 60.0))
@@ -136,19 +122,6 @@ def test_what_jobs_that_have_ended_went_through_is_what_a_new_one_expects() -> N
             ended.take()
         costs.tenure.add(ended)
     assert _hold_s(Tenure(), costs) == pytest.approx(4.0 + PRIOR_S / 20, rel=0.5)
-
-
-@given(st.lists(st.floats(0.0, 60.0), min_size=1, max_size=30))
-def test_promises_expect_what_a_dear_resize_took(pauses_s: list[float]) -> None:
-    costs = ChangeCosts()
-    for pause_s in pauses_s:
-        costs.learn_pause(launched(2), pause_s + profile().state_bytes / STATE_BYTES_PER_S)
-    most_s = expected(costs).most_resize_s
-    assert most_s >= expected(costs).resize_s - 1e-9
-    assert most_s >= 0.8 * max(pauses_s) - 1e-9
-    for _ in range(1000):
-        costs.learn_pause(launched(2), 0.2)
-    assert costs.most_pause_s <= 0.2 + 0.01 * max(pauses_s)
 
 
 def test_a_growth_or_a_shrink_costs_what_is_known_of_it_else_what_a_resize_does() -> None:

@@ -53,7 +53,7 @@ def seen(record: JobRecord, now_s: float) -> Snapshot:
     table = JobTable()
     options = JobOptions(SIZES, 64 * SIZES, 10.0 * SIZES.astype(float), one_worker_per_s=10.0)
     table.write(record, options)
-    costs = ChangeCosts(pause_s=1.0, most_pause_s=2.0, start_s=4.0, most_start_s=6.0)
+    costs = ChangeCosts(pause_s=1.0, start_s=4.0)
     return table.snapshot(now_s, 4, costs, 0.05, 5.0, 1, PolicyState())
 
 

@@ -72,7 +72,7 @@ STEPS = st.lists(st.one_of(records(), st.sampled_from([f"j{number}" for number i
 @given(STEPS, st.floats(0.0, 5.0), st.floats(0.0, 5.0))
 def test_a_table_agrees_with_a_dict(steps: list[JobRecord | str], pause_s: float, start_s: float) -> None:
     table, twin = JobTable(), dict[str, JobRecord]()
-    costs = ChangeCosts(pause_s=pause_s, start_s=start_s, most_start_s=2 * start_s)
+    costs = ChangeCosts(pause_s=pause_s, start_s=start_s)
     for step in steps:
         if isinstance(step, str):
             table.remove(step)
@@ -125,15 +125,10 @@ def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCos
     assert (snapshot.options.rate_per_s[run] == _options(record).rate_per_s).all()
     assert snapshot.one_worker_per_s[row] == _options(record).one_worker_per_s
     assert snapshot.resize_cost_s[row] == pytest.approx(_pause_s(record, costs))
-    assert snapshot.most_resize_cost_s[row] == pytest.approx(_most_pause_s(record, costs))
     assert snapshot.growth_cost_s[row] == pytest.approx(_growth_s(record, costs))
     assert snapshot.shrink_cost_s[row] == pytest.approx(_shrink_s(record, costs))
     assert snapshot.samples_per_step[row] == record.spec.global_batch
     assert snapshot.start_cost_s[row] == pytest.approx(_start_s(record, costs))
-    is_profiled = record.profile is not None
-    assert snapshot.most_start_cost_s[row] == pytest.approx(
-        _start_s(record, costs) * (1 if is_profiled else 2)
-    )
     waits_s = record.resizes.waits_s
     assert snapshot.resize_wait_s[row] == pytest.approx(
         sum(waits_s) / 2 if waits_s else _start_s(record, costs)
@@ -170,11 +165,6 @@ def _shrink_s(record: JobRecord, costs: ChangeCosts) -> float:
     if record.resizes.shrink_pauses:
         return 0.3
     return 12.0 if record.profile is KNOWN_COSTS else _pause_s(record, costs)
-
-
-def _most_pause_s(record: JobRecord, costs: ChangeCosts) -> float:
-    state_bytes = record.profile.state_bytes if isinstance(record.profile, Profile) else 0
-    return max(costs.most_pause_s + state_bytes / STATE_BYTES_PER_S, *record.resizes.pauses, 0.0)
 
 
 def test_nobody_can_write_into_a_snapshot() -> None:

@@ -34,12 +34,12 @@ class Job:
     changed: float = -np.inf
     requested: int = 1
     resize_cost: float = 0.0
-    most_resize_cost: float | None = None  #: as `resize_cost` if None
-    growth_cost: float | None = None  #: likewise
+    most_resize_cost: float | None = None  #: upper, to any size; as `resize_cost` if None
+    growth_cost: float | None = None  #: as `resize_cost` if None
     shrink_cost: float | None = None  #: likewise
     batch: int = 64  #: samples of a step
     start_cost: float = 0.0
-    most_start_cost: float | None = None  #: as `start_cost` if None
+    most_start_cost: float | None = None  #: upper, at any size; as `start_cost` if None
     start_costs: Mapping[int, float] | None = None  #: by workers, upper; as `most_start_cost` if None
     resize_costs: Mapping[int, float] | None = None  #: by workers, upper; as `most_resize_cost` if None
     promised: bool = False
@@ -160,11 +160,9 @@ def snapshot(
         changed_s=column([now_s + job.changed for job in jobs], float),
         attained_device_s=column([job.attained for job in jobs], float),
         resize_cost_s=column([job.resize_cost for job in jobs], float),
-        most_resize_cost_s=column([_most(job.most_resize_cost, job.resize_cost) for job in jobs], float),
-        growth_cost_s=column([_most(job.growth_cost, job.resize_cost) for job in jobs], float),
-        shrink_cost_s=column([_most(job.shrink_cost, job.resize_cost) for job in jobs], float),
+        growth_cost_s=column([_or(job.growth_cost, job.resize_cost) for job in jobs], float),
+        shrink_cost_s=column([_or(job.shrink_cost, job.resize_cost) for job in jobs], float),
         samples_per_step=column([job.batch for job in jobs], np.int64),
-        most_start_cost_s=column([_most(job.most_start_cost, job.start_cost) for job in jobs], float),
         resize_wait_s=column([job.start_cost for job in jobs], float),
         expected_hold_s=column([np.inf for _ in jobs], float),
         start_cost_s=column([job.start_cost for job in jobs], float),
@@ -212,17 +210,17 @@ def _on_one(job: Job, opens_batches: bool) -> float:
     return pairs[1][1] if 1 in pairs else 0.0
 
 
-def _most(most_s: float | None, mean_s: float) -> float:
-    return mean_s if most_s is None else most_s
+def _or(known_s: float | None, mean_s: float) -> float:
+    return mean_s if known_s is None else known_s
 
 
 def _start_s(job: Job, workers: int) -> float:
-    most_s = _most(job.most_start_cost, job.start_cost)
+    most_s = _or(job.most_start_cost, job.start_cost)
     return most_s if job.start_costs is None else job.start_costs[workers]
 
 
 def _resize_s(job: Job, workers: int) -> float:
-    most_s = _most(job.most_resize_cost, job.resize_cost)
+    most_s = _or(job.most_resize_cost, job.resize_cost)
     return most_s if job.resize_costs is None else job.resize_costs[workers]
 
 

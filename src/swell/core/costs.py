@@ -15,20 +15,14 @@ from swell.core.record import JobRecord
 
 #: Weight of the newest of several measurements.
 NEWEST_SHARE = 0.3
-#: The most that a pause, or a start, has taken is believed, by this share less with each shorter one.
-FORGOTTEN_SHARE = 0.005
 
 
 class Expected(NamedTuple):
     """What is expected of the next change of each job."""
 
     resize_s: FloatArray  #: (J,) time that a resize takes from its training
-    #: (J,) the same if it is a dear one: the most of this installation's lately, and of its own latest ones,
-    #: for the next may be to a larger size
-    most_resize_s: FloatArray
     wait_s: FloatArray  #: (J,) for which it trains on at its old size before a growth; 0 of a restart
     start_s: FloatArray  #: (J,) from a launch at its largest size to the first step
-    most_start_s: FloatArray  #: (J,) the same of a dear one, where no profile says how long its own takes
     growth_s: FloatArray  #: (J,) as `resize_s`, of a growth only
     shrink_s: FloatArray  #: (J,) the same of a shrink
 
@@ -38,10 +32,7 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
 
     pause_s: float = 0.1  #: of a resize, beyond copying the state
     restart_s: float = 5.0  #: of a resize where every process stops and starts, as far as that is seen
-    most_pause_s: float = 0.1  #: `pause_s` of a resize that is dear, as promises have to expect
-    most_restart_s: float = 5.0
     start_s: float = 1.0  #: from a launch to the first step, where no profile says
-    most_start_s: float = 20.0  #: `start_s` of a launch that is dear, as to a large size; a cautious guess
     order_s: float = 0.3  #: of a launch, beside what the script needs until it is ready to join
     crowding_share: float = 0.25  #: by how much each further worker that starts beside the first delays it
     tenure: Tenure = msgspec.field(default_factory=Tenure)  #: of jobs that have ended
@@ -52,16 +43,13 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
             0.0, pause_s - (record.profile.state_bytes if record.profile else 0) / STATE_BYTES_PER_S
         )
         self.pause_s += NEWEST_SHARE * (beyond_s - self.pause_s)
-        self.most_pause_s = _most(self.most_pause_s, beyond_s)
 
     def learn_restart(self, pause_s: float) -> None:
         self.restart_s += NEWEST_SHARE * (pause_s - self.restart_s)
-        self.most_restart_s = _most(self.most_restart_s, pause_s)
 
     def learn_start(self, record: JobRecord, start_s: float) -> None:
         """A launch took so long until the first step: orders and forks, and scripts side by side."""
         self.start_s += NEWEST_SHARE * (start_s - self.start_s)
-        self.most_start_s = _most(self.most_start_s, start_s)
         alone_s = record.profile.start_s if record.profile else 0.0
         if alone_s <= 0:
             return
@@ -74,7 +62,6 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
     def expected(
         self,
         own_pause_s: FloatArray,
-        own_most_pause_s: FloatArray,
         own_wait_s: FloatArray,
         own_growth_s: FloatArray,
         own_shrink_s: FloatArray,
@@ -86,16 +73,15 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
         """What each job's next change costs.
 
         Args:
-            own_pause_s, own_most_pause_s: (J,) mean and most of its own latest ones; NaN before the first.
+            own_pause_s: (J,) mean of its own latest ones; NaN before the first.
             own_wait_s: (J,) the same of its growths.
             own_growth_s, own_shrink_s: (J,) mean of its own of each kind, or as profiled; else NaN.
             own_start_s: (J,) of one worker alone, as profiled; 0 where there is no profile.
             most_workers: (J,) the largest size that it may have: to start that takes longest.
         """
-        columns = Expected(*np.empty((7, len(own_pause_s))))
+        columns = Expected(*np.empty((5, len(own_pause_s))))
         suited(_expect, len(own_pause_s))(
             own_pause_s,
-            own_most_pause_s,
             own_wait_s,
             own_growth_s,
             own_shrink_s,
@@ -103,8 +89,8 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
             state_bytes,
             is_restart,
             most_workers,
-            (self.pause_s, self.most_pause_s, self.restart_s, self.most_restart_s),
-            (self.start_s, self.most_start_s, self.order_s, self.crowding_share),
+            (self.pause_s, self.restart_s),
+            (self.start_s, self.order_s, self.crowding_share),
             columns,
         )
         return columns
@@ -125,7 +111,6 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
 
 def _expect(
     own_pause_s: FloatArray,
-    own_most_pause_s: FloatArray,
     own_wait_s: FloatArray,
     own_growth_s: FloatArray,
     own_shrink_s: FloatArray,
@@ -133,20 +118,17 @@ def _expect(
     state_bytes: FloatArray,
     is_restart: IntArray,
     most_workers: IntArray,
-    pauses_s: tuple[float, float, float, float],
-    starts: tuple[float, float, float, float],
+    pauses_s: tuple[float, float],
+    starts: tuple[float, float, float],
     columns: Expected,
 ) -> None:
     """Write the columns: a job's own measurements, else this installation's."""
-    pause_s, most_pause_s, restart_s, most_restart_s = pauses_s
-    start_s, most_start_s, order_s, crowding_share = starts
+    pause_s, restart_s = pauses_s
+    start_s, order_s, crowding_share = starts
     for row in range(len(own_pause_s)):
-        copy_s = state_bytes[row] / STATE_BYTES_PER_S
-        mean_s = restart_s if is_restart[row] else pause_s + copy_s
-        most_s = most_restart_s if is_restart[row] else most_pause_s + copy_s
+        mean_s = restart_s if is_restart[row] else pause_s + state_bytes[row] / STATE_BYTES_PER_S
         has_paused = own_pause_s[row] == own_pause_s[row]  # it is no NaN
         columns.resize_s[row] = own_pause_s[row] if has_paused else mean_s
-        columns.most_resize_s[row] = max(most_s, own_most_pause_s[row]) if has_paused else most_s
         resize_s = columns.resize_s[row]
         columns.growth_s[row] = own_growth_s[row] if own_growth_s[row] == own_growth_s[row] else resize_s
         columns.shrink_s[row] = own_shrink_s[row] if own_shrink_s[row] == own_shrink_s[row] else resize_s
@@ -154,11 +136,6 @@ def _expect(
         crowded_s = alone_s * (1.0 + crowding_share * max(most_workers[row] - 1, 0))
         launch_s = order_s + crowded_s if alone_s > 0 else start_s
         columns.start_s[row] = launch_s
-        columns.most_start_s[row] = launch_s if alone_s > 0 else most_start_s
         has_grown = own_wait_s[row] == own_wait_s[row]
         wait_s = own_wait_s[row] if has_grown else launch_s
         columns.wait_s[row] = 0.0 if is_restart[row] else wait_s
-
-
-def _most(most_s: float, newest_s: float) -> float:
-    return max(newest_s, most_s + FORGOTTEN_SHARE * (newest_s - most_s))

@@ -126,11 +126,6 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Of the latest planned shrinks; NaN before the first."""
         return _mean(self.shrink_pauses)
 
-    @property
-    def most_pause_s(self) -> float:
-        """The longest of the latest planned ones; NaN before the first."""
-        return max(self.pauses) if self.pauses else math.nan
-
     def note_pause(self, change: Change, pause_s: float) -> None:
         """A planned one took so long from training."""
         self.pauses = (*self.pauses, pause_s)[-NUM_MEASURED:]

@@ -63,11 +63,9 @@ class Snapshot:
     )
     growth_cost_s: FloatArray  #: (J,) the same, of a change to more workers
     shrink_cost_s: FloatArray  #: (J,) the same, of a change to fewer workers
-    most_resize_cost_s: FloatArray  #: (J,) of a dear one: what promises have to expect
     resize_wait_s: FloatArray  #: (J,) for which the old size is expected to train on before a growth
     expected_hold_s: FloatArray  #: (J,) for which workers given now are expected to stay
     start_cost_s: FloatArray  #: (J,) expected time from a launch to the first step
-    most_start_cost_s: FloatArray  #: (J,) the same if it is a dear one: what promises have to expect
     option_start_s: FloatArray  #: (O,) upper cost of a launch at each option: until its first step
     #: (O,) upper cost of a change of a running gang to each option's size: what it takes from training
     option_resize_s: FloatArray

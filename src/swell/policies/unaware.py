@@ -18,11 +18,9 @@ def without_costs(snapshot: Snapshot) -> Snapshot:
     return replace(
         snapshot,
         start_cost_s=nothing_s,
-        most_start_cost_s=nothing_s,
         resize_cost_s=nothing_s,
         growth_cost_s=nothing_s,
         shrink_cost_s=nothing_s,
-        most_resize_cost_s=nothing_s,
         option_start_s=nothing_each_s,
         option_resize_s=nothing_each_s,
         margin_share=0.0,
