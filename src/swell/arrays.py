@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+
+Column = TypeVar("Column", bound=npt.NDArray[Any])
+
+
+def read_only(array: Column) -> Column:
+    """The very array, which is nobody else's."""
+    array.setflags(write=False)
+    return array

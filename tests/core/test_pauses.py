@@ -24,8 +24,9 @@ from swell.core.option_table import JobOptions
 from swell.core.planner import Planner
 from swell.core.policy_state import PolicyState
 from swell.core.record import CommandTimes, JobRecord
+from swell.core.snapshot_columns import OVERDUE_SHARE
 from swell.core.state import HeadState
-from swell.core.table import OVERDUE_SHARE, JobTable
+from swell.core.table import JobTable
 from swell.model.cluster import Cluster, Node
 from swell.model.event import (
     GangEnded,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.compiled import suited
+from swell.arrays import BoolArray, Column, FloatArray, IntArray, read_only
 from swell.core.arrival_order import ArrivalOrder
 from swell.core.cost_curves import CostCurves
 from swell.core.cost_table import kind_of
@@ -17,6 +15,7 @@ from swell.core.costs import ChangeCosts
 from swell.core.option_table import JobOptions, OptionTable, Packed
 from swell.core.policy_state import PolicyState
 from swell.core.record import JobRecord
+from swell.core.snapshot_columns import Rows, advanced, as_written, idle_s, mean_costs
 from swell.model.job import Elasticity
 from swell.model.options import Options
 from swell.model.snapshot import CLASS_CODES, STRICT, RowIndex, Snapshot
@@ -25,9 +24,6 @@ from swell.model.snapshot import CLASS_CODES, STRICT, RowIndex, Snapshot
 LEAST_REMAINING_STEPS = 1.0
 #: The same for a restart job, which reports nothing, as a share of what its user estimated.
 LEAST_REMAINING_SHARE = 0.1
-
-#: A change that is overdue is expected to take longer by this share of the time by which it is.
-OVERDUE_SHARE = 0.1
 
 #: Columns that stay as they are for as long as a job has its row ...
 FIXED_FLOATS = (
@@ -76,9 +72,6 @@ INTS = (
     "paused_workers_2",
     "paused_workers_3",
 )
-
-
-Column = TypeVar("Column", bound=npt.NDArray[Any])
 
 
 class Lent(NamedTuple):
@@ -190,87 +183,37 @@ class JobTable:
         lent: Lent = NOTHING_LENT,
     ) -> Snapshot:
         """A copy: what was seen stays as it was, however the rows change."""
-        count = len(self.ids)
         options, largest = self._pack(num_devices, lent.num_unpromised)
-        floats = _copy(FIXED_FLOATS, self._fixed_floats, count) | _copy(FLOATS, self._floats, count)
-        ints = _copy(FIXED_INTS, self._fixed_ints, count) | _copy(INTS, self._ints, count)
-        expected = costs.expected(
-            floats["own_pause_s"],
-            floats["own_wait_s"],
-            floats["own_growth_s"],
-            floats["own_shrink_s"],
-            floats["own_start_s"],
-            floats["state_bytes"],
-            ints["is_restart"],
-            largest,
-        )
-        option_start_s, option_resize_s = self._charge(costs, options, floats, ints)
-        idle_s = np.zeros(count)
-        suited(_idle, count)(
-            now_s,
-            floats["changing_since_s"],
-            ints["is_launching"],
-            options.starts,
-            options.workers,
-            ints["held_workers"],
-            (ints["paused_workers_1"], ints["paused_workers_2"], ints["paused_workers_3"]),
-            option_start_s,
-            option_resize_s,
-            idle_s,
-        )
-        remaining, done, attained = np.empty((3, count))
-        suited(_advance, count)(
-            now_s,
-            floats["as_of_s"],
-            floats["rate_now_per_s"],
-            floats["held_devices"],
-            floats["total_steps"],
-            floats["least_steps"],
-            expected.start_s,
-            floats["done_steps"],
-            floats["attained_device_s"],
-            (remaining, done, attained),
-        )
+        rows = self._copied()
+        means = mean_costs(costs, rows, largest)
+        option_start_s, option_resize_s = self._charge(costs, options, rows)
         return Snapshot(
             now_s=now_s,
             num_devices=num_devices,
             options=options,
-            one_worker_per_s=floats["one_worker_per_s"],
             job_ids=tuple(self.ids),
             index=self._indexed(),
-            job_class=ints["job_class"],
-            submitted_s=floats["submitted_s"],
-            deadline_s=floats["deadline_s"],
-            remaining_steps=_read_only(remaining),
-            done_steps=_read_only(done),
-            devices_per_worker=ints["devices_per_worker"],
-            requested_workers=ints["requested_workers"],
-            tenant=ints["tenant"],
-            samples_per_step=ints["samples_per_step"],
             num_tenants=num_tenants,
-            held_workers=ints["held_workers"],
-            is_pinned=_read_only(ints["is_pinned"] != 0),
-            idle_s=_read_only(idle_s),
-            most_workers=ints["most_workers"],
-            num_changes=ints["num_changes"],
-            changed_s=floats["changed_s"],
-            attained_device_s=_read_only(attained),
-            resize_cost_s=_read_only(expected.resize_s),
-            growth_cost_s=_read_only(expected.growth_s),
-            shrink_cost_s=_read_only(expected.shrink_s),
-            resize_wait_s=_read_only(expected.wait_s),
-            expected_hold_s=_read_only(costs.hold_s(floats["trained_s"], floats["num_taken"])),
-            start_cost_s=_read_only(expected.start_s),
+            idle_s=idle_s(now_s, rows, options, option_start_s, option_resize_s),
             option_start_s=option_start_s,
             option_resize_s=option_resize_s,
-            is_promised=_read_only(ints["is_promised"] != 0),
-            is_undecided=_read_only(ints["is_undecided"] != 0),
             margin_share=margin_share,
             min_hold_s=min_hold_s,
             num_borrowed=lent.num_borrowed,
             reclaims_per_node_s=lent.reclaims_per_node_s,
             is_due=policy.is_due,
             memory=policy.memory,
+            **as_written(rows),
+            **advanced(now_s, rows, means["start_cost_s"]),
+            **means,
+        )
+
+    def _copied(self) -> Rows:
+        """All columns, of the rows in use."""
+        count = len(self.ids)
+        return Rows(
+            _copy(FIXED_FLOATS, self._fixed_floats, count) | _copy(FLOATS, self._floats, count),
+            _copy(FIXED_INTS, self._fixed_ints, count) | _copy(INTS, self._ints, count),
         )
 
     def _indexed(self) -> RowIndex:
@@ -289,16 +232,15 @@ class JobTable:
             self._upper_costs = None
         return self._packed
 
-    def _charge(
-        self, costs: ChangeCosts, options: Options, floats: dict[str, FloatArray], ints: dict[str, IntArray]
-    ) -> tuple[FloatArray, FloatArray]:
+    def _charge(self, costs: ChangeCosts, options: Options, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """The very same as long as neither options nor what was measured change."""
         has_changed = self._curves.refresh(costs.upper)
         if self._upper_costs is None or has_changed:
+            floats, ints = rows
             start_s, resize_s = self._curves.costs_of(
                 options, ints["kind"], floats["own_start_s"], floats["state_bytes"], ints["is_restart"]
             )
-            self._upper_costs = _read_only(start_s), _read_only(resize_s)
+            self._upper_costs = read_only(start_s), read_only(resize_s)
         return self._upper_costs
 
     def _fixed(self, name: str) -> IntArray:
@@ -323,63 +265,6 @@ class JobTable:
         self._fixed_ints = np.pad(self._fixed_ints, wider)
         self._floats = np.pad(self._floats, wider)
         self._ints = np.pad(self._ints, wider)
-
-
-def _advance(
-    now_s: float,
-    as_of_s: FloatArray,
-    rate_per_s: FloatArray,
-    held_devices: FloatArray,
-    total_steps: FloatArray,
-    least_steps: FloatArray,
-    start_cost_s: FloatArray,
-    done_steps: FloatArray,
-    attained_device_s: FloatArray,
-    columns: tuple[FloatArray, FloatArray, FloatArray],
-) -> None:
-    """Write what remains, is done and was used by now, if each went on as believed."""
-    remaining, done, attained = columns
-    for row in range(len(as_of_s)):
-        elapsed_s = max(now_s - as_of_s[row], 0.0)
-        done[row] = done_steps[row] + rate_per_s[row] * elapsed_s
-        attained[row] = attained_device_s[row] + held_devices[row] * elapsed_s
-        remaining[row] = total_steps[row] - done[row]
-        if not remaining[row] > least_steps[row]:
-            # It should end by now: the longer it does not, the longer whatever holds it up may take.
-            overdue = min(least_steps[row] - remaining[row], rate_per_s[row] * start_cost_s[row])
-            remaining[row] = least_steps[row] + max(overdue, 0.0)
-
-
-def _idle(
-    now_s: float,
-    since_s: FloatArray,
-    is_launching: IntArray,
-    starts: IntArray,
-    workers: IntArray,
-    held: IntArray,
-    earlier: tuple[IntArray, IntArray, IntArray],
-    start_s: FloatArray,
-    resize_s: FloatArray,
-    idle_s: FloatArray,
-) -> None:
-    """Write for how long, at most, each gang that starts or pauses does no work yet.
-
-    Pauses of one gang are waited out one after the other: the latest three before this one, too.
-    """
-    for row in range(len(idle_s)):
-        if since_s[row] != since_s[row]:  # NaN: nothing is under way
-            continue
-        cost_s = 0.0
-        for option in range(starts[row], starts[row + 1]):
-            if workers[option] <= held[row]:
-                cost_s = start_s[option] if is_launching[row] else resize_s[option]
-        for option in range(starts[row], starts[row + 1]):
-            for paused_workers in earlier:
-                if workers[option] == paused_workers[row]:
-                    cost_s += resize_s[option]
-        elapsed_s = max(now_s - since_s[row], 0.0)
-        left_s = cost_s - elapsed_s
-        idle_s[row] = left_s if left_s > 0.0 else -OVERDUE_SHARE * left_s
 
 
 def _fixed_floats(record: JobRecord, options: JobOptions) -> tuple[float, ...]:
@@ -474,10 +359,4 @@ def _least_steps(record: JobRecord) -> float:
 
 def _copy(names: tuple[str, ...], columns: Column, count: int) -> dict[str, Column]:
     """By name, of the rows in use."""
-    return dict(zip(names, _read_only(columns[:, :count].copy()), strict=True))
-
-
-def _read_only(array: Column) -> Column:
-    """The very array, which is nobody else's."""
-    array.setflags(write=False)
-    return array
+    return dict(zip(names, read_only(columns[:, :count].copy()), strict=True))

@@ -1,0 +1,210 @@
+"""What a policy sees of each job at an instant, worked out from what its row says."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+
+from swell.arrays import BoolArray, FloatArray, IntArray, read_only
+from swell.compiled import suited
+from swell.core.costs import ChangeCosts
+from swell.model.options import Options
+
+#: A change that is overdue is expected to take longer by this share of the time by which it is.
+OVERDUE_SHARE = 0.1
+
+
+class Rows(NamedTuple):
+    """Columns of the table by name, read-only."""
+
+    floats: dict[str, FloatArray]
+    ints: dict[str, IntArray]
+
+
+class Written(TypedDict):
+    """Columns of a snapshot that are as the rows say."""
+
+    one_worker_per_s: FloatArray
+    job_class: IntArray
+    submitted_s: FloatArray
+    deadline_s: FloatArray
+    devices_per_worker: IntArray
+    requested_workers: IntArray
+    tenant: IntArray
+    samples_per_step: IntArray
+    held_workers: IntArray
+    is_pinned: BoolArray
+    most_workers: IntArray
+    num_changes: IntArray
+    changed_s: FloatArray
+    is_promised: BoolArray
+    is_undecided: BoolArray
+
+
+def as_written(rows: Rows) -> Written:
+    floats, ints = rows
+    return {
+        "one_worker_per_s": floats["one_worker_per_s"],
+        "job_class": ints["job_class"],
+        "submitted_s": floats["submitted_s"],
+        "deadline_s": floats["deadline_s"],
+        "devices_per_worker": ints["devices_per_worker"],
+        "requested_workers": ints["requested_workers"],
+        "tenant": ints["tenant"],
+        "samples_per_step": ints["samples_per_step"],
+        "held_workers": ints["held_workers"],
+        "is_pinned": read_only(ints["is_pinned"] != 0),
+        "most_workers": ints["most_workers"],
+        "num_changes": ints["num_changes"],
+        "changed_s": floats["changed_s"],
+        "is_promised": read_only(ints["is_promised"] != 0),
+        "is_undecided": read_only(ints["is_undecided"] != 0),
+    }
+
+
+class Advanced(TypedDict):
+    """Columns of a snapshot that go on with time."""
+
+    remaining_steps: FloatArray
+    done_steps: FloatArray
+    attained_device_s: FloatArray
+
+
+def advanced(now_s: float, rows: Rows, start_cost_s: FloatArray) -> Advanced:
+    """As they are believed to be by now."""
+    floats, count = rows.floats, len(start_cost_s)
+    remaining, done, attained = np.empty((3, count))
+    suited(_advance, count)(
+        now_s,
+        floats["as_of_s"],
+        floats["rate_now_per_s"],
+        floats["held_devices"],
+        floats["total_steps"],
+        floats["least_steps"],
+        start_cost_s,
+        floats["done_steps"],
+        floats["attained_device_s"],
+        (remaining, done, attained),
+    )
+    return {
+        "remaining_steps": read_only(remaining),
+        "done_steps": read_only(done),
+        "attained_device_s": read_only(attained),
+    }
+
+
+class MeanCosts(TypedDict):
+    """Columns of a snapshot that say what the next change of each job is expected to cost."""
+
+    resize_cost_s: FloatArray
+    growth_cost_s: FloatArray
+    shrink_cost_s: FloatArray
+    resize_wait_s: FloatArray
+    start_cost_s: FloatArray
+    expected_hold_s: FloatArray
+
+
+def mean_costs(costs: ChangeCosts, rows: Rows, largest: IntArray) -> MeanCosts:
+    """Of its own changes, else of this installation's.
+
+    Args:
+        largest: (J,) the most workers that each job may have.
+    """
+    floats = rows.floats
+    expected = costs.expected(
+        floats["own_pause_s"],
+        floats["own_wait_s"],
+        floats["own_growth_s"],
+        floats["own_shrink_s"],
+        floats["own_start_s"],
+        floats["state_bytes"],
+        rows.ints["is_restart"],
+        largest,
+    )
+    return {
+        "resize_cost_s": read_only(expected.resize_s),
+        "growth_cost_s": read_only(expected.growth_s),
+        "shrink_cost_s": read_only(expected.shrink_s),
+        "resize_wait_s": read_only(expected.wait_s),
+        "start_cost_s": read_only(expected.start_s),
+        "expected_hold_s": read_only(costs.hold_s(floats["trained_s"], floats["num_taken"])),
+    }
+
+
+def idle_s(
+    now_s: float, rows: Rows, options: Options, option_start_s: FloatArray, option_resize_s: FloatArray
+) -> FloatArray:
+    """(J,) for which, at most, each gang does no work yet; 0 of one that trains."""
+    floats, ints = rows
+    column = np.zeros(len(ints["held_workers"]))
+    suited(_idle, len(column))(
+        now_s,
+        floats["changing_since_s"],
+        ints["is_launching"],
+        options.starts,
+        options.workers,
+        ints["held_workers"],
+        (ints["paused_workers_1"], ints["paused_workers_2"], ints["paused_workers_3"]),
+        option_start_s,
+        option_resize_s,
+        column,
+    )
+    return read_only(column)
+
+
+def _advance(
+    now_s: float,
+    as_of_s: FloatArray,
+    rate_per_s: FloatArray,
+    held_devices: FloatArray,
+    total_steps: FloatArray,
+    least_steps: FloatArray,
+    start_cost_s: FloatArray,
+    done_steps: FloatArray,
+    attained_device_s: FloatArray,
+    columns: tuple[FloatArray, FloatArray, FloatArray],
+) -> None:
+    """Write what remains, is done and was used by now, if each went on as believed."""
+    remaining, done, attained = columns
+    for row in range(len(as_of_s)):
+        elapsed_s = max(now_s - as_of_s[row], 0.0)
+        done[row] = done_steps[row] + rate_per_s[row] * elapsed_s
+        attained[row] = attained_device_s[row] + held_devices[row] * elapsed_s
+        remaining[row] = total_steps[row] - done[row]
+        if not remaining[row] > least_steps[row]:
+            # It should end by now: the longer it does not, the longer whatever holds it up may take.
+            overdue = min(least_steps[row] - remaining[row], rate_per_s[row] * start_cost_s[row])
+            remaining[row] = least_steps[row] + max(overdue, 0.0)
+
+
+def _idle(
+    now_s: float,
+    since_s: FloatArray,
+    is_launching: IntArray,
+    starts: IntArray,
+    workers: IntArray,
+    held: IntArray,
+    earlier: tuple[IntArray, IntArray, IntArray],
+    start_s: FloatArray,
+    resize_s: FloatArray,
+    idle_s: FloatArray,
+) -> None:
+    """Write for how long, at most, each gang that starts or pauses does no work yet.
+
+    Pauses of one gang are waited out one after the other: the latest three before this one, too.
+    """
+    for row in range(len(idle_s)):
+        if since_s[row] != since_s[row]:  # NaN: nothing is under way
+            continue
+        cost_s = 0.0
+        for option in range(starts[row], starts[row + 1]):
+            if workers[option] <= held[row]:
+                cost_s = start_s[option] if is_launching[row] else resize_s[option]
+        for option in range(starts[row], starts[row + 1]):
+            for paused_workers in earlier:
+                if workers[option] == paused_workers[row]:
+                    cost_s += resize_s[option]
+        elapsed_s = max(now_s - since_s[row], 0.0)
+        left_s = cost_s - elapsed_s
+        idle_s[row] = left_s if left_s > 0.0 else -OVERDUE_SHARE * left_s
