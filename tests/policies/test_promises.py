@@ -277,6 +277,24 @@ def test_what_moves_are_paid_with_is_due_then_and_there_only_once() -> None:
     assert first[0] - view.now_s == pytest.approx(1.0 + (1.9 * 6.5 - 8.0) / 0.9, abs=0.05)
 
 
+def test_what_cannot_be_stopped_again_in_time_is_not_started() -> None:
+    """All four devices are needed from 2 s on; a start takes longer, and cannot be broken off."""
+    late = in_fine_steps(promised("late", {4: 1.0}, 8.0, 10.0))
+    for start_s, workers in ((3.0, [4, 0]), (1.5, [0, 1])):
+        other = best_effort("other", {1: 1.0}, 99.0, start_cost=start_s)
+        assert ElasticFlow().decide(snapshot([late, other], 4)).workers.tolist() == workers
+    running = best_effort("other", {1: 1.0}, 99.0, held=1, start_cost=3.0)
+    assert ElasticFlow().decide(snapshot([late, running], 4)).workers.tolist() == [0, 1]
+
+
+def test_a_gang_that_is_starting_takes_part_in_what_is_given() -> None:
+    """It is to stop, but cannot before it is up: one of the four devices is not there for a boost."""
+    starting = replace(best_effort("starting", {1: 1.0}, 99.0, held=1), is_pinned=True, idle=3.0)
+    quick = in_fine_steps(promised("quick", {1: 1.0, 2: 2.0, 4: 4.0}, 8.0, 30.0))
+    answer = ElasticFlow().decide(snapshot([starting, quick], 4))
+    assert answer.workers.tolist() == [1, 2]
+
+
 def test_a_change_that_no_plan_needs_is_made_only_if_the_plan_can_pay_for_it() -> None:
     """With 1.3 a second on two workers it has 5.5 s left for 8 of work after a pause of 6 s."""
     for cost, workers in ((1.0, 2), (6.0, 1)):

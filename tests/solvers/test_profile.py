@@ -306,6 +306,25 @@ def test_what_pays_for_changes_is_shared_over_time_and_with_the_own_plan() -> No
     )
 
 
+@given(tasks=some_tasks(), num_devices=st.integers(1, 9), how=ways, data=st.data())
+def test_only_what_is_free_all_the_while_is_taken(
+    tasks: list[Taker], num_devices: int, how: int, data: st.DataObject
+) -> None:
+    free = FreeProfile(num_devices, len(tasks))
+    fill_all(free, tasks, how)
+    asked = st.tuples(st.integers(1, num_devices), st.floats(0.1, 30.0))
+    wishes = data.draw(st.lists(asked, min_size=1, max_size=4))
+    for num, until_s in wishes:
+        before = free.copy()
+        times_s = [at_s for at_s in steps_of(before)[0].tolist() if at_s < until_s]
+        is_free = free.take_what_is_free(np.array([num]), np.array([until_s]))
+        assert is_free.tolist() == [min(free_at(before, at_s) for at_s in times_s) >= num]
+        for at_s in moments(steps_of(before)[0].tolist(), steps_of(free)[0].tolist()):
+            assert free_at(free, at_s) == free_at(before, at_s) - (
+                num if is_free[0] and at_s < until_s else 0
+            )
+
+
 @given(num_devices=st.integers(1, 9), how=ways, data=st.data())
 def test_a_pause_stands_if_a_plan_does_its_work_after_it(
     num_devices: int, how: int, data: st.DataObject

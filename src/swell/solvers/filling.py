@@ -16,6 +16,7 @@ from swell.solvers.profile import (
     give_back,
     pay_in_order,
     take_now,
+    take_what_is_free,
 )
 
 #: No grade is too bad.
@@ -84,6 +85,16 @@ class FreeProfile:
             done += int(run(self.columns, num_devices[done:], until_s[done:]))
             if done < len(num_devices):
                 self._grow()
+
+    def take_what_is_free(self, num_devices: IntArray, until_s: FloatArray) -> BoolArray:
+        """(n,) for whom so many (n,) are free from now until (n,) then; who has taken them."""
+        is_free, done = np.zeros(len(num_devices), dtype=bool), 0
+        while done < len(num_devices):
+            rest, run = slice(done, None), suited(take_what_is_free, self._num_takers)
+            done += int(run(self.columns, num_devices[rest], until_s[rest], is_free[rest]))
+            if done < len(num_devices):
+                self._grow()
+        return is_free
 
     def fill(
         self,

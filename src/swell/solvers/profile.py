@@ -697,6 +697,19 @@ def _is_free(profile: FreeSegments, takers: Takers, plans: Plans, row: int) -> b
 
 
 @part
+def _least_until(profile: FreeSegments, until_s: float) -> int:
+    """The least that is free at any time from now until then."""
+    least = profile.free[profile.order[0], 0]
+    for position in range(profile.num_blocks[0]):
+        block = profile.order[position]
+        for segment in range(profile.used[block]):
+            if profile.starts_s[block, segment] >= until_s:
+                return least  # type: ignore[no-any-return]
+            least = min(least, profile.free[block, segment])
+    return least  # type: ignore[no-any-return]
+
+
+@part
 def _take(profile: FreeSegments, takers: Takers, plans: Plans, row: int, sign: int) -> None:
     """Take what its plan needs; with a sign of -1 give it back."""
     for segment in range(plans.num[row]):
@@ -828,6 +841,22 @@ def take_now(profile: FreeSegments, num_devices: IntArray, until_s: FloatArray) 
         if profile.num_blocks[0] + MOST_SEGMENTS + 2 > len(profile.order):
             return position
         _take_between(profile, 0.0, until_s[position], num_devices[position])
+    return len(until_s)
+
+
+def take_what_is_free(
+    profile: FreeSegments, num_devices: IntArray, until_s: FloatArray, is_free: BoolArray
+) -> int:
+    """Take so many from now until then, of those for whom they are free all the while; else none.
+
+    Returns: of how many, as `fill_in_order` does.
+    """
+    for position in range(len(until_s)):
+        if profile.num_blocks[0] + MOST_SEGMENTS + 2 > len(profile.order):
+            return position
+        is_free[position] = _least_until(profile, until_s[position]) >= num_devices[position]
+        if is_free[position]:
+            _take_between(profile, 0.0, until_s[position], num_devices[position])
     return len(until_s)
 
 

@@ -66,6 +66,8 @@ def share(
         shares = Shares(floor, level, no_plans(snapshot.num_jobs), promises.profile.copy())
         unpaid = _unpaid(snapshot, levels, planner, promises, shares)
         if not len(unpaid):
+            unpaid = _in_the_way(snapshot, levels, queue, shares)
+        if not len(unpaid):
             return shares
         held, now = levels.held[unpaid], promises.plans.now[unpaid]
         is_growth = level[unpaid] > held
@@ -81,7 +83,9 @@ def _wished(
     num_levels: IntArray,
 ) -> IntArray:
     """(J,) levels after steps 2 to 5, none above `num_levels`."""
-    level = floor.copy()
+    # What a gang that is being started or changed has is nobody else's before it is up; promises know that.
+    is_stuck = snapshot.is_pinned & (snapshot.idle_s > 0.0) & (levels.held > 0) & (promises.grade < 0)
+    level = np.where(is_stuck, levels.held, floor)
     num_taken = int(levels.devices_at(level).sum())
     left, own_left = snapshot.num_devices - num_taken, snapshot.num_owned - num_taken
     needs_owned = snapshot.needs_owned
@@ -132,6 +136,18 @@ def _unpaid(
     is_paid = shares.left.pay(planner.takers, plans, shares.after_change, rows, level[rows])
     unpaid: IntArray = rows[~is_paid]
     return unpaid
+
+
+def _in_the_way(snapshot: Snapshot, levels: Levels, queue: Queue, shares: Shares) -> IntArray:
+    """Jobs without a promise that would still start, or change, when a promise needs their devices."""
+    rows, level = queue.in_order[len(queue.promised) :], shares.level
+    rows = rows[(level[rows] > 0) & (level[rows] != levels.held[rows]) & ~snapshot.is_pinned[rows]]
+    to = level[rows] - 1
+    costs_s = np.where(levels.held[rows] > 0, levels.resize_s[rows, to], levels.start_s[rows, to])
+    free = shares.left.raised(snapshot.num_borrowed)
+    is_free = free.take_what_is_free(levels.devices[rows, to], costs_s)
+    in_the_way: IntArray = rows[~is_free]
+    return in_the_way
 
 
 def _prices(levels: Levels, promises: Promises, queue: Queue) -> FloatArray:
