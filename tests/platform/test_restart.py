@@ -10,12 +10,16 @@ from tests.platform.program import SCRIPTS, Program, submission
 COUNTS = SCRIPTS / "counts.py"
 
 
+#: It takes long enough for another job to be submitted in between, on a busy machine too.
+NUM_STEPS = 500
+
+
 def test_a_resize_stops_and_starts_the_script(swell: Program, tmp_path: Path) -> None:
     counts_dir, strict_dir = tmp_path / "counts", tmp_path / "strict"
     for path in (counts_dir, strict_dir):
         path.mkdir()
-    options = ("--workers", "1:4", "--elasticity", "restart", "--estimate", "20s")
-    done = swell(*submission(counts_dir, *options, script=COUNTS), "--", 150)
+    options = ("--workers", "1:4", "--elasticity", "restart", "--estimate", "60s")
+    done = swell(*submission(counts_dir, *options, script=COUNTS), "--", NUM_STEPS)
     assert done.returncode == 0, done
     counts = done.stdout.split(":")[0]
     swell.await_job(counts, lambda job: job.workers == 4, "it runs with 4 workers")
@@ -27,12 +31,12 @@ def test_a_resize_stops_and_starts_the_script(swell: Program, tmp_path: Path) ->
     assert shown.resizes >= 1
     assert not set(first).intersection(shown.pids[len(first) :])
     found = json.loads((counts_dir / "counts.json").read_text())
-    assert found["steps"] == 150
+    assert found["steps"] == NUM_STEPS
     assert found["sizes"][:2] == [1, 4], "it grows once its script has formed a group"
     assert len(found["sizes"]) >= 3
     assert min(found["sizes"][2:]) < 4
     # One that is stopped as it ends is started again, and says so again: on a busy machine that happens.
-    assert swell.ok("logs", counts).splitlines()[-1] == "after 150 steps"
+    assert swell.ok("logs", counts).splitlines()[-1] == f"after {NUM_STEPS} steps"
 
 
 def test_a_script_without_a_group_stays_one_process_and_never_runs_as_copies(
