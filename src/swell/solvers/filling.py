@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
@@ -79,21 +81,15 @@ class FreeProfile:
 
     def take_now(self, num_devices: IntArray, until_s: FloatArray) -> None:
         """So many (n,) are not free from now until (n,) then."""
-        done = 0
-        while done < len(num_devices):
-            run = suited(take_now, self._num_takers)
-            done += int(run(self.columns, num_devices[done:], until_s[done:]))
-            if done < len(num_devices):
-                self._grow()
+        run = suited(take_now, self._num_takers)
+        self._serve_all(len(until_s), lambda rest: run(self.columns, num_devices[rest], until_s[rest]))
 
     def take_what_is_free(self, num_devices: IntArray, until_s: FloatArray) -> BoolArray:
         """(n,) for whom so many (n,) are free from now until (n,) then; who has taken them."""
-        is_free, done = np.zeros(len(num_devices), dtype=bool), 0
-        while done < len(num_devices):
-            rest, run = slice(done, None), suited(take_what_is_free, self._num_takers)
-            done += int(run(self.columns, num_devices[rest], until_s[rest], is_free[rest]))
-            if done < len(num_devices):
-                self._grow()
+        is_free, run = np.zeros(len(num_devices), dtype=bool), suited(take_what_is_free, self._num_takers)
+        self._serve_all(
+            len(is_free), lambda rest: run(self.columns, num_devices[rest], until_s[rest], is_free[rest])
+        )
         return is_free
 
     def fill(
@@ -128,21 +124,25 @@ class FreeProfile:
 
     def give_back(self, takers: Takers, plans: Plans, rows: IntArray) -> None:
         """What the plans of these takers took is free again."""
-        done = 0
-        while done < len(rows):
-            done += int(suited(give_back, self._num_takers)(self.columns, takers, plans, rows[done:]))
-            if done < len(rows):
-                self._grow()
+        run = suited(give_back, self._num_takers)
+        self._serve_all(len(rows), lambda rest: run(self.columns, takers, plans, rows[rest]))
 
     def pay(self, takers: Takers, plans: Plans, others: Plans, rows: IntArray, levels: IntArray) -> BoolArray:
         """(n,) who of `rows` could go to these (n,) levels, if need be by `others`; see `pay_in_order`."""
-        is_paid, done = np.zeros(len(rows), dtype=bool), 0
-        while done < len(rows):
-            rest, run = slice(done, None), suited(pay_in_order, self._num_takers)
-            done += int(run(self.columns, takers, plans, others, rows[rest], levels[rest], is_paid[rest]))
-            if done < len(rows):
-                self._grow()
+        is_paid, run = np.zeros(len(rows), dtype=bool), suited(pay_in_order, self._num_takers)
+        self._serve_all(
+            len(rows),
+            lambda rest: run(self.columns, takers, plans, others, rows[rest], levels[rest], is_paid[rest]),
+        )
         return is_paid
+
+    def _serve_all(self, num: int, serve: Callable[[slice], int]) -> None:
+        """Serve so many; with more room, the rest if there was too little."""
+        done = 0
+        while done < num:
+            done += int(serve(slice(done, None)))
+            if done < num:
+                self._grow()
 
     def _has_room(self) -> bool:
         return int(self.columns.num_blocks[0]) + MOST_SEGMENTS + 2 <= len(self.columns.order)
