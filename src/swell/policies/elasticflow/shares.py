@@ -61,8 +61,10 @@ def share(
     num_levels = levels.num.copy()
     num_levels[list(refusals)] = 0
     floor = promises.plans.now.copy()  # Algorithm 2, lines 2-4
+    # What a gang that is being started or changed has goes to no other job before it is up; plans know that.
+    least = np.where(planner.takers.is_bound & (promises.grade < 0), levels.held, floor)
     while True:
-        level = _wished(snapshot, levels, promises, queue, floor, num_levels)
+        level = _wished(snapshot, levels, promises, queue, least, num_levels)
         shares = Shares(floor, level, no_plans(snapshot.num_jobs), promises.profile.copy())
         unpaid = _unpaid(snapshot, levels, planner, promises, shares)
         if not len(unpaid):
@@ -79,13 +81,11 @@ def _wished(
     levels: Levels,
     promises: Promises,
     queue: Queue,
-    floor: IntArray,
+    least: IntArray,
     num_levels: IntArray,
 ) -> IntArray:
-    """(J,) levels after steps 2 to 5, none above `num_levels`."""
-    # What a gang that is being started or changed has is nobody else's before it is up; promises know that.
-    is_stuck = snapshot.is_pinned & (snapshot.idle_s > 0.0) & (levels.held > 0) & (promises.grade < 0)
-    level = np.where(is_stuck, levels.held, floor)
+    """(J,) levels after steps 2 to 5, none below `least`, and none raised above `num_levels`."""
+    level = least.copy()
     num_taken = int(levels.devices_at(level).sum())
     left, own_left = snapshot.num_devices - num_taken, snapshot.num_owned - num_taken
     needs_owned = snapshot.needs_owned
