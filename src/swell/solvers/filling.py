@@ -85,7 +85,7 @@ class FreeProfile:
         self._serve_all(len(until_s), lambda rest: run(self.columns, num_devices[rest], until_s[rest]))
 
     def take_what_is_free(self, num_devices: IntArray, until_s: FloatArray) -> BoolArray:
-        """(n,) for whom so many (n,) are free from now until (n,) then; who has taken them."""
+        """(n,) whether so many (n,) are free from now until (n,) then; if so, they are taken."""
         is_free, run = np.zeros(len(num_devices), dtype=bool), suited(take_what_is_free, self._num_takers)
         self._serve_all(
             len(is_free), lambda rest: run(self.columns, num_devices[rest], until_s[rest], is_free[rest])

@@ -847,7 +847,7 @@ def take_now(profile: FreeSegments, num_devices: IntArray, until_s: FloatArray) 
 def take_what_is_free(
     profile: FreeSegments, num_devices: IntArray, until_s: FloatArray, is_free: BoolArray
 ) -> int:
-    """Take so many from now until then, of those for whom they are free all the while; else none.
+    """Take so many from now until then, each, if they are free all the while; else none.
 
     Returns: of how many, as `fill_in_order` does.
     """
