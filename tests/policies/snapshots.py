@@ -103,12 +103,12 @@ def best_effort(id: str, rates: Mapping[int, float], steps: float, **more: Unpac
 
 
 def in_fine_steps(job: Job) -> Job:
-    """The same job in steps of a thousandth, without two: plans add one, and lose one where a gang changes.
+    """The same job in steps of a thousandth, without three of them: so it just fits where its work just fits.
 
-    So it just fits where its work just fits.
+    Plans add one, lose one where a gang changes, and have a moment to spare.
     """
     rates = {size: 1000.0 * rate for size, rate in job.rates.items()}
-    return replace(job, rates=rates, steps=1000.0 * job.steps - 2.0)
+    return replace(job, rates=rates, steps=1000.0 * job.steps - 3.0)
 
 
 def snapshot(

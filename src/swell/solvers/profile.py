@@ -18,6 +18,9 @@ from swell.compiled import part
 
 #: Work smaller than this share of the whole counts as done: sums of segments are not exact.
 TOLERANCE_SHARE = 1e-9
+#: A plan is made for so much more work, at the highest rate: else the rounding of a sum of times would put
+#: its end a moment into another plan, which would have to be made anew for that, and so on.
+SPARE_S = 0.0001
 WIDTH = 32  #: segments a block has at most
 MOST_SEGMENTS = 16  #: a plan has at most so many
 MOST_RUNS = 512  #: stretches of one free level that are told apart; behind them the least that is free counts
@@ -138,37 +141,42 @@ def _hurry(profile: FreeSegments, takers: Takers, plans: Plans, row: int) -> Non
     """
     if plans.num[row] < 2 or plans.starts_s[row, 1] > MOMENT_S:
         return
-    lower, higher = plans.levels[row, 0], plans.levels[row, 1]
+    lower, higher, end_s = plans.levels[row, 0], plans.levels[row, 1], plans.end_s[row]
     if higher > lower:
         plans.levels[row, 0] = higher
-        done_s = _done_s(takers, plans, row, takers.work[row, plans.grade[row]], plans.end_s[row])
-        if done_s == np.inf or not _is_free(profile, takers, plans, row):
-            plans.levels[row, 0] = lower
+        is_in_time = _holds(takers, plans, row, takers.work[row, plans.grade[row]], _spare(takers, row))
+        if not is_in_time or not _is_free(profile, takers, plans, row):
+            plans.levels[row, 0], plans.end_s[row] = lower, end_s
 
 
 @part
 def _plan_one(profile: FreeSegments, takers: Takers, plans: Plans, row: int, how: int, worst: int) -> int:
     """Write its plan, in the way asked for if that does; returns its grade, or one worse than `worst`."""
     until_s, need, just = takers.until_s[row], takers.work[row, MARGIN], takers.work[row, JUST]
+    spare = _spare(takers, row)
     num, end_s = plans.num[row], plans.end_s[row]
     starts_s, levels = plans.starts_s[row].copy(), plans.levels[row].copy()
     is_kept = how == AS_PLANNED and num > 0 and _is_free(profile, takers, plans, row)
     is_kept = is_kept and (plans.levels[row, 0] == takers.held[row] or not takers.is_bound[row])
-    if is_kept and (_holds(takers, plans, row, need) or _mend(profile, takers, plans, row, need)):
+    if is_kept and _keeps(profile, takers, plans, row, need, spare):
         return MARGIN
-    if how == EARLY and _plan_early(profile, takers, plans, row, need, until_s):
-        return MARGIN
-    if _plan_late(profile, takers, plans, row, need):
-        return MARGIN
+    for work in (need + spare, need):
+        if how == EARLY and _plan_early(profile, takers, plans, row, work, until_s):
+            return MARGIN
+        if _plan_late(profile, takers, plans, row, work):
+            return MARGIN
     if worst == MARGIN:
         return BROKEN
     plans.num[row], plans.end_s[row] = num, end_s
     plans.starts_s[row], plans.levels[row] = starts_s, levels
-    if is_kept and (_holds(takers, plans, row, just) or _mend(profile, takers, plans, row, just)):
+    if is_kept and _keeps(profile, takers, plans, row, just, spare):
         return JUST
-    if _plan_early(profile, takers, plans, row, just, until_s):
-        return JUST
-    return JUST if _plan_late(profile, takers, plans, row, just) else BROKEN
+    for work in (just + spare, just):
+        if _plan_early(profile, takers, plans, row, work, until_s):
+            return JUST
+        if _plan_late(profile, takers, plans, row, work):
+            return JUST
+    return BROKEN
 
 
 # What a plan does
@@ -211,22 +219,28 @@ def _done_s(takers: Takers, plans: Plans, row: int, work: float, until_s: float)
 
 
 @part
-def _holds(takers: Takers, plans: Plans, row: int, work: float) -> bool:
-    """Whether its plan does so much in time; if so, the plan ends when that is done."""
-    end_s = _done_s(takers, plans, row, work, min(plans.end_s[row], takers.until_s[row]))
-    if end_s == np.inf:
+def _spare(takers: Takers, row: int) -> float:
+    """Work that a plan is made for beyond what there is."""
+    num_levels = takers.num_levels[row]
+    return SPARE_S * takers.rates[row, num_levels - 1] if num_levels > 0 else 0.0  # type: ignore[no-any-return]
+
+
+@part
+def _holds(takers: Takers, plans: Plans, row: int, work: float, spare: float) -> bool:
+    """Whether its plan does so much in time; if so, the plan ends when that and what is to spare is done."""
+    end_s = min(plans.end_s[row], takers.until_s[row])
+    if _done_s(takers, plans, row, work, end_s) == np.inf:
         return False
-    plans.end_s[row] = end_s
+    plans.end_s[row] = min(_done_s(takers, plans, row, work + spare, end_s), end_s)
     return True
 
 
 @part
-def _mend(profile: FreeSegments, takers: Takers, plans: Plans, row: int, work: float) -> bool:
+def _mend(profile: FreeSegments, takers: Takers, plans: Plans, row: int, work: float, spare: float) -> bool:
     """The same plan, but with a later end, or with a sooner first step up, by no more than it takes."""
     end_s, until_s = plans.end_s[row], takers.until_s[row]
-    done_s = _done_s(takers, plans, row, work, until_s)
-    if done_s < np.inf:
-        plans.end_s[row] = done_s
+    if _done_s(takers, plans, row, work, until_s) < np.inf:
+        plans.end_s[row] = min(_done_s(takers, plans, row, work + spare, until_s), until_s)
         if _is_free(profile, takers, plans, row):
             return True
         plans.end_s[row] = end_s
@@ -241,10 +255,16 @@ def _mend(profile: FreeSegments, takers: Takers, plans: Plans, row: int, work: f
         else:
             later_s = plans.starts_s[row, 1]
     plans.starts_s[row, 1] = sooner_s
-    if _holds(takers, plans, row, work) and _is_free(profile, takers, plans, row):
+    if _holds(takers, plans, row, work, spare) and _is_free(profile, takers, plans, row):
         return True
     plans.starts_s[row, 1], plans.end_s[row] = latest_s, end_s
     return False
+
+
+@part
+def _keeps(profile: FreeSegments, takers: Takers, plans: Plans, row: int, work: float, spare: float) -> bool:
+    """Whether its plan, or a little more than that, does so much in time."""
+    return _holds(takers, plans, row, work, spare) or _mend(profile, takers, plans, row, work, spare)
 
 
 @part
@@ -601,7 +621,7 @@ def _write(
     for later in range(run + 1, len(starts_s)):
         high = goes_to[later - 1, high]
         fits = fits and _append(plans, row, starts_s[later], high)
-    return fits and _holds(takers, plans, row, work)
+    return fits and _holds(takers, plans, row, work, 0.0)
 
 
 @part
@@ -646,7 +666,7 @@ def _plan_early(
         else:
             plans.num[row] = 0
         return end_s < np.inf
-    return _holds(takers, plans, row, work)
+    return _holds(takers, plans, row, work, 0.0)
 
 
 @part
