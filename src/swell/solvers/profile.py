@@ -222,7 +222,7 @@ def _done_s(takers: Takers, plans: Plans, row: int, work: float, until_s: float)
 def _spare(takers: Takers, row: int) -> float:
     """Work that a plan is made for beyond what there is."""
     num_levels = takers.num_levels[row]
-    return SPARE_S * takers.rates[row, num_levels - 1] if num_levels > 0 else 0.0  # type: ignore[no-any-return]
+    return SPARE_S * takers.rates[row, num_levels - 1] if num_levels > 0 else 0.0
 
 
 @part
