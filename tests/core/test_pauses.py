@@ -26,7 +26,7 @@ from swell.core.policy_state import PolicyState
 from swell.core.record import CommandTimes, JobRecord
 from swell.core.snapshot_columns import OVERDUE_SHARE
 from swell.core.state import HeadState
-from swell.core.table import JobTable
+from swell.core.table import LEAST_REMAINING_STEPS, JobTable
 from swell.model.cluster import Cluster, Node
 from swell.model.event import (
     GangEnded,
@@ -147,10 +147,18 @@ def test_nothing_is_believed_to_be_done_in_a_pause(steps: list[tuple[float, bool
 
 @given(over_s=st.floats(0.0, 100.0))
 def test_a_job_that_should_have_ended_has_the_more_to_do_the_longer_it_does_not(over_s: float) -> None:
-    """Never less than a step, and at most what it does while another could be launched in its place."""
-    record = record_of(steady("d0"), done_steps=999.0, as_of_s=20.0, rate_per_s=10.0)
+    """At most what it does while another could be launched in its place."""
+    record = record_of(steady("d0"), done_steps=1000.0, as_of_s=20.0, rate_per_s=10.0)
     view = seen(record, 20.0 + over_s)
-    assert view.remaining_steps[0] == pytest.approx(1.0 + min(10.0 * over_s, 10.0 * view.start_cost_s[0]))
+    assert view.remaining_steps[0] == pytest.approx(
+        LEAST_REMAINING_STEPS + min(10.0 * over_s, 10.0 * view.start_cost_s[0])
+    )
+
+
+@given(left_s=st.floats(0.001, 10.0))
+def test_what_is_left_of_the_last_step_is_no_more_than_that(left_s: float) -> None:
+    record = record_of(steady("d0"), done_steps=1000.0 - 10.0 * left_s, as_of_s=20.0, rate_per_s=10.0)
+    assert seen(record, 20.0).remaining_steps[0] == pytest.approx(10.0 * left_s)
 
 
 class Told:

@@ -100,14 +100,14 @@ def _options(record: JobRecord) -> JobOptions:
 
 def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCosts) -> None:
     waited_s = max(0.0, NOW_S - record.progress.as_of_s)
-    remaining = (
+    left = (
         (record.progress.total_steps or 0.0)
         - record.progress.done_steps
         - waited_s * record.progress.rate_per_s
     )
-    if remaining <= LEAST_REMAINING_STEPS:  # overdue: the longer it is, the more, up to what a launch takes
-        launch = record.progress.rate_per_s * snapshot.start_cost_s[row]
-        remaining = LEAST_REMAINING_STEPS + min(LEAST_REMAINING_STEPS - remaining, launch)
+    launch = record.progress.rate_per_s * snapshot.start_cost_s[row]
+    overdue = min(max(-left, 0.0), launch)  # the longer it is, the more, up to what a launch takes
+    remaining = max(left, LEAST_REMAINING_STEPS) + overdue
     assert snapshot.remaining_steps[row] == pytest.approx(remaining)
     assert snapshot.attained_device_s[row] == pytest.approx(waited_s * len(record.gang.held))
     assert snapshot.deadline_s[row] == _or(record.spec.deadline_s, math.inf)

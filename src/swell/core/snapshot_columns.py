@@ -171,11 +171,12 @@ def _advance(
         elapsed_s = max(now_s - as_of_s[row], 0.0)
         done[row] = done_steps[row] + rate_per_s[row] * elapsed_s
         attained[row] = attained_device_s[row] + held_devices[row] * elapsed_s
-        remaining[row] = total_steps[row] - done[row]
-        if not remaining[row] > least_steps[row]:
-            # It should end by now: the longer it does not, the longer whatever holds it up may take.
-            overdue = min(least_steps[row] - remaining[row], rate_per_s[row] * start_cost_s[row])
-            remaining[row] = least_steps[row] + max(overdue, 0.0)
+        left = total_steps[row] - done[row]
+        remaining[row] = max(left, least_steps[row])
+        if (
+            left < 0.0
+        ):  # It should have ended: the longer it has not, the longer whatever holds it up may take.
+            remaining[row] += min(-left, rate_per_s[row] * start_cost_s[row])
 
 
 def _idle(

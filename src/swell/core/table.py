@@ -21,7 +21,7 @@ from swell.model.options import Options
 from swell.model.snapshot import CLASS_CODES, STRICT, RowIndex, Snapshot
 
 #: A job's last stretch is never believed to be shorter: reports, not beliefs, end jobs.
-LEAST_REMAINING_STEPS = 1.0
+LEAST_REMAINING_STEPS = 0.001
 #: The same for a restart job, which reports nothing, as a share of what its user estimated.
 LEAST_REMAINING_SHARE = 0.1
 

@@ -23,7 +23,7 @@ from swell.policies.levels import Levels, useful_levels
 from swell.policies.order import by_deadline, by_key
 from swell.policies.policy import Policy
 from swell.solvers.filling import no_plans
-from swell.solvers.profile import LATE, MARGIN, MOMENT_S
+from swell.solvers.profile import BROKEN, LATE, MOMENT_S
 
 CrowdedShare = Annotated[
     float,
@@ -132,7 +132,7 @@ def _queue(
     if len(soft):  # a soft deadline is met or not: one that cannot be takes nothing here
         profile = promises.profile.raised(snapshot.num_borrowed)
         profile.fill(planner.takers, plans, soft, LATE)
-    is_on_time = plans.grade[soft] == MARGIN
+    is_on_time = plans.grade[soft] != BROKEN
     late = soft[~is_on_time]
     plans.top[late] = plans.now[late] = 0
     best_effort = np.flatnonzero(is_other & is_best_effort)
