@@ -10,22 +10,18 @@ from hypothesis import strategies as st
 
 from swell.model.cluster import Cluster, Node
 from swell.placement.buddy import BuddyPlacer
-from swell.placement.reality import Reality
-from swell.placement.tree import tree_of
 
 Held = Mapping[str, tuple[str, ...]]
 
 
-def node(name: str, num_devices: int, num_switches: int = 1, rack: str = "rack0") -> Node:
+def node(name: str, num_devices: int, rack: str = "rack0") -> Node:
     devices = tuple(f"{name}/{index}" for index in range(num_devices))
-    return Node(name=name, devices=devices, kind="cpu", num_switches=num_switches, rack=rack)
+    return Node(name=name, devices=devices, kind="cpu", rack=rack)
 
 
-def cluster(*sizes: int, per_rack: int = 100, switches: int = 1) -> Cluster:
+def cluster(*sizes: int, per_rack: int = 100) -> Cluster:
     return Cluster(
-        tuple(
-            node(f"n{index}", size, switches, f"rack{index // per_rack}") for index, size in enumerate(sizes)
-        )
+        tuple(node(f"n{index}", size, f"rack{index // per_rack}") for index, size in enumerate(sizes))
     )
 
 
@@ -57,22 +53,25 @@ def at(machines: Cluster, *positions: int) -> tuple[str, ...]:
     return tuple(devices[position] for position in positions)
 
 
-def is_aligned(machines: Cluster, devices: tuple[str, ...]) -> bool:
-    """A whole aligned block, or whole nodes."""
-    tree = tree_of(machines)
-    positions = {tree.positions[device] for device in devices}
-    size = min(len(devices), tree.largest_block)
-    inside = [block for block in tree.blocks[size].tolist() if positions.issuperset(tree.span(block))]
-    return len(inside) * size == len(devices)
+def nodes_of(machines: Cluster, devices: Iterable[str]) -> Mapping[str, set[str]]:
+    """Node -> which of these are there."""
+    there = {node.name: set(node.devices).intersection(devices) for node in machines.nodes}
+    return {name: own for name, own in there.items() if own}
+
+
+def is_compact(machines: Cluster, devices: tuple[str, ...]) -> bool:
+    """On one node, or on whole nodes; of equal nodes."""
+    width = len(machines.nodes[0].devices)
+    return len(nodes_of(machines, devices)) == max(1, len(devices) // width)
 
 
 machines_of_all_kinds = st.sampled_from(
     [
         cluster(8),
         cluster(4, 4, 4, 4, per_rack=2),
-        cluster(8, 8, switches=2),
+        cluster(8, 8),
         cluster(6, 3, 8, 1, per_rack=2),
-        cluster(12, 6, switches=2),
+        cluster(12, 6),
         cluster(),
     ]
 )
@@ -104,15 +103,60 @@ def test_devices_are_real_and_nobody_shares(
         for job in movable.keys() & held.keys() & placement.devices.keys() - placement.moved:
             before, after = set(held[job]), set(placement.devices[job])
             assert before >= after or len(after) > len(before)
+        assert_no_slot_changes(machines, held, placement.devices)
         held = placement.devices
+
+
+def assert_no_slot_changes(machines: Cluster, before: Held, after: Held) -> None:
+    """On each node a job keeps what it has, or some of it: the devices of a node are alike."""
+    for job in before.keys() & after.keys():
+        had, has = nodes_of(machines, before[job]), nodes_of(machines, after[job])
+        for name in had.keys() & has.keys():
+            assert had[name] <= has[name] or has[name] <= had[name]
+
+
+@given(machines=machines_of_all_kinds, steps=st.lists(wishes, min_size=1, max_size=4), data=st.data())
+def test_no_job_changes_devices_within_a_node(
+    machines: Cluster, steps: list[dict[str, int]], data: st.DataObject
+) -> None:
+    """Whoever moves, whatever is lost. So one that keeps its nodes and its size keeps its devices."""
+    held: Held = {}
+    placer = BuddyPlacer()
+    for wanted in steps:
+        lost = data.draw(st.sets(st.sampled_from(machines.devices))) if machines.devices else set()
+        left = without(machines, lost if data.draw(st.booleans()) else set())
+        after = place(left, wanted, held, placer=placer).devices
+        assert_no_slot_changes(left, held, after)
+        held = after
+
+
+def without(machines: Cluster, lost: set[str]) -> Cluster:
+    """Nodes that have lost these devices."""
+    for one in machines.nodes:
+        left = tuple(device for device in one.devices if device not in lost)
+        machines = machines.with_node(Node(name=one.name, devices=left, kind=one.kind, rack=one.rack))
+    return machines
+
+
+@given(machines=machines_of_all_kinds, before=wishes, num=st.integers(1, 9))
+def test_no_job_moves_for_one_that_fits_on_a_node(
+    machines: Cluster, before: dict[str, int], num: int
+) -> None:
+    held = place(machines, before).devices
+    taken = {device for devices in held.values() for device in devices}
+    if any(num <= len(set(node.devices) - taken) for node in machines.nodes):
+        placed = place(machines, {job: len(own) for job, own in held.items()} | {"new": num}, held)
+        assert not placed.moved and len(nodes_of(machines, placed.devices["new"])) == 1
 
 
 @given(
     shape=st.sampled_from([(1, 8), (2, 4), (4, 4), (3, 8), (2, 16)]),
     steps=st.lists(st.lists(st.integers(0, 4), max_size=10), min_size=1, max_size=6),
 )
-def test_powers_of_two_always_get_whole_blocks(shape: tuple[int, int], steps: list[list[int]]) -> None:
-    """The theorem of ElasticFlow's section 4.3: if enough devices are idle, there is a subtree."""
+def test_powers_of_two_always_get_one_node_or_whole_ones(
+    shape: tuple[int, int], steps: list[list[int]]
+) -> None:
+    """The theorem of ElasticFlow's section 4.3: if enough devices are idle, there is a place for them."""
     num_nodes, per_node = shape
     machines = cluster(*[per_node] * num_nodes, per_rack=2)
     held: Held = {}
@@ -125,7 +169,7 @@ def test_powers_of_two_always_get_whole_blocks(shape: tuple[int, int], steps: li
         placement = place(machines, wanted, held)
         assert placement.devices.keys() == wanted.keys()
         for devices in placement.devices.values():
-            assert is_aligned(machines, devices)
+            assert is_compact(machines, devices)
         held = placement.devices
 
 
@@ -146,34 +190,42 @@ def test_who_keeps_its_size_keeps_its_devices_if_nobody_comes(exponents: list[in
 
 
 def test_best_fit_takes_the_most_crowded_place() -> None:
-    machines = cluster(8, 8, switches=2)
-    held = {"a": at(machines, 0, 1), "b": at(machines, 8)}
-    wanted = {"a": 2, "b": 1}
-    assert place(machines, wanted | {"c": 2}, held).devices["c"] == at(machines, 2, 3)
-    assert place(machines, wanted | {"c": 1}, held).devices["c"] == at(machines, 9)
-    assert place(machines, wanted | {"c": 4}, held).devices["c"] == at(machines, 4, 5, 6, 7)
-    assert place(machines, wanted | {"c": 4, "d": 4}, held).devices["d"] == at(machines, 12, 13, 14, 15)
+    machines = cluster(8, 8, 8)
+    held = {"a": at(machines, 0, 1, 2, 3), "b": at(machines, 8, 9)}
+    wanted = {"a": 4, "b": 2}
+    assert place(machines, wanted | {"c": 2}, held).devices["c"] == at(machines, 4, 5)
+    assert place(machines, wanted | {"c": 6}, held).devices["c"] == at(machines, 10, 11, 12, 13, 14, 15)
+    assert place(machines, wanted | {"c": 8}, held).devices["c"] == at(machines, *range(16, 24))
 
 
-def test_growing_takes_the_free_buddy_and_survivors_come_first() -> None:
-    machines = cluster(8)
-    placement = place(machines, {"a": 4}, {"a": at(machines, 2, 3)})
-    assert placement.devices["a"] == at(machines, 2, 3, 0, 1)
-    assert not placement.moved
+def test_growing_takes_any_free_devices_of_its_node_and_survivors_come_first() -> None:
+    machines = cluster(8, 8)
+    held = {"a": at(machines, 3, 2), "b": at(machines, 0), "c": at(machines, 5)}
+    placed = place(machines, {"a": 6, "b": 1, "c": 1}, held)
+    assert placed.devices["a"] == at(machines, 3, 2, 1, 4, 6, 7)
+    assert not placed.moved
 
 
-def test_growing_goes_elsewhere_rather_than_drive_out_a_running_buddy() -> None:
-    machines = cluster(8)
+def test_growing_goes_elsewhere_rather_than_drive_out_a_running_neighbour() -> None:
+    machines = cluster(4, 4)
     held = {"a": at(machines, 2, 3), "b": at(machines, 0, 1)}
     placement = place(machines, {"a": 4, "b": 2}, held)
     assert placement.devices == {"a": at(machines, 4, 5, 6, 7), "b": at(machines, 0, 1)}
 
 
-def test_shrinking_keeps_the_lowest_aligned_half() -> None:
-    machines = cluster(8)
-    assert place(machines, {"a": 2}, {"a": at(machines, 6, 7, 4, 5)}).devices["a"] == at(machines, 4, 5)
-    unaligned = {"a": at(machines, 3, 4, 5)}
-    assert place(machines, {"a": 2}, unaligned).devices["a"] == at(machines, 4, 5)
+def test_shrinking_keeps_the_lowest_ranks_of_the_fewest_nodes() -> None:
+    machines = cluster(4, 4)
+    assert place(machines, {"a": 2}, {"a": at(machines, 3, 2, 0)}).devices["a"] == at(machines, 3, 2)
+    on_two = {"a": at(machines, 0, 4, 1, 5, 6, 7)}
+    assert place(machines, {"a": 4}, on_two).devices["a"] == at(machines, 4, 5, 6, 7)
+    assert place(machines, {"a": 2}, on_two).devices["a"] == at(machines, 0, 1)
+
+
+def test_a_device_that_another_job_has_yet_to_leave_is_the_last_choice() -> None:
+    machines = cluster(4)
+    held = {"leaving": at(machines, 0, 1), "growing": at(machines, 3)}
+    assert place(machines, {"growing": 2}, held).devices["growing"] == at(machines, 3, 2)
+    assert place(machines, {"growing": 3}, held).devices["growing"] == at(machines, 3, 0, 2)
 
 
 def test_the_fewest_and_smallest_running_jobs_move_to_make_a_block() -> None:
@@ -189,12 +241,11 @@ def test_the_fewest_and_smallest_running_jobs_move_to_make_a_block() -> None:
 
 
 def test_pinned_jobs_stay_and_the_last_resort_is_scattered() -> None:
-    machines = cluster(4)
+    machines = cluster(2, 2)
     held = {"a": at(machines, 0), "b": at(machines, 3)}
-    assert place(machines, {"c": 2}, held, pinned="a").devices == {
-        "a": at(machines, 0),
-        "c": at(machines, 2, 3),
-    }
+    placement = place(machines, {"a": 1, "b": 1, "c": 2}, held, pinned="a")
+    assert placement.devices == {"a": held["a"], "b": at(machines, 1), "c": at(machines, 2, 3)}
+    assert placement.moved == {"b"}
     placement = place(machines, {"c": 2}, held, pinned="ab")
     assert placement.devices["c"] == at(machines, 1, 2) and not placement.moved
 
@@ -207,20 +258,13 @@ def test_larger_than_a_node_means_whole_nodes_of_one_rack() -> None:
     placement = place(machines, {"a": 1, "big": 12}, held)
     assert placement.devices["big"] == at(machines, *range(4, 16))
     placement = place(machines, {"a": 1, "big": 6}, held)
-    assert placement.devices["big"] == at(machines, 2, 3, 4, 5, 6, 7)
+    assert placement.devices["big"] == at(machines, 1, 2, 4, 5, 6, 7)
 
 
 def test_no_power_of_two_stays_on_one_node_if_it_can() -> None:
     machines = cluster(8, 6)
     assert place(machines, {"a": 6}).devices["a"] == at(machines, 8, 9, 10, 11, 12, 13)
     assert place(machines, {"a": 6, "b": 3}).devices["b"] == at(machines, 0, 1, 2)
-
-
-def test_blocks_do_not_reach_over_switches_that_carry_three() -> None:
-    tree = tree_of(cluster(6, switches=2))
-    sizes = {size: tree.starts[blocks].tolist() for size, blocks in tree.blocks.items()}
-    assert sizes == {2: [0, 3], 1: [0, 1, 2, 3, 4, 5]}
-    assert sorted(tree_of(cluster(6)).blocks) == [1, 2, 4]
 
 
 def test_devices_of_a_lost_node_are_forgotten() -> None:
@@ -230,39 +274,22 @@ def test_devices_of_a_lost_node_are_forgotten() -> None:
     assert place(left, {"a": 2, "b": 2}, held).devices == {"a": ("n1/2", "n1/3"), "b": held["b"]}
 
 
+def test_devices_that_a_node_has_lost_are_replaced_on_it() -> None:
+    machines = cluster(4, 4)
+    held = {"a": at(machines, 0, 1), "b": at(machines, 2)}
+    left = machines.with_node(Node(name="n0", devices=("n0/1", "n0/2", "n0/3"), kind="cpu"))
+    assert place(left, {"a": 2, "b": 1}, held).devices == {"a": ("n0/1", "n0/3"), "b": ("n0/2",)}
+
+
 def test_who_does_not_fit_is_absent_and_the_more_important_come_first() -> None:
     machines = cluster(4)
     assert place(machines, {"a": 2, "b": 4, "c": 2}).devices.keys() == {"a", "c"}
     assert place(Cluster(), {"a": 1}).devices == {}
 
 
-def test_whole_blocks_on_a_cluster_of_a_thousand_devices() -> None:
+def test_whole_nodes_on_a_cluster_of_a_thousand_devices() -> None:
     machines = cluster(*[8] * 125, per_rack=16)
     wanted = {f"job-{number}": 1 << number % 5 for number in range(60)}
     placement = place(machines, wanted)
     assert placement.devices.keys() == wanted.keys()
-    assert all(is_aligned(machines, devices) for devices in placement.devices.values())
-
-
-def test_who_grows_does_not_change_places_with_another_but_stays_and_moves_its_neighbour() -> None:
-    """Two gangs that wait for each other's devices would both have to stop."""
-    machines = cluster(8)
-    held = {
-        "shrinking": at(machines, 0, 1),
-        "other": at(machines, 2, 3),
-        "neighbour": at(machines, 4),
-        "growing": at(machines, 5),
-        "last": at(machines, 6, 7),
-    }
-    wanted = {"growing": 2, "shrinking": 1, "other": 2, "neighbour": 1, "last": 2}
-    placed = place(machines, wanted, held)
-    assert set(placed.devices["growing"]) == set(at(machines, 4, 5))
-    assert placed.devices["neighbour"] == at(machines, 1)
-    assert placed.moved == {"neighbour"}
-
-
-def test_a_job_that_is_heard_of_first_because_it_is_pinned_gets_a_flag() -> None:
-    """It waits for devices, and is to stay as it is for a while after a failure."""
-    reality = Reality(cluster(4))
-    flags = reality.flags(reality.number(job) for job in ("a", "b"))
-    assert flags.tolist() == [True, True, False]
+    assert all(is_compact(machines, devices) for devices in placement.devices.values())

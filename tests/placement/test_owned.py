@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.placement.test_buddy import cluster
+from tests.placement.test_buddy import cluster, nodes_of
 
 from swell.model.cluster import Cluster, Node
 from swell.placement.buddy import BuddyPlacer
@@ -67,6 +67,34 @@ def test_a_job_with_a_promise_never_has_a_borrowed_device(
         if not pinned and fits(machines, wanted):
             bound = {job for job, num in wanted.items() if num and job in BOUND}
             assert bound <= held.keys() and not placement.unplaced & BOUND
+
+
+@given(
+    shape=st.sampled_from([(2, 8, {1}), (4, 4, {0, 2}), (3, 8, {2}), (6, 2, {1, 3, 4})]),
+    steps=st.lists(
+        st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=12), min_size=1, max_size=5
+    ),
+)
+def test_powers_of_two_never_span_more_nodes_than_they_must_with_promises_either(
+    shape: tuple[int, int, set[int]], steps: list[list[tuple[bool, int]]]
+) -> None:
+    num_nodes, width, borrowed = shape
+    machines, held = lent(cluster(*[width] * num_nodes), *borrowed), dict[str, tuple[str, ...]]()
+    for step in steps:
+        left, left_owned, wanted = machines.num_devices, len(owned(machines)), dict[str, int]()
+        for number, (is_bound, exponent) in enumerate(step):
+            size = min(width, 1 << exponent)
+            if size <= (min(left, left_owned) if is_bound else left):
+                wanted[f"{'bound' if is_bound else 'free'}{number}"] = size
+                left, left_owned = left - size, left_owned - size * is_bound
+        bound = frozenset(job for job in wanted if job.startswith("bound"))
+        changes = {job: num for job, num in wanted.items() if num != len(held.get(job, ()))}
+        changes |= {job: 0 for job in held if job not in wanted}
+        placement = BuddyPlacer().place(machines, changes, held, frozenset(), bound)
+        held = {job: devices for job, devices in (held | dict(placement.changes)).items() if devices}
+        assert {job: len(devices) for job, devices in held.items()} == wanted
+        assert all(owned(machines).issuperset(held[job]) for job in bound)
+        assert all(len(nodes_of(machines, devices)) == 1 for devices in held.values())
 
 
 def test_who_may_have_borrowed_devices_has_these_first() -> None:

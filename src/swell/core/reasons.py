@@ -43,7 +43,7 @@ class PlanAccount:
         want, held = int(self.allocation.workers[row]), int(self.snapshot.held_workers[row])
         workers = int(self.steadied.workers[row])
         if self.snapshot.job_ids[row] in self.placement.moved and self._is_only_moved(row):
-            return Reason("moved", "moves to other devices to free a whole block for another job")
+            return Reason("moved", "moves to another node to make room for another job")
         if workers == want:
             return self.allocation.account.reason(row)
         if workers == 0:

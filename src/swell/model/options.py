@@ -21,7 +21,7 @@ NO_OPTION = -1
 class Sizes(Enum):
     """Which numbers of workers there are."""
 
-    POWERS_OF_TWO = "powers of two"  #: only these fill buddy blocks (ElasticFlow, section 4.3)
+    POWERS_OF_TWO = "powers of two"  #: only these always fit on nodes (ElasticFlow, section 4.3)
     EVERY = "every number"
 
     def up_to(self, most: int) -> IntArray:

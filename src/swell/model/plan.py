@@ -115,7 +115,7 @@ class Placement:
 
     #: Job id -> its devices, in rank order, of jobs that are to have others than they hold; empty: none.
     changes: Mapping[str, tuple[str, ...]]
-    moved: frozenset[str] = frozenset()  #: jobs that were moved to make a block whole for another
+    moved: frozenset[str] = frozenset()  #: jobs that were moved to make room for another
     unplaced: frozenset[str] = frozenset()  #: jobs for which there is not enough
 
 

@@ -31,7 +31,7 @@ class Gandiva(Policy):
     References: Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018,
         sections 3.1 and 4.1 (suspend-resume, over-subscription by time slicing).
     Deviates: no packing of two jobs on one device, for here a device has one owner; no migration beside
-        that of the placer, which makes blocks whole; no growing and shrinking (section 3.1), of which
+        that of the placer, which makes room on nodes; no growing and shrinking (section 3.1), of which
         the paper's own evaluation makes little use, and ElasticFlow's section 6.1 none; slices are
         handed out over the whole cluster, not within groups of nodes of one job size, and only while
         devices are short: ElasticFlow's published simulator lets jobs of one size take turns on one

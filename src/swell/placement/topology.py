@@ -1,0 +1,59 @@
+"""A cluster in columns: nodes by number, with their racks and widths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, groupby, repeat
+from operator import attrgetter
+
+import numpy as np
+
+from swell.arrays import IntArray
+from swell.model.cluster import GROUP, Cluster
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Nodes are numbered in the cluster's order: owned ones first, the nodes of a rack together."""
+
+    devices: Sequence[tuple[str, ...]]  #: (N,) of each node
+    widths: IntArray  #: (N,) devices of each node
+    racks: IntArray  #: (N,) number of each node's rack; owned and borrowed nodes share none
+    num_owned: int  #: nodes
+
+    @cached_property
+    def node_of(self) -> Mapping[str, int]:
+        """Device id -> number of its node."""
+        numbers = chain.from_iterable(map(repeat, range(len(self.devices)), self.widths.tolist()))
+        return dict(zip(chain.from_iterable(self.devices), numbers, strict=True))
+
+
+def topology_of(cluster: Cluster) -> Topology:
+    nodes = cluster.in_order
+    devices = list(map(attrgetter("devices"), nodes))
+    lengths = [len(list(group)) for _, group in groupby(nodes, key=GROUP)]
+    return Topology(
+        devices=devices,
+        widths=np.fromiter(map(len, devices), np.int64, len(devices)),
+        racks=np.repeat(np.arange(len(lengths)), lengths),
+        num_owned=len(nodes) - len(cluster.borrowed),
+    )
+
+
+def spread(counts: IntArray, num: int) -> IntArray:
+    """(N,) how many to take of these (N,) counts, from as few as possible, to have `num`, at most their sum.
+
+    All of the largest ones, until the rest fits into one; and that from the smallest that has as many.
+    """
+    amounts = np.zeros(len(counts), dtype=np.int64)
+    if num > counts.max(initial=0):
+        order = np.argsort(-counts, kind="stable")
+        whole = order[: np.searchsorted(np.cumsum(counts[order]), num)]
+        amounts[whole] = counts[whole]
+        num -= int(counts[whole].sum())
+    if num:
+        left = counts - amounts
+        amounts[np.where(left >= num, left, np.iinfo(np.int64).max).argmin()] += num
+    return amounts
