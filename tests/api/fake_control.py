@@ -141,9 +141,7 @@ class FakeControl:
         devices: dict[str, str | None] = {f"node0/{number}": None for number in range(8)}
         if running:
             devices["node0/0"] = devices["node0/1"] = running[0].id
-        node = NodeView(
-            name="node0", rack="rack0", kind="paced@200", num_switches=2, is_borrowed=False, devices=devices
-        )
+        node = NodeView(name="node0", rack="rack0", kind="paced@200", is_borrowed=False, devices=devices)
         return ClusterView(
             version=__version__,
             policy="elasticflow",

@@ -3,11 +3,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from swell.executors.local import devices as module
-from swell.executors.local.devices import DeviceError, num_switches, only_kind, parse_devices
+from swell.executors.local.devices import DeviceError, only_kind, parse_devices
 
 GPUS = [("GPU-aa", "NVIDIA H200"), ("GPU-ab", "NVIDIA H200"), ("GPU-b", "NVIDIA H200")]
 
@@ -16,7 +14,6 @@ def test_paced_devices_of_several_nodes() -> None:
     nodes = parse_devices("paced:2x8@400")
     assert [node.node.name for node in nodes] == ["node0", "node1"]
     assert nodes[1].node.devices[3] == "node1/3"
-    assert nodes[0].node.num_switches == 2
     assert nodes[0].node.kind == "paced@400"
     binding = nodes[0].bindings["node0/0"]
     assert (binding.torch_device, binding.pace_per_s) == ("cpu", 400.0)
@@ -73,12 +70,6 @@ REFUSED = "none gpu cpu:0 cpu:-1 cpu:x cpu:² auto:2 paced paced:8 paced:8@ pace
 def test_what_is_no_device_is_refused_by_name(text: str) -> None:
     with pytest.raises(DeviceError, match=f"devices '{text}'"):
         parse_devices(text)
-
-
-@given(st.integers(1, 64))
-def test_switches_carry_equal_numbers(num: int) -> None:
-    assert num % num_switches(num) == 0
-    assert num_switches(8) == 2
 
 
 def test_nodes_of_two_kinds_make_no_platform() -> None:

@@ -63,9 +63,7 @@ class FakeRecords:
         return [Story(at_s=at_s, code=code, text="") for code, at_s in codes]
 
     def cluster(self) -> ClusterView:
-        node = NodeView(
-            name="n", rack="r", kind="cpu", num_switches=1, is_borrowed=False, devices={"c0": None}
-        )
+        node = NodeView(name="n", rack="r", kind="cpu", is_borrowed=False, devices={"c0": None})
         return ClusterView(
             version="1.2",
             policy="fifo",

@@ -153,7 +153,7 @@ class _Crowd:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        node = Node(name="n", devices=DEVICES, kind="cpu", num_switches=2)
+        node = Node(name="n", devices=DEVICES, kind="cpu")
         self._events: list[AnyEvent] = [Opened(at_s=0.0), NodeJoined(at_s=0.0, node=node)]
         self._num_jobs = 0
 

@@ -163,7 +163,6 @@ class ViewBoard:
                 name=node.name,
                 rack=node.rack,
                 kind=node.kind,
-                num_switches=node.num_switches,
                 is_borrowed=node.is_borrowed,
                 devices={device: owner.get(device) for device in node.devices},
             )

@@ -1,4 +1,4 @@
-"""Tree of racks, nodes, switches and devices."""
+"""Tree of racks, nodes and devices."""
 
 from __future__ import annotations
 
@@ -12,21 +12,13 @@ import msgspec
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine. Its devices hang in equal numbers, in order, from its switches (or sockets)."""
+    """A machine. Its devices are alike."""
 
     name: str
-    devices: tuple[str, ...]  #: ids, unique in the cluster, neighbours next to each other
+    devices: tuple[str, ...]  #: ids, unique in the cluster
     kind: str  #: `cpu`, `cuda:NVIDIA H200`, `paced@200`: curves are measured per kind
     rack: str = "rack0"
-    num_switches: int = 1
     is_borrowed: bool = False  #: may be reclaimed at any second
-
-    def __post_init__(self) -> None:
-        if self.num_switches < 1 or len(self.devices) % self.num_switches:
-            raise ValueError(
-                f"node {self.name!r} has {len(self.devices)} devices on {self.num_switches} switches; "
-                "switches carry equal numbers of devices: change one of the two"
-            )
 
 
 class Cluster(msgspec.Struct, frozen=True, dict=True):

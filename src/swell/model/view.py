@@ -88,7 +88,6 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     rack: str
     kind: str
-    num_switches: int
     is_borrowed: bool
     devices: dict[str, str | None]  #: device id -> the job that holds it
 

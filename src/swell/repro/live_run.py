@@ -143,7 +143,6 @@ def run(client: Client, parts: Sequence[PlannedJob], devices: str, advance: Call
             devices=tuple(node.devices),
             kind=node.kind,
             rack=node.rack,
-            num_switches=node.num_switches,
         )
         for node in cluster.nodes
     )

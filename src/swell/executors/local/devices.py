@@ -63,14 +63,9 @@ def only_kind(nodes: Iterable[LocalNode]) -> str:
     return kinds[0]
 
 
-def num_switches(num_devices: int) -> int:
-    """Eight devices or more hang in fours, as in most machines; fewer, or odd numbers, on one switch."""
-    return num_devices // 4 if num_devices >= 8 and num_devices % 4 == 0 else 1
-
-
 def _node(name: str, kind: str, bindings: list[DeviceBinding]) -> LocalNode:
     ids = tuple(f"{name}/{i}" for i in range(len(bindings)))
-    node = Node(name=name, devices=ids, kind=kind, num_switches=num_switches(len(ids)))
+    node = Node(name=name, devices=ids, kind=kind)
     return LocalNode(node, dict(zip(ids, bindings, strict=True)))
 
 
