@@ -30,7 +30,7 @@ from swell.model.event import AnyEvent, GangEnded, JobProfiled, JobSubmitted, No
 from swell.model.job import JobClass, Phase
 from swell.model.plan import Allocation, Placement
 from swell.model.snapshot import Snapshot
-from swell.placement.buddy import BuddyPlacer
+from swell.placement.best_fit import BestFitPlacer
 from swell.policies.fifo import Fifo
 from swell.policies.policy import Policy
 from swell.policies.registry import new_policy
@@ -80,7 +80,7 @@ class TimedPolicy:
 
 
 class TimedPlacer:
-    def __init__(self, placer: BuddyPlacer, watch: Stopwatch) -> None:
+    def __init__(self, placer: BestFitPlacer, watch: Stopwatch) -> None:
         self.place: Callable[..., Placement] = watch.timed(placer.place)
 
 
@@ -113,7 +113,7 @@ class Trial:
         self._crowd = Crowd(mix, seed)
         planner = Planner(
             TimedPolicy(new_policy(policy), self._policy_watch),
-            TimedPlacer(BuddyPlacer(), self._placer_watch),
+            TimedPlacer(BestFitPlacer(), self._placer_watch),
             {"as_drawn": AsDrawn(members=self._crowd.members)},
         )
         self._policy = policy

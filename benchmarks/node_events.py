@@ -20,7 +20,7 @@ from swell.core.planner import Planner
 from swell.model.cluster import Node
 from swell.model.event import AnyEvent, NodeJoined, NodeLost
 from swell.model.options import Domain, Sizes
-from swell.placement.buddy import BuddyPlacer
+from swell.placement.best_fit import BestFitPlacer
 from swell.policies.fifo import Fifo
 
 NODES_A_RACK = 16
@@ -57,7 +57,7 @@ def measure(case: Case, num_events: int) -> list[float]:
     """Milliseconds of each turn."""
     crowd = Crowd(Mix(strict_share=0.0, soft_share=0.0), seed=0)
     policy = EverySize() if case.is_any_size else Fifo()
-    core = Core(Planner(policy, BuddyPlacer()), TableBelief(crowd.members), CoreSettings())
+    core = Core(Planner(policy, BestFitPlacer()), TableBelief(crowd.members), CoreSettings())
     there = [_node(number, case.per_node) for number in range(case.num_nodes)]
     crowd.perform(core.handle([NodeJoined(at_s=crowd.now_s, node=node) for node in there]))
     num_devices = case.num_nodes * case.per_node

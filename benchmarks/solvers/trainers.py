@@ -20,7 +20,7 @@ from swell.core.core import Core, CoreSettings
 from swell.core.planner import Planner
 from swell.model.cluster import Node
 from swell.model.event import AnyEvent, NodeJoined, NodeLost
-from swell.placement.buddy import BuddyPlacer
+from swell.placement.best_fit import BestFitPlacer
 from swell.policies.registry import new_policy
 
 #: Trainers, nodes.
@@ -113,7 +113,7 @@ def _counts(problem: NodeProblem) -> Instance:
 def _turns_ms(num_jobs: int, num_nodes: int) -> Iterator[float]:
     """CPU time of the scheduler, from a node that leaves or joins to the commands."""
     crowd = Crowd(Mix(strict_share=0.0, soft_share=0.0), seed=0)
-    core = Core(Planner(new_policy("bftrainer"), BuddyPlacer()), TableBelief(crowd.members), CoreSettings())
+    core = Core(Planner(new_policy("bftrainer"), BestFitPlacer()), TableBelief(crowd.members), CoreSettings())
     there = [_node(number) for number in range(num_nodes)]
     crowd.perform(core.handle([NodeJoined(at_s=crowd.now_s, node=node) for node in there]))
     arrivals = [

@@ -24,7 +24,7 @@ from swell.live.pruning import prune
 from swell.live.recovery import Entry, Replay, ReplayError, compare, load, replay
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.view import JobView
-from swell.placement.buddy import BuddyPlacer
+from swell.placement.best_fit import BestFitPlacer
 from swell.policies.registry import POLICIES, UnknownPolicy, new_policy
 from swell.settings import InvalidSetting, Settings, make_settings
 from swell.store.errors import DamagedState, StateError, StateLocked, StateUnwritable, remedy
@@ -59,7 +59,7 @@ def new_core(policy: str = DEFAULT_POLICY, settings: Settings | None = None) -> 
     policies = {name: new_policy(name, settings.parameters_of(name)) for name in POLICIES}
     if policy not in policies:
         raise UnknownPolicy(policy)
-    return Core(Planner(policies[policy], BuddyPlacer(), policies), FittedBelief(), settings.core)
+    return Core(Planner(policies[policy], BestFitPlacer(), policies), FittedBelief(), settings.core)
 
 
 @contextmanager

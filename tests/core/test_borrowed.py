@@ -15,7 +15,7 @@ from swell.model.cluster import Cluster, Node
 from swell.model.command import LaunchGang
 from swell.model.event import JobProfiled, JobSubmitted, NodeJoined
 from swell.model.job import Phase
-from swell.placement.buddy import BuddyPlacer
+from swell.placement.best_fit import BestFitPlacer
 from swell.policies.registry import POLICIES
 from swell.throughput.belief import FittedBelief
 
@@ -41,7 +41,7 @@ def assert_on_owned(head: Head) -> None:
 def test_no_promise_ever_stands_on_a_borrowed_node(policy: str, seed: int, fates: list[str]) -> None:
     """Whatever fails, and whenever nodes are lent and taken back; and every job ends."""
     world = DrivenWorld(seed, ALL_FAULTS)
-    head = Head(lambda: core_of(POLICIES[policy](), BuddyPlacer(), FittedBelief), world)
+    head = Head(lambda: core_of(POLICIES[policy](), BestFitPlacer(), FittedBelief), world)
     world.join(borrowed("b0"))
     world.join(node("n0", 4))
     for number in range(3):
@@ -78,7 +78,7 @@ def test_jobs_on_borrowed_nodes_alone_all_succeed_however_often_these_are_taken(
 ) -> None:
     """A reclaim is no fault of a job; and a head that dies decides as its twin that does not."""
     world = DrivenWorld(seed)
-    head = Head(lambda: core_of(POLICIES[policy](), BuddyPlacer(), FittedBelief), world)
+    head = Head(lambda: core_of(POLICIES[policy](), BestFitPlacer(), FittedBelief), world)
     for number in range(4):
         head.submit(f"job{number}", spec(60))
     for fate in fates:
@@ -99,7 +99,7 @@ def test_jobs_on_borrowed_nodes_alone_all_succeed_however_often_these_are_taken(
 
 
 def test_what_is_asked_of_borrowed_nodes_alone_is_not_promised() -> None:
-    core = core_of(POLICIES["elasticflow"](), BuddyPlacer(), FittedBelief)
+    core = core_of(POLICIES["elasticflow"](), BestFitPlacer(), FittedBelief)
     core.handle([NodeJoined(at_s=1.0, node=borrowed("b0"))])
     core.handle([JobSubmitted(at_s=2.0, job_id="a", spec=strict(deadline_s=1e6))])
     core.handle([JobProfiled(at_s=3.0, job_id="a", profile=profile())])
@@ -109,7 +109,7 @@ def test_what_is_asked_of_borrowed_nodes_alone_is_not_promised() -> None:
 
 
 def test_a_job_without_a_promise_has_borrowed_nodes_first() -> None:
-    core = core_of(POLICIES["elasticflow"](), BuddyPlacer(), FittedBelief)
+    core = core_of(POLICIES["elasticflow"](), BestFitPlacer(), FittedBelief)
     core.handle([NodeJoined(at_s=1.0, node=borrowed("b0")), NodeJoined(at_s=1.0, node=node("n0", 4))])
     core.handle([JobSubmitted(at_s=2.0, job_id="a", spec=spec(1000, max_workers=4))])
     commands = core.handle([JobProfiled(at_s=3.0, job_id="a", profile=profile())])

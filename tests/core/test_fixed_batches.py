@@ -15,7 +15,7 @@ from swell.model.event import JobProfiled, JobSubmitted, NodeJoined
 from swell.model.options import Domain, FixedBatch, Sizes
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.placement.buddy import BuddyPlacer
+from swell.placement.best_fit import BestFitPlacer
 from swell.policies.fifo import Fifo
 
 
@@ -63,7 +63,7 @@ seen: list[Snapshot] = []
 def test_the_snapshot_offers_sizes_that_can_have_the_fixed_batch(
     is_open: bool, sizes: list[int], batch: int
 ) -> None:
-    core = Core(Planner(Watching(), BuddyPlacer()), OpenBelief(), CoreSettings())
+    core = Core(Planner(Watching(), BestFitPlacer()), OpenBelief(), CoreSettings())
     max_batch = 96 if is_open else None
     core.handle([NodeJoined(at_s=1.0, node=node("n0", 4))])
     core.handle([JobSubmitted(at_s=2.0, job_id="a", spec=spec(100, global_batch=16, max_batch=max_batch))])

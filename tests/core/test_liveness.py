@@ -14,7 +14,7 @@ from tests.core.head import Head
 from swell.core.ports import Placer
 from swell.model.event import DrainRequested, Opened, ResizeFailed
 from swell.model.job import Elasticity, Phase
-from swell.placement.buddy import BuddyPlacer
+from swell.placement.best_fit import BestFitPlacer
 from swell.policies.registry import POLICIES
 from swell.sim.injected_faults import NO_FAULTS, FaultRates
 from swell.throughput.belief import FittedBelief
@@ -165,7 +165,7 @@ def test_killed_at_every_turn_the_end_is_the_same(is_folded: bool) -> None:
 def test_every_job_ends_under_the_real_policies(policy: str, seed: int) -> None:
     """With what `swell up` runs: a belief fitted to profiles and reports, and each of the policies."""
     world = DrivenWorld(seed, ALL_FAULTS)
-    head = Head(lambda: core_of(POLICIES[policy](), BuddyPlacer(), FittedBelief), world)
+    head = Head(lambda: core_of(POLICIES[policy](), BestFitPlacer(), FittedBelief), world)
     submit_all(head, world)
     head.run_for(6.0)
     for job_id in sorted(world.gangs):

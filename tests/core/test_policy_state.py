@@ -23,7 +23,7 @@ from swell.model.command import WakeAt
 from swell.model.event import JobProfiled, JobSubmitted, NodeJoined, Opened, Woke
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.placement.buddy import BuddyPlacer
+from swell.placement.best_fit import BestFitPlacer
 from swell.policies.fifo import Fifo
 from swell.policies.policy import Period, Policy
 
@@ -51,7 +51,7 @@ class Diary(Policy):
 def remembering(policy: str) -> Core:
     """A core that may be switched between policies with a memory of their own."""
     policies = {one.name: one for one in (Diary(), *from_the_guide())}
-    planner = Planner(policies[policy], BuddyPlacer(), policies)
+    planner = Planner(policies[policy], BestFitPlacer(), policies)
     return Core(planner, PowerBelief(), CoreSettings(min_hold_s=2.0, report_plan_s=1.0))
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.placement.test_buddy import cluster, nodes_of
+from tests.placement.test_best_fit import cluster, nodes_of
 
 from swell.model.cluster import Cluster, Node
-from swell.placement.buddy import BuddyPlacer
+from swell.placement.best_fit import BestFitPlacer
 
 #: Jobs that have promises.
 BOUND = frozenset("abcd")
@@ -51,7 +51,7 @@ def fits(machines: Cluster, wanted: Mapping[str, int]) -> bool:
 def test_a_job_with_a_promise_never_has_a_borrowed_device(
     machines: Cluster, steps: list[dict[str, int]], data: st.DataObject | None
 ) -> None:
-    placer, held = BuddyPlacer(), dict[str, tuple[str, ...]]()
+    placer, held = BestFitPlacer(), dict[str, tuple[str, ...]]()
     for wanted in steps:
         choice = st.sets(st.sampled_from(sorted(held))) if held else st.just(set[str]())
         pinned = frozenset(data.draw(choice)) if data is not None else frozenset[str]()
@@ -90,7 +90,7 @@ def test_powers_of_two_never_span_more_nodes_than_they_must_with_promises_either
         bound = frozenset(job for job in wanted if job.startswith("bound"))
         changes = {job: num for job, num in wanted.items() if num != len(held.get(job, ()))}
         changes |= {job: 0 for job in held if job not in wanted}
-        placement = BuddyPlacer().place(machines, changes, held, frozenset(), bound)
+        placement = BestFitPlacer().place(machines, changes, held, frozenset(), bound)
         held = {job: devices for job, devices in (held | dict(placement.changes)).items() if devices}
         assert {job: len(devices) for job, devices in held.items()} == wanted
         assert all(owned(machines).issuperset(held[job]) for job in bound)
@@ -99,14 +99,14 @@ def test_powers_of_two_never_span_more_nodes_than_they_must_with_promises_either
 
 def test_who_may_have_borrowed_devices_has_these_first() -> None:
     machines = lent(cluster(4, 4), 0)
-    placement = BuddyPlacer().place(machines, {"e": 4}, {}, frozenset(), BOUND)
+    placement = BestFitPlacer().place(machines, {"e": 4}, {}, frozenset(), BOUND)
     assert owned(machines).isdisjoint(placement.changes["e"])
 
 
 def test_a_job_on_owned_devices_makes_room_for_a_promise() -> None:
     machines = lent(cluster(4, 4), 1)
     held = {"e": ("n0/0", "n0/1", "n0/2", "n0/3")}
-    placement = BuddyPlacer().place(machines, {"a": 2}, held, frozenset(), BOUND)
+    placement = BestFitPlacer().place(machines, {"a": 2}, held, frozenset(), BOUND)
     assert owned(machines).issuperset(placement.changes["a"]) and "e" in placement.moved
     assert len(placement.changes["e"]) == 4
 
@@ -126,10 +126,10 @@ def test_of_borrowed_nodes_those_that_were_lent_last_are_given_back_first(
         machines = machines.with_node(node)
     age = {f"n{name}.0": rank for rank, name in enumerate(joined)}
     one, other = min(sizes[0], len(joined) - 1), min(sizes[1], len(joined) - min(sizes[0], len(joined) - 1))
-    held = dict(BuddyPlacer().place(machines, {"a": one, "b": other}, {}, frozenset()).changes)
+    held = dict(BestFitPlacer().place(machines, {"a": one, "b": other}, {}, frozenset()).changes)
     assert sorted(age[device] for device in (*held["a"], *held["b"])) == list(range(one + other))
     less = min(after, one)
-    kept = BuddyPlacer().place(machines, {"a": less}, held, frozenset()).changes.get("a", held["a"])
+    kept = BestFitPlacer().place(machines, {"a": less}, held, frozenset()).changes.get("a", held["a"])
     oldest = sorted(held["a"], key=age.__getitem__)[:less]
     assert sorted(kept) == sorted(oldest)
 
@@ -138,7 +138,7 @@ def test_of_many_jobs_just_those_that_lost_a_device_get_another() -> None:
     nodes = [Node(name=f"n{at}", devices=(f"n{at}.0",), kind="cpu", is_borrowed=True) for at in range(30)]
     held = {f"job{at:02d}": (f"n{2 * at}.0", f"n{2 * at + 1}.0") for at in range(12)}
     left = Cluster(tuple(node for node in nodes if node.name not in ("n0", "n5", "n6")))
-    changes = BuddyPlacer().place(left, {}, held, frozenset()).changes
+    changes = BestFitPlacer().place(left, {}, held, frozenset()).changes
     assert set(changes) == {"job00", "job02", "job03"}
     assert {job: devices[0] for job, devices in changes.items()} == {
         "job00": "n1.0",

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import FirstFree, Shuffler
-from tests.placement.test_buddy import cluster
+from tests.placement.test_best_fit import cluster
 from tests.placement.test_owned import BOUND, lent, owned, wishes
 
 from swell.core.ports import Placer
 from swell.model.cluster import Cluster
-from swell.placement.buddy import BuddyPlacer
+from swell.placement.best_fit import BestFitPlacer
 
 clusters = st.sampled_from(
     [cluster(8), cluster(4, 4), lent(cluster(4, 4), 1), lent(cluster(6, 3, 8), 0), cluster()]
@@ -20,7 +20,7 @@ clusters = st.sampled_from(
 small_wishes = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 2), min_size=3)
 
 
-@pytest.mark.parametrize("make", [BuddyPlacer, FirstFree, Shuffler])
+@pytest.mark.parametrize("make", [BestFitPlacer, FirstFree, Shuffler])
 @given(machines=clusters, steps=st.lists(wishes, min_size=1, max_size=4), data=st.data())
 def test_a_placer_keeps_its_contract(
     make: type[Placer], machines: Cluster, steps: list[dict[str, int]], data: st.DataObject
@@ -43,7 +43,7 @@ def test_a_placer_keeps_its_contract(
         assert all(owned(machines).issuperset(held[job]) for job in BOUND & held.keys())
 
 
-@pytest.mark.parametrize("make", [BuddyPlacer, FirstFree, Shuffler])
+@pytest.mark.parametrize("make", [BestFitPlacer, FirstFree, Shuffler])
 @given(machines=clusters, before=small_wishes, wanted=small_wishes, data=st.data())
 def test_the_order_of_what_is_held_says_nothing(
     make: type[Placer], machines: Cluster, before: dict[str, int], wanted: dict[str, int], data: st.DataObject

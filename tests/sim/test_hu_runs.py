@@ -15,7 +15,7 @@ from swell.core.planner import Planner
 from swell.model.job import Phase
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.placement.buddy import BuddyPlacer
+from swell.placement.best_fit import BestFitPlacer
 from swell.policies.hu import Hu, HuAware, HuEnd
 from swell.policies.hu_greedy import HuGreedy
 from swell.policies.policy import Policy
@@ -36,7 +36,7 @@ def run(policy: Policy, disturbed: Disturbed | None = None, cost: str = "none") 
     jobs = workload(0, disturbed=disturbed)
     jobs = msgspec.structs.replace(jobs, jobs=tuple(jobs.jobs)[:NUM_JOBS])
     conditions = Conditions(nodes=NUM_NODES, devices_per_node=1, resize_cost=cost)
-    planner = Planner(policy, BuddyPlacer())
+    planner = Planner(policy, BestFitPlacer())
     core = Core(planner, FittedBelief(), make_settings(SETTINGS).core)
     with compiling():
         return simulate(core, set_up(jobs, hu(), conditions))

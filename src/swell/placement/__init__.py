@@ -1,1 +1,1 @@
-"""Which devices: the topology as a tree of blocks, and buddy allocation on it."""
+"""Which devices: how many of which node a job gets, and then which ones."""

@@ -15,7 +15,7 @@ from swell.core.planner import Planner
 from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.placement.buddy import BuddyPlacer
+from swell.placement.best_fit import BestFitPlacer
 from swell.policies.policy import Policy
 from swell.policies.registry import new_policy
 from swell.repro.hu_workload import MINUTE_S, Assumed, Disturbed, workload
@@ -117,7 +117,7 @@ def measured(allocator: Allocator, case: HuCase, seed: int) -> AllocatorRun:
     jobs = workload(seed, is_all=case.is_all, disturbed=case.disturbed, assumed=case.assumed)
     conditions = Conditions(nodes=case.nodes, devices_per_node=1, resize_cost=case.resize_cost, seed=seed)
     timed = Timed(new_policy(allocator.policy, dict(allocator.parameters)))
-    core = Core(Planner(timed, BuddyPlacer()), FittedBelief(), make_settings(SETTINGS).core)
+    core = Core(Planner(timed, BestFitPlacer()), FittedBelief(), make_settings(SETTINGS).core)
     outcome = simulate(core, set_up(jobs, hu(), conditions), with_offers=False)
     queues_s = [job.start_s - job.submit_s for job in outcome.jobs if job.start_s is not None]
     done = [(job.end_s, job.jct_s) for job in outcome.jobs if job.jct_s is not None]

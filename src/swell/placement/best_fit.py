@@ -11,7 +11,7 @@ from swell.placement.reality import Held, Reality
 from swell.placement.slots import placement_of
 
 
-class BuddyPlacer:
+class BestFitPlacer:
     """Places jobs for the highest bandwidth between their workers; implements `core.ports.Placer`.
 
     Devices of one node are alike: how many a job gets of which node is decided first, which ones follows.

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.model.cluster import Cluster, Node
-from swell.placement.buddy import BuddyPlacer
+from swell.placement.best_fit import BestFitPlacer
 
 Held = Mapping[str, tuple[str, ...]]
 
@@ -36,13 +36,13 @@ def place(
     wanted: Mapping[str, int],
     held: Held | None = None,
     pinned: Iterable[str] = (),
-    placer: BuddyPlacer | None = None,
+    placer: BestFitPlacer | None = None,
 ) -> Placed:
     """Where all are then, if those of `wanted` are to have so many devices and all others none."""
     held = held or {}
     others = {job: num for job, num in wanted.items() if num != len(held.get(job, ()))}
     others |= {job: 0 for job in held if job not in wanted}
-    placement = (placer or BuddyPlacer()).place(machines, others, held, frozenset(pinned))
+    placement = (placer or BestFitPlacer()).place(machines, others, held, frozenset(pinned))
     devices = {job: own for job, own in (dict(held) | dict(placement.changes)).items() if own}
     assert placement.unplaced.isdisjoint(devices.keys())
     return Placed(devices, placement.moved)
@@ -83,7 +83,7 @@ def test_devices_are_real_and_nobody_shares(
     machines: Cluster, steps: list[dict[str, int]], data: st.DataObject
 ) -> None:
     held: Held = {}
-    placer = BuddyPlacer()
+    placer = BestFitPlacer()
     for wanted in steps:
         pinned = frozenset(data.draw(st.sets(st.sampled_from(sorted(held))))) if held else frozenset()
         free = machines.num_devices - sum(len(held[job]) for job in pinned)
@@ -121,7 +121,7 @@ def test_no_job_changes_devices_within_a_node(
 ) -> None:
     """Whoever moves, whatever is lost. So one that keeps its nodes and its size keeps its devices."""
     held: Held = {}
-    placer = BuddyPlacer()
+    placer = BestFitPlacer()
     for wanted in steps:
         lost = data.draw(st.sets(st.sampled_from(machines.devices))) if machines.devices else set()
         left = without(machines, lost if data.draw(st.booleans()) else set())
