@@ -253,6 +253,15 @@ def test_a_gang_that_starts_is_waited_for() -> None:
     assert not ElasticFlow().decide(snapshot([starting, replace(quick, deadline=5.0)], 3)).refusals
 
 
+def test_nobody_is_stopped_for_less_than_a_start() -> None:
+    """Its plan needs nothing for half a second, then two devices; it cannot pay for less until then."""
+    job = promised("slack", {1: 0.9, 2: 1.0}, 11.5, 16.0, held=2, start_cost=4.0, resize_cost=4.0)
+    best = best_effort("any", {1: 1.0, 2: 10.0}, 100.0, held=1)
+    answer = ElasticFlow().decide(snapshot([in_fine_steps(job), best], 3))
+    assert answer.floor.tolist() == [0, 0]
+    assert answer.workers.tolist() == [2, 1]
+
+
 def test_a_running_gang_may_move_only_if_its_plan_can_pay_for_the_pause() -> None:
     jobs = [
         in_fine_steps(promised(name, {1: 1.0}, 8.0, deadline, held=1, resize_cost=1.0))

@@ -63,9 +63,10 @@ def share(
     floor = promises.plans.now.copy()  # Algorithm 2, lines 2-4
     # What a gang that is being started or changed has goes to no other job before it is up; plans know that.
     least = np.where(planner.takers.is_bound & (promises.grade < 0), levels.held, floor)
+    left = _stay(levels, planner, promises, least)
     while True:
         level = _wished(snapshot, levels, promises, queue, least, num_levels)
-        shares = Shares(floor, level, no_plans(snapshot.num_jobs), promises.profile.copy())
+        shares = Shares(floor, level, no_plans(snapshot.num_jobs), left.copy())
         unpaid = _unpaid(snapshot, levels, planner, promises, shares)
         if not len(unpaid):
             unpaid = _in_the_way(snapshot, levels, queue, shares)
@@ -74,6 +75,22 @@ def share(
         held, now = levels.held[unpaid], promises.plans.now[unpaid]
         is_growth = level[unpaid] > held
         num_levels[unpaid] = np.where(is_growth, np.maximum(held, now), now)
+
+
+def _stay(levels: Levels, planner: PromisePlanner, promises: Promises, least: IntArray) -> FreeProfile:
+    """Whoever would be stopped, and started again sooner than a start takes, keeps what it has until then.
+
+    If that is free: it is taken from the promises' profile, which is returned, and written to `least`.
+    """
+    takers, plans, profile, rows = planner.takers, promises.plans, promises.profile.copy(), promises.rows
+    stops = (takers.held[rows] > 0) & (plans.now[rows] == 0) & (plans.top[rows] > 0) & ~takers.is_bound[rows]
+    rows = rows[stops]
+    level, until_s = takers.held[rows], plans.change_s[rows]
+    is_short = until_s <= takers.start_s[rows, level - 1]
+    rows, level, until_s = rows[is_short], level[is_short], until_s[is_short]
+    stays = profile.take_what_is_free(levels.devices[rows, level - 1], until_s)
+    least[rows[stays]] = level[stays]
+    return profile
 
 
 def _wished(
