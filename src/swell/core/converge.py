@@ -56,6 +56,7 @@ class Converger:
         self._devices = devices
         self._now_s = now_s
         self.waiting: list[JobRecord] = []  #: for devices that others have yet to leave
+        self.launched: list[JobRecord] = []
         self.improvised: list[JobRecord] = []  #: that go elsewhere for now, and are to be planned again
         self._plans: Mapping[str, JobPlan] = {}
         self.commands: list[AnyCommand] = []
@@ -130,6 +131,7 @@ class Converger:
         record.become(record.gang.launch(target))
         times = record.commanded
         times.launched_s = times.changed_s = times.asked_s = self._now_s
+        self.launched.append(record)
         self.commands.append(launch_of(record))
 
     def _reconfigure(self, record: JobRecord, target: Target) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 
@@ -131,10 +131,26 @@ class Core:
             state.tell(record, "stopped", f"gives up its devices: {self._late()}, and a promise lacks them")
         state.last_plan.improvise(record.id for record in converger.improvised)
         waiting = [record.id for record in converger.waiting if record.id in plans]
+        no_more = state.last_plan.waiting.keys() - set(waiting)
         state.last_plan.waiting = {job_id: plans[job_id] for job_id in waiting}
+        self._note_waits(converger, no_more)
         for job_id, plan in state.last_plan.waiting.items():
             self._explain_wait(state.records[job_id], plan)
         return commands
+
+    def _note_waits(self, converger: Converger, no_more: Set[str]) -> None:
+        """How long launches waited until others had left their devices."""
+        now_s = self._state.now_s
+        for record in converger.launched:
+            since_s = record.commanded.waits_since_s
+            self._state.costs.upper.learn_wait(0.0 if since_s is None else now_s - since_s)
+        for record in converger.waiting:
+            if record.phase is Phase.QUEUED and record.commanded.waits_since_s is None:
+                record.commanded.waits_since_s = now_s
+                self._state.touch(record)
+        for record in (self._state.records[job_id] for job_id in no_more if job_id in self._state.records):
+            record.commanded.waits_since_s = None
+            self._state.touch(record)
 
     def _late(self) -> str:
         return f"it came to no end of its step within {self._settings.yield_s:g} s"

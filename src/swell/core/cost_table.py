@@ -128,11 +128,22 @@ class CostTable(msgspec.Struct, dict=True):
 
     kinds: dict[str, ChangeKindCosts] = {}  #: the kind that was measured last is the last
     families: dict[str, ChangeKindCosts] = {}
+    #: Until others had left the devices: of the latest launches.
+    waits_s: tuple[float, ...] = ()
     #: Workers without a script -> what their launch took when trial runs last measured it.
     group_launch_s: dict[int, float] = {}
 
     def __post_init__(self) -> None:
         self.version = 0  #: rises whenever an upper cost changes
+
+    @property
+    def most_wait_s(self) -> float:
+        """What a launch waits at most until others have left its devices."""
+        return max(self.waits_s, default=0.0)
+
+    def learn_wait(self, wait_s: float) -> None:
+        """The next launch has waited so long."""
+        self.waits_s = (*self.waits_s, wait_s)[-NUM_JOBS:]
 
     def learn_groups(self, group_launch_s: dict[int, float]) -> None:
         """A trial run has measured so much; empty if it measured none."""

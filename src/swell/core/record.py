@@ -27,6 +27,8 @@ class CommandTimes(msgspec.Struct, kw_only=True, omit_defaults=True):
     launched_s: float = 0.0
     changed_s: float | None = None  #: since when its size is held; None: it need not be
     asked_s: float = 0.0  #: anything at all
+    #: Since when it is to be launched, but others have yet to leave its devices; None: it is not.
+    waits_since_s: float | None = None
 
 
 class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -153,6 +153,17 @@ def idle_s(
     return read_only(column)
 
 
+def with_waits(
+    now_s: float, rows: Rows, options: Options, option_start_s: FloatArray, most_wait_s: float
+) -> FloatArray:
+    """(O,) what launches cost from now on: until others have left the devices, and until the first step."""
+    if most_wait_s == 0.0:
+        return option_start_s
+    waited_s = np.nan_to_num(now_s - rows.floats["waits_since_s"])
+    left_s = np.maximum(most_wait_s - waited_s, 0.0)
+    return read_only(option_start_s + np.repeat(left_s, np.diff(options.starts)))
+
+
 def _advance(
     now_s: float,
     as_of_s: FloatArray,

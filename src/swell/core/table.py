@@ -15,7 +15,7 @@ from swell.core.costs import ChangeCosts
 from swell.core.option_table import JobOptions, OptionTable, Packed
 from swell.core.policy_state import PolicyState
 from swell.core.record import JobRecord
-from swell.core.snapshot_columns import Rows, advanced, as_written, idle_s, mean_costs
+from swell.core.snapshot_columns import Rows, advanced, as_written, idle_s, mean_costs, with_waits
 from swell.model.job import Elasticity
 from swell.model.options import Options
 from swell.model.snapshot import CLASS_CODES, STRICT, RowIndex, Snapshot
@@ -51,6 +51,7 @@ FLOATS = (
     "rate_now_per_s",
     "changed_s",
     "changing_since_s",
+    "waits_since_s",
     "attained_device_s",
     "held_devices",
     "own_pause_s",
@@ -195,7 +196,7 @@ class JobTable:
             index=self._indexed(),
             num_tenants=num_tenants,
             idle_s=idle_s(now_s, rows, options, option_start_s, option_resize_s),
-            option_start_s=option_start_s,
+            option_start_s=with_waits(now_s, rows, options, option_start_s, costs.upper.most_wait_s),
             option_resize_s=option_resize_s,
             margin_share=margin_share,
             min_hold_s=min_hold_s,
@@ -305,6 +306,7 @@ def _floats(record: JobRecord) -> tuple[float, ...]:
         progress.rate_per_s if progress.paused_since_s is None else 0.0,
         -math.inf if record.commanded.changed_s is None else record.commanded.changed_s,
         _changing_since_s(record),
+        math.nan if record.commanded.waits_since_s is None else record.commanded.waits_since_s,
         progress.attained_device_s,
         len(record.gang.held),
         record.resizes.mean_pause_s,

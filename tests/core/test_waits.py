@@ -1,0 +1,105 @@
+"""How long launches wait until others have left their devices, and who is charged with that."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.bench import Bench
+from tests.core.fakes import Fixed
+
+from swell.core.cost_table import NUM_JOBS, CostTable
+from swell.model.command import AnyCommand, LaunchGang
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+
+
+class Watched(Fixed):
+    """Keeps what it was shown."""
+
+    views: list[Snapshot] = []
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        self.views.append(snapshot)
+        return super().decide(snapshot)
+
+    def start_s(self, job_id: str) -> float:
+        """Upper cost of a launch of this job with one worker, as last shown."""
+        view = self.views[-1]
+        return float(view.option_start_s[view.options.starts[view.row_of[job_id]]])
+
+
+@pytest.fixture
+def policy() -> Watched:
+    return Watched()
+
+
+@pytest.fixture
+def bench(policy: Watched) -> Bench:
+    """All eight devices are those of `a`."""
+    bench = Bench(policy=policy)
+    bench.run("a", 8)
+    return bench
+
+
+def ask(bench: Bench, job_id: str) -> list[AnyCommand]:
+    """A job that is to have four of the devices; `a` is to leave them."""
+    bench.want(a=4, **{job_id: 4})
+    return decide(bench, job_id)
+
+
+def decide(bench: Bench, newcomer: str) -> list[AnyCommand]:
+    """Something happens that makes the policy decide anew."""
+    bench.submit(newcomer)
+    return bench.profiled(newcomer)
+
+
+def has_launch(commands: list[AnyCommand]) -> bool:
+    return any(isinstance(command, LaunchGang) for command in commands)
+
+
+@given(waits=st.lists(st.floats(0.0, 100.0), max_size=3 * NUM_JOBS))
+def test_the_longest_of_the_latest_waits_counts(waits: list[float]) -> None:
+    table = CostTable()
+    for wait_s in waits:
+        table.learn_wait(wait_s)
+    assert table.most_wait_s == max(waits[-NUM_JOBS:], default=0.0)
+
+
+def test_a_wait_lasts_until_others_have_left_and_launches_pay_for_it(bench: Bench, policy: Watched) -> None:
+    decide(bench, "other")
+    free_s = policy.start_s("a")
+    planned_s = bench.now_s + 1.0  # the second thing that is said of it
+    assert not has_launch(ask(bench, "b"))
+    bench.now_s += 6.0
+    waited_s = bench.now_s - planned_s
+    assert has_launch(bench.resized(generation=2))
+    decide(bench, "c")
+    assert policy.start_s("a") == pytest.approx(free_s + waited_s)
+
+
+def test_who_waits_already_has_less_to_wait_for(bench: Bench, policy: Watched) -> None:
+    ask(bench, "b")
+    bench.now_s += 6.0
+    bench.resized(generation=2)
+    bench.want(a=8, b=0)
+    bench.gone(1, job_id="b")
+    bench.resized(generation=3)
+    assert not has_launch(ask(bench, "c"))
+    first_s = policy.start_s("c")
+    bench.now_s += 2.0
+    decide(bench, "d")
+    assert policy.start_s("c") == pytest.approx(first_s - 4.0)
+
+
+def test_who_is_not_to_be_launched_any_more_waits_no_longer(bench: Bench, policy: Watched) -> None:
+    ask(bench, "b")
+    before_s = policy.start_s("a")
+    bench.want(b=0)
+    decide(bench, "c")
+    bench.resized(generation=2)
+    bench.now_s += 1000.0
+    bench.want(b=4)
+    assert has_launch(decide(bench, "d"))
+    decide(bench, "e")
+    assert policy.start_s("a") == before_s
