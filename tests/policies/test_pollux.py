@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.policies.snapshots import Job, best_effort, snapshot
+from tests.policies.snapshots import NOW_S, Job, best_effort, snapshot
 
-from swell.policies.pollux import EXPLORATION, INTERVAL_S, NO_SPEEDUP, Pollux
+from swell.policies.pollux import EXPLORATION, INTERVAL_S, MOST_INTERVALS, NO_SPEEDUP, Pollux
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 FLAT = {1: 1.0, 2: 1.1, 4: 1.2, 8: 1.3}
@@ -107,3 +107,40 @@ def test_it_decides_again_after_a_minute_at_the_latest() -> None:
     view = snapshot([best_effort("a", LINEAR, 10)], 8)
     assert Pollux().decide(view).wake_s == pytest.approx(view.now_s + INTERVAL_S)
     assert np.isinf(Pollux().decide(snapshot([], 8)).wake_s)
+
+
+running = st.builds(
+    lambda rates, held, age, cost, changes: best_effort(
+        "", rates, 1e6, held=held, submitted=-age, resize_cost=cost, changes=changes
+    ),
+    curves,
+    st.sampled_from([1, 2, 4, 8]),
+    st.floats(0.0, 3_000.0),
+    st.floats(0.0, 100.0),
+    st.integers(0, 20),
+)
+
+
+@given(jobs=st.lists(running, min_size=1, max_size=4), more=st.integers(0, 8))
+def test_only_intervals_in_which_nothing_would_change_are_left_out(jobs: list[Job], more: int) -> None:
+    """Section 4.2: it decides every minute; discounts fade, so the first minute with a change is foreseen."""
+    named = [replace(job, id=f"j{row}") for row, job in enumerate(jobs)]
+    view = snapshot(named, sum(job.held for job in jobs) + more)
+    answer = Pollux().decide(view)
+    num_intervals = round((answer.wake_s - view.now_s) / INTERVAL_S)
+    assert answer.wake_s == pytest.approx(view.now_s + num_intervals * INTERVAL_S)
+    assert 1 <= num_intervals <= MOST_INTERVALS
+    for passed in range(1, num_intervals):
+        later = Pollux().decide(replace(view, now_s=view.now_s + passed * INTERVAL_S))
+        assert later.workers.tolist() == view.held_workers.tolist()
+    if 1 < num_intervals < MOST_INTERVALS:
+        last = Pollux().decide(replace(view, now_s=answer.wake_s))
+        assert last.workers.tolist() != view.held_workers.tolist()
+
+
+def test_open_batches_and_changes_under_way_are_looked_at_every_interval() -> None:
+    held = best_effort("a", LINEAR, 1e6, held=8)
+    assert Pollux().decide(snapshot([held], 8)).wake_s == NOW_S + MOST_INTERVALS * INTERVAL_S
+    assert Pollux().decide(snapshot([replace(held, is_pinned=True)], 8)).wake_s == NOW_S + INTERVAL_S
+    is_open = replace(held, open={size: (64 * size, rate) for size, rate in LINEAR.items()})
+    assert Pollux().decide(snapshot([is_open], 8, opens_batches=True)).wake_s == NOW_S + INTERVAL_S

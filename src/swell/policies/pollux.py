@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from swell.arrays import FloatArray
+from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.model.options import NO_OPTION, Domain, Sizes
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
@@ -26,6 +27,8 @@ NO_SPEEDUP = 1e-3
 EXPLORATION = 2
 #: Decisions are at most so far apart (section 4.2).
 INTERVAL_S = 60.0
+#: So many intervals ahead it looks for one with another answer; by then beliefs may have drifted.
+MOST_INTERVALS = 60
 #: Costs closer than this are a tie: whoever can keep its size does.
 SAME_COST = 1e-9
 
@@ -46,8 +49,9 @@ class Pollux(Policy):
         and not from a model fitted to what a job has tried; the rule that nobody gets more than twice its
         most so far is kept. The head chooses the batch, not an agent in the job. A change costs what was
         measured, not always 30 s; the discount is not for starts, for it would keep a job that was submitted
-        this instant from starting. It decides when something happens, too, not every minute only. Nodes are
-        not bought or given back (section 4.2, auto-scaling).
+        this instant from starting. It decides when something happens, too, and leaves out the minutes in
+        which its answer would be to change nothing. Nodes are not bought or given back (section 4.2,
+        auto-scaling).
     """
 
     name = "pollux"
@@ -57,26 +61,51 @@ class Pollux(Policy):
         fair = _fair_goodput(snapshot)
         levels = useful_levels(snapshot, EXPLORATION * snapshot.most_workers)
         speedup = levels.rates / np.where(fair > 0.0, fair, 1.0)[:, None]
-        order = by_arrival(snapshot, range(snapshot.num_jobs))
-        level = np.zeros(snapshot.num_jobs, dtype=np.int64)
-        level[order] = least_cost(
-            levels.devices[order],
-            _costs(snapshot, levels, speedup)[order],
-            levels.num[order],
-            snapshot.num_devices,
-        )
+        search = _Search.of(snapshot, levels, speedup)
+        level = search.best_at(snapshot.now_s)
         answer = without_promises(
             snapshot,
             levels,
             level,
-            order,
+            search.order,
             lambda row: (
                 f"{speedup[row, level[row] - 1]:.1f} times its speed on an equal share; this "
                 "division gives the most progress over all jobs"
             ),
             "other jobs make more progress with these devices",
         )
-        return replace(answer, wake_s=_wake_s(snapshot, levels))
+        return replace(answer, wake_s=_wake_s(search, level))
+
+
+class _Search(NamedTuple):
+    """What is searched, as columns: level 0 is nothing."""
+
+    snapshot: Snapshot
+    levels: Levels
+    order: IntArray  #: (J,) rows by arrival
+    speedup: FloatArray  #: (J, L + 1)
+    is_change: BoolArray  #: (J, L + 1)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, levels: Levels, speedup: FloatArray) -> _Search:
+        """Args: `speedup` (J, L) is that of levels 1, 2, ..."""
+        nothing = ((0, 0), (1, 0))
+        is_change = np.pad(levels.workers, nothing) != snapshot.held_workers[:, None]
+        order = by_arrival(snapshot, range(snapshot.num_jobs))
+        return cls(snapshot, levels, order, np.pad(speedup, nothing), is_change)
+
+    def best_at(self, at_s: float) -> IntArray:
+        """(J,) levels, if nothing happens until then."""
+        level, order, levels = np.zeros(len(self.order), dtype=np.int64), self.order, self.levels
+        costs = _costs(self, at_s)
+        level[order] = least_cost(
+            levels.devices[order], costs[order], levels.num[order], self.snapshot.num_devices
+        )
+        return level
+
+    def is_held(self, level: IntArray) -> bool:
+        """Whether these levels change nothing."""
+        return bool((self.levels.workers_at(level) == self.snapshot.held_workers).all())
 
 
 def _fair_goodput(snapshot: Snapshot) -> FloatArray:
@@ -92,28 +121,43 @@ def _fair_goodput(snapshot: Snapshot) -> FloatArray:
     return options.rates_of(np.where(within == NO_OPTION, smallest, within))
 
 
-def _costs(snapshot: Snapshot, levels: Levels, speedup: FloatArray) -> FloatArray:
+def _costs(search: _Search, at_s: float) -> FloatArray:
     """(J, L + 1) speedup to the power `FAIRNESS`, whose sum is to be the least (section 4.2, fitness)."""
-    all_levels = np.pad(speedup, ((0, 0), (1, 0)))
-    workers = np.pad(levels.workers, ((0, 0), (1, 0)))
-    is_change = workers != snapshot.held_workers[:, None]
+    snapshot, is_change = search.snapshot, search.is_change
     is_running = (snapshot.held_workers > 0)[:, None]
-    discount = np.where(is_change & is_running, _change_factor(snapshot)[:, None], 1.0)
-    costs: FloatArray = (all_levels * discount + NO_SPEEDUP) ** FAIRNESS + SAME_COST * is_change
+    discount = np.where(is_change & is_running, _change_factor(snapshot, at_s)[:, None], 1.0)
+    costs: FloatArray = (search.speedup * discount + NO_SPEEDUP) ** FAIRNESS + SAME_COST * is_change
     return costs
 
 
-def _change_factor(snapshot: Snapshot) -> FloatArray:
+def _change_factor(snapshot: Snapshot, at_s: float) -> FloatArray:
     """(J,) what is left of a speedup if the gang changes once more (section 4.2, re-allocation penalty)."""
-    age_s = np.maximum(snapshot.now_s - snapshot.submitted_s, 0.0)
+    age_s = np.maximum(at_s - snapshot.submitted_s, 0.0)
     cost_s = snapshot.resize_cost_s
     useful_s = np.maximum(age_s - snapshot.num_changes * cost_s, 0.0)
     factor: FloatArray = np.where(cost_s > 0.0, useful_s / np.maximum(age_s + cost_s, 1e-9), 1.0)
     return factor
 
 
-def _wake_s(snapshot: Snapshot, levels: Levels) -> float:
-    """Efficiency changes as training goes on, so as long as a job can run there is something to decide."""
+def _wake_s(search: _Search, level: IntArray) -> float:
+    """The next time at which the answer may be another one.
+
+    Efficiency changes as training goes on, so as long as a job can run there is something to decide. Where no
+    batch is open, only discounts change: they fade. So an answer that changes nothing at some time changes
+    nothing before it either, and the first one that does is found by bisection.
+    """
+    snapshot, levels = search.snapshot, search.levels
     if not levels.num.any():
         return math.inf
-    return snapshot.now_s + max(INTERVAL_S, snapshot.min_hold_s)
+    interval_s = max(INTERVAL_S, snapshot.min_hold_s)
+    is_settled = not snapshot.is_pinned.any() and search.is_held(level)
+    if snapshot.options.has_configured or not is_settled:
+        return snapshot.now_s + interval_s
+    same, other = 0, MOST_INTERVALS
+    while other - same > 1:
+        middle = (same + other) // 2
+        if search.is_held(search.best_at(snapshot.now_s + middle * interval_s)):
+            same = middle
+        else:
+            other = middle
+    return snapshot.now_s + other * interval_s
