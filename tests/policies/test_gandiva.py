@@ -10,16 +10,16 @@ from swell.policies.gandiva import SLICE_S, Gandiva
 
 ONE = {1: 1.0}
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
-#: The present round began 40 s ago: NOW_S is 1000.
+#: The present round began 1000 s ago: NOW_S is 1000.
 ROUND_S = NOW_S % SLICE_S
 
 
 def test_a_slice_is_kept_and_then_goes_to_who_has_waited_longest() -> None:
     fresh, old = -(ROUND_S - 1.0), -(ROUND_S + 1.0)
     jobs = [
-        best_effort("has its slice", ONE, 1e6, held=1, changed=fresh, submitted=-900.0),
-        best_effort("had its slice", ONE, 1e6, held=1, changed=old, submitted=-900.0),
-        best_effort("stopped last round", ONE, 1e6, changed=old - 50.0, submitted=-900.0),
+        best_effort("has its slice", ONE, 1e6, held=1, changed=fresh, submitted=-9000.0),
+        best_effort("had its slice", ONE, 1e6, held=1, changed=old, submitted=-9000.0),
+        best_effort("stopped last round", ONE, 1e6, changed=old - 50.0, submitted=-9000.0),
         best_effort("never ran", ONE, 1e6, submitted=old - 99.0),
         best_effort("has just come", ONE, 1e6, submitted=-1.0),
     ]
@@ -31,15 +31,15 @@ def test_a_slice_is_kept_and_then_goes_to_who_has_waited_longest() -> None:
 
 def test_a_wide_job_finds_room_because_all_slices_end_together() -> None:
     old = -(ROUND_S + 20.0)
-    narrow = [best_effort(f"n{i}", ONE, 1e6, held=1, changed=old - i, submitted=-900.0) for i in range(4)]
+    narrow = [best_effort(f"n{i}", ONE, 1e6, held=1, changed=old - i, submitted=-9000.0) for i in range(4)]
     wide = best_effort("wide", LINEAR, 1e6, requested=4, submitted=old)
     assert Gandiva().decide(snapshot([*narrow, wide], 4)).workers.tolist() == [0, 0, 0, 0, 4]
 
 
 def test_nobody_comes_back_in_the_round_it_was_stopped_for() -> None:
     jobs = [
-        best_effort("goes on", ONE, 1e6, held=1, changed=-(ROUND_S + 5.0), submitted=-900.0),
-        best_effort("was stopped", ONE, 1e6, changed=-ROUND_S, submitted=-900.0),
+        best_effort("goes on", ONE, 1e6, held=1, changed=-(ROUND_S + 5.0), submitted=-9000.0),
+        best_effort("was stopped", ONE, 1e6, changed=-ROUND_S, submitted=-9000.0),
     ]
     assert Gandiva().decide(snapshot(jobs, 1)).workers.tolist() == [1, 0]
 

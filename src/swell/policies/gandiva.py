@@ -17,12 +17,12 @@ from swell.policies.rounds import claims, longest_first, next_round_s
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import raise_in_order
 
-#: "A round of about one minute" (section 3.1): long beside a suspension, short beside a job.
-SLICE_S = 60.0
+#: Long beside a suspension, short beside a job: as the leases of `themis` (see `Gandiva`).
+SLICE_S = 1200.0
 
 
 class Gandiva(Policy):
-    """Time slicing: jobs at the sizes they asked for, round robin in slices of a minute.
+    """Time slicing: jobs at the sizes they asked for, round robin in slices of 20 minutes.
 
     A gang keeps its devices for its slice. Then those go first who have waited longest, and it goes on if
     nobody who fits wants its devices. So everybody soon has a first slice, and all are slowed down
@@ -30,12 +30,13 @@ class Gandiva(Policy):
 
     References: Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018,
         sections 3.1 and 4.1 (suspend-resume, over-subscription by time slicing).
-    Deviates: no packing of two jobs on one device, for here a device has one owner; no migration beside
-        that of the placer, which makes room on nodes; no growing and shrinking (section 3.1), of which
-        the paper's own evaluation makes little use, and ElasticFlow's section 6.1 none; slices are
-        handed out over the whole cluster, not within groups of nodes of one job size, and only while
-        devices are short: ElasticFlow's published simulator lets jobs of one size take turns on one
-        set of nodes while others are idle.
+    Deviates: a slice takes as long as a lease of `themis`, the paper's about a minute (`slice_s=60`): there a
+        suspension takes a second at most, or 2 % of its slice, and here a launch takes several; no packing
+        of two jobs on one device, for here a device has one owner; no migration beside that of the placer,
+        which makes room on nodes; no growing and shrinking (section 3.1), of which the paper's own
+        evaluation makes little use, and ElasticFlow's section 6.1 none; slices are handed out over the whole
+        cluster, not within groups of nodes of one job size, and only while devices are short: ElasticFlow's
+        published simulator lets jobs of one size take turns on one set of nodes while others are idle.
     """
 
     name = "gandiva"

@@ -21,7 +21,9 @@ class Outlook:
     end_s: FloatArray  #: (J,) seconds from now; never more than NEVER_S
 
 
-def look_ahead(snapshot: Snapshot, levels: Levels, level: IntArray, waiting: Sequence[int]) -> Outlook:
+def look_ahead(
+    snapshot: Snapshot, levels: Levels, level: IntArray, waiting: Sequence[int] | IntArray
+) -> Outlook:
     """Estimate from the present alone: no arrivals, and nobody's size changes any more.
 
     A job that gets devices runs at that size to its end, after the pause its change costs. Those
@@ -34,7 +36,7 @@ def look_ahead(snapshot: Snapshot, levels: Levels, level: IntArray, waiting: Seq
     runs_s = snapshot.remaining_steps[has] / levels.rates_at(level)[has]
     end_s[has] = np.minimum(pause_s[has] + runs_s, NEVER_S)
     devices = levels.devices_at(level)
-    rows = np.fromiter(waiting, np.int64)
+    rows = np.asarray(waiting, dtype=np.int64)
     wanted, lasts_s = _alone(snapshot, levels, rows)
     num_free = snapshot.num_devices - int(devices.sum())
     end_s[rows] = list_schedule(num_free, end_s[has], devices[has], wanted, lasts_s)

@@ -118,5 +118,5 @@ class _Account:
 
     @cached_property
     def _outlook(self) -> Outlook:
-        waiting = [row for row in self.order if self.level[row] == 0]
-        return look_ahead(self.snapshot, self.levels, self.level, waiting)
+        order = np.asarray(self.order, dtype=np.int64)
+        return look_ahead(self.snapshot, self.levels, self.level, order[self.level[order] == 0])
