@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -23,7 +25,8 @@ from tests.solvers.horizons import (
 
 from swell.compiled import compiling
 from swell.solvers.horizon.lattice import lattice
-from swell.solvers.horizon.problem import HorizonProblem
+from swell.solvers.horizon.pricing import DONE, choose, pricing
+from swell.solvers.horizon.problem import HorizonProblem, LevelTable, level_table, values_of
 from swell.solvers.horizon.solve import best_plans
 from swell.solvers.knapsack import NO_OPTION
 
@@ -188,6 +191,37 @@ def test_machine_code_finds_the_same() -> None:
             fast = best_plans(problem, max_prices=20)
         assert plain.option.tolist() == fast.option.tolist()
         assert (plain.value, plain.bound) == (fast.value, fast.bound)
+
+
+@given(seed=st.integers(0, 10**6), scale=st.sampled_from([0.0, 0.01, 0.1, 1.0]))
+@settings(deadline=None)
+def test_at_any_prices_each_taker_has_the_plan_that_is_worth_most(seed: int, scale: float) -> None:
+    """With high prices, where most have nothing, too."""
+    problem = random_problem(seed)
+    problem = problem._replace(first_gain_of_none=np.zeros(problem.num_takers))
+    table, weights = level_table(problem), problem.weights
+    prices = scale * np.random.default_rng(seed).exponential(size=problem.num_steps)
+    level = np.full((problem.num_takers, problem.num_steps), -1)
+    worth = choose(pricing(table, weights), prices, level)
+    rows = np.arange(problem.num_takers)
+    paid = np.take_along_axis(table.devices, level, axis=1) @ prices
+    values = values_of(table.first_gain, table.gain, rows, level, weights) - paid
+    assert worth == pytest.approx(values.sum(), abs=1e-9)
+    for row in rows:
+        every = np.array(list(plans_of(table, int(row), problem.num_steps)))
+        many = np.full(len(every), row)
+        theirs = values_of(table.first_gain, table.gain, many, every, weights)
+        assert values[row] == pytest.approx((theirs - table.devices[row][every] @ prices).max(), abs=1e-9)
+
+
+def plans_of(table: LevelTable, row: int, num_steps: int) -> Iterator[tuple[int, ...]]:
+    """All levels that a taker may have: at least the least until its demand is done."""
+    for plan in product(range(table.num[row]), repeat=num_steps):
+        done = table.gain[row, list(plan)]
+        done[0] = table.first_gain[row, plan[0]]
+        before = np.cumsum(done) - done
+        if (np.array(plan) >= np.where(before < DONE, table.least[row], 0)).all():
+            yield plan
 
 
 def test_states_are_multisets() -> None:

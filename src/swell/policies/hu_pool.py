@@ -33,10 +33,11 @@ def offered(snapshot: Snapshot, least: int, most: int) -> Options:
 
 def decided(snapshot: Snapshot, options: Options) -> IntArray:
     """(J,) workers that each job was given last, in sizes that it is offered; what it holds if unknown."""
-    given = snapshot.memory.get(WORKERS, {})
-    held = snapshot.held_workers.tolist()
-    last = [given.get(job_id, has) for job_id, has in zip(snapshot.job_ids, held, strict=True)]
-    return options.workers_of(options.at(np.array(last, dtype=np.int64)))
+    last, row_of = snapshot.held_workers.copy(), snapshot.row_of
+    for job_id, num in snapshot.memory.get(WORKERS, {}).items():
+        if job_id in row_of:
+            last[row_of[job_id]] = num
+    return options.workers_of(options.at(last))
 
 
 def num_left(snapshot: Snapshot, workers: IntArray) -> int:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from swell.arrays import FloatArray
+from swell.arrays import FloatArray, IntArray
+from swell.compiled import suited
 from swell.solvers.horizon.pricing import Pricing, choose
 
 #: Space is contracted by so much along the difference of two subgradients (Shor's r-algorithm).
@@ -63,9 +64,8 @@ class Descent:
             self.best_prices = self.prices.copy()
         else:
             self._num_idle += 1
-        slope = self.num_devices - np.take_along_axis(self.of.devices, level, axis=1).sum(axis=0).astype(
-            float
-        )
+        slope = np.full(len(self.prices), float(self.num_devices))
+        suited(_take_devices, len(level))(self.of.devices, level, slope)
         slope[(self.prices <= 0.0) & (slope > 0.0)] = 0.0  # prices are not negative
         if self._num_idle >= PATIENCE:
             self._begin_again()
@@ -108,6 +108,18 @@ def _sum(values: FloatArray) -> float:
 def _product(matrix: FloatArray, vector: FloatArray) -> FloatArray:
     """Summed from left to right, too."""
     product = np.zeros(len(matrix))
-    for column, factor in zip(matrix.T, vector.tolist(), strict=True):
-        product += column * factor
+    suited(_multiply, len(matrix))(matrix, vector, product)
     return product
+
+
+def _take_devices(devices: IntArray, level: IntArray, left: FloatArray) -> None:
+    """Take what each taker has in each step from what is left."""
+    for row in range(len(level)):
+        for step in range(len(left)):
+            left[step] -= devices[row, level[row, step]]
+
+
+def _multiply(matrix: FloatArray, vector: FloatArray, product: FloatArray) -> None:
+    for row in range(len(product)):
+        for column in range(len(vector)):
+            product[row] += matrix[row, column] * vector[column]

@@ -118,6 +118,9 @@ def _choose_all(of: Pricing, prices: FloatArray, level: IntArray) -> float:
 @part
 def _choose(of: Pricing, prices: FloatArray, row: int, level: IntArray) -> float:
     """Write the best plan of a taker; returns what it is worth after paying."""
+    if _is_too_dear(of, prices, row):
+        level[:] = 0
+        return 0.0
     if not of.can_end[row]:
         return _choose_apart(of, prices, row, level)
     _sum_gains(of, row)
@@ -135,6 +138,22 @@ def _choose(of: Pricing, prices: FloatArray, row: int, level: IntArray) -> float
             _follow(of, row, begun, 1, level)
     level[0] = first
     return best
+
+
+@part
+def _is_too_dear(of: Pricing, prices: FloatArray, row: int) -> bool:
+    """Whether no level is worth its price in any step: then the best plan of a taker is to have nothing.
+
+    For what a plan is worth is at most the sum of its steps: a demand that is done ends before that.
+    """
+    if of.least[row] > 0 or of.first_gain[row, 0] < 0.0:
+        return False
+    for step in range(len(prices)):
+        for one in range(1, of.num[row]):
+            done = of.first_gain[row, one] if step == 0 else of.gain[row, one]
+            if of.rest[step] * done > prices[step] * of.devices[row, one]:
+                return False
+    return True
 
 
 @part

@@ -24,22 +24,29 @@ class StepSearch:
         self._table, self._weights, self._num_devices = table, weights, num_devices
         num_takers, most = table.devices.shape
         is_level = np.arange(most)[None, :] < table.num[:, None]
-        self._is_option = is_level & (np.arange(most)[None, :] > 0)
+        #: Where each option is in a flat table.
+        self._at = np.flatnonzero(is_level & (np.arange(most)[None, :] > 0))
         self._starts = np.concatenate([[0], np.cumsum(table.num - 1)])
-        self._devices = table.devices[self._is_option]
+        self._devices = table.devices.ravel()[self._at]
         self._values = np.zeros((num_takers, most))
         self._columns = table.first_gain, table.gain, table.num, table.least, weights
         self.is_exact = True  #: every step so far was divided as well as it can be
+        self._divided: dict[int, IntArray] = {}  #: step -> levels after its latest division without prices
 
     def improve(self, level: IntArray, max_cycles: int, prices: FloatArray) -> float:
         """Change (J, T) levels until no step alone can be divided better; returns what they are worth.
 
         In the first cycle devices of later steps have `prices` (T,): a taker that ends sooner frees some.
         """
-        value, trial = -np.inf, level.copy()
+        value, trial, no_prices = -np.inf, level.copy(), np.zeros_like(prices)
         for cycle in range(max_cycles):
+            is_priced = cycle == 0 and bool(prices.any())
             for step in range(len(self._weights)):
-                self._divide(trial, step, prices if cycle == 0 else np.zeros_like(prices))
+                if is_priced:
+                    self._divide(trial, step, prices)
+                elif step not in self._divided or not np.array_equal(trial, self._divided[step]):
+                    self._divide(trial, step, no_prices)
+                    self._divided[step] = trial.copy()
             found = value_of(self._table, trial, self._weights)
             is_better = found > value + LEAST_GAIN
             if is_better or value == -np.inf:
@@ -55,7 +62,7 @@ class StepSearch:
             *self._columns, level, table.devices, prices, step, values
         )
         best = best_options(
-            self._starts, self._devices, values[self._is_option], values[:, 0].copy(), self._num_devices
+            self._starts, self._devices, values.ravel()[self._at], values[:, 0].copy(), self._num_devices
         )
         self.is_exact = self.is_exact and best.is_proven
         level[:, step] = np.where(best.option == NO_OPTION, 0, best.option - self._starts[:-1] + 1)
