@@ -66,6 +66,7 @@ class Fate:
     start_s: float | None  #: from there to the first step
     resizes: int
     phase: str
+    story: list[str]  #: of one that was promised and late: what happened, in seconds from its submission
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,8 @@ def fate_of(client: Client, job_id: str, epochs: int, evaluation_s: float) -> Fa
     ordered_s = first(stories, "decided")
     has_run = view.finished_s is not None and view.started_s is not None
     deadline_s = view.deadline_s or math.inf
+    late_s = (view.finished_s or 0.0) - deadline_s if has_run else None
+    is_broken = view.is_promised and (late_s is None or late_s > 0.0)
     return Fate(
         id=job_id,
         epochs=epochs,
@@ -122,11 +125,12 @@ def fate_of(client: Client, job_id: str, epochs: int, evaluation_s: float) -> Fa
         answered_s=answered_s - view.submitted_s,
         is_promised=view.is_promised,
         offer_s=offered_s(view),
-        late_s=(view.finished_s or 0.0) - deadline_s if has_run else None,
+        late_s=late_s,
         waited_s=None if ordered_s is None else ordered_s - answered_s,
         start_s=None if view.started_s is None or ordered_s is None else view.started_s - ordered_s,
         resizes=view.resizes,
         phase=view.phase.value,
+        story=[f"{story.at_s - view.submitted_s:.2f} {story.text}" for story in stories] if is_broken else [],
     )
 
 

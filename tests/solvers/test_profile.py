@@ -210,9 +210,6 @@ def test_what_is_tried_on_a_copy_does_not_count() -> None:
     plans = fill_all(trial, [Taker(CURVES[0], 6.0, 0.0)], is_late_served=True)
     assert (plans.now[0], plans.top[0], plans.change_s[0], plans.end_s[0]) == (1, 3, 5.0, 6.0)
     assert [(free_at(free, at_s), free_at(trial, at_s)) for at_s in (1, 5.5)] == [(1, 0), (4, 0)]
-    free.give_back(columns([Taker(CURVES[0], 6.0, 0.0)]), plans, np.arange(0))
-    trial.give_back(columns([Taker(CURVES[0], 6.0, 0.0)]), plans, np.arange(1))
-    assert [(free_at(free, at_s), free_at(trial, at_s)) for at_s in (1, 5.5)] == [(1, 1), (4, 4)]
 
 
 def test_work_that_never_fits_is_not_served() -> None:
@@ -305,7 +302,7 @@ def check_paid(free: FreeProfile, changed: Taker, plans: Plans, row: int, is_sta
         return
     padded = [changed] * (row + 1)
     own, fresh = free.copy(), no_plans(row + 1)
-    own.give_back(columns(padded), plans, np.array([row]))
+    profile._take(own.columns, columns(padded), plans, row, -1)
     bound = [replace(task, is_bound=is_start) for task in padded]
     if is_start:
         own.take_now(np.array([changed.devices[changed.held]]), np.array([changed.idle_s]))

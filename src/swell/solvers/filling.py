@@ -15,7 +15,6 @@ from swell.solvers.profile import (
     Plans,
     Takers,
     fill_in_order,
-    give_back,
     pay_in_order,
     take_now,
     take_what_is_free,
@@ -121,11 +120,6 @@ class FreeProfile:
                 break
             self._grow()
         return num_served
-
-    def give_back(self, takers: Takers, plans: Plans, rows: IntArray) -> None:
-        """What the plans of these takers took is free again."""
-        run = suited(give_back, self._num_takers)
-        self._serve_all(len(rows), lambda rest: run(self.columns, takers, plans, rows[rest]))
 
     def pay(self, takers: Takers, plans: Plans, others: Plans, rows: IntArray, levels: IntArray) -> BoolArray:
         """(n,) who of `rows` could go to these (n,) levels, if need be by `others`; see `pay_in_order`."""

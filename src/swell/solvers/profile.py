@@ -880,15 +880,6 @@ def take_what_is_free(
     return len(until_s)
 
 
-def give_back(profile: FreeSegments, takers: Takers, plans: Plans, rows: IntArray) -> int:
-    """What the plans of these takers took is free again; returns of how many, as `fill_in_order` does."""
-    for position in range(len(rows)):
-        if profile.num_blocks[0] + MOST_SEGMENTS + 2 > len(profile.order):
-            return position
-        _take(profile, takers, plans, rows[position], -1)
-    return len(rows)
-
-
 # Blocks
 
 
