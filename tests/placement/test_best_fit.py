@@ -228,7 +228,7 @@ def test_a_device_that_another_job_has_yet_to_leave_is_the_last_choice() -> None
     assert place(machines, {"growing": 3}, held).devices["growing"] == at(machines, 3, 0, 2)
 
 
-def test_the_fewest_and_smallest_running_jobs_move_to_make_a_block() -> None:
+def test_the_fewest_and_smallest_running_jobs_move_to_make_room() -> None:
     machines = cluster(4, 4)
     held = {"a": at(machines, 0, 1), "b": at(machines, 4), "c": at(machines, 5)}
     wanted = {"a": 2, "b": 1, "c": 1, "big": 4}
