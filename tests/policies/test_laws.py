@@ -122,9 +122,8 @@ def test_what_was_decided_is_decided_again(policy: Policy, view: Snapshot) -> No
     settled = answer.workers
     changed_s = np.where(settled != before.held_workers, view.now_s, after.changed_s)
     after = replace(after, held_workers=settled, changed_s=changed_s)
-    if isinstance(
-        policy, ElasticFlow | EdfElastic
-    ):  # its plans stand; a change costs a step, even where it takes no time
+    if isinstance(policy, ElasticFlow | EdfElastic):
+        # Its plans stand; a change costs a step, even where it takes no time.
         after = replace(after, memory=answer.memory)
     assert policy.decide(after).workers.tolist() == settled.tolist()
 

@@ -102,7 +102,7 @@ def test_equal_jobs_get_equal_shares() -> None:
     assert workers(jobs, 16) == [4] * 4
 
 
-def test_it_decides_again_after_a_minute_at_the_latest() -> None:
+def test_it_decides_again_after_a_minute_where_it_changes_something() -> None:
     """Section 4.2: efficiency changes while jobs train."""
     view = snapshot([best_effort("a", LINEAR, 10)], 8)
     assert Pollux().decide(view).wake_s == pytest.approx(view.now_s + INTERVAL_S)
