@@ -10,6 +10,7 @@ from tests.core.fakes import Fixed
 
 from swell.core.cost_table import NUM_JOBS, CostTable
 from swell.model.command import AnyCommand, LaunchGang
+from swell.model.event import DrainRequested, Opened
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 
@@ -103,3 +104,32 @@ def test_who_is_not_to_be_launched_any_more_waits_no_longer(bench: Bench, policy
     assert has_launch(decide(bench, "d"))
     decide(bench, "e")
     assert policy.start_s("a") == before_s
+
+
+def test_nobody_waits_while_the_platform_is_down(bench: Bench, policy: Watched) -> None:
+    decide(bench, "other")
+    before_s = policy.start_s("a")
+    assert not has_launch(ask(bench, "b"))
+    bench.say(DrainRequested(at_s=bench.now_s))
+    bench.suspended(generation=2)
+    bench.gone(generation=2)
+    bench.now_s += 3600.0
+    assert has_launch(bench.say(Opened(at_s=bench.now_s)))
+    decide(bench, "c")
+    assert policy.start_s("a") == before_s
+
+
+def test_a_wait_begins_anew_when_the_platform_is_up_again_after_a_crash(
+    bench: Bench, policy: Watched
+) -> None:
+    decide(bench, "other")
+    before_s = policy.start_s("a")
+    assert not has_launch(ask(bench, "b"))
+    bench.now_s += 3600.0
+    opened_s = bench.now_s
+    assert not has_launch(bench.say(Opened(at_s=bench.now_s)))
+    bench.now_s += 6.0
+    waited_s = bench.now_s - opened_s
+    assert has_launch(bench.resized(generation=2))
+    decide(bench, "c")
+    assert policy.start_s("a") == pytest.approx(before_s + waited_s)

@@ -129,6 +129,10 @@ def _(event: DrainRequested, state: HeadState) -> None:
 def _(event: Opened, state: HeadState) -> None:
     state.is_draining = False
     state.policy = event.policy or state.policy
+    for record in state.records.values():
+        if record.commanded.waits_since_s is not None:  # it did not wait for others while nothing ran
+            record.commanded.waits_since_s = None
+            state.touch(record)
     if event.calendar_offset_s is not None:
         offsets_s = event.boot_offset_s, event.calendar_offset_s
         follow(state, state.calendar.opened(event.at_s, event.boot_id, *offsets_s))

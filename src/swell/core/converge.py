@@ -56,7 +56,7 @@ class Converger:
         self._devices = devices
         self._now_s = now_s
         self.waiting: list[JobRecord] = []  #: for devices that others have yet to leave
-        self.launched: list[JobRecord] = []
+        self.launched: list[JobRecord] = []  #: in this pass
         self.improvised: list[JobRecord] = []  #: that go elsewhere for now, and are to be planned again
         self._plans: Mapping[str, JobPlan] = {}
         self.commands: list[AnyCommand] = []

@@ -128,7 +128,7 @@ class CostTable(msgspec.Struct, dict=True):
 
     kinds: dict[str, ChangeKindCosts] = {}  #: the kind that was measured last is the last
     families: dict[str, ChangeKindCosts] = {}
-    #: Until others had left the devices: of the latest launches.
+    #: How long each of the latest launches waited until others had left its devices.
     waits_s: tuple[float, ...] = ()
     #: Workers without a script -> what their launch took when trial runs last measured it.
     group_launch_s: dict[int, float] = {}

@@ -27,7 +27,7 @@ class CommandTimes(msgspec.Struct, kw_only=True, omit_defaults=True):
     launched_s: float = 0.0
     changed_s: float | None = None  #: since when its size is held; None: it need not be
     asked_s: float = 0.0  #: anything at all
-    #: Since when it is to be launched, but others have yet to leave its devices; None: it is not.
+    #: Since when it waits to be launched, because others have yet to leave its devices; None: it does not.
     waits_since_s: float | None = None
 
 

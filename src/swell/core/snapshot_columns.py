@@ -184,9 +184,8 @@ def _advance(
         attained[row] = attained_device_s[row] + held_devices[row] * elapsed_s
         left = total_steps[row] - done[row]
         remaining[row] = max(left, least_steps[row])
-        if (
-            left < 0.0
-        ):  # It should have ended: the longer it has not, the longer whatever holds it up may take.
+        if left < 0.0:
+            # It should have ended: the longer it has not, the longer whatever holds it up may take.
             remaining[row] += min(-left, rate_per_s[row] * start_cost_s[row])
 
 

@@ -66,7 +66,8 @@ class Snapshot:
     resize_wait_s: FloatArray  #: (J,) for which the old size is expected to train on before a growth
     expected_hold_s: FloatArray  #: (J,) for which workers given now are expected to stay
     start_cost_s: FloatArray  #: (J,) expected time from a launch to the first step
-    option_start_s: FloatArray  #: (O,) upper cost of a launch at each option: until its first step
+    #: (O,) upper cost of a launch at each option: until others have left the devices, and to its first step
+    option_start_s: FloatArray
     #: (O,) upper cost of a change of a running gang to each option's size: what it takes from training
     option_resize_s: FloatArray
     is_promised: BoolArray  #: (J,) admitted strict jobs: their deadlines are promises

@@ -17,12 +17,14 @@ class BestFitPlacer:
     Devices of one node are alike: how many a job gets of which node is decided first, which ones follows.
     On a node it keeps its own ones, so no job ever moves within a node.
 
-    * A job that fits on one node gets devices of one node, that in the most crowded surroundings (best fit).
-      A larger one gets whole nodes, then the rest on one node; in one rack, if one has room.
-    * A job that keeps its size keeps its devices. One that shrinks keeps some, of as few nodes as possible.
+    * A job that fits on one node gets devices of one node, that in the most crowded surroundings (best fit);
+      of a borrowed one before an owned one, if it may. A larger one gets whole nodes, then the rest on one
+      node; in one rack, if one has room.
+    * A job that keeps its size keeps its devices, unless it makes room for another. One that shrinks keeps
+      some, of as few nodes as possible.
       One that grows stays on its node, if there is room, else takes what overlaps most with its own.
-    * If enough devices are free but not on one node, others move to other nodes: the fewest running ones,
-      then the smallest. Powers of two on nodes of one power of two always fit so, if nothing is pinned
+    * If enough devices are free but not on one node, others move to other nodes: few running ones, and small
+      ones. Powers of two on nodes of one power of two always fit so, if nothing is pinned
       (`tests/placement`).
     * If that fails, too, the job gets scattered devices, of as few nodes as possible.
 

@@ -22,7 +22,10 @@ class Part(NamedTuple):
 
 
 class Placing:
-    """Arrays (N,) are by node and replaced, never changed: so a failed attempt is undone."""
+    """What jobs have after one placement, as far as it has got.
+
+    Arrays (N,) are by node. They are replaced, never changed, so that a failed attempt can be undone.
+    """
 
     def __init__(self, reality: Reality, pinned: frozenset[str], owned_only: frozenset[str]) -> None:
         self._reality, self._topology = reality, reality.topology
@@ -107,7 +110,8 @@ class Placing:
             self._set(job, spread(np.where(enough, self._free, 0), num_devices))
 
     def _racks_with(self, job: str, num_devices: int, allowed: BoolArray) -> Iterator[BoolArray]:
-        """(N,) nodes of each rack with so many free devices, those with most of the job's own first."""
+        """(N,) nodes of each rack with so many free devices: those with most of the job's own first, then
+        borrowed ones, then the most crowded."""
         racks = self._topology.racks
         free = np.bincount(racks, np.where(allowed, self._free, 0))
         own = np.bincount(racks, self._own_of(job))
@@ -117,7 +121,7 @@ class Placing:
                 yield allowed & (racks == rack)
 
     def _fit(self, job: str, sizes: Mapping[int, int], home: BoolArray) -> IntArray | None:
-        """(N,) so many devices of one node each, all of them free and at home."""
+        """(N,) so many devices of one node each, all of them free and at home; None: there are none such."""
         amounts = self._none.copy()
         for size, num in sizes.items():
             nodes = self._ranked(job, size, home, self._free - amounts, amounts)
@@ -159,8 +163,9 @@ class Placing:
         """Give the job so many of one node, whoever is there, and the evicted another place.
 
         Whoever is evicted has less than `size` there: this ends. On nodes of one power of two, powers of two
-        succeed, too: what is evicted from a node and free there is never more than `size`, and so enough
-        is free for those who go. Those that may not go everywhere only go where no others could.
+        succeed, too: what is smaller and free on a node is a multiple of `size` there, and in the cluster
+        enough is always free for those who have no place yet. Those that may not go everywhere only go
+        where no others could.
         """
         allowed = self._allowed(job)
         nodes = self._ranked(job, size, allowed, self._free, self.share(job)).tolist()
@@ -175,8 +180,9 @@ class Placing:
         return all(self._force(part.job, part.num) for part in sorted(victims, reverse=True))
 
     def _cheapest(self, job: str, size: int, allowed: BoolArray) -> tuple[int, Sequence[Part]] | None:
-        """The node from which the fewest running jobs must go, then one where the job itself is, then the one
-        with the fewest devices to leave, and who goes."""
+        """A node where enough may go, and who goes: where nobody who may have owned devices only must, then
+        where the fewest running jobs must, then where the job itself is, then where the fewest devices are
+        left."""
         own, best, least = self._own_of(job), None, None
         is_near = allowed & (self._free > 0) & (self._topology.widths >= size)
         for node, parts in self._parts_on(is_near).items():
@@ -194,6 +200,8 @@ class Placing:
     def _leaving_owned(self, num_devices: int) -> Sequence[Part] | None:
         """Who goes to borrowed nodes so that so many owned devices are free; None: that cannot be."""
         lacking = num_devices - int(self._free[self._is_owned].sum())
+        if lacking <= 0:
+            return ()
         nums: Counter[Part] = Counter()
         for part in (one for parts in self._parts_on(self._is_owned).values() for one in parts):
             nums[part._replace(num=0)] += part.num

@@ -25,7 +25,7 @@ NO_SPEEDUP = 1e-3
 #: A job may have so many times what it has had at most, or its smallest size (section 4.1, prior-driven
 #: exploration).
 EXPLORATION = 2
-#: Decisions are at most so far apart (section 4.2).
+#: It decides once in so long (section 4.2), but for intervals in which it would change nothing.
 INTERVAL_S = 60.0
 #: So many intervals ahead it looks for one with another answer; by then beliefs may have drifted.
 MOST_INTERVALS = 60

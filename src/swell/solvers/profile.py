@@ -18,8 +18,9 @@ from swell.compiled import part
 
 #: Work smaller than this share of the whole counts as done: sums of segments are not exact.
 TOLERANCE_SHARE = 1e-9
-#: A plan is made for so much more work, at the highest rate: else the rounding of a sum of times would put
-#: its end a moment into another plan, which would have to be made anew for that, and so on.
+#: Where that fits, a plan is made for more work than there is: for what the highest rate does in this time.
+#: Else the rounding of a sum of times could put its end a moment behind the start of another plan, which
+#: would have to be made anew for that, and so on.
 SPARE_S = 0.0001
 WIDTH = 32  #: segments a block has at most
 MOST_SEGMENTS = 16  #: a plan has at most so many

@@ -52,8 +52,9 @@ class ElasticFlow(Policy):
        before, or refused with the earliest one that could be promised (`admission.admit`). In a plan every
        start and every resize takes the time that it takes at most at that size (`promises.PromisePlanner`).
     2. Promised jobs get their floor: the share of their plan that is needed now. One that is late has a plan
-       to take as much as is useful.
-    3. Soft jobs that can still be on time get the share of their own plan.
+       to take as much as is useful. One whose plan stops it for less time than a start takes keeps what it
+       has until then, if that is free.
+    3. Soft jobs that can still be on time, if all goes as believed, get the share of their own plan.
     4. Jobs that have nothing yet get their smallest size: first promised and soft ones that run now,
        which would otherwise be suspended only to be started again; then best-effort ones, the shortest
        remaining time first.

@@ -80,7 +80,7 @@ def share(
 def _stay(levels: Levels, planner: PromisePlanner, promises: Promises, least: IntArray) -> FreeProfile:
     """Whoever would be stopped, and started again sooner than a start takes, keeps what it has until then.
 
-    If that is free: it is taken from the promises' profile, which is returned, and written to `least`.
+    If that is free. Writes these levels to `least`; returns what is free beyond them and all promises.
     """
     takers, plans, profile, rows = planner.takers, promises.plans, promises.profile.copy(), promises.rows
     stops = (takers.held[rows] > 0) & (plans.now[rows] == 0) & (plans.top[rows] > 0) & ~takers.is_bound[rows]
