@@ -66,7 +66,8 @@ class Fate:
     start_s: float | None  #: from there to the first step
     resizes: int
     phase: str
-    story: list[str]  #: of one that was promised and late: what happened, in seconds from its submission
+    #: Of one that was promised and late: what happened, in seconds from its submission.
+    story: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
