@@ -702,32 +702,27 @@ def _is_free(profile: FreeSegments, takers: Takers, plans: Plans, row: int) -> b
             continue
         need, start_s = takers.devices[row, level - 1], plans.starts_s[row, segment]
         end_s = plans.starts_s[row, segment + 1] if segment + 1 < plans.num[row] else plans.end_s[row]
-        position, first = _locate(profile, start_s)
-        while position < profile.num_blocks[0]:
-            block = profile.order[position]
-            if profile.starts_s[block, 0] >= end_s:
-                break
-            if profile.least[block] < need:
-                for index in range(first, profile.used[block]):
-                    if profile.starts_s[block, index] >= end_s:
-                        break
-                    if profile.free[block, index] < need:
-                        return False
-            position, first = position + 1, 0
+        if not _are_free(profile, start_s, end_s, need):
+            return False
     return True
 
 
 @part
-def _least_until(profile: FreeSegments, until_s: float) -> int:
-    """The least that is free at any time from now until then."""
-    least = profile.free[profile.order[0], 0]
-    for position in range(profile.num_blocks[0]):
+def _are_free(profile: FreeSegments, start_s: float, end_s: float, num: int) -> bool:
+    """Whether so many are free from then on until then."""
+    position, first = _locate(profile, start_s)
+    while position < profile.num_blocks[0]:
         block = profile.order[position]
-        for segment in range(profile.used[block]):
-            if profile.starts_s[block, segment] >= until_s:
-                return least  # type: ignore[no-any-return]
-            least = min(least, profile.free[block, segment])
-    return least  # type: ignore[no-any-return]
+        if profile.starts_s[block, 0] >= end_s:
+            break
+        if profile.least[block] < num:
+            for index in range(first, profile.used[block]):
+                if profile.starts_s[block, index] >= end_s:
+                    break
+                if profile.free[block, index] < num:
+                    return False
+        position, first = position + 1, 0
+    return True
 
 
 @part
@@ -875,9 +870,11 @@ def take_what_is_free(
     for position in range(len(until_s)):
         if profile.num_blocks[0] + MOST_SEGMENTS + 2 > len(profile.order):
             return position
-        is_free[position] = _least_until(profile, until_s[position]) >= num_devices[position]
+        num, end_s = num_devices[position], until_s[position]
+        are_free_now = profile.free[profile.order[0], 0] >= num  # asked for no time, too
+        is_free[position] = are_free_now and _are_free(profile, 0.0, end_s, num)
         if is_free[position]:
-            _take_between(profile, 0.0, until_s[position], num_devices[position])
+            _take_between(profile, 0.0, end_s, num)
     return len(until_s)
 
 
