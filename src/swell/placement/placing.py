@@ -160,12 +160,12 @@ class Placing:
         return False
 
     def _force(self, job: str, size: int) -> bool:
-        """Give the job so many of one node, whoever is there, and the evicted another place.
+        """Give the job so many of one node, whichever jobs are there, and the evicted ones another place.
 
-        Whoever is evicted has less than `size` there: this ends. On nodes of one power of two, powers of two
-        succeed, too: what is smaller and free on a node is a multiple of `size` there, and in the cluster
-        enough is always free for those who have no place yet. Those that may not go everywhere only go
-        where no others could.
+        A job that is evicted has less than `size` there: this ends. On nodes of one power of two, powers of
+        two succeed, too: what is smaller and free on a node is a multiple of `size` there, and in the cluster
+        enough is always free for the jobs without a place. Jobs that may not go everywhere only go where no
+        others could.
         """
         allowed = self._allowed(job)
         nodes = self._ranked(job, size, allowed, self._free, self.share(job)).tolist()
@@ -180,9 +180,9 @@ class Placing:
         return all(self._force(part.job, part.num) for part in sorted(victims, reverse=True))
 
     def _cheapest(self, job: str, size: int, allowed: BoolArray) -> tuple[int, Sequence[Part]] | None:
-        """A node where enough may go, and who goes: where nobody who may have owned devices only must, then
-        where the fewest running jobs must, then where the job itself is, then where the fewest devices are
-        left."""
+        """A node from which enough jobs may go, and these. Of several nodes: one from which none must go that
+        may have owned devices only, then the fewest running ones, then one where the job itself is, then the
+        one with the fewest devices to leave."""
         own, best, least = self._own_of(job), None, None
         is_near = allowed & (self._free > 0) & (self._topology.widths >= size)
         for node, parts in self._parts_on(is_near).items():

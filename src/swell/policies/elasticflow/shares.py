@@ -78,7 +78,7 @@ def share(
 
 
 def _stay(levels: Levels, planner: PromisePlanner, promises: Promises, least: IntArray) -> FreeProfile:
-    """Whoever would be stopped, and started again sooner than a start takes, keeps what it has until then.
+    """A job that would be stopped, and started again sooner than a start takes, keeps what it has until then.
 
     If that is free. Writes these levels to `least`; returns what is free beyond them and all promises.
     """
