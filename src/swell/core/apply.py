@@ -51,6 +51,8 @@ from swell.model.event import (
 from swell.model.job import Elasticity, Phase
 from swell.model.lengths import relative
 
+#: Name of the evaluation function that every live job has.
+LOSS = "loss"
 #: A trial run that took less was none: the job had been measured before.
 LEAST_TRIAL_S = 0.1
 
@@ -235,6 +237,7 @@ def _(event: DeadlineChangeAsked, state: HeadState, record: JobRecord) -> None:
 def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
     record.become(record.gang.started(event.generation))
+    record.usage.begin_gang()
     record.backoff.go_on()
     record.progress.done_steps = _truth(record, event.steps)
     note_phase(state, record, event.steps)
@@ -303,6 +306,8 @@ def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
     record.status.step_s = event.step_s or record.status.step_s
     record.status.loss = record.status.loss if event.loss is None else event.loss
     record.status.metrics = {**record.status.metrics, **event.metrics}
+    value = event.loss if record.spec.metric == LOSS else event.metrics.get(record.spec.metric)
+    record.usage.note(event.at_s, value, event.usage)
     learn_pause(state, record, event)
     record.progress.resume()
     if record.phase is Phase.RUNNING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from swell.core.after_refusal import settle
@@ -13,6 +13,7 @@ from swell.core.converge import Converger
 from swell.core.explanations import Latest, PlanOutlook, TurnChanges, guessed
 from swell.core.feedback import expect_resize, is_repair
 from swell.core.fencing import is_stale
+from swell.core.learning_columns import learning_of
 from swell.core.pending import pending, trial_run
 from swell.core.planner import Planner
 from swell.core.ports import Belief
@@ -235,7 +236,7 @@ class Core:
 
     def _snapshot(self, planner: Planner) -> Snapshot:
         state = self._state
-        return state.table.snapshot(
+        snapshot = state.table.snapshot(
             state.now_s,
             state.num_devices,
             state.costs,
@@ -249,6 +250,10 @@ class Core:
                 state.reclaims.per_node_s(state.now_s),
             ),
         )
+        if not planner.policy.domain.shares_cores:
+            return snapshot
+        records = [state.records[job_id] for job_id in snapshot.job_ids]
+        return replace(snapshot, learning=learning_of(records, state.cluster))
 
     @property
     def _current_planner(self) -> Planner:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 
+import msgspec
 import numpy as np
 
-from swell.arrays import BoolArray, IntArray
+from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.core.gain import gain_s
 from swell.core.hysteresis import as_wished, steady
 from swell.core.ports import Decides, Placer
@@ -62,7 +63,7 @@ class Planner:
         place = partial(self._place, cluster, wanted, held, owned_only=owned_only)
         placement, move_until_s = _place_what_may_move(snapshot, allocation, wanted, pinned, place)
         account = PlanAccount(snapshot, allocation, steadied, placement)
-        chosen = _configurations(snapshot, steadied.workers, configured)
+        chosen = _configurations(snapshot, steadied.workers, allocation.share, configured)
         is_postponed = is_pinned & (allocation.workers != snapshot.held_workers)
         if chosen:
             is_postponed[[row for row in chosen if is_pinned[row]]] = True
@@ -149,20 +150,29 @@ def _wanted_devices(
 
 
 def _configurations(
-    snapshot: Snapshot, workers: IntArray, configured: Mapping[str, Configuration]
+    snapshot: Snapshot,
+    workers: IntArray,
+    share: FloatArray | None,
+    configured: Mapping[str, Configuration],
 ) -> dict[int, Configuration]:
     """By row, how jobs are to run at these sizes (J,), where that is not as their gangs do or are about to.
 
     At a size that is no option nothing was chosen.
     """
     options = snapshot.options
-    if not configured and not options.has_configured:
+    if not configured and not options.has_configured and share is None:
         return {}
     option = options.at(workers)
     is_option = (workers > 0) & (options.workers_of(option) == workers)
     chosen = {row: options.configuration(int(option[row])) for row in np.flatnonzero(is_option).tolist()}
+    if share is not None:
+        chosen = {row: _with_share(one, float(share[row])) for row, one in chosen.items()}
     now = {row: configured.get(snapshot.job_ids[row], PLAIN_CONFIGURATION) for row in chosen}
     return {row: one for row, one in chosen.items() if one != now[row]}
+
+
+def _with_share(configuration: Configuration, share: float) -> Configuration:
+    return configuration if math.isnan(share) else msgspec.structs.replace(configuration, share=share)
 
 
 def _changes(

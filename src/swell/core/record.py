@@ -10,6 +10,7 @@ from swell.core.gang import NO_GANG, AnyGang, EndingGang, SteadyGang
 from swell.core.hold_time import Tenure
 from swell.core.job_progress import JobProgress
 from swell.core.job_status import JobStatus
+from swell.core.job_usage import JobUsage
 from swell.core.phases import check_transition
 from swell.core.resizes import ResizeLog
 from swell.core.size_history import SizeHistory
@@ -56,6 +57,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     sizes: SizeHistory = msgspec.field(default_factory=SizeHistory)
     admission: Admission = msgspec.field(default_factory=Admission)
     status: JobStatus = msgspec.field(default_factory=JobStatus)
+    usage: JobUsage = msgspec.field(default_factory=JobUsage)
 
     @property
     def phase(self) -> Phase:
@@ -264,6 +266,9 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
             step_s=status.step_s,
             loss=status.loss,
             metrics=status.metrics,
+            share=gang.members.configuration.share,
+            cpu_s=self.usage.cpu_s,
+            memory_used_bytes=self.usage.latest.memory_bytes if self.usage.latest and gang.held else None,
             reason_code=status.reason_code,
             reason=status.reason,
             message=self.backoff.cause or status.message,

@@ -19,6 +19,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     kind: str  #: `cpu`, `cuda:NVIDIA H200`, `paced@200`: curves are measured per kind
     rack: str = "rack0"
     is_borrowed: bool = False  #: may be reclaimed at any second
+    cores: float | None = None  #: that the workers on its devices share; None: each device has its own
 
 
 class Cluster(msgspec.Struct, frozen=True, dict=True):

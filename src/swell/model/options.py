@@ -70,6 +70,7 @@ class Domain:
     ends_at_peak: bool = False  #: without sizes that a smaller one equals or beats in speed
     opens_batches: bool = False  #: jobs that leave their batch open are offered the best one of each size
     fixed_batch: FixedBatch | None = None  #: or, if `opens_batches`, this one at all sizes
+    shares_cores: bool = False  #: it divides the cores of nodes, and is told what jobs have learnt with them
 
 
 #: A rate that is not faster by this share is no faster: beliefs are not exact.

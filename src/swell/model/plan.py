@@ -87,6 +87,8 @@ class Allocation:
     refusals: Mapping[int, Refusal]
     wake_s: float  #: ask again then, if nothing happens before; inf: no need
     account: Account  #: reasons and estimates
+    #: (J,) CPU share of each job's gang, in (0, 1]; NaN: none. None: this policy divides no cores.
+    share: FloatArray | None = None
     is_sated: bool = False  #: no job could make use of more devices than it gets
     memory: Memory = field(default_factory=dict)  #: given back with the next snapshot, after a restart too
     #: Works out for rows (n,) that are to go to other devices of the same number, all of them, and pause for

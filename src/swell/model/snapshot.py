@@ -11,6 +11,7 @@ import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.model.job import JobClass
+from swell.model.learning import Learning
 from swell.model.options import Options
 
 #: What a policy keeps from one decision to the next: names to plain values, as JSON can hold them.
@@ -78,6 +79,7 @@ class Snapshot:
     reclaims_per_node_s: float = 0.0  #: of a borrowed node, as far as has been seen
     is_due: bool = True  #: another period of the policy has begun since it last decided
     memory: Memory = field(default_factory=dict)  #: what its last allocation gave; empty at first
+    learning: Learning | None = None  #: for policies that divide cores (`Domain.shares_cores`)
     index: RowIndex | None = None  #: of these rows, where it is kept up to date; None: it is made if need be
 
     @property

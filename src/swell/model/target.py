@@ -9,10 +9,17 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """How a gang runs, beside where. Another dimension is a field here, and a column of `Options`."""
 
     global_batch: int | None = None  #: samples of a step; None: the job's own batch
+    #: Of the cores of its node, relative to what its neighbours have: in (0, 1]; None: nobody divides them.
+    share: float | None = None
 
     def told(self, own_batch: int) -> str:
         """For people, of a job with that batch of its own."""
-        return f"{self.global_batch or own_batch} samples in a step"
+        batch = f"{self.global_batch or own_batch} samples in a step"
+        return batch if self.share is None else f"{batch} and a CPU share of {100 * self.share:.3g} %"
+
+    def has_batch_of(self, other: Configuration) -> bool:
+        """Whether a step has as many samples: then workers need not be told of a change."""
+        return self.global_batch == other.global_batch
 
 
 #: How a gang runs of which nothing else was decided.

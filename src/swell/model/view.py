@@ -65,6 +65,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     step_s: float | None
     loss: float | None
     metrics: dict[str, float]
+    share: float | None = None  #: of the cores of its node, relative to its neighbours; None: not divided
+    cpu_s: float | None = None  #: CPU time of its workers so far; None: not measured
+    memory_used_bytes: int | None = None  #: of its workers, resident
     reason_code: str
     reason: str
     message: str  #: how it failed, or what to look at; empty if nothing

@@ -490,7 +490,7 @@ def _obstacle(training: Training, target: Target, gone: frozenset[str]) -> str:
     if gone:
         return "a device of it is gone"
     is_fixed = training.job.batches is None and not training.job.spec.may_change_batch
-    if target.configuration != PLAIN_CONFIGURATION and is_fixed:
+    if not target.configuration.has_batch_of(PLAIN_CONFIGURATION) and is_fixed:
         return "its batch is its own, and not open"
     return ""
 

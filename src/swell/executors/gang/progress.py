@@ -34,6 +34,7 @@ def fold(older: StepsReported, newer: StepsReported) -> StepsReported:
         metrics={**older.metrics, **newer.metrics},
         between=older.between.plus(newer.between) if older.between else newer.between,
         pause_s=sum(pauses) if pauses else None,
+        usage=newer.usage or older.usage,
     )
 
 

@@ -1,0 +1,35 @@
+"""What a job has learnt, and what its gangs have used for that, as their reports say."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from swell.model.usage import Usage
+
+
+class JobUsage(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Mutable, a part of a job's record. Times are head time."""
+
+    latest: Usage | None = None  #: of the gang that there is, or was last
+    before_cpu_s: float = 0.0  #: used by the gangs before that one
+    value: float | None = None  #: of its evaluation function, as last reported; None: none, or not finite
+    value_s: float | None = None  #: when that was
+
+    @property
+    def cpu_s(self) -> float | None:
+        """CPU time of all its gangs; None: not measured."""
+        return None if self.latest is None else self.before_cpu_s + self.latest.cpu_s
+
+    def begin_gang(self) -> None:
+        """The next gang counts from 0."""
+        if self.latest is not None:
+            self.before_cpu_s += self.latest.cpu_s
+            self.latest = Usage(cpu_s=0.0)
+
+    def note(self, at_s: float, value: float | None, usage: Usage | None) -> None:
+        """A report of its gang."""
+        self.latest = self.latest if usage is None else usage
+        if value is not None:
+            self.value, self.value_s = (value if math.isfinite(value) else None), at_s

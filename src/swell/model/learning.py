@@ -1,0 +1,20 @@
+"""What jobs have learnt, and with what: columns for policies that divide the cores of nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from swell.arrays import FloatArray, IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learning:
+    """Of the J jobs of a snapshot, in its rows. Arrays are read-only."""
+
+    node: IntArray  #: (J,) equal numbers, one node; -1: it holds no devices, or those of several nodes
+    #: (J,) latest value of the job's evaluation function, its sign such that learning lowers it; NaN: none
+    value: FloatArray
+    value_s: FloatArray  #: (J,) when that was reported; NaN: never
+    cpu_s: FloatArray  #: (J,) CPU time that the job has used so far; NaN: not measured
+    share: FloatArray  #: (J,) that its gang has, or is about to have; NaN: none
+    cores: FloatArray  #: (J,) of its node; NaN: not known, or no node
