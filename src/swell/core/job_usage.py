@@ -6,13 +6,13 @@ import math
 
 import msgspec
 
-from swell.model.usage import Usage
+from swell.model.usage import GangUsage
 
 
 class JobUsage(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Mutable, a part of a job's record. Times are head time."""
 
-    latest: Usage | None = None  #: of the gang that there is, or was last
+    latest: GangUsage | None = None  #: of the gang that there is, or was last
     before_cpu_s: float = 0.0  #: used by the gangs before that one
     value: float | None = None  #: of its evaluation function, as last reported; None: none, or not finite
     value_s: float | None = None  #: when that was
@@ -26,9 +26,9 @@ class JobUsage(msgspec.Struct, kw_only=True, omit_defaults=True):
         """The next gang counts from 0."""
         if self.latest is not None:
             self.before_cpu_s += self.latest.cpu_s
-            self.latest = Usage(cpu_s=0.0)
+            self.latest = GangUsage(cpu_s=0.0)
 
-    def note(self, at_s: float, value: float | None, usage: Usage | None) -> None:
+    def note(self, at_s: float, value: float | None, usage: GangUsage | None) -> None:
         """A report of its gang."""
         self.latest = self.latest if usage is None else usage
         if value is not None:

@@ -12,7 +12,7 @@ import msgspec
 
 from swell.model.cluster import Node
 from swell.model.job import PLAIN, BetweenSteps, JobSpec, Origin, Profile, plain_members
-from swell.model.usage import Usage
+from swell.model.usage import GangUsage
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -111,7 +111,7 @@ class StepsReported(GangEvent, frozen=True, kw_only=True):
     pause_s: float | None = None  #: time the latest change of the gang took from training
     between: BetweenSteps | None = None  #: epochs that ended in the time reported on, and what followed each
     noise_scale: float | None = None  #: samples; of a job whose batch is open: see `BatchProfile`
-    usage: Usage | None = None  #: of the gang by now; None: nobody measures it
+    usage: GangUsage | None = None  #: of the gang by now; None: nobody measures it
 
 
 class ScriptDistributed(JobEvent, frozen=True, kw_only=True):

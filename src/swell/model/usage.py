@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class GangUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Sums since the gang was launched, of all its processes, those that have ended included.
 
     What this machine does not tell is 0; network counters exist only where a gang has a network of its own.
