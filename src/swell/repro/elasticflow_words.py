@@ -50,9 +50,10 @@ WHY = {
     "gandiva": "In the published simulator a node serves jobs of one size only, and more nodes than needed "
     "are taken for a size. So jobs of one size often wait for each other on one node while others are idle. "
     "Jobs take turns only at arrivals on a whole minute, and devices become free only at arrivals. With "
-    "these rules, and with idle devices left idle, Swell keeps 46 deadlines for its 47 on the testbed's "
-    "trace, 18 for its 18 on that of Figure 8(a), 85 for 86 on trace 10, 361 for 362 on Philly and 79 for 79 "
-    "on Figure 10. With these rules except the taking of needed nodes, Swell keeps 83, 38, 119, 384 and 97. "
+    "these rules, with slices of a minute and with idle devices left idle, Swell kept 46 deadlines for its "
+    "47 on the testbed's trace, 18 for its 18 on that of Figure 8(a), 85 for 86 on trace 10, 361 for 362 on "
+    "Philly and 79 for 79 on Figure 10. With these rules except the taking of needed nodes, it kept 83, 38, "
+    "119, 384 and 97. "
     "Swell's policy has slices of 20 minutes on the whole cluster, and devices are free at once.",
     "tiresias": "The published simulator promotes no job (column promote is 0 throughout); Tiresias's paper "
     "and Swell promote starved jobs. Without promotion, Swell keeps 55 deadlines for its 56 on the trace of "

@@ -13,7 +13,7 @@ from swell.repro.findings import Chart, Panel, Series
 
 #: Inches: of a picture, and of each further panel.
 WIDTH, PANEL_WIDTH, HEIGHT = 8.0, 4.0, 4.4
-LEGEND_COLUMNS = 6
+LEGEND_COLUMNS = 4
 
 
 def draw(chart: Chart, folder: Path) -> Path:
