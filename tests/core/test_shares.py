@@ -1,0 +1,181 @@
+"""A CPU share is a part of a target: a change of it alone is answered, and disturbs nobody."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.bench import Bench, only
+from tests.core.fakes import Fixed, spec
+
+from swell.core.job_usage import JobUsage
+from swell.model.command import AnyCommand, LaunchGang, Reconfigure
+from swell.model.event import GangStarted
+from swell.model.learning import Learning
+from swell.model.options import Domain
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+from swell.model.target import Configuration
+from swell.model.usage import GangUsage
+
+
+class Sharing(Fixed):
+    """Divides cores as the test says, and notes what it was told."""
+
+    name = "sharing"
+    domain = Domain(shares_cores=True)
+
+    shares: dict[str, float] = msgspec.field(default_factory=dict)
+    seen: list[Any] = msgspec.field(default_factory=list)
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        self.seen.append((snapshot.job_ids, snapshot.learning))
+        share = np.array([self.shares.get(job_id, math.nan) for job_id in snapshot.job_ids])
+        return replace(Fixed.decide(self, snapshot), share=share)
+
+    def told_of(self, job_id: str) -> tuple[Learning, int]:
+        """What it was told last, and the job's row."""
+        ids, learning = self.seen[-1]
+        assert learning is not None
+        return learning, ids.index(job_id)
+
+
+@pytest.fixture
+def policy() -> Sharing:
+    return Sharing(is_floor=False)
+
+
+@pytest.fixture
+def bench(policy: Sharing) -> Bench:
+    return Bench(policy=policy)
+
+
+def share(bench: Bench, policy: Sharing, **shares: float) -> list[AnyCommand]:
+    """The policy divides the cores anew, as soon as it is asked again."""
+    policy.shares.update(shares)
+    name = f"other-{len(policy.seen)}"  # that another job comes is news
+    return bench.submit(name) + bench.profiled(name)
+
+
+def changes(commands: list[AnyCommand]) -> list[AnyCommand]:
+    return [command for command in commands if isinstance(command, LaunchGang | Reconfigure)]
+
+
+def test_a_launch_carries_its_share(bench: Bench, policy: Sharing) -> None:
+    policy.shares["a"] = 0.25
+    bench.want(a=2)
+    bench.submit("a")
+    assert only(bench.profiled("a"), LaunchGang).target.configuration == Configuration(share=0.25)
+
+
+def test_another_share_is_a_change_of_the_same_members(bench: Bench, policy: Sharing) -> None:
+    generation = bench.run("a", workers=2)
+    devices = bench.job("a").devices
+    change = only(changes(share(bench, policy, a=0.5)), Reconfigure)
+    assert change.target.devices == devices and change.target.configuration == Configuration(share=0.5)
+    assert change.generation > generation
+    bench.resized(change.generation)
+    job = bench.job("a")
+    assert (job.share, job.workers, job.resizes) == (0.5, 2, 0), "it is no resize"
+    assert not changes(share(bench, policy, a=0.5)), "what it has is not asked for again"
+    assert (
+        only(changes(share(bench, policy, a=math.nan)), Reconfigure).target.configuration == Configuration()
+    )
+
+
+def test_a_share_that_could_not_be_set_is_tried_again_later(bench: Bench, policy: Sharing) -> None:
+    bench.run("a")
+    change = only(changes(share(bench, policy, a=0.5)), Reconfigure)
+    bench.resize_failed(change.generation)
+    assert bench.job("a").share is None and bench.job("a").message == "no"
+    bench.now_s += 1000.0
+    again = only(changes(share(bench, policy, a=0.25)), Reconfigure)
+    assert again.generation > change.generation
+
+
+def test_a_share_survives_a_resize_and_a_loss(bench: Bench, policy: Sharing) -> None:
+    policy.shares["a"] = 0.5
+    bench.run("a", workers=2)
+    bench.want(a=4)
+    grown = only(changes(share(bench, policy, b=1.0)), Reconfigure)
+    assert len(grown.target.devices) == 4 and grown.target.configuration.share == 0.5
+    bench.resized(grown.generation)
+    lost = bench.lost(grown.generation, bench.job("a").devices[0])
+    assert only(changes(lost), Reconfigure).target.configuration.share == 0.5
+
+
+def test_a_policy_that_divides_cores_is_told_what_jobs_learn(bench: Bench, policy: Sharing) -> None:
+    generation = bench.run("a")
+    bench.reported(generation, 10, loss=2.5, usage=GangUsage(cpu_s=3.0))
+    share(bench, policy, b=1.0)
+    learning, row = policy.told_of("a")
+    assert (learning.value[row], learning.cpu_s[row], learning.node[row]) == (2.5, 3.0, 0)
+    assert learning.value_s[row] == pytest.approx(bench.now_s, abs=10.0)
+    other, row = policy.told_of(next(job_id for job_id in policy.seen[-1][0] if job_id != "a"))
+    assert np.isnan([other.value[row], other.cpu_s[row], other.share[row]]).all() and other.node[row] == -1
+
+
+def test_what_rises_as_a_job_learns_is_told_with_the_other_sign(bench: Bench, policy: Sharing) -> None:
+    accurate = msgspec.structs.replace(spec(1000), metric="accuracy", metric_rises=True)
+    generation = bench.run("a", job=accurate)
+    bench.reported(generation, 10, loss=2.5, metrics={"accuracy": 0.75})
+    share(bench, policy, b=1.0)
+    learning, row = policy.told_of("a")
+    assert learning.value[row] == -0.75
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf])
+def test_a_value_that_is_not_finite_is_none(bench: Bench, policy: Sharing, odd: float) -> None:
+    generation = bench.run("a")
+    bench.reported(generation, 10, loss=2.5)
+    bench.reported(generation, 20, loss=odd)
+    share(bench, policy, b=1.0)
+    learning, row = policy.told_of("a")
+    assert math.isnan(learning.value[row])
+
+
+def test_other_policies_are_told_nothing() -> None:
+    bench = Bench()
+    generation = bench.run("a")
+    bench.reported(generation, 10, loss=2.5)
+    assert bench.job("a").loss == 2.5 and bench.job("a").cpu_s is None
+
+
+@given(st.lists(st.lists(st.floats(0.0, 1e6), min_size=1, max_size=4), min_size=1, max_size=4))
+def test_cpu_time_adds_up_over_gangs(gangs: list[list[float]]) -> None:
+    usage = JobUsage()
+    for reports in gangs:
+        usage.begin_gang()
+        for used_s in sorted(reports):
+            usage.note(0.0, None, GangUsage(cpu_s=used_s))
+    assert usage.cpu_s == pytest.approx(sum(max(reports) for reports in gangs))
+
+
+def test_a_restarted_head_knows_what_was_used(bench: Bench, policy: Sharing) -> None:
+    generation = bench.run("a")
+    bench.reported(generation, 10, loss=2.5, usage=GangUsage(cpu_s=3.0, memory_bytes=7))
+    other = Bench(policy=policy)
+    other.core.load(bench.core.save())
+    assert other.job("a").cpu_s == 3.0 and other.job("a").memory_used_bytes == 7
+    assert other.core.views() == bench.core.views()
+
+
+def test_the_next_gang_counts_from_nothing(bench: Bench) -> None:
+    generation = bench.run("a")
+    bench.reported(generation, 10, usage=GangUsage(cpu_s=3.0))
+    launch = only(bench.gone(generation, steps=10) or _wait(bench), LaunchGang)
+    bench.say(GangStarted(at_s=bench.now_s, job_id="a", generation=launch.generation, steps=0, pids=(1,)))
+    bench.reported(launch.generation, 10, usage=GangUsage(cpu_s=1.0))
+    assert bench.job("a").cpu_s == 4.0
+
+
+def _wait(bench: Bench) -> list[AnyCommand]:
+    """Until its back-off is over."""
+    bench.now_s += 1000.0
+    return changes(bench.submit("z") + bench.profiled("z"))
