@@ -83,6 +83,9 @@ def test_a_full_job_keeps_what_was_said(script: Path) -> None:
         devices_per_worker=2,
         seed=7,
         tenant="lab/vision",
+        metric="val/accuracy",
+        metric_goes="up",
+        memory="4GiB",
         stop_on_nan=True,
         on_drift="fail",
     )
@@ -92,7 +95,35 @@ def test_a_full_job_keeps_what_was_said(script: Path) -> None:
     assert (full.min_workers, full.max_workers, full.devices_per_worker, full.seed) == (2, 8, 2, 7)
     assert (full.tenant, spec(script).tenant) == ("lab/vision", "")
     assert full.stop_on_nan and not spec(script).stop_on_nan
+    assert (full.metric, full.metric_rises, full.memory_bytes) == ("val/accuracy", True, 4 << 30)
     assert (full.on_drift, spec(script).on_drift) == ("fail", None)
+
+
+@pytest.mark.parametrize(
+    ("given_fields", "metric", "rises"),
+    [
+        ({}, "loss", False),
+        ({"metric": "perplexity"}, "perplexity", False),
+        ({"metric": "accuracy", "metric_goes": "up"}, "accuracy", True),
+        ({"until": "accuracy>=0.9"}, "loss", False),
+        ({"until": "accuracy>=0.9", "metric": "accuracy"}, "accuracy", True),
+        ({"until": "error<=0.1", "metric": "error"}, "error", False),
+        ({"until": "accuracy>=0.9", "metric": "score", "metric_goes": "down"}, "score", False),
+    ],
+)
+def test_the_evaluation_function_and_where_it_goes(
+    script: Path, given_fields: dict[str, str], metric: str, rises: bool
+) -> None:
+    made = spec(script, **given_fields)
+    assert (made.metric, made.metric_rises) == (metric, rises)
+
+
+@pytest.mark.parametrize(
+    ("text", "num_bytes"),
+    [("500MB", 500 * 10**6), ("4GiB", 4 << 30), ("1.5G", 1500000000), (1 << 30, 1 << 30)],
+)
+def test_amounts_of_memory(script: Path, text: str | int, num_bytes: int) -> None:
+    assert spec(script, memory=text).memory_bytes == num_bytes
 
 
 @pytest.mark.parametrize(
@@ -280,6 +311,21 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"tenant": 7}, "tenant", "str"),
     ({"stop_on_nan": "yes"}, "stop_on_nan", "bool"),
     ({"elasticity": "restart", "steps": ..., "stop_on_nan": True}, "stop_on_nan", "stop in the script"),
+    ({"metric": "top 1"}, "metric", "such as accuracy"),
+    ({"metric": ""}, "metric", "letters"),
+    ({"metric": "x" * 64}, "metric", "at most 63"),
+    ({"metric_goes": "up"}, "metric_goes", "give metric"),
+    ({"metric": "accuracy", "metric_goes": "sideways"}, "metric_goes", "choose from down, up"),
+    (
+        {"metric": "accuracy", "metric_goes": "down", "until": "accuracy>=0.9"},
+        "metric_goes",
+        "contradicts until, which is accuracy>=0.9",
+    ),
+    ({"memory": "much"}, "memory", "write 500MB or 4GiB"),
+    ({"memory": "-4GiB"}, "memory", "write 500MB or 4GiB"),
+    ({"memory": 4}, "memory", "not between 16 MiB and 1024 TiB"),
+    ({"memory": "9" * 400}, "memory", "4GiB"),
+    ({"memory": 1.5}, "memory", "does not fit"),
     ({"code": "dead"}, "code", "snapshot, live"),
     ({"env": {"1A": "x"}}, "env", "letters, digits and _"),
     ({"env": {"A": "x\0"}}, "env", "NUL"),

@@ -361,6 +361,22 @@ def test_show_tells_live_processes_from_former_ones(here: Run, control: FakeCont
     assert "pids" not in here("show", "old-1").stdout
 
 
+def test_show_says_that_a_job_is_blind_for_it_has_not_reported_its_metric(
+    here: Run, control: FakeControl
+) -> None:
+    def learning(**fields: Any) -> str:
+        control.put(job_view(id="flow-1", **fields))
+        found = re.search(r"^learning +(.*)$", here("show", "flow-1").stdout, re.MULTILINE)
+        return found[1] if found else ""
+
+    assert learning() == "", "no cores are divided by it"
+    assert learning(share=0.5, loss=None) == "told by loss, which learning lowers; not reported yet"
+    assert learning(share=0.5, loss=0.3) == "told by loss, which learning lowers"
+    rising = {"metric": "accuracy", "metric_rises": True}
+    assert learning(**rising, metrics={}) == "told by accuracy, which learning raises; not reported yet"
+    assert learning(**rising, metrics={"accuracy": 0.9}) == "told by accuracy, which learning raises"
+
+
 def test_a_job_is_submitted_and_shown_with_its_tenant(swell: Run, control: FakeControl, script: Path) -> None:
     assert submit(swell, script, "--tenant", "lab/vision").returncode == 0
     assert [spec.tenant for spec in control.specs.values()][-1] == "lab/vision"

@@ -17,7 +17,8 @@ import msgspec
 
 from swell.api.durations import format_duration, parse_duration
 from swell.model.errors import InvalidJob
-from swell.model.job import CodeSource, DriftAction, Elasticity, JobClass, MetricTarget
+from swell.model.job import LOSS, CodeSource, DriftAction, Elasticity, JobClass, MetricTarget
+from swell.model.sizes import parse_bytes
 from swell.wire import environ
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
@@ -26,6 +27,7 @@ ENTRY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 WORKERS = re.compile(r"(?P<least>\d{1,6})(?P<range>:(?P<most>\d{1,6})?)?", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 TARGET = re.compile(r"\s*(?P<name>[A-Za-z_][\w./-]*)\s*(?P<sign>>=|<=)\s*(?P<value>\S+)\s*", re.ASCII)
+METRIC = re.compile(r"[A-Za-z_][\w./-]{0,62}", re.ASCII)
 
 SECONDS = re.compile(r"[-+]?\d+(\.\d*)?", re.ASCII)
 
@@ -35,6 +37,7 @@ CHOICES = {
     "elasticity": tuple(Elasticity),
     "code": tuple(CodeSource),
     "on_drift": tuple(DriftAction),
+    "metric_goes": ("down", "up"),
 }
 
 #: Seconds a deadline may lie ahead: further than this it is a slip of the pen.
@@ -45,6 +48,11 @@ MAX_DEVICES_PER_WORKER = 1 << 20
 
 #: A larger file is data, not a script.
 MAX_SCRIPT_BYTES = 16 << 20
+
+#: Limits of the memory that a job may be given: an interpreter alone needs more than the least, and no node
+#: has the most.
+MIN_MEMORY_BYTES = 16 << 20
+MAX_MEMORY_BYTES = 1 << 50
 
 
 class InvalidField(InvalidJob):
@@ -290,6 +298,50 @@ def target(until: str | None) -> MetricTarget | None:
     if match is None or not math.isfinite(value):
         raise InvalidField("until", f"{shown(until)} is not of the form name>=number; write accuracy>=0.97")
     return MetricTarget(name=match["name"], value=value, at_least=match["sign"] == ">=")
+
+
+def metric(name: str | None) -> str:
+    """The name of a job's evaluation function as given, or `loss`."""
+    if name is None:
+        return LOSS
+    if not METRIC.fullmatch(name):
+        raise InvalidField(
+            "metric",
+            f"{shown(name)} is not a valid name of a metric; use at most 63 letters, digits and _ . / -, a "
+            "letter or _ first, such as accuracy",
+        )
+    return name
+
+
+def metric_rises(goes: str | None, name: str | None, until: MetricTarget | None) -> bool:
+    """Whether learning raises the metric `name`: as given, or else as the target says that is of it."""
+    is_of_target = until is not None and until.name == metric(name)
+    if goes is None:
+        return is_of_target and until is not None and until.at_least
+    if name is None:
+        raise InvalidField(
+            "metric_goes", "no metric is given, and a loss goes down; give metric, or remove it"
+        )
+    if is_of_target and until is not None and until.at_least != (goes == "up"):
+        raise InvalidField("metric_goes", f"{goes} contradicts until, which is {until}; remove one of them")
+    return goes == "up"
+
+
+def memory(value: str | int | None) -> int | None:
+    """Bytes; None for no limit."""
+    if value is None:
+        return None
+    try:
+        num_bytes = parse_bytes(str(value))
+    except (ValueError, OverflowError):
+        num_bytes = -1
+    if num_bytes < 0:
+        raise InvalidField("memory", f"{shown(value)} is not an amount of memory; write 500MB or 4GiB")
+    if not MIN_MEMORY_BYTES <= num_bytes <= MAX_MEMORY_BYTES:
+        raise InvalidField(
+            "memory", f"{_said(value)} is not between 16 MiB and 1024 TiB; write an amount such as 4GiB"
+        )
+    return num_bytes
 
 
 def deadline(value: str | int | float | None, now_s: float, field: str = "deadline") -> float | None:

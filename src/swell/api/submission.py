@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -106,6 +106,21 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     until: Annotated[
         str | None, Meta(description="End earlier, once a reported metric reaches a value: `accuracy>=0.97`.")
     ] = None
+    metric: Annotated[
+        str | None,
+        Meta(
+            description="Name of the job's evaluation function: `loss`, or a metric that the script reports, "
+            "such as `accuracy`. Policies that divide the cores of a node (`flowcon`) tell by its change how "
+            "much the job still learns. `until` does not set it. Default: `loss`."
+        ),
+    ] = None
+    metric_goes: Annotated[
+        Literal["down", "up"] | None,
+        Meta(
+            description="Where learning takes the metric: `down` (a loss) or `up` (an accuracy). "
+            "Default: `up` if `until` names the same metric with `>=`, else `down`."
+        ),
+    ] = None
     deadline: Annotated[
         str | Number | None,
         Meta(
@@ -143,6 +158,13 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ),
     ] = None
     devices_per_worker: Annotated[int, Meta(description="Devices of each worker: 1, 2, 4, 8, ...")] = 1
+    memory: Annotated[
+        str | int | None,
+        Meta(
+            description="Limit of the memory of all workers of the job on one node together, such as "
+            "`500MB` or `4GiB`, or in bytes. Default: none."
+        ),
+    ] = None
     elasticity: Annotated[
         Elasticity,
         Meta(
@@ -244,6 +266,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             stop_on_nan=self._stop_on_nan(),
             env=fields.variables(self.env),
             python=fields.interpreter(self.python),
+            metric=fields.metric(self.metric),
+            metric_rises=fields.metric_rises(self.metric_goes, self.metric, fields.target(self.until)),
+            memory_bytes=fields.memory(self.memory),
             grows_when_distributed=self.elasticity is Elasticity.RESTART,
             on_drift=self._on_drift(),
         )
@@ -275,7 +300,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def _stop_on_nan(self) -> bool:
         if self.stop_on_nan and self.elasticity is Elasticity.RESTART:
             raise InvalidField(
-                "stop_on_nan", "a restart job does not report its loss; remove it, and stop in the script"
+                "stop_on_nan", "a restart job updates its model itself; remove it, and stop in the script"
             )
         return self.stop_on_nan
 

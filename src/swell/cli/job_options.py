@@ -49,6 +49,18 @@ Until = Annotated[
         help="End earlier when a reported metric reaches this value, such as 'accuracy>=0.97'.",
     ),
 ]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Evaluation function by which policies tell how much the job still learns, such as accuracy. "
+        "Default: loss.",
+    ),
+]
+MetricGoes = Annotated[
+    str | None,
+    typer.Option(metavar="WHERE", help="Where learning takes the metric: down (default) or up."),
+]
 Deadline = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="When the job must have ended: now+3m or 2030-01-31T18:00:00."),
@@ -81,6 +93,10 @@ Workers = Annotated[
 ]
 DevicesPerWorker = Annotated[
     int | None, typer.Option(metavar="N", help="Devices of each worker: 1, 2, 4, 8, ...")
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Memory limit of all workers on a node together, such as 4GiB."),
 ]
 Elasticity = Annotated[
     str | None,

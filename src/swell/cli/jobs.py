@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -174,6 +174,7 @@ def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
         ("steps", f"{view.steps} of {view.total_steps or 'an unknown number'} ({done(view)})"),
         ("speed", "" if view.step_s is None else f"{view.step_s * 1000:.1f} ms a step"),
         ("last", ", ".join(f"{name} {value:.4g}" for name, value in numbers.items())),
+        ("learning", _learning(view, numbers)),
         ("resizes", totals(view)),
         ("continues", view.continues),
         ("submitted", when(view.submitted_s)),
@@ -184,6 +185,16 @@ def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
         ("expected", expectation(view, times)),
         ("finished", when(view.finished_s) + _run_time(view)),
     ]
+
+
+def _learning(view: JobView, numbers: Mapping[str, float]) -> str:
+    """By which number it is told how much a job still learns, where that matters or was asked for."""
+    from swell.model.job import LOSS
+
+    if view.share is None and view.metric == LOSS:
+        return ""
+    lacks = "" if view.metric in numbers else "; not reported yet"
+    return f"told by {view.metric}, which learning {'raises' if view.metric_rises else 'lowers'}{lacks}"
 
 
 def _refusal(view: JobView) -> str:

@@ -266,6 +266,8 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
             step_s=status.step_s,
             loss=status.loss,
             metrics=status.metrics,
+            metric=spec.metric,
+            metric_rises=spec.metric_rises,
             share=gang.members.configuration.share,
             cpu_s=self.usage.cpu_s,
             memory_used_bytes=self.usage.latest.memory_bytes if self.usage.latest and gang.held else None,

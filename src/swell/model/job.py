@@ -10,6 +10,9 @@ import msgspec
 
 AnyEnum = TypeVar("AnyEnum", bound=type[Enum])
 
+#: Name of the evaluation function of a job that names none.
+LOSS = "loss"
+
 
 def plain_members(kind: AnyEnum) -> AnyEnum:
     """Members become plain attributes of their class: Python 3.11 calls a function for each look at one."""
@@ -156,7 +159,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     code: str = ""  #: digest of the snapshot (`CodeTree`) that its workers run; empty: the files as they are
     env: tuple[tuple[str, str], ...] = ()  #: environment variables of its workers, Swell's own apart
     python: str = ""  #: absolute path of its workers' interpreter; empty: the platform's
-    metric: str = "loss"  #: name of its evaluation function: `loss`, or of a metric that it reports
+    metric: str = LOSS  #: name of its evaluation function: `loss`, or of a metric that it reports
     metric_rises: bool = False  #: learning raises it, as it does an accuracy
     memory_bytes: int | None = None  #: that all its workers together may have on a node; None: no limit
     #: No more than its smallest number of workers until its script has shown that it works with others.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swell.model.job import Elasticity, JobClass, Phase
+from swell.model.job import LOSS, Elasticity, JobClass, Phase
 from swell.model.resize import Resize
 
 
@@ -65,6 +65,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     step_s: float | None
     loss: float | None
     metrics: dict[str, float]
+    metric: str = LOSS  #: name of its evaluation function: `loss`, or of one of `metrics`
+    metric_rises: bool = False  #: learning raises it
     share: float | None = None  #: of the cores of its node, relative to its neighbours; None: not divided
     cpu_s: float | None = None  #: CPU time of its workers so far; None: not measured
     memory_used_bytes: int | None = None  #: of its workers, resident
