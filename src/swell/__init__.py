@@ -10,10 +10,12 @@ if TYPE_CHECKING:
     from swell.api.client import Unavailable as Unavailable
     from swell.api.client import UnknownJob as UnknownJob
     from swell.api.client import connect as connect
+    from swell.wire.reports import report as report
 
 __version__ = "0.1.0"
 
-#: What a user of the platform needs. Training scripts import this package too, and need no HTTP client.
+#: What a user of the platform needs. Training scripts import this package too, for `report`, and need no HTTP
+#: client.
 _LAZY = ("connect", "InvalidJob", "NoPlatform", "Unavailable", "UnknownJob")
 
 
@@ -22,4 +24,8 @@ def __getattr__(name: str) -> object:
         from swell.api import client
 
         return getattr(client, name)
+    if name == "report":
+        from swell.wire.reports import report
+
+        return report
     raise AttributeError(f"module 'swell' has no attribute {name!r}")

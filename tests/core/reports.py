@@ -73,7 +73,7 @@ ANYTHING = st.one_of(
     _of_gang(
         StepsReported,
         steps=STEPS,
-        num_workers=st.sampled_from([1, 2, 3, 4]),
+        num_workers=st.sampled_from([0, 1, 2, 3, 4]),
         step_s=st.none() | st.floats(0.01, 1.0),
         loss=st.none() | st.floats(),
         metrics=st.dictionaries(st.sampled_from(["x", "y"]), st.floats()),

@@ -196,6 +196,13 @@ def test_a_restart_that_reports_costs_the_time_until_its_first_report() -> None:
     grown = resize_to(bench, 4)
     decided_s, bench.now_s = last(bench).at_s, last(bench).at_s + 12.0
     assert last(bench).cost_s is None, "its processes are there, and nobody knows yet whether they train"
+    bench.say(
+        StepsReported(
+            at_s=bench.now_s, job_id="a", generation=grown, steps=bench.told_steps, num_workers=0, loss=0.5
+        ),
+        after_s=0.0,
+    )
+    assert (last(bench).cost_s, bench.job().loss) == (None, 0.5), "it has measured, and made no step"
     training(bench, 4, grown, 36)
     assert (last(bench).cost_s, bench.job().resize_pause_s) == (12.0, 12.0)
     assert decided_s == last(bench).at_s and last(bench).rate_after_per_s == pytest.approx(36)

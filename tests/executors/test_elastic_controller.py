@@ -473,6 +473,20 @@ def test_what_is_no_number_is_told_as_it_is_and_warned_of_once() -> None:
     assert [str(report.metrics["accuracy"]) for report in reports] == ["0.9", "0.9", "-inf", "0.9", "nan"]
 
 
+def test_what_is_measured_between_two_steps_is_told_without_a_word_about_speed() -> None:
+    made = running(1)
+    made.events.clear()
+    progress(made, 10, 0.5, None)
+    made._apply(made.gang.said(0, m.Reported(values={"accuracy": 0.9, "scale": "nan"}), made.now_s))
+    made.tick(1.0)
+    reports = [event for event in made.events if isinstance(event, StepsReported)]
+    assert [report.brings_steps for report in reports] == [True, False]
+    assert (reports[1].steps, reports[1].loss, reports[1].step_s) == (10, None, None)
+    assert reports[1].metrics["accuracy"] == 0.9
+    (warned,) = [event.message for event in made.events if isinstance(event, JobWarned)]
+    assert warned == "the script reports scale as nan after step 10"
+
+
 def test_of_a_job_that_stops_at_such_a_loss_its_failure_tells() -> None:
     made = running(1, stop_on_nan=True)
     made.events.clear()

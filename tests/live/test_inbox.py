@@ -79,6 +79,18 @@ def test_folding_keeps_what_the_later_report_does_not_say() -> None:
     assert (merged.steps, merged.loss, merged.metrics, merged.step_s) == (9, 0.5, {"accuracy": 0.9}, 0.1)
 
 
+def test_what_was_measured_without_a_step_is_told_with_the_steps_before_or_after_it() -> None:
+    steps = report("a", 1, 5, at_s=5.0, step_s=0.1, metrics={"accuracy": 0.8})
+    measured = report("a", 1, 5, at_s=6.0, num_workers=0, metrics={"accuracy": 0.9})
+    (merged,) = fold_reports([steps, measured])
+    assert isinstance(merged, StepsReported) and merged.brings_steps
+    assert (merged.at_s, merged.step_s, merged.metrics) == (5.0, 0.1, {"accuracy": 0.9})
+    (merged,) = fold_reports([measured, report("a", 1, 9, at_s=7.0, step_s=0.1)])
+    assert isinstance(merged, StepsReported) and merged.brings_steps
+    assert (merged.at_s, merged.steps, merged.metrics) == (7.0, 9, {"accuracy": 0.9})
+    assert len(fold_reports([steps, report("a", 2, 5, num_workers=0)])) == 2
+
+
 def test_reports_of_different_batches_stay_apart() -> None:
     first, second = report("a", 1, 5), report("a", 1, 9, global_batch=128)
     assert fold_reports([first, second]) == [first, second]

@@ -48,11 +48,9 @@ from swell.model.event import (
     Woke,
     WorkersLost,
 )
-from swell.model.job import Elasticity, Phase
+from swell.model.job import LOSS, Elasticity, Phase
 from swell.model.lengths import relative
 
-#: Name of the evaluation function that every live job has.
-LOSS = "loss"
 #: A trial run that took less was none: the job had been measured before.
 LEAST_TRIAL_S = 0.1
 
@@ -293,6 +291,15 @@ def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
 
 @_apply_to.register
 def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
+    record.status.loss = record.status.loss if event.loss is None else event.loss
+    record.status.metrics = {**record.status.metrics, **event.metrics}
+    value = event.loss if record.spec.metric == LOSS else event.metrics.get(record.spec.metric)
+    record.usage.note(event.at_s, value, event.usage)
+    if event.brings_steps:
+        _note_progress(state, record, event)
+
+
+def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) -> None:
     record.advance(event.at_s)
     if event.steps > record.progress.first_step:
         record.backoff.num_setbacks = 0
@@ -304,10 +311,6 @@ def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
     if record.is_content(event.at_s):
         record.backoff.go_on()
     record.status.step_s = event.step_s or record.status.step_s
-    record.status.loss = record.status.loss if event.loss is None else event.loss
-    record.status.metrics = {**record.status.metrics, **event.metrics}
-    value = event.loss if record.spec.metric == LOSS else event.metrics.get(record.spec.metric)
-    record.usage.note(event.at_s, value, event.usage)
     learn_pause(state, record, event)
     record.progress.resume()
     if record.phase is Phase.RUNNING:

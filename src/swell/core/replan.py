@@ -62,6 +62,8 @@ class Replan:
         if not isinstance(event, JobEvent):
             self._is_any_news = True
             return
+        if isinstance(event, StepsReported) and not event.brings_steps:
+            return
         record = self._state.records.get(event.job_id)  # None for a job that is submitted just now
         if record is not None and isinstance(event, StepsReported):
             believed = record.progress.believed_steps(event.at_s)

@@ -130,7 +130,9 @@ def fold_reports(events: Iterable[AnyEvent]) -> list[AnyEvent]:
 
 
 def _is_same_gang(earlier: StepsReported, later: StepsReported) -> bool:
-    return _gang_of(earlier) == _gang_of(later)
+    if earlier.brings_steps and later.brings_steps:
+        return _gang_of(earlier) == _gang_of(later)
+    return earlier.generation == later.generation
 
 
 def _gang_of(report: StepsReported) -> tuple[int, int, int | None]:
@@ -140,7 +142,7 @@ def _gang_of(report: StepsReported) -> tuple[int, int, int | None]:
 def _merge(earlier: StepsReported, later: StepsReported) -> StepsReported:
     pauses_s = [pause_s for pause_s in (earlier.pause_s, later.pause_s) if pause_s is not None]
     return msgspec.structs.replace(
-        later,
+        earlier if earlier.brings_steps and not later.brings_steps else later,  # of when its steps were made
         step_s=earlier.step_s if later.step_s is None else later.step_s,
         loss=earlier.loss if later.loss is None else later.loss,
         metrics={**earlier.metrics, **later.metrics},

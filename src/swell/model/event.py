@@ -100,10 +100,14 @@ class ResizeFailed(GangEvent, frozen=True, kw_only=True):
 
 
 class StepsReported(GangEvent, frozen=True, kw_only=True):
-    """Progress since the gang's last report; many of a worker's reports are folded into one."""
+    """Progress since the gang's last report; many of a worker's reports are folded into one.
+
+    Without workers it brings no steps, and says nothing of speed: only what the script has measured, as in an
+    evaluation between two epochs.
+    """
 
     steps: int  #: of the job's own batch, finished since the job began
-    num_workers: int  #: that the steps of this report were made with
+    num_workers: int  #: that the steps of this report were made with; 0: it brings none
     global_batch: int | None = None  #: samples of each of them; None: the job's own batch
     step_s: float | None = None  #: mean seconds of such a step in the time reported on
     loss: float | None = None
@@ -112,6 +116,10 @@ class StepsReported(GangEvent, frozen=True, kw_only=True):
     between: BetweenSteps | None = None  #: epochs that ended in the time reported on, and what followed each
     noise_scale: float | None = None  #: samples; of a job whose batch is open: see `BatchProfile`
     usage: GangUsage | None = None  #: of the gang by now; None: nobody measures it
+
+    @property
+    def brings_steps(self) -> bool:
+        return self.num_workers > 0
 
 
 class ScriptDistributed(JobEvent, frozen=True, kw_only=True):

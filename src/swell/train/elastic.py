@@ -32,6 +32,7 @@ from swell.train.state.checkpoint import Checkpoints
 from swell.train.state.train_state import TrainState
 from swell.wire import environ
 from swell.wire.messages import OnDrift
+from swell.wire.reports import send_reports_to
 
 #: By what learning rates are multiplied in a step of another batch than the job's own.
 RateRule = Literal["none", "linear", "square_root", "adascale"]
@@ -144,6 +145,7 @@ def elastic(
     task = Task(train_state, gradients, course, total_steps, end_epoch, on_drift)
     run = Run(host, task, feed, clip_grad_norm, host.stops_on_nan(stop_on_nan))
     started.append(run)
+    send_reports_to(lambda values: run.report(**values))
     return run
 
 

@@ -93,7 +93,8 @@ class EndedEpochs(msgspec.Struct, frozen=True, kw_only=True):
 class Progress(Message, frozen=True, kw_only=True):
     """From rank 0, about twice a second, and at once after the first step of a generation.
 
-    `odd_since` is the step since which the loss is no number; None while it is one.
+    `odd_since` is the step since which the loss is no number; None while it is one. `metrics` are those that
+    were not told before.
     """
 
     generation: int
@@ -106,6 +107,12 @@ class Progress(Message, frozen=True, kw_only=True):
     metrics: dict[str, Number] = {}
     pause_s: float | None = None
     between: EndedEpochs | None = None  #: since the last one
+
+
+class Reported(Message, frozen=True, kw_only=True):
+    """From rank 0: what the script has measured, while no step is to be told of."""
+
+    values: dict[str, Number]
 
 
 class Stepped(Message, frozen=True, kw_only=True):
@@ -254,6 +261,7 @@ FromWorker = (
     | JoinFailed
     | Progress
     | Drifted
+    | Reported
     | Stepped
     | Distributed
     | Broken

@@ -78,6 +78,10 @@ class Handlers:
         self.progress.note(message)
 
     @hear.register
+    def _(self, message: messages.Reported, member: Member) -> None:
+        self.progress.note_values(message)
+
+    @hear.register
     def _(self, message: messages.Drifted, member: Member) -> None:
         self.progress.note_drift(message)
 

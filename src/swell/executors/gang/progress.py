@@ -8,7 +8,7 @@ import msgspec
 
 from swell.model.event import StepsReported
 from swell.model.job import BetweenSteps
-from swell.wire.messages import EndedEpochs, Progress
+from swell.wire.messages import EndedEpochs, Progress, Reported
 from swell.wire.numbers import value_of
 
 #: A gang reports no more often than this.
@@ -16,8 +16,10 @@ INTERVAL_S = 0.5
 
 
 def can_fold(older: StepsReported, newer: StepsReported) -> bool:
-    """Whether one report can stand for both: same job, same generation, same size, same batch."""
-    return _made_by(older) == _made_by(newer)
+    """Whether one report can stand for both: same job, same generation, and for steps same size and batch."""
+    if older.brings_steps and newer.brings_steps:
+        return _made_by(older) == _made_by(newer)
+    return (older.job_id, older.generation) == (newer.job_id, newer.generation)
 
 
 def _made_by(report: StepsReported) -> tuple[str, int, int, int | None]:
@@ -25,10 +27,13 @@ def _made_by(report: StepsReported) -> tuple[str, int, int, int | None]:
 
 
 def fold(older: StepsReported, newer: StepsReported) -> StepsReported:
-    """The newer report, with what only the older one said. Pauses add up."""
+    """The newer report, with what only the older one said. Pauses add up.
+
+    If only the older one brings steps, both are of when those were made.
+    """
     pauses = [pause for pause in (older.pause_s, newer.pause_s) if pause is not None]
     return msgspec.structs.replace(
-        newer,
+        older if older.brings_steps and not newer.brings_steps else newer,
         step_s=newer.step_s if newer.step_s is not None else older.step_s,
         loss=newer.loss if newer.loss is not None else older.loss,
         metrics={**older.metrics, **newer.metrics},
@@ -83,6 +88,18 @@ def steps_report(job_id: str, generation: int, said: Progress, now_s: float) -> 
         metrics={name: value_of(value) for name, value in said.metrics.items()},
         pause_s=said.pause_s,
         between=None if said.between is None else _between(said.between),
+    )
+
+
+def values_report(job_id: str, generation: int, steps: int, said: Reported, now_s: float) -> StepsReported:
+    """What the head is told of what a leader's script has measured, after the `steps` told of before."""
+    return StepsReported(
+        job_id=job_id,
+        at_s=now_s,
+        generation=generation,
+        steps=steps,
+        num_workers=0,
+        metrics={name: value_of(value) for name, value in said.values.items()},
     )
 
 

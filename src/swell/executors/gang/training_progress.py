@@ -6,8 +6,9 @@ from swell.executors.gang.divergence import Divergence
 from swell.executors.gang.drift import DRIFT, DriftCount
 from swell.executors.gang.job_context import Stage
 from swell.executors.gang.membership import Membership
-from swell.executors.gang.progress import Pacer, steps_report
+from swell.executors.gang.progress import Pacer, steps_report, values_report
 from swell.executors.gang.replies import Dialogue
+from swell.model.event import StepsReported
 from swell.wire import messages
 
 
@@ -25,13 +26,22 @@ class TrainingProgress:
 
     # ------------------------------------------------------------ what workers say
     def note(self, said: messages.Progress) -> None:
-        generation = self._membership.generation or self._dialogue.generation
-        now_s = self._dialogue.now_s
-        report = steps_report(self._job_id, generation, said, now_s)
-        for message in self._divergence.note(said.steps, report.loss, said.odd_since, report.metrics):
+        report = steps_report(self._job_id, self._generation, said, self._dialogue.now_s)
+        self._note(report, said.odd_since)
+
+    def note_values(self, said: messages.Reported) -> None:
+        """The script has measured something, and made no step since it last said how far it is."""
+        self._note(values_report(self._job_id, self._generation, self.steps, said, self._dialogue.now_s))
+
+    def _note(self, report: StepsReported, odd_since: int | None = None) -> None:
+        for message in self._divergence.note(report.steps, report.loss, odd_since, report.metrics):
             self._dialogue.warn(message)
-        for due in self._pacer.add(report, now_s):
+        for due in self._pacer.add(report, self._dialogue.now_s):
             self._dialogue.report(due)
+
+    @property
+    def _generation(self) -> int:
+        return self._membership.generation or self._dialogue.generation
 
     def note_drift(self, said: messages.Drifted) -> None:
         if told := self._drift.note(said):

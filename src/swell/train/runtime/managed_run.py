@@ -26,6 +26,7 @@ from swell.train.data.stream_loader import StreamFeed
 from swell.train.data.stream_position import Whereabouts
 from swell.train.data.stream_schedule import AnyCourse, StreamCourse
 from swell.train.link.agent_link import Link, Superseded, exit_now
+from swell.train.link.untold_values import UntoldValues
 from swell.train.runtime.epoch_watch import EpochWatch
 from swell.train.runtime.host import Task
 from swell.train.runtime.meter import Meter
@@ -65,8 +66,10 @@ class Linked:
         self._is_member = False
         self._generation = -1
         self._is_agreed = False
-        self._metrics: dict[str, Number] = {}
+        self._metrics: dict[str, Number] = {}  #: all that the script has reported
+        self._untold_metrics = UntoldValues()
         self._reported_s = -math.inf
+        self._reported_generation = -1
         self._whereabouts: Whereabouts | None = None
         self._untold = UntoldDrifts()
 
@@ -207,6 +210,9 @@ class Linked:
 
     def report(self, metrics: dict[str, float]) -> bool:
         self._metrics |= {name: spelled(value) for name, value in metrics.items()}
+        # What is measured before the first step of a generation is told with that step.
+        if self.rank == 0 and self._untold_metrics.note(metrics) and self._has_reported_in_generation:
+            self._link.send(messages.Reported(values=self._untold_metrics.take()))
         target = self._welcome.target
         if self.rank != 0 or target is None or target.name not in metrics:
             return False
@@ -365,8 +371,12 @@ class Linked:
         if self._whereabouts is not None and isinstance(course, StreamCourse):
             self._whereabouts.note(course.place, is_saved)
 
+    @property
+    def _has_reported_in_generation(self) -> bool:
+        return self._is_member and self._reported_generation == self._generation
+
     def _say_progress(self, pause_s: float | None) -> None:
-        self._reported_s = time.monotonic()
+        self._reported_s, self._reported_generation = time.monotonic(), self._generation
         self._note_place()
         self._tell_drift()
         course = self._task.course
@@ -379,7 +389,7 @@ class Linked:
                 step_s=self._meter.take_mean_step_s(),
                 loss=self._loss(),
                 odd_since=self._task.state.losses.odd_since,
-                metrics=self._metrics,
+                metrics=self._untold_metrics.take(),
                 pause_s=pause_s,
                 between=self._epochs.take(course),
             )
