@@ -84,6 +84,14 @@ def print_for_ever(entry: str, args: list[str]) -> None:
         print("x" * 9999)
 
 
+def print_losses(entry: str, args: list[str]) -> None:
+    """The last one without the end of a line."""
+    for number in range(int(args[0])):
+        sys.stderr.write(f"\r{number} of {args[0]} ")
+        print(f'{{"step": {number}, "loss": {number / 2}}}')
+    sys.stdout.write('{"step": -1, "loss": NaN}')
+
+
 def leave_stray(entry: str, args: list[str]) -> None:
     """A process of its own session that holds what its parent prints to."""
     stray = subprocess.Popen(["sleep", "60"], start_new_session=True)

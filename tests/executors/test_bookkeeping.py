@@ -24,6 +24,7 @@ from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER, next_number
 from swell.executors.local.protocol import EventTold, Inventory, LiveGang, Perform
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, StepsReported
+from swell.model.job import Elasticity
 from swell.wire.messages import Regroup
 
 
@@ -171,6 +172,36 @@ def test_the_outbox_stays_small_while_no_daemon_reads() -> None:
     first = pipe.told[0].event
     assert isinstance(first, StepsReported)
     assert (first.steps, first.pause_s) == (999, 1000.0)
+
+
+def test_what_is_measured_between_steps_is_folded_with_them_while_no_daemon_listens() -> None:
+    outbox, pipe = Outbox(), Pipe()
+    for number in range(1, 100):
+        outbox.add(msgspec.structs.replace(steps("a", number), at_s=float(number), pause_s=None))
+        measured = msgspec.structs.replace(
+            steps("a", number), at_s=number + 0.5, num_workers=0, pause_s=None, loss=1 / number
+        )
+        outbox.add(measured)
+    assert len(outbox) == 1
+    outbox.attach(pipe)
+    (told,) = (told.event for told in pipe.told)
+    assert isinstance(told, StepsReported)
+    assert (told.steps, told.num_workers, told.at_s, told.loss) == (99, 2, 99.0, 1 / 99)
+
+
+def test_a_line_of_a_restart_jobs_first_worker_may_be_a_report(tmp_path: Path) -> None:
+    spec = make_spec(elasticity=Elasticity.RESTART, metric="accuracy")
+    choreography = RestartGang(make_stage(), 0, lambda: 1, is_stopped)
+    run = AgentRun("a", "a", spec, choreography, tmp_path, {})
+    names = []
+    for worker, rank in ((0, "0"), (1, "1")):
+        spawn = Spawn(worker, (), {"RANK": rank})
+        run.note_leader(spawn)
+        names.append(run.fork(spawn, "module:function", "127.0.0.1:1").value_name)
+    assert names == ["accuracy", ""]
+    live = new_run(tmp_path)
+    live.note_leader(Spawn(0, ()))
+    assert live.fork(Spawn(0, ()), "module:function", "127.0.0.1:1").value_name == ""
 
 
 def test_progress_is_not_folded_across_other_news_of_its_job() -> None:

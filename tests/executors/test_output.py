@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from tests.executors.zygotes import Zygote, fork_of
 from tests.full_disk import fill, mounted
 
 from swell.executors.gang.dropped_output import DroppedOutput
-from swell.executors.local.zygote.forking import Exited, OutputDropped, Signal
+from swell.executors.local.zygote.forking import Exited, Forked, OutputDropped, Signal, ValuesPrinted
+from swell.executors.local.zygote.value_lines import INTERVAL_S
 
 FULL = "No space left on device"
 
@@ -88,6 +90,26 @@ def test_a_worker_that_prints_without_end_does_not_keep_others_from_being_forked
     assert kept <= 2 << 20
     zygote.ask(Signal(key="a", signal=signal.SIGKILL))
     assert zygote.answer() == Exited(key="a", status=-signal.SIGKILL)
+
+
+def test_numbers_that_a_worker_prints_are_told_now_and_then_and_the_last_before_its_end(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    begun_s = time.monotonic()
+    zygote.ask(fork_of(tmp_path, "a", "print_losses", ("20000",), value_name="loss"))
+    assert isinstance(zygote.answer(), Forked)
+    told = []
+    while isinstance(answer := zygote.answer(), ValuesPrinted):
+        told.append(answer.values)
+    assert answer == Exited(key="a", status=0)
+    assert told[-1] == {"step": -1.0, "loss": "nan"}
+    assert len(told) <= 2 + (time.monotonic() - begun_s) / INTERVAL_S
+
+
+def test_a_worker_whose_lines_are_not_read_prints_what_it_likes(zygote: Zygote, tmp_path: Path) -> None:
+    zygote.fork(tmp_path, "print_losses", "1")
+    assert zygote.answer() == Exited(key="a", status=0)
+    assert (tmp_path / "a.log").read_text().endswith('"loss": NaN}')
 
 
 def test_no_worker_holds_the_pipe_of_another(zygote: Zygote, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from swell.model.event import (
 )
 from swell.model.job import Elasticity, EndCondition
 from swell.wire.environ import STOP_AT_STEP
-from swell.wire.messages import Distributed, Stepped
+from swell.wire.messages import Distributed, Reported, Stepped
 
 SPEC = make_spec(elasticity=Elasticity.RESTART, end=EndCondition())
 
@@ -68,7 +68,7 @@ class Processes:
         self.now_s = now_s
         self.do(self.gang.tick(now_s))
 
-    def say(self, worker: int, message: Stepped | Distributed) -> None:
+    def say(self, worker: int, message: Stepped | Distributed | Reported) -> None:
         self.do(self.gang.said(worker, message, self.now_s))
 
     def end(self, worker: int, status: int) -> None:
@@ -181,6 +181,81 @@ def test_steps_are_reported_under_the_generation_that_made_them() -> None:
     resized = next(event for event in processes.events if isinstance(event, GangResized))
     assert resized.steps == 30
     assert not any(isinstance(event, JobWarned) for event in processes.events)
+
+
+def test_a_gang_that_keeps_its_devices_goes_on_under_the_new_generation() -> None:
+    processes = Processes()
+    processes.command(launch(0))
+    processes.say(0, Reported(values={"loss": 0.5}))
+    processes.command(Reconfigure(job_id=JOB, generation=2, target=target(0)))
+    processes.say(0, Stepped(num_workers=1, steps=1, own_steps=1))
+    assert processes.signals == [] and list(processes.alive) == [0]
+    told = [type(event) for event in processes.events]
+    assert told == [GangStarted, StepsReported, GangResized, StepsReported]
+    assert [report.generation for report in reports_of(processes)] == [1, 2]
+
+
+def reports_of(processes: Processes) -> list[StepsReported]:
+    return [event for event in processes.events if isinstance(event, StepsReported)]
+
+
+def test_what_a_script_measures_is_told_with_its_next_steps() -> None:
+    processes = Processes()
+    processes.command(launch(0))
+    processes.say(0, Reported(values={"loss": 0.5, "accuracy": 0.8}))
+    processes.tick(0.1)
+    processes.say(0, Reported(values={"loss": 0.4}))
+    assert not reports_of(processes)
+    processes.say(0, Stepped(num_workers=1, steps=7, own_steps=7))
+    processes.tick(10.0)
+    (report,) = reports_of(processes)
+    assert (report.steps, report.num_workers) == (7, 1)
+    assert (report.loss, report.metrics) == (0.4, {"accuracy": 0.8})
+
+
+def test_what_a_script_measures_that_makes_no_steps_is_told_soon_and_at_its_end() -> None:
+    processes = Processes()
+    processes.command(launch(0))
+    processes.say(0, Reported(values={"accuracy": 0.8}))
+    processes.tick(0.4)
+    assert not reports_of(processes)
+    processes.tick(0.6)
+    processes.say(0, Reported(values={"loss": 0.3}))
+    processes.end(0, 0)
+    first, second = reports_of(processes)
+    assert (first.loss, first.metrics, first.brings_steps) == (None, {"accuracy": 0.8}, False)
+    assert (second.loss, second.metrics, second.brings_steps) == (0.3, {}, False)
+    assert processes.events.index(second) < len(processes.events) - 1
+    assert isinstance(processes.events[-1], GangEnded)
+
+
+def test_values_that_are_no_numbers_are_told_as_they_are_and_warned_of_once() -> None:
+    processes = Processes()
+    processes.command(launch(0))
+    for now_s in (1.0, 2.0):
+        processes.say(0, Reported(values={"loss": "nan", "scale": "inf"}))
+        processes.tick(now_s)
+    first, _ = reports_of(processes)
+    assert str(first.loss) == "nan" and str(first.metrics) == "{'scale': inf}"
+    warned = [event.message for event in processes.events if isinstance(event, JobWarned)]
+    assert warned == [
+        "the script reports loss as nan after step 0",
+        "the script reports scale as inf after step 0",
+    ]
+
+
+def test_names_are_few_and_fit_on_a_screen() -> None:
+    processes = Processes()
+    processes.command(launch(0))
+    processes.say(0, Reported(values={"a b": 1.0, "\x1b[31m": 1.0, "x" * 64: 1.0, "val/loss": 1.0}))
+    assert not [event for event in processes.events if isinstance(event, JobWarned)]
+    for number in range(100):
+        processes.say(0, Reported(values={f"m{number}": 1.0}))
+    processes.tick(1.0)
+    (report,) = reports_of(processes)
+    assert len(report.metrics) == 32 and "val/loss" in report.metrics
+    (warning,) = [event.message for event in processes.events if isinstance(event, JobWarned)]
+    assert "more than 32 names" in warning
 
 
 def test_a_script_that_begins_anew_is_told_of() -> None:

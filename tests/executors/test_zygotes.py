@@ -61,6 +61,7 @@ def test_each_interpreter_has_one_and_one_that_idles_ends(
             exited=lambda key, status, message: exits.append(key),
             dropped=lambda key, num_bytes, why: None,
             strays_ended=lambda key, num: None,
+            printed=lambda key, values: None,
         )
         pool = Zygotes(("torch.distributed", "swell.train", "sklearn.datasets"), tmp_path, 3, callbacks)
         pool.start()

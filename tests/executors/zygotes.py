@@ -27,6 +27,7 @@ def fork_of(
     args: tuple[str, ...] = (),
     env: Mapping[str, str] = {},
     log_bytes: int = 0,
+    value_name: str = "",
 ) -> Fork:
     return Fork(
         key=key,
@@ -34,6 +35,7 @@ def fork_of(
         workdir=str(folder),
         log_path=str(folder / f"{key}.log"),
         log_bytes=log_bytes,
+        value_name=value_name,
         call=f"{CALL}:{function}",
         entry="entry.py",
         args=args,

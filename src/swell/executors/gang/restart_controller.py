@@ -11,11 +11,13 @@ import signal
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
+from swell.executors.gang.divergence import Divergence
 from swell.executors.gang.effects import Effect, Kill, Spawn
 from swell.executors.gang.job_context import Stage
 from swell.executors.gang.member import Member, Slot, State, cut_slots, flatten
 from swell.executors.gang.open_batch import refusal
 from swell.executors.gang.replies import Dialogue
+from swell.executors.gang.script_values import ScriptValues
 from swell.executors.gang.tally import StepTally
 from swell.executors.gang.timeouts import Patience, describe_exit, is_fault_of_script, stopped
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
@@ -29,8 +31,9 @@ from swell.model.event import (
     ScriptDistributed,
     StepsReported,
 )
+from swell.model.job import LOSS
 from swell.wire import environ
-from swell.wire.messages import Distributed, FromWorker, Stepped
+from swell.wire.messages import Distributed, FromWorker, Reported, Stepped
 
 LOOPBACK = "127.0.0.1"
 #: Topic of a warning.
@@ -63,6 +66,8 @@ class RestartGang:
         self._dialogue = Dialogue(stage.job_id, self._effects)
         self._is_stopped = is_stopped
         self._tally = StepTally()
+        self._values = ScriptValues()
+        self._divergence = Divergence(stops_on_nan=False)
         self._stage = stage
         self._patience = patience or Patience()
         self._find_port = find_port
@@ -117,6 +122,8 @@ class RestartGang:
         if worker in self._members and self._aim is not RestartAim.END:
             if isinstance(message, Stepped):
                 self._note_steps(message)
+            elif isinstance(message, Reported):
+                self._note_values(message)
             elif isinstance(message, Distributed):
                 self._note_distributed(message)
         return self._drain()
@@ -130,11 +137,14 @@ class RestartGang:
                 Outcome.FAILED if is_at_fault else Outcome.LOST, describe_exit(member, status, log_tail)
             )
         if not self._members:
+            self._tell_values()
             self._go_on()
         return self._drain()
 
     def tick(self, now_s: float) -> Sequence[Effect]:
         self._dialogue.now_s = now_s
+        if self._values.is_due(now_s):
+            self._tell_values()
         for member in self._members.values():
             self._watch(member)
         if now_s >= self._terminate_at_s:
@@ -163,21 +173,40 @@ class RestartGang:
 
     def _note_steps(self, message: Stepped) -> None:
         pause_s, warning = self._tally.note(message, self._dialogue.now_s)
-        self._dialogue.report(
-            StepsReported(
-                job_id=self._stage.job_id,
-                generation=self._running,
-                at_s=self._dialogue.now_s,
-                steps=self.steps,
-                num_workers=message.num_workers,
-                step_s=message.step_s,
-                pause_s=pause_s,
-            )
-        )
+        self._report(message.num_workers, message.step_s, pause_s)
         if message.is_last and self._terminate_at_s < float("inf"):
             self._await_exits(self._patience.restart_s)
         if warning:
             self._dialogue.warn(warning)
+
+    def _note_values(self, message: Reported) -> None:
+        if warning := self._values.note(message.values, self._dialogue.now_s):
+            self._dialogue.warn(warning)
+
+    def _tell_values(self) -> None:
+        """No step has come with which they could be told."""
+        if self._values:
+            self._report(num_workers=0)
+
+    def _report(self, num_workers: int, step_s: float | None = None, pause_s: float | None = None) -> None:
+        loss, metrics = self._values.take()
+        report = StepsReported(
+            job_id=self._stage.job_id,
+            generation=self._running,
+            at_s=self._dialogue.now_s,
+            steps=self.steps,
+            num_workers=num_workers,
+            step_s=step_s,
+            loss=loss,
+            metrics=metrics,
+            pause_s=pause_s,
+        )
+        self._dialogue.report(report)
+        named = (
+            metrics if loss is None else {LOSS: loss, **metrics}
+        )  # how its loss comes about is its own affair
+        for message in self._divergence.note(self.steps, None, None, named):
+            self._dialogue.warn(message)
 
     # ------------------------------------------------------------ what follows
     def _obey(self, command: GangCommand) -> None:
@@ -201,6 +230,8 @@ class RestartGang:
             self._end_all(Outcome.FAILED, str(error))
             return
         if self._aim is RestartAim.RUN and target == self._target:
+            self._tell_values()
+            self._running = self.generation  # its workers stay, and report under the new one
             self._tell_started()
             return
         self._target = target

@@ -7,10 +7,12 @@ begins to save, inside a collective of the others or while a checkpoint is being
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +24,10 @@ import msgspec
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from swell.train.link.untold_values import UntoldValues
 from swell.train.runtime.distributed_check import DistributedCheck
 from swell.wire import environ, messages
+from swell.wire.reports import send_reports_to
 
 INTERVAL_S = 0.5
 CONNECT_TIMEOUT_S = 10.0
@@ -39,6 +43,9 @@ def watch() -> DistributedCheck:
     rank, num_workers = int(names[environ.RANK]), int(names[environ.WORLD_SIZE])
     ballot = Ballot(Path(names[environ.BALLOT]), rank, num_workers)
     reporter = Reporter(num_workers) if rank == 0 else None
+    if reporter is not None:
+        send_reports_to(reporter.report)
+        atexit.register(reporter.tell_values)
     check = DistributedCheck(num_workers, reporter.tell_distributed if reporter else lambda is_so: None)
     watched = StepCounter(ballot, reporter.tell if reporter else None)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as torchrun leaves it: libraries look whether it is
@@ -133,10 +140,16 @@ class Ballot:
 
 
 class Reporter:
-    """Tells the agent how far the script is, now and then, without a thread and without waiting."""
+    """Tells the agent how far the script is, and what it reports, now and then, without waiting.
+
+    It has no thread of its own.
+    """
 
     def __init__(self, num_workers: int) -> None:
         self._num_workers = num_workers
+        self._pid = os.getpid()
+        self._values = UntoldValues()
+        self._sending = threading.RLock()  # a signal's handler may report while a report is under way
         self._socket: socket.socket | None = None
         self._is_over = False
         self._told_s = 0.0
@@ -146,6 +159,8 @@ class Reporter:
         """`earlier`: steps that the optimizer has made before this process; None: it does not know."""
         now_s = time.monotonic()
         is_early = now_s - self._told_s < INTERVAL_S and not is_last
+        if not is_early:
+            self.tell_values()
         if self._is_over or is_early or steps == self._told_steps:
             return
         step_s = None if not self._told_steps else (now_s - self._told_s) / (steps - self._told_steps)
@@ -161,17 +176,34 @@ class Reporter:
             )
         )
 
+    def report(self, values: dict[str, float]) -> None:
+        """What the script says by `swell.report`, in any thread. Processes that it has forked say nothing."""
+        if os.getpid() != self._pid:
+            return
+        with self._sending:
+            if self._values.note(values):
+                self.tell_values()
+
+    def tell_values(self) -> None:
+        """What was reported and is not told yet."""
+        with self._sending:
+            if os.getpid() == self._pid and (values := self._values.take()):
+                self._send(messages.Reported(values=values))
+
     def tell_distributed(self, is_so: bool) -> None:
         self._send(messages.Distributed(is_so=is_so))
 
     def _send(self, message: messages.Message) -> None:
         """The script goes on without an agent that does not listen: this is only for people to see."""
-        try:
-            if self._socket is None:
-                self._socket = _connect()
-            self._socket.sendall(msgspec.json.encode(message) + b"\n")
-        except OSError:
-            self._is_over = True
+        with self._sending:
+            if self._is_over:
+                return
+            try:
+                if self._socket is None:
+                    self._socket = _connect()
+                self._socket.sendall(msgspec.json.encode(message) + b"\n")
+            except OSError:
+                self._is_over = True
 
 
 def _connect() -> socket.socket:

@@ -138,12 +138,14 @@ class AgentRun:
     def fork(self, spawn: Spawn, call: str, address: str, log_bytes: int = 0) -> Fork:
         """The request that starts this worker. Users' names and arguments are list items and values only."""
         variables = self._environ(spawn.worker, address, spawn.devices)
+        is_read = self.spec.elasticity is Elasticity.RESTART and spawn.worker == self.leader
         return Fork(
             key=f"{self.key}/{spawn.worker}",
             environ={**dict(self.spec.env), **variables, **spawn.environ},
             workdir=self.spec.workdir,
             log_path=str(self.log_path(spawn.worker)),
             log_bytes=log_bytes,
+            value_name=self.spec.metric if is_read else "",
             call=call,
             entry=self.spec.entry if spawn.entry is None else spawn.entry,
             args=self.spec.args if spawn.entry is None else (),

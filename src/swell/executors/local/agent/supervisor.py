@@ -49,7 +49,8 @@ from swell.executors.local.zygote.client import Callbacks
 from swell.executors.local.zygote.zygotes import Zygotes
 from swell.model.command import GangCommand, LaunchGang, ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobWarned
-from swell.wire.messages import Finished, FromWorker, Hello
+from swell.wire.messages import Finished, FromWorker, Hello, Reported
+from swell.wire.numbers import Number
 
 TICK_S = 0.1
 #: The last words of a worker that is gone are still in its socket; so long they are waited for.
@@ -91,7 +92,11 @@ class Crew:
         self._session, self._num_performed = "", 0
         self._dropped_output = DroppedOutput(options.state_dir)
         callbacks = Callbacks(
-            self._worker_forked, self._worker_exited, self._output_dropped, self._strays_ended
+            self._worker_forked,
+            self._worker_exited,
+            self._output_dropped,
+            self._strays_ended,
+            self._values_printed,
         )
         self._zygotes = Zygotes(options.preload, options.state_dir, lock_fd, callbacks)
         self._handshakes = Handshakes(self._identify)
@@ -308,6 +313,11 @@ class Crew:
         warning = self._dropped_output.note(key, run.job_id if run is not None else None, num_bytes, why)
         if warning is not None:
             self.report(warning)
+
+    def _values_printed(self, key: str, values: dict[str, Number]) -> None:
+        run, worker = self._find(key)
+        if run is not None:
+            self.do(run, run.director.said(worker, Reported(values=values), self.now_s()))
 
     def _find(self, key: str) -> tuple[AgentRun | None, int]:
         run_key, _, worker = key.rpartition("/")

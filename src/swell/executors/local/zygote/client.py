@@ -30,10 +30,12 @@ from swell.executors.local.zygote.forking import (
     Forked,
     OutputDropped,
     Signal,
+    ValuesPrinted,
     Warm,
 )
 from swell.executors.local.zygote.process import THREAD_VARIABLES
 from swell.wire.environ import MARK
+from swell.wire.numbers import Number
 
 #: Killed workers are reaped in milliseconds; a zygote that needs longer is stuck.
 REAP_S = 5.0
@@ -58,6 +60,7 @@ class Callbacks:
     exited: Callable[[str, int, str], None]  #: key, status, message of the zygote ('' if it has none)
     dropped: Callable[[str, int, str], None]  #: see `forking.OutputDropped`
     strays_ended: Callable[[str, int], None]  #: key, how many; before `exited`
+    printed: Callable[[str, dict[str, Number]], None]  #: key, values; before `exited`
 
 
 class Nursery:
@@ -170,6 +173,8 @@ class Nursery:
         elif isinstance(answer, OutputDropped):
             (self._dropping.add if answer.why else self._dropping.discard)(answer.key)
             self._callbacks.dropped(answer.key, answer.num_bytes, answer.why)
+        elif isinstance(answer, ValuesPrinted):
+            self._callbacks.printed(answer.key, answer.values)
         else:
             self._pids.pop(answer.key, None)
             if not self._pids:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from swell.wire.numbers import Number
+
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A message between agent and zygote, one line of JSON."""
@@ -22,6 +24,7 @@ class Fork(Note, frozen=True, kw_only=True):
     entry: str
     args: tuple[str, ...]
     sockets: str = ""  #: a folder for what multiprocessing leaves behind; empty: the temporary directory
+    value_name: str = ""  #: lines of its output that tell a number under this name are read; empty: none
     mirror: str = ""  #: an empty folder, for a mirror of `workdir` to run in; empty: runs in `workdir`
 
 
@@ -66,4 +69,11 @@ class OutputDropped(Note, frozen=True, kw_only=True):
     why: str  #: empty: it can be written again, or the worker is gone and its log says what it lacks
 
 
-Answer = Warm | Forked | Exited | OutputDropped
+class ValuesPrinted(Note, frozen=True, kw_only=True):
+    """What the newest such line of the worker's output says; before `Exited`."""
+
+    key: str
+    values: dict[str, Number]
+
+
+Answer = Warm | Forked | Exited | OutputDropped | ValuesPrinted

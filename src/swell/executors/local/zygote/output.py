@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swell.executors.local.logs.writer import LogWriter
-from swell.executors.local.zygote.forking import Fork, OutputDropped
+from swell.executors.local.zygote.forking import Fork, OutputDropped, ValuesPrinted
+from swell.executors.local.zygote.value_lines import ValueLines
 
 #: What a worker can print while the zygote is stopped. More would exhaust an ordinary user's share of pipes.
 PIPE_BYTES = 256 << 10
@@ -37,6 +38,13 @@ class _Output:
     is_gone: bool = False  #: the worker; its log lacks a line
     told_bytes: int | None = None  #: that the agent was last told of; None: of nothing
     told_s: float = 0.0
+    values: ValueLines | None = None  #: None: its lines are not read
+
+    def take(self, content: bytes) -> None:
+        """A piece of what the worker has printed."""
+        self.log.append(content)
+        if self.values is not None:
+            self.values.feed(content)
 
 
 class Outputs:
@@ -45,7 +53,7 @@ class Outputs:
     def __init__(
         self,
         selector: selectors.BaseSelector,
-        say: Callable[[OutputDropped], None],
+        say: Callable[[OutputDropped | ValuesPrinted], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._selector = selector
@@ -55,8 +63,14 @@ class Outputs:
 
     @property
     def wait_s(self) -> float | None:
-        """How long the caller may wait before it calls `try_again`."""
-        return RETRY_S if any(output.log.is_dropping for output in self._outputs.values()) else None
+        """How long the caller may wait before it calls `try_again` and `tell_values`."""
+        waits_s = [RETRY_S for output in self._outputs.values() if output.log.is_dropping]
+        waits_s += [
+            wait_s
+            for output in self._outputs.values()
+            if output.values is not None and (wait_s := output.values.wait_s) is not None
+        ]
+        return min(waits_s, default=None)
 
     def open(self, request: Fork) -> int:
         """The end that the worker writes to, to be closed by the caller. Raises OSError."""
@@ -65,7 +79,8 @@ class Outputs:
         with contextlib.suppress(OSError):  # the user has many pipes: a smaller one does as well
             fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         log = LogWriter(Path(request.log_path), request.log_bytes, clock=self._clock)
-        self._outputs[request.key] = _Output(request.key, log, ours)
+        values = ValueLines(request.value_name, self._clock) if request.value_name else None
+        self._outputs[request.key] = _Output(request.key, log, ours, values=values)
         self._selector.register(ours, selectors.EVENT_READ, request.key)
         return theirs
 
@@ -76,7 +91,7 @@ class Outputs:
             return
         content = _read(output.descriptor, TURN_BYTES)
         if content:
-            output.log.append(content)
+            output.take(content)
             self._tell(output)
         elif content is not None:  # it has closed both; it may live on
             self._close(output)
@@ -87,9 +102,10 @@ class Outputs:
         if output.descriptor is not None:
             left = _num_unread(output.descriptor)
             while left > 0 and (content := _read(output.descriptor, min(left, TURN_BYTES))):
-                output.log.append(content)
+                output.take(content)
                 left -= len(content)
             self._close(output)
+        self._tell_values(output, is_last=True)
         if output.log.is_dropping:
             output.log.try_again(at_once=True)
         output.is_gone = True
@@ -100,6 +116,11 @@ class Outputs:
         for output in [output for output in self._outputs.values() if output.log.is_dropping]:
             output.log.try_again()
             self._settle(output)
+
+    def tell_values(self) -> None:
+        """What lines tell that were printed some time ago."""
+        for output in self._outputs.values():
+            self._tell_values(output)
 
     def abandon(self) -> None:
         """In a forked child: these are its parent's."""
@@ -121,6 +142,14 @@ class Outputs:
         self._selector.unregister(output.descriptor)
         os.close(output.descriptor)
         output.descriptor = None
+
+    def _tell_values(self, output: _Output, is_last: bool = False) -> None:
+        if output.values is None:
+            return
+        if is_last:
+            output.values.close()
+        if values := output.values.take(at_once=is_last):
+            self._say(ValuesPrinted(key=output.key, values=values))
 
     def _tell(self, output: _Output) -> None:
         """At once when it begins and ends; meanwhile when the number has grown tenfold."""

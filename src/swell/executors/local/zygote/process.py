@@ -72,6 +72,7 @@ class Zygote:
                 if key.data is not None:
                     self._outputs.read(key.data)
             self._outputs.try_again()
+            self._outputs.tell_values()
             if self._wake_read in ready:
                 self._wake_read.recv(4096)
                 self._reap()

@@ -1,0 +1,115 @@
+"""Lines of a script's output that tell numbers, between any others."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.executors.local.zygote.value_lines import INTERVAL_S, MAX_LINE_BYTES, NUM_TRIES, ValueLines
+from swell.wire.numbers import Number
+
+LINES = st.one_of(
+    st.builds(lambda value: json.dumps({"step": 1, "loss": value}), st.floats()),
+    st.sampled_from(
+        [
+            "",
+            "epoch 3",
+            '{"loss": "high"}',
+            '{"loss": 0.5',
+            'the "loss" went down',
+            '{"accuracy": 0.9}',
+            '["loss"]',
+            "x" * (MAX_LINE_BYTES + 1) + '{"loss": 1.0}',
+            '{"loss": 1e999}',
+        ]
+    ),
+)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.s = 10.0
+
+    def __call__(self) -> float:
+        return self.s
+
+
+def read(text: bytes, name: str = "loss") -> dict[str, Number]:
+    lines = ValueLines(name, Clock())
+    lines.feed(text)
+    lines.close()
+    return lines.take()
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('{"step": 120, "loss": 0.31}', {"step": 120.0, "loss": 0.31}),
+        ('\r 60%|####| 3/5 {"loss": 2}', {"loss": 2.0}),
+        ('{"loss": NaN, "low": -Infinity}', {"loss": "nan", "low": "-inf"}),
+        ('{"loss": 1, "is_best": true, "name": "vae", "none": null}', {"loss": 1.0}),
+        ('{"loss": 1, "huge": 1' + "0" * 400 + "}", {"loss": 1.0}),
+        ('{"loss": {"train": 1.0}}', {}),
+        ('{"loss": true}', {}),
+        ('{"a": {"loss": 1.0}}', {}),
+        ('"loss": 1.0', {}),
+        ('{"loss": 1.0} and more', {}),
+        ('"loss"' + "[" * 4000, {}),
+        ("", {}),
+    ],
+)
+def test_what_is_a_report(line: str, expected: dict[str, Number]) -> None:
+    assert read(line.encode() + b"\n") == expected
+    assert read(b"before\n" + line.encode()) == expected
+
+
+def test_the_job_names_the_number_by_which_a_line_is_one() -> None:
+    assert read(b'{"loss": 1.0}\n', "val/accuracy") == {}
+    assert read(b'{"val/accuracy": 1.0, "loss": 2.0}\n', "val/accuracy") == {"val/accuracy": 1.0, "loss": 2.0}
+
+
+@given(st.lists(LINES, max_size=6), st.data())
+def test_it_is_the_same_in_whichever_pieces_it_comes(printed: list[str], data: st.DataObject) -> None:
+    text = "".join(f"{line}\n" for line in printed).encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
+    lines = ValueLines("loss", Clock())
+    for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
+        lines.feed(text[begin:end])
+    lines.close()
+    assert lines.take(at_once=True) == read(text)
+
+
+def test_of_many_lines_the_newest_is_read_once_in_an_interval() -> None:
+    clock = Clock()
+    lines = ValueLines("loss", clock)
+    assert lines.wait_s is None
+    lines.feed(b'{"loss": 1.0}\n')
+    assert lines.wait_s == 0.0
+    assert lines.take() == {"loss": 1.0}
+    for value in (2, 3):
+        lines.feed(b'{"loss": %d.0}\n' % value)
+        assert lines.take() == {}
+    lines.feed(b'the "loss" is low\n' * (NUM_TRIES - 1))
+    assert lines.wait_s == INTERVAL_S
+    clock.s += INTERVAL_S
+    assert lines.take() == {"loss": 3.0}
+    assert lines.wait_s is None
+
+
+@given(st.lists(st.sampled_from([b'{"loss": 1.0}\n', b"some text\n", b"no end "]), max_size=200))
+def test_a_flood_takes_little_memory(pieces: list[bytes]) -> None:
+    lines = ValueLines("loss", Clock())
+    for piece in pieces:
+        lines.feed(piece * 100)
+        assert len(lines._open) <= MAX_LINE_BYTES
+        assert len(lines._lines) <= NUM_TRIES
+    assert not lines._lines or lines.take() in ({}, {"loss": 1.0})
+
+
+def test_what_is_no_number_is_spelled_for_the_wire() -> None:
+    (value,) = read(json.dumps({"loss": math.inf}).encode()).values()
+    assert value == "inf"
