@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from swell.live.clock import HeadClock, SystemClocks
 from swell.live.inbox import Inbox, fold_reports
 from swell.model.event import AnyEvent, GangResized, StepsReported, Woke
+from swell.model.usage import GangUsage
 
 
 def report(job: str, generation: int, steps: int, **changes: object) -> StepsReported:
@@ -77,6 +78,12 @@ def test_folding_keeps_what_the_later_report_does_not_say() -> None:
     (merged,) = fold_reports([first, second])
     assert isinstance(merged, StepsReported)
     assert (merged.steps, merged.loss, merged.metrics, merged.step_s) == (9, 0.5, {"accuracy": 0.9}, 0.1)
+
+
+def test_folding_keeps_what_the_gang_has_used() -> None:
+    used = GangUsage(cpu_s=3.0)
+    [folded] = fold_reports([report("a", 1, 1, usage=used), report("a", 1, 2)])
+    assert isinstance(folded, StepsReported) and folded.usage == used
 
 
 def test_what_was_measured_without_a_step_is_told_with_the_steps_before_or_after_it() -> None:

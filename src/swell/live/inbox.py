@@ -148,4 +148,5 @@ def _merge(earlier: StepsReported, later: StepsReported) -> StepsReported:
         metrics={**earlier.metrics, **later.metrics},
         between=earlier.between.plus(later.between) if earlier.between else later.between,
         pause_s=sum(pauses_s) if pauses_s else None,
+        usage=later.usage or earlier.usage,
     )
