@@ -2,3 +2,5 @@
 
 #: In place of an exit code, or of minus a signal: there never was a process.
 NOT_STARTED = -1000
+#: In place of minus SIGKILL: the kernel ended it, because of its job's memory limit.
+OVER_MEMORY = -1001

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from swell.executors.exit_status import NOT_STARTED
+from swell.executors.exit_status import NOT_STARTED, OVER_MEMORY
 from swell.executors.gang.member import Member, State
 from swell.wire.environ import EXIT_STOPPED
 
@@ -126,6 +126,8 @@ def describe_exit(member: Member, status: int, log_tail: str) -> str:
         return member.failure
     if status == NOT_STARTED:
         return f"worker {member.number} could not be started, through no fault of the script: {log_tail}"
+    if status == OVER_MEMORY:
+        return f"worker {member.number} was killed: the processes of its job went beyond their {log_tail}"
     if status < 0:
         return f"worker {member.number} was killed by {signal_name(-status)}"
     text = f"worker {member.number} exited with status {status}"

@@ -22,6 +22,7 @@ from swell.executors.local.agent.process import (
     read_address,
     try_lock,
 )
+from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.logs.files import read_tail
 from swell.executors.local.processes.strays import AGENT_MODULE, end_strays, is_agent
 from swell.executors.local.protocol import AgentAddress
@@ -45,6 +46,7 @@ class AgentSettings:
     preload: Sequence[str] = DEFAULT_PRELOAD
     call: str = DEFAULT_CALL
     conduct: Conduct = field(default_factory=Conduct)
+    sharing: CoreSharing = field(default_factory=CoreSharing)
 
 
 def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
@@ -60,6 +62,8 @@ def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
         settings.call,
         "--conduct",
         msgspec.json.encode(settings.conduct).decode(),
+        "--sharing",
+        msgspec.json.encode(settings.sharing).decode(),
     ]
     for module in settings.preload:
         command += ["--preload", module]

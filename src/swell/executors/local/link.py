@@ -28,6 +28,7 @@ from swell.executors.local.launch import (
     stop_agent,
 )
 from swell.executors.local.ledger import DeliveryLedger
+from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.local.protocol import (
     PROTOCOL,
@@ -69,6 +70,7 @@ class LocalExecutor:
         nodes: Sequence[LocalNode],
         preload: Sequence[str] = (),
         conduct: Conduct | None = None,
+        sharing: CoreSharing | None = None,
         *,
         base_preload: Sequence[str] = DEFAULT_PRELOAD,
         call: str = DEFAULT_CALL,
@@ -79,6 +81,7 @@ class LocalExecutor:
             preload=(*base_preload, *preload),
             call=call,
             conduct=conduct or Conduct(),
+            sharing=sharing or CoreSharing(),
         )
         self._bindings = {name: binding for node in nodes for name, binding in node.bindings.items()}
         self._session = secrets.token_hex(8)
@@ -265,7 +268,8 @@ class LocalExecutor:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         devices = BindDevices(bindings=self._bindings)
         kinds = tuple(sorted({binding.kind for binding in self._bindings.values()}))
-        hello = Attach(token=address.token, session=self._session, kinds=kinds)
+        sharing = self._settings.sharing
+        hello = Attach(token=address.token, session=self._session, kinds=kinds, sharing=sharing)
         self._socket.sendall(b"%s\n" * 2 % tuple(map(msgspec.json.encode, (hello, devices))))
         while (line := self._received.next_line()) is None:
             self._receive()

@@ -9,12 +9,13 @@ from __future__ import annotations
 import msgspec
 
 from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.local.limits.limiter import CoreSharing
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import AnyEvent
 from swell.wire.messages import Hello
 
 #: Raised when a daemon and an agent of two versions would not understand each other.
-PROTOCOL = 4
+PROTOCOL = 5
 
 ExecutorCommand = ProfileJob | LaunchGang | Reconfigure | SuspendGang | StopGang
 
@@ -30,6 +31,7 @@ class Attach(AgentMessage, frozen=True, kw_only=True):
     token: str
     session: str  #: of the daemon's executor; its numbers of commands begin with 1
     kinds: tuple[str, ...] = ()  #: of the devices that the daemon offers
+    sharing: CoreSharing = CoreSharing()  #: how it was told that cores are shared
 
 
 class BindDevices(AgentMessage, frozen=True, kw_only=True):

@@ -19,6 +19,8 @@ import msgspec
 
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.local.agent.supervisor import Crew, CrewOptions
+from swell.executors.local.limits.cores import confine
+from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.processes.strays import end_strays
 from swell.executors.local.protocol import AgentAddress
 from swell.wire.whole_files import write_whole
@@ -109,6 +111,7 @@ def main() -> None:
     parser.add_argument(
         "--conduct", default="{}", help="JSON: time limits, and what workers do from time to time"
     )
+    parser.add_argument("--sharing", default="{}", help="JSON: how gangs share the cores")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     state_dir = arguments.state.resolve()
@@ -118,7 +121,9 @@ def main() -> None:
         preload=tuple(arguments.preload),
         call=arguments.call,
         conduct=msgspec.json.decode(arguments.conduct, type=Conduct),
+        sharing=msgspec.json.decode(arguments.sharing, type=CoreSharing),
     )
+    confine(options.sharing.cores)
     try:
         lock_fd = hold_lock(state_dir)
     except AgentRunning as error:

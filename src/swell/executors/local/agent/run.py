@@ -135,7 +135,9 @@ class AgentRun:
         """What the job's owner should know of what its workers have written; empty if nothing."""
         return written_beside(self.folder) if self.kind == WORKER else ""
 
-    def fork(self, spawn: Spawn, call: str, address: str, log_bytes: int = 0) -> Fork:
+    def fork(
+        self, spawn: Spawn, call: str, address: str, log_bytes: int = 0, groups: tuple[str, ...] = ()
+    ) -> Fork:
         """The request that starts this worker. Users' names and arguments are list items and values only."""
         variables = self._environ(spawn.worker, address, spawn.devices)
         is_read = self.spec.elasticity is Elasticity.RESTART and spawn.worker == self.leader
@@ -146,6 +148,7 @@ class AgentRun:
             log_path=str(self.log_path(spawn.worker)),
             log_bytes=log_bytes,
             value_name=self.spec.metric if is_read else "",
+            groups=groups,
             call=call,
             entry=self.spec.entry if spawn.entry is None else spawn.entry,
             args=self.spec.args if spawn.entry is None else (),

@@ -20,16 +20,19 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.gang.dropped_output import DroppedOutput
-from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
+from swell.executors.gang.effects import Choreography, Effect, Kill, Report, Send, Spawn
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.local.agent.awake_clock import AwakeClock
+from swell.executors.local.agent.gang_limits import GangLimits
 from swell.executors.local.agent.gangs import LOOPBACK, AgentGangs, unknown
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.outbox import Outbox
 from swell.executors.local.agent.run import AgentRun
 from swell.executors.local.agent.scratch import Scratch
 from swell.executors.local.agent.trials import Trials
+from swell.executors.local.limits.detection import new_limiter
+from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import TRIAL, read_tail
 from swell.executors.local.protocol import (
@@ -47,8 +50,8 @@ from swell.executors.local.protocol import (
 )
 from swell.executors.local.zygote.client import Callbacks
 from swell.executors.local.zygote.zygotes import Zygotes
-from swell.model.command import GangCommand, LaunchGang, ProfileJob
-from swell.model.event import AnyEvent, GangEnded, JobWarned
+from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure
+from swell.model.event import AnyEvent, GangEnded, JobWarned, ResizeFailed
 from swell.wire.messages import Finished, FromWorker, Hello, Reported
 from swell.wire.numbers import Number
 
@@ -71,6 +74,7 @@ class CrewOptions:
     state_dir: Path
     preload: tuple[str, ...]
     call: str  #: `package.module:function` that a worker runs, with entry and arguments
+    sharing: CoreSharing = field(default_factory=CoreSharing)
     conduct: Conduct = field(default_factory=Conduct)
 
 
@@ -87,6 +91,7 @@ class Crew:
         self.bindings: dict[str, DeviceBinding] = {}
         self._gangs = AgentGangs(options.state_dir, options.conduct, self.bindings)
         self._runs: dict[str, AgentRun] = {}
+        self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self.report)
         self._outbox = Outbox()
         self._daemon: LineLink | None = None
         self._session, self._num_performed = "", 0
@@ -119,6 +124,7 @@ class Crew:
     async def shut_down(self) -> None:
         """Every process of ours is gone when this returns."""
         await self._zygotes.shut_down()
+        self._limits.close()
         self._scratch.end()
 
     def _tick(self) -> None:
@@ -127,6 +133,7 @@ class Crew:
         for run in list(self._runs.values()):
             self.do(run, run.director.tick(now_s))
             run.try_to_note()
+        self._limits.tick(now_s)
         self._trials.advance()
         self._outbox.send()
         self._zygotes.tick(self.now_s())
@@ -166,7 +173,7 @@ class Crew:
 
     # ------------------------------------------------------------ the daemon
     def _attach(self, link: LineLink, hello: Attach) -> None:
-        if refusal := self._refusal(hello):
+        if refusal := self._refusal(hello) or self._other_sharing(hello):
             link.send(Refused(message=refusal))
             link.close()
             return
@@ -196,6 +203,16 @@ class Crew:
             f"workers of {', '.join(sorted(jobs))} still run on devices of kind {', '.join(sorted(kinds))}, "
             f"and not on {', '.join(sorted(offered))}: `swell up` with the devices of before adopts them, "
             "and after `swell down` it can be another kind"
+        )
+
+    def _other_sharing(self, hello: Attach) -> str:
+        """Why this daemon cannot adopt what runs: cores are shared in another way. Empty if it can."""
+        own = self._options.sharing
+        if hello.sharing == own:
+            return ""
+        return (
+            "workers of a killed platform may still run, and their agent shares cores as with "
+            f"`swell up {' '.join(own.words)}`: adopt them with these options, or `swell down` first"
         )
 
     def _inventory(self) -> Inventory:
@@ -235,6 +252,7 @@ class Crew:
             if isinstance(run, GangEnded):
                 self.report(run)
             else:
+                self._limits.launch(command)
                 self.begin_run(run, ())
                 self._command(command)
         else:
@@ -247,12 +265,22 @@ class Crew:
         if gang is None or refusal is not None:
             self.report(refusal or unknown(command))
             return
+        if (failed := self._share_refusal(gang, command)) is not None:
+            self.report(failed)
+            return
         effects = gang.command(command, self.now_s())
         run = self._runs.get(command.job_id)
         if run is not None:
             self.do(run, effects)
         else:  # over: all it has to say is how it ended
             self._report_all(effects)
+
+    def _share_refusal(self, gang: Choreography, command: GangCommand) -> ResizeFailed | None:
+        """Gives the gang the share of the command, if it is no old one; the answer if that is impossible."""
+        is_old = gang.is_over or command.generation < gang.generation
+        if not isinstance(command, Reconfigure) or is_old:
+            return None
+        return self._limits.change(command, set(command.target.devices) == set(gang.devices))
 
     # ------------------------------------------------------------ workers
     def _hear_worker(self, run: AgentRun, worker: int, link: LineLink, line: bytes) -> None:
@@ -274,6 +302,7 @@ class Crew:
     def _worker_forked(self, key: str, pid: int) -> None:
         run, worker = self._find(key)
         if run is not None:
+            self._limits.forked(run.key, worker, pid)
             self.do(run, run.director.forked(worker, pid, self.now_s()))
 
     def _strays_ended(self, key: str, num: int) -> None:
@@ -285,7 +314,8 @@ class Crew:
         run, worker = self._find(key)
         if run is None:
             return
-        run.exits[worker] = (status, message)
+        status, why = self._limits.exited(run.key, worker, status)
+        run.exits[worker] = (status, why or message)
         link = run.links.get(worker)
         if link is None or not link.is_open:
             self._tell_exit(run, worker)
@@ -338,7 +368,8 @@ class Crew:
                     run.live.add(effect.worker)
                     run.discard_logs(self._options.conduct.logs)
                     log_bytes = self._options.conduct.logs.log_bytes
-                    fork = run.fork(effect, self._options.call, self._address, log_bytes)
+                    groups = self._limits.entries(run.key)
+                    fork = run.fork(effect, self._options.call, self._address, log_bytes, groups)
                     equipped = self._scratch.equip(fork, run.kind == TRIAL and effect.entry is None)
                     self._zygotes.fork(equipped, run.spec.python)
                 case Send(worker, message):
@@ -358,6 +389,7 @@ class Crew:
     def _end_run(self, run: AgentRun) -> None:
         del self._runs[run.key]
         self._gangs.ended(run)
+        self._limits.ended(run.key)
         self._trials.ended(run)
 
     def _report_all(self, effects: Iterable[Effect]) -> None:
@@ -368,6 +400,7 @@ class Crew:
     def report(self, event: AnyEvent) -> None:
         """Choreographies live by a clock that stands still while the machine sleeps; the head's does not."""
         self._gangs.told(event)
+        event = self._limits.told(event, self.now_s())
         self._outbox.add(msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME)))
 
 

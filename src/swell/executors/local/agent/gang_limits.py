@@ -1,0 +1,230 @@
+"""What the gangs of this agent may have of the machine, and what they have used: shares, memory, usage.
+
+What the kernel refuses never ends a job: its owner is warned once, and it is tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+import msgspec
+
+from swell.executors.exit_status import OVER_MEMORY
+from swell.executors.local.limits.limiter import FULL_SHARE, GangGroup, Limiter
+from swell.model.command import LaunchGang, Reconfigure
+from swell.model.event import (
+    AnyEvent,
+    GangResized,
+    JobWarned,
+    ResizeFailed,
+    StepsReported,
+    WorkersLost,
+)
+from swell.model.sizes import format_bytes
+from swell.model.usage import GangUsage
+
+#: The usage of a gang is read no more often.
+READ_EVERY_S = 0.5
+#: Gangs that report nothing are looked after so often.
+KEEP_EVERY_S = 2.0
+
+log = logging.getLogger("swell.agent")
+
+
+class Doing(Enum):
+    """What may fail, and work again."""
+
+    SHARE = auto()  #: give the gang a share
+    KEEP = auto()  #: have its processes in its group, and read what they use
+    MEMORY = auto()  #: limit its memory
+
+
+#: Topics of warnings.
+_TOPICS = {Doing.SHARE: "share", Doing.KEEP: "share", Doing.MEMORY: "memory"}
+
+
+@dataclass(frozen=True, slots=True)
+class AskedShare:
+    """The head's latest command, which has yet to be answered."""
+
+    generation: int
+    share: float
+
+
+@dataclass(slots=True)
+class LimitedGang:
+    """One gang and its group."""
+
+    job_id: str
+    group: GangGroup
+    share: float  #: that the head knows the gang to have
+    memory_bytes: int | None
+    asked: AskedShare | None = None
+    pids: dict[int, int] = field(default_factory=dict)  #: by worker
+    kept_s: float = float("-inf")
+    num_killed: int = 0  #: by the kernel, for their memory, and told of
+    troubles: dict[Doing, str] = field(default_factory=dict)  #: what does not work, and why
+
+    def standing(self, about: str) -> str:
+        """What is wrong in the matter of a warning; empty if nothing is."""
+        found = [why for doing, why in self.troubles.items() if _TOPICS[doing] == about]
+        return found[0] if found else ""
+
+
+class GangLimits:
+    """Of an agent. `report` takes warnings; gangs are called by their jobs' ids."""
+
+    def __init__(self, limiter: Limiter, report: Callable[[AnyEvent], None]) -> None:
+        self._limiter = limiter
+        self._report = report
+        self._gangs: dict[str, LimitedGang] = {}
+
+    # ------------------------------------------------------------ commands
+    def launch(self, command: LaunchGang) -> None:
+        """Before its first worker is started."""
+        share = _share_of(command)
+        group = self._limiter.group(command.job_id)
+        gang = LimitedGang(command.job_id, group, share, command.spec.memory_bytes)
+        self._gangs[command.job_id] = gang
+        if gang.memory_bytes is not None:
+            self._try(gang, Doing.MEMORY, lambda: group.limit_memory(command.spec.memory_bytes or 0))
+        self._try(gang, Doing.SHARE, lambda: group.set_share(share))
+
+    def change(self, command: Reconfigure, is_of_same_devices: bool) -> ResizeFailed | None:
+        """Before the gang hears of it. The answer, if it is about the share alone and that cannot be had.
+
+        A change of devices goes on without: others may wait for what the gang is to give up.
+        """
+        gang = self._gangs.get(command.job_id)
+        share = _share_of(command)
+        if gang is None or (gang.asked is not None and command.generation < gang.asked.generation):
+            return None
+        if self._try(gang, Doing.SHARE, lambda: gang.group.set_share(share)) or not is_of_same_devices:
+            gang.asked = AskedShare(command.generation, share)
+            return None
+        return ResizeFailed(
+            at_s=0.0,
+            job_id=command.job_id,
+            generation=command.generation,
+            message=f"its CPU share cannot become {100 * share:.3g} %: {gang.troubles[Doing.SHARE]}",
+        )
+
+    # ------------------------------------------------------------ processes
+    def entries(self, job_id: str) -> tuple[str, ...]:
+        """What a new worker writes itself into; see `limiter.GangGroup`."""
+        gang = self._gangs.get(job_id)
+        return () if gang is None else gang.group.entries
+
+    def forked(self, job_id: str, worker: int, pid: int) -> None:
+        if (gang := self._gangs.get(job_id)) is None:
+            return
+        gang.pids[worker] = pid
+        if not gang.group.entries:
+            self._try(gang, Doing.KEEP, lambda: gang.group.add(pid))
+
+    def exited(self, job_id: str, worker: int, status: int) -> tuple[int, str]:
+        """How it ended, and why, if that was its memory limit."""
+        gang = self._gangs.get(job_id)
+        if gang is None:
+            return status, ""
+        gang.pids.pop(worker, None)
+        if status != -signal.SIGKILL or gang.memory_bytes is None:
+            return status, ""
+        try:
+            num_killed = gang.group.num_killed()
+        except OSError as error:
+            log.warning("cannot read whether memory ended worker %d of %s: %s", worker, job_id, error)
+            return status, ""
+        if num_killed <= gang.num_killed:
+            return status, ""
+        gang.num_killed += 1
+        return OVER_MEMORY, f"memory limit of {format_bytes(gang.memory_bytes)}"
+
+    def ended(self, job_id: str) -> None:
+        """Every process of the gang is gone."""
+        gang = self._gangs.pop(job_id, None)
+        if gang is None:
+            return
+        for about in {_TOPICS[doing] for doing in gang.troubles}:
+            self._warn(job_id, about, "")  # the next gang has its own
+        try:
+            gang.group.close()
+        except OSError as error:  # it goes with the agent, or with the next one
+            log.warning("the group of %s is left behind: %s", job_id, error)
+
+    def close(self) -> None:
+        """Every process is gone."""
+        self._limiter.close()
+
+    # ------------------------------------------------------------ what is told
+    def told(self, event: AnyEvent, now_s: float) -> AnyEvent:
+        """The event as it is to go out: progress with what the gang has used."""
+        gang = self._gangs.get(getattr(event, "job_id", ""))
+        if gang is None:
+            return event
+        match event:
+            case StepsReported() if now_s - gang.kept_s >= READ_EVERY_S:
+                return msgspec.structs.replace(event, usage=self._read(gang, now_s))
+            case GangResized() if gang.asked is not None and event.generation == gang.asked.generation:
+                gang.share, gang.asked = gang.asked.share, None
+            case ResizeFailed() | WorkersLost() if gang.asked is not None:
+                self._take_back(gang, event.generation)
+        return event
+
+    def _take_back(self, gang: LimitedGang, generation: int) -> None:
+        """The change was off: the head takes the gang for what it was."""
+        if gang.asked is not None and generation == gang.asked.generation:
+            gang.asked = None
+            self._try(gang, Doing.SHARE, lambda: gang.group.set_share(gang.share))
+
+    def tick(self, now_s: float) -> None:
+        """Time has passed."""
+        for gang in self._gangs.values():
+            if now_s - gang.kept_s >= KEEP_EVERY_S:
+                self._read(gang, now_s)
+
+    def _read(self, gang: LimitedGang, now_s: float) -> GangUsage | None:
+        gang.kept_s = now_s
+        found: list[GangUsage] = []
+
+        def read() -> None:
+            gang.group.keep(gang.pids.values())
+            found.append(gang.group.usage())
+
+        self._try(gang, Doing.KEEP, read)
+        return found[0] if found else None
+
+    def _try(self, gang: LimitedGang, doing: Doing, work: Callable[[], None]) -> bool:
+        """Whether it worked; if not, the job's owner is told, and once it does again, of that."""
+        about = _TOPICS[doing]
+        before = gang.standing(about)
+        try:
+            work()
+        except OSError as error:
+            gang.troubles[doing] = _told(doing, error)
+        else:
+            gang.troubles.pop(doing, None)
+        now = gang.standing(about)
+        if bool(now) != bool(before):
+            log.warning("%s: %s", gang.job_id, now or f"{before}: no longer")
+            self._warn(gang.job_id, about, now)
+        return doing not in gang.troubles
+
+    def _warn(self, job_id: str, about: str, message: str) -> None:
+        self._report(JobWarned(at_s=0.0, job_id=job_id, about=about, message=message))
+
+
+def _share_of(command: LaunchGang | Reconfigure) -> float:
+    share = command.target.configuration.share
+    return FULL_SHARE if share is None else share
+
+
+def _told(doing: Doing, error: OSError) -> str:
+    text = error.strerror or str(error)
+    where = f" ({error.filename})" if error.filename else ""
+    what = "its memory is not limited" if doing is Doing.MEMORY else "its CPU share is not what it should be"
+    return f"{what}: {text}{where}"

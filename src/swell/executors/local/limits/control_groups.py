@@ -1,0 +1,212 @@
+"""Control groups as a limiter: one group for a platform, and below it one for each gang.
+
+What both versions have in common. A version (`cgroup_v1`, `cgroup_v2`) tells which folders a group has, and
+what is written to and read from which of their files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from swell.executors.local.limits.group_files import GroupFiles
+from swell.executors.local.limits.limiter import FULL_SHARE
+from swell.executors.local.limits.process_usage import started_by
+from swell.executors.local.processes.listing import is_alive
+from swell.model.usage import GangUsage
+
+PREFIX = "swell-"
+
+log = logging.getLogger("swell.agent")
+
+
+class GroupVersion(Protocol):
+    """One version of control groups, for one platform. Groups are called by their paths below its own one."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+
+    @property
+    def files(self) -> GroupFiles: ...
+
+    @property
+    def parents(self) -> tuple[Path, ...]:
+        """Folders in which platforms make theirs, one for each hierarchy that is used."""
+
+    def prepare(self, platform: str) -> None:
+        """Make the platform's own group, so that groups can be made in it."""
+
+    def folders(self, group: str, has_memory: bool) -> tuple[Path, ...]:
+        """Of a gang's group: the first one counts, the others are of further hierarchies."""
+
+    def share_settings(self, group: str, share: float) -> list[tuple[Path, str]]:
+        """What to write where; the first failure means that the share is not in force."""
+
+    def memory_settings(self, group: str, num_bytes: int) -> list[tuple[Path, str]]:
+        """Likewise. A file that there is not on every kernel may be missing."""
+
+    def usage(self, group: str, has_memory: bool) -> GangUsage: ...
+
+    def num_killed(self, group: str) -> int: ...
+
+
+class ControlGroups:
+    """See `limiter.Limiter`."""
+
+    def __init__(self, version: GroupVersion, state_dir: Path) -> None:
+        self._version = version
+        digest = hashlib.sha256(os.fsencode(state_dir.resolve())).hexdigest()[:12]
+        self.platform = f"{PREFIX}{digest}-{os.getpid()}"
+        self._num_groups = 0
+
+    @property
+    def name(self) -> str:
+        return self._version.name
+
+    def begin(self) -> None:
+        """Make the platform's group, and remove those of agents that have ended. Raises OSError."""
+        self._version.prepare(self.platform)
+        for parent in self._version.parents:
+            for folder in self._version.files.inner(parent):
+                if folder.name != self.platform and _is_of_ended(folder.name):
+                    remove_tree(self._version.files, folder)
+
+    def group(self, name: str) -> ControlGroup:
+        self._num_groups += 1
+        return ControlGroup(self._version, self.platform, f"{self.platform}/{name}.{self._num_groups}")
+
+    def close(self) -> None:
+        for parent in self._version.parents:
+            remove_tree(self._version.files, parent / self.platform)
+
+
+def _is_of_ended(name: str) -> bool:
+    """Whether a group is called as one of an agent that no longer runs.
+
+    Where the number is another process's now the group stays until that one ends, too.
+    """
+    pid = name.removeprefix(PREFIX).rpartition("-")[2]
+    return name.startswith(PREFIX) and pid.isdecimal() and not is_alive(int(pid))
+
+
+def remove_tree(files: GroupFiles, folder: Path) -> None:
+    """A group and those in it; one that still has processes stays, and is told of."""
+    for inner in files.inner(folder):
+        remove_tree(files, inner)
+    try:
+        files.remove(folder)
+    except OSError as error:
+        log.warning("control group %s is left behind: %s", folder, error)
+
+
+class ControlGroup:
+    """See `limiter.GangGroup`."""
+
+    def __init__(self, version: GroupVersion, platform: str, group: str) -> None:
+        self._version = version
+        self._platform = platform
+        self._group = group
+        self._share = FULL_SHARE
+        self._memory_bytes: int | None = None
+        self._seen = GangUsage(cpu_s=0.0)  #: of the folders that there are
+        self._lost = GangUsage(cpu_s=0.0)  #: of those before, which have vanished
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        return tuple(str(folder / "cgroup.procs") for folder in self._folders)
+
+    @property
+    def _folders(self) -> tuple[Path, ...]:
+        return self._version.folders(self._group, self._memory_bytes is not None)
+
+    # ------------------------------------------------------------ limits
+    def set_share(self, share: float) -> None:
+        self._ensure()
+        self._write(self._version.share_settings(self._group, share))
+        self._share = share
+
+    def limit_memory(self, num_bytes: int) -> None:
+        self._memory_bytes = num_bytes
+        try:
+            self._ensure()
+            self._write_memory(num_bytes)
+        except OSError:
+            self._memory_bytes = None
+            raise
+
+    def _write_memory(self, num_bytes: int) -> None:
+        first, *others = self._version.memory_settings(self._group, num_bytes)
+        self._write([first])
+        for setting in others:
+            with suppress(FileNotFoundError):  # a kernel without swap accounting
+                self._write([setting])
+
+    def _write(self, settings: Iterable[tuple[Path, str]]) -> None:
+        for path, text in settings:
+            self._version.files.write(path, text)
+
+    # ------------------------------------------------------------ processes
+    def add(self, pid: int) -> None:
+        self._ensure()
+        for folder in self._folders:
+            with suppress(ProcessLookupError):
+                self._version.files.write(folder / "cgroup.procs", str(pid))
+
+    def keep(self, pids: Iterable[int]) -> None:
+        is_new = self._ensure()
+        inside = set() if is_new else set(self._version.files.pids(self._folders[0]))
+        strangers = [pid for pid in pids if pid not in inside]
+        for pid in [*strangers, *started_by(strangers)]:
+            self.add(pid)
+
+    # ------------------------------------------------------------ usage
+    def usage(self) -> GangUsage:
+        self._seen = self._version.usage(self._group, self._memory_bytes is not None)
+        return _sum(self._lost, self._seen)
+
+    def num_killed(self) -> int:
+        return 0 if self._memory_bytes is None else self._version.num_killed(self._group)
+
+    # ------------------------------------------------------------ folders
+    def close(self) -> None:
+        for folder in self._folders:
+            self._version.files.remove(folder)
+
+    def _ensure(self) -> bool:
+        """Make what there is not, with its limits; whether there was anything to make.
+
+        What a group that has vanished had used is kept as far as it was read.
+        """
+        missing = [folder for folder in self._folders if not folder.is_dir()]
+        if not missing:
+            return False
+        if self._folders[0] in missing:
+            self._lost, self._seen = _sum(self._lost, self._seen), GangUsage(cpu_s=0.0)
+        self._make(missing)
+        if self._memory_bytes is not None:
+            self._write_memory(self._memory_bytes)
+        self._write(self._version.share_settings(self._group, self._share))
+        return True
+
+    def _make(self, folders: Iterable[Path]) -> None:
+        for folder in folders:
+            if not folder.parent.is_dir():  # the platform's group has vanished, or was of no use so far
+                self._version.prepare(self._platform)
+                self._version.files.make(folder.parent)
+            self._version.files.make(folder)
+
+
+def _sum(before: GangUsage, now: GangUsage) -> GangUsage:
+    """Memory is what is resident now."""
+    return GangUsage(
+        cpu_s=before.cpu_s + now.cpu_s,
+        memory_bytes=now.memory_bytes,
+        read_bytes=before.read_bytes + now.read_bytes,
+        written_bytes=before.written_bytes + now.written_bytes,
+    )

@@ -1,0 +1,38 @@
+"""Cores: how many there are, keeping to some of them, and hard limits of CPU time."""
+
+from __future__ import annotations
+
+import math
+import os
+
+#: The kernel's default. A gang that has used up its quota stands still until the next one begins.
+PERIOD_US = 100_000
+#: The kernel takes no less.
+LEAST_QUOTA_US = 1_000
+
+
+def available_cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def confine(cores: float | None) -> None:
+    """From here on this process, and all that it starts, keeps to the first so many of the cores it may use.
+
+    None: no change. To be called before there are other threads.
+    """
+    if cores is not None:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: math.ceil(cores)])
+
+
+def is_part(cores: float | None) -> bool:
+    """Whether some core is to be used in part, which needs a hard limit."""
+    return cores is not None and cores != int(cores)
+
+
+def quota_us(share: float, cores: float | None) -> int:
+    """CPU time of each period for a share of these cores; None: all that this process may use.
+
+    Rounded down: version 1 takes no quota of a group above that of the one it lies in.
+    """
+    return max(LEAST_QUOTA_US, math.floor(share * (cores or available_cores()) * PERIOD_US))

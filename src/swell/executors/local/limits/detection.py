@@ -1,0 +1,175 @@
+"""Which limiters this machine offers to a process, and why not the others."""
+
+from __future__ import annotations
+
+import logging
+import resource
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from swell.executors.local.limits import cgroup_v1, cgroup_v2
+from swell.executors.local.limits.cgroup_v1 import CgroupV1
+from swell.executors.local.limits.cgroup_v2 import CgroupV2
+from swell.executors.local.limits.control_groups import ControlGroups
+from swell.executors.local.limits.cores import available_cores, is_part
+from swell.executors.local.limits.group_files import GroupFiles
+from swell.executors.local.limits.group_places import UNIFIED, GroupPlace, group_places
+from swell.executors.local.limits.limiter import CoreSharing, Limiter, LimitError, ShareMode
+from swell.executors.local.limits.niceness import MeasuredProcesses, NiceProcesses
+
+#: systemd marks the groups that it leaves to others; the second one is for older versions.
+DELEGATED = ("user.delegate", "trusted.delegate")
+SCOPE = "start the platform with `systemd-run --user --scope -p Delegate=yes swell up ...`"
+CAP_SYS_NICE = 23
+#: RLIMIT_NICE with which a niceness of 0 may be had again, see getrlimit(2).
+FREE_NICE_LIMIT = 20
+
+log = logging.getLogger("swell.agent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimiterOffer:
+    """One way to limit gangs, on this machine."""
+
+    name: str
+    why_not: str = ""  #: empty: it can be used
+    remedy: str = ""  #: how it could be, or could do more
+    note: str = ""  #: what to know of it
+
+    @property
+    def is_offered(self) -> bool:
+        return not self.why_not
+
+
+def limiter_offers(files: GroupFiles | None = None, pid: int | None = None) -> tuple[LimiterOffer, ...]:
+    """The first that is offered is used. `pid`: to which process; None: to this one."""
+    files = files or GroupFiles()
+    places = group_places(files, pid)
+    return (_offer_of_v2(files, places), _offer_of_v1(files, places), _offer_of_niceness(files))
+
+
+def check_sharing(sharing: CoreSharing, files: GroupFiles | None = None) -> None:
+    """Raises LimitError: cores cannot be shared like this here."""
+    num_cores = available_cores()
+    if sharing.cores is not None and not 0 < sharing.cores <= num_cores:
+        raise LimitError(
+            f"--cores {sharing.cores:g}: this process may use {num_cores} cores; "
+            f"name at most {num_cores}, or 0 for all of them"
+        )
+    is_strict = sharing.mode is ShareMode.QUOTA or is_part(sharing.cores)
+    groups = (
+        [offer for offer in limiter_offers(files) if offer.name != NiceProcesses.name] if is_strict else []
+    )
+    if groups and not any(offer.is_offered for offer in groups):
+        what, otherwise = ("--cpu-shares quota", "choose weight")
+        if is_part(sharing.cores):
+            what, otherwise = (f"--cores {sharing.cores:g}", "name a whole number")
+        why = "; ".join(f"{offer.name}: {offer.why_not}" for offer in groups)
+        raise LimitError(f"{what} needs control groups, and this machine offers none ({why}); {otherwise}")
+
+
+def new_limiter(sharing: CoreSharing, state_dir: Path, files: GroupFiles | None = None) -> Limiter:
+    """The best one that works. Never raises: in the end shares are niceness, or, where not even that will do,
+    usage is measured.
+    """
+    if sharing.mode is ShareMode.OFF:
+        return MeasuredProcesses()
+    files = files or GroupFiles()
+    places = group_places(files)
+    if _offer_of_v2(files, places).is_offered:
+        version: CgroupV1 | CgroupV2 = CgroupV2(files, cgroup_v2.top_of(places[UNIFIED].folder), sharing)
+    elif _offer_of_v1(files, places).is_offered:
+        version = CgroupV1(files, _writable(files, places), sharing)
+    else:
+        return NiceProcesses()
+    groups = ControlGroups(version, state_dir)
+    try:
+        groups.begin()
+    except OSError as error:
+        log.warning("%s cannot be used (%s): CPU shares are niceness", version.name, error)
+        groups.close()
+        return NiceProcesses()
+    return groups
+
+
+# ------------------------------------------------------------ version 2
+def _offer_of_v2(files: GroupFiles, places: Mapping[str, GroupPlace]) -> LimiterOffer:
+    place = places.get(UNIFIED)
+    if place is None:
+        return LimiterOffer(name=CgroupV2.name, why_not="it is not mounted")
+    top = cgroup_v2.top_of(place.folder)
+    try:
+        why_not, remedy = _obstacle_of_v2(files, top, place.is_top, cgroup_v1.CPU in places)
+    except OSError as error:
+        why_not, remedy = f"{top} cannot be read ({error.strerror})", ""
+    return LimiterOffer(name=CgroupV2.name, why_not=why_not, remedy=remedy, note=f"below {top}")
+
+
+def _obstacle_of_v2(files: GroupFiles, top: Path, is_top: bool, is_hybrid: bool) -> tuple[str, str]:
+    """What is in the way, and the remedy; both are empty if nothing is."""
+    if cgroup_v2.CPU not in files.read(top / "cgroup.controllers").split():
+        if is_hybrid:
+            return "the controller cpu is one of version 1 on this machine", ""
+        return f"the controller cpu is not delegated to {top}", SCOPE
+    needed = (top, top / "cgroup.procs", top / "cgroup.subtree_control")
+    if not all(map(files.can_write, needed)):
+        return f"this user cannot write {top}", SCOPE
+    is_ready = cgroup_v2.CPU in files.read(top / "cgroup.subtree_control").split()
+    is_own = is_top or cgroup_v2.is_root(files, top) or any(files.has_mark(top, mark) for mark in DELEGATED)
+    if not is_ready and not is_own and files.pids(top):
+        return f"{top} is not delegated, and its processes are not ours to move", SCOPE
+    return "", ""
+
+
+# ------------------------------------------------------------ version 1
+def _offer_of_v1(files: GroupFiles, places: Mapping[str, GroupPlace]) -> LimiterOffer:
+    missing = [name for name in cgroup_v1.NEEDED if name not in places]
+    writable = _writable(files, places)
+    closed = [name for name in cgroup_v1.NEEDED if name not in writable]
+    why_not = remedy = ""
+    if missing:
+        why_not = f"its controllers {', '.join(missing)} are not mounted"
+    elif closed:
+        why_not = f"this user cannot write {', '.join(str(places[name].folder) for name in closed)}"
+        remedy = "let root make a group in each of these, give it to this user, and start the platform in it"
+    others = [name for name in (cgroup_v1.MEMORY, cgroup_v1.DISKS) if name not in writable]
+    note = f"without {', '.join(others)}" if others else ""
+    return LimiterOffer(name=CgroupV1.name, why_not=why_not, remedy=remedy, note=note)
+
+
+def _writable(files: GroupFiles, places: Mapping[str, GroupPlace]) -> dict[str, GroupPlace]:
+    return {
+        name: place for name, place in places.items() if name != UNIFIED and files.can_write(place.folder)
+    }
+
+
+# ------------------------------------------------------------ niceness
+def _offer_of_niceness(files: GroupFiles) -> LimiterOffer:
+    notes = ["weaker: a share is of each process, not of the gang; no quota, no memory limit"]
+    remedy = ""
+    if not may_lower_niceness(files):
+        notes.append("a share can only go down")
+        remedy = "let this user lower niceness (CAP_SYS_NICE, or RLIMIT_NICE of 20)"
+    if has_autogroups(files):
+        notes.append(
+            "acts among processes of one session only (sched_autogroup_enabled), so not on those that a "
+            "script starts in one of their own"
+        )
+    return LimiterOffer(name=NiceProcesses.name, remedy=remedy, note="; ".join(notes))
+
+
+def may_lower_niceness(files: GroupFiles) -> bool:
+    """Whether this user may take a process back to a niceness of 0."""
+    status = files.read(files.at("/proc/self/status"))
+    words = next((line.split() for line in status.splitlines() if line.startswith("CapEff:")), ["", "0"])
+    limit, _ = resource.getrlimit(resource.RLIMIT_NICE)
+    return bool(int(words[1], 16) >> CAP_SYS_NICE & 1) or limit >= FREE_NICE_LIMIT
+
+
+def has_autogroups(files: GroupFiles) -> bool:
+    """Whether the kernel first divides time among sessions, and only then by niceness."""
+    try:
+        return files.read(files.at("/proc/sys/kernel/sched_autogroup_enabled")).strip() == "1"
+    except OSError:
+        return False

@@ -1,0 +1,81 @@
+"""The port: limits and measures the processes of each gang. Control groups, or niceness, stand behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from swell.model.usage import GangUsage
+
+#: Share of a gang for which nobody has chosen one.
+FULL_SHARE = 1.0
+
+
+class ShareMode(StrEnum):
+    """What a CPU share means (`swell up --cpu-shares`)."""
+
+    WEIGHT = "weight"  #: relative to the neighbours; what one gang does not use, others get
+    QUOTA = "quota"  #: that part of the node's cores, and no more
+    OFF = "off"  #: nothing: cores are not divided, usage is measured
+
+
+@dataclass(frozen=True, slots=True)
+class CoreSharing:
+    """How the gangs of this machine share its cores."""
+
+    cores: float | None = None  #: that all of them have together; None: all that the agent may use
+    mode: ShareMode = ShareMode.WEIGHT
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """As options of `swell up`."""
+        return "--cores", f"{self.cores or 0:g}", "--cpu-shares", self.mode.value
+
+
+class LimitError(ValueError):
+    """What was asked for cannot be had on this machine; the text names the rule and the remedy."""
+
+
+class GangGroup(Protocol):
+    """The processes of one gang. Methods are idempotent, and raise OSError for what the kernel refuses."""
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Files to which a process writes `0` to enter by itself; none: it has to be added."""
+
+    def set_share(self, share: float) -> None:
+        """In (0, 1]. In force at once for all processes of the gang; where it fails the former one stays."""
+
+    def limit_memory(self, num_bytes: int) -> None:
+        """Of all processes together; the kernel ends one that goes beyond."""
+
+    def add(self, pid: int) -> None:
+        """A process of the gang; one that is gone is no error. What it starts later belongs to it."""
+
+    def keep(self, pids: Iterable[int]) -> None:
+        """See that the group is there and holds these processes; one that has vanished is made anew."""
+
+    def usage(self) -> GangUsage:
+        """By now, since the group was made."""
+
+    def num_killed(self) -> int:
+        """Processes that the kernel has ended because of the memory limit."""
+
+    def close(self) -> None:
+        """The processes are gone."""
+
+
+class Limiter(Protocol):
+    """Groups of one agent."""
+
+    @property
+    def name(self) -> str:
+        """For people: `cgroup v2`."""
+
+    def group(self, name: str) -> GangGroup:
+        """A new one. Touches nothing until it is used."""
+
+    def close(self) -> None:
+        """All processes are gone; never raises."""

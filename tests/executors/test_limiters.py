@@ -1,0 +1,544 @@
+"""Every limiter, as `limiter.py` promises it: on the real kernel, and on a folder that behaves as one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.executors.fake_groups import FakeKernel, FakeV1, FakeV2
+from tests.executors.listening import eventually
+
+from swell.executors.local.limits import cgroup_v1, cgroup_v2, control_groups, detection
+from swell.executors.local.limits.control_groups import ControlGroups
+from swell.executors.local.limits.cores import PERIOD_US, available_cores, quota_us
+from swell.executors.local.limits.detection import check_sharing, limiter_offers, new_limiter
+from swell.executors.local.limits.group_files import GroupFiles
+from swell.executors.local.limits.group_places import group_places
+from swell.executors.local.limits.limiter import CoreSharing, GangGroup, Limiter, LimitError, ShareMode
+from swell.executors.local.limits.niceness import (
+    NICEST,
+    OWN_NICENESS,
+    MeasuredProcesses,
+    NiceProcesses,
+    niceness,
+)
+
+BUSY = "while True: pass"
+#: Burns so many seconds of CPU, then waits for a line.
+BURN = "import time\nwhile time.process_time() < {}: pass\nprint(1, flush=True); input()"
+WEIGHTS, QUOTA = CoreSharing(), CoreSharing(mode=ShareMode.QUOTA)
+SHARES = st.floats(1e-4, 1.0)
+
+
+@dataclass
+class Rig:
+    """A limiter, and processes for it."""
+
+    limiter: Limiter
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def burnt(self, group: GangGroup, cpu_s: float) -> subprocess.Popen[str]:
+        """A process of the group that has used so much."""
+        process = self.start(BURN.format(cpu_s), group)
+        assert process.stdout is not None
+        process.stdout.readline()
+        return process
+
+    def start(self, code: str, group: GangGroup | None = None) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            process_group=0,  # as workers
+        )
+        self.started.append(process)
+        if group is not None:
+            group.add(process.pid)
+        return process
+
+    def end(self) -> None:
+        for process in self.started:
+            process.kill()
+            process.communicate()
+
+
+@dataclass
+class FakeRig(Rig):
+    """Its processes are real, and what they have burnt is entered by hand."""
+
+    kernel: FakeKernel = field(default_factory=lambda: FakeV1(Path("/nowhere")))
+
+    def start(self, code: str, group: GangGroup | None = None) -> subprocess.Popen[str]:
+        process = super().start(code)
+        for folder in {place.folder for place in group_places(self.kernel).values()}:
+            self.kernel.start(folder, process.pid)
+        if group is not None:
+            group.add(process.pid)
+        return process
+
+    def burnt(self, group: GangGroup, cpu_s: float) -> subprocess.Popen[str]:
+        for entry in group.entries:
+            folder = Path(entry).parent
+            for name, per_s in (("cpuacct.usage", 1e9), ("cpu.stat", 1e6)):
+                file = folder / name
+                if file.exists():
+                    words = file.read_text().split()
+                    total = int(words[-1]) + round(cpu_s * per_s)
+                    file.write_text(" ".join([*words[:-1], str(total)]))
+        return self.start("input()", group)
+
+    def end(self) -> None:
+        for process in self.started:
+            self.kernel.end(process.pid)
+        super().end()
+
+
+def fake_rig(kernel: FakeV1 | FakeV2, state_dir: Path, sharing: CoreSharing = WEIGHTS) -> FakeRig:
+    kernel.boot()
+    for folder in {place.folder for place in group_places(kernel).values()}:
+        kernel.start(folder, os.getpid())
+    return FakeRig(new_limiter(sharing, state_dir, kernel), kernel=kernel)
+
+
+def groups_of_this_machine(state_dir: Path) -> Limiter:
+    limiter = new_limiter(CoreSharing(), state_dir)
+    if not isinstance(limiter, ControlGroups):
+        offers = (offer for offer in limiter_offers() if not offer.is_offered)
+        pytest.skip("; ".join(f"{offer.name}: {offer.why_not}" for offer in offers))
+    return limiter
+
+
+RIGS: dict[str, Callable[[Path], Rig]] = {
+    "this machine": lambda path: Rig(groups_of_this_machine(path)),
+    "folder of version 1": lambda path: fake_rig(FakeV1(path / "root"), path),
+    "folder of version 2": lambda path: fake_rig(FakeV2(path / "root"), path),
+    "nice": lambda path: Rig(NiceProcesses()),
+    "off": lambda path: Rig(MeasuredProcesses()),
+}
+
+
+@pytest.fixture(params=RIGS)
+def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
+    rig = RIGS[request.param](tmp_path)
+    yield rig
+    rig.end()
+    rig.limiter.close()
+
+
+# ------------------------------------------------------------ what all owe
+def test_what_the_processes_of_a_gang_use_is_summed(rig: Rig) -> None:
+    group = rig.limiter.group("job-1")
+    group.set_share(0.5)
+    one = rig.burnt(group, 0.2)
+    group.keep([one.pid])
+    first = group.usage()
+    assert 0.1 < first.cpu_s < 5.0
+    two = rig.burnt(group, 0.2)
+    group.keep([one.pid, two.pid])
+    assert group.usage().cpu_s > first.cpu_s + 0.1
+    rig.end()
+    rig.started.clear()
+    group.keep([])
+    assert group.usage().cpu_s > first.cpu_s + 0.1, "those that have ended count"
+
+
+def test_a_process_that_is_gone_is_no_error(rig: Rig) -> None:
+    group = rig.limiter.group("job-1")
+    group.set_share(0.5)
+    process = rig.start("input()")
+    rig.end()
+    group.add(process.pid)
+    group.keep([])
+    group.set_share(0.25)
+    assert group.usage().memory_bytes == 0
+
+
+def test_what_is_said_twice_is_said_once(rig: Rig) -> None:
+    group = rig.limiter.group("job-1")
+    process = rig.start("input()")
+    for _ in range(2):
+        group.set_share(0.5)
+        group.add(process.pid)
+        group.keep([process.pid])
+    rig.end()
+    group.close()
+    group.close()
+
+
+def test_gangs_do_not_meet(rig: Rig) -> None:
+    one, other = rig.limiter.group("job-1"), rig.limiter.group("job-1")
+    one.set_share(0.5)
+    other.set_share(0.5)
+    process = rig.burnt(one, 0.2)
+    one.keep([process.pid])
+    other.keep([])
+    assert one.usage().cpu_s > 0.1
+    assert other.usage().cpu_s < 0.1
+
+
+def test_memory_is_limited_or_it_is_said_why_not(rig: Rig) -> None:
+    if rig.limiter.name.startswith("cgroup") and not isinstance(rig, FakeRig):
+        pytest.skip("a process of its own has the limit, see test_a_worker_beyond_its_memory_limit")
+    group = rig.limiter.group("job-1")
+    try:
+        group.limit_memory(1 << 30)
+    except OSError as error:
+        assert "memory" in str(error)
+        assert rig.limiter.name in ("nice", "off")
+    group.set_share(0.5)
+    assert group.num_killed() == 0
+
+
+def test_reading_costs_well_below_a_millisecond(rig: Rig) -> None:
+    group = rig.limiter.group("job-1")
+    group.set_share(0.5)
+    pids = [rig.start("input()", group).pid for _ in range(2)]
+    times_s = []
+    for _ in range(20):
+        begun_s = time.perf_counter()
+        group.keep(pids)
+        group.usage()
+        times_s.append(time.perf_counter() - begun_s)
+    assert min(times_s) < 0.001
+
+
+# ------------------------------------------------------------ control groups
+@pytest.fixture(params=["this machine", "folder of version 1", "folder of version 2"])
+def groups(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
+    rig = RIGS[request.param](tmp_path)
+    yield rig
+    rig.end()
+    rig.limiter.close()
+
+
+def folders_of(group: GangGroup) -> list[Path]:
+    return [Path(entry).parent for entry in group.entries]
+
+
+def test_a_group_that_vanished_is_made_anew_with_its_share_and_its_processes(groups: Rig) -> None:
+    group = groups.limiter.group("job-1")
+    group.set_share(0.25)
+    process = groups.burnt(group, 0.2)
+    group.keep([process.pid])
+    before = group.usage()
+    (said,) = [file.read_text() for file in _weights(group)]
+    for folder in folders_of(group):
+        vanish(groups, folder)
+    group.keep([process.pid])
+    for folder in folders_of(group):
+        assert process.pid in GroupFiles().pids(folder)
+    assert [file.read_text() for file in _weights(group)] == [said]
+    assert group.usage().cpu_s >= before.cpu_s
+
+
+def _weights(group: GangGroup) -> list[Path]:
+    names = ("cpu.shares", "cpu.weight")
+    return [folder / name for folder in folders_of(group) for name in names if (folder / name).exists()]
+
+
+def vanish(rig: Rig, folder: Path) -> None:
+    if isinstance(rig, FakeRig):
+        rig.kernel.vanish(folder)
+        return
+    for pid in GroupFiles().pids(folder):
+        GroupFiles().write(folder.parent.parent / "cgroup.procs", str(pid))
+    folder.rmdir()
+
+
+def test_the_platforms_group_may_vanish_too(groups: Rig) -> None:
+    group = groups.limiter.group("job-1")
+    group.set_share(0.25)
+    for folder in folders_of(group):
+        vanish(groups, folder)
+        if folder.parent.exists():
+            vanish(groups, folder.parent)
+    group.keep([])
+    group.set_share(0.5)
+    assert all(folder.is_dir() for folder in folders_of(group))
+
+
+def test_children_of_a_worker_come_with_it(groups: Rig) -> None:
+    if isinstance(groups, FakeRig):
+        pytest.skip("children are those that the kernel lists")
+    group = groups.limiter.group("job-1")
+    group.set_share(0.5)
+    code = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'input()'])\n"
+        "print(child.pid, flush=True); child.wait()"
+    )
+    process = groups.start(code)
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    group.keep([process.pid])
+    assert {process.pid, child} <= set(GroupFiles().pids(folders_of(group)[0]))
+    os.kill(child, signal.SIGKILL)
+
+
+def test_nothing_is_left_behind(groups: Rig) -> None:
+    group = groups.limiter.group("job-1")
+    group.set_share(0.5)
+    groups.start("input()", group)
+    platforms = [folder.parent for folder in folders_of(group)]
+    assert all(folder.is_dir() for folder in platforms)
+    groups.end()
+    groups.limiter.close()
+    assert not any(folder.exists() for folder in platforms)
+
+
+def test_groups_of_agents_that_have_ended_are_removed(tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    kernel = FakeV2(tmp_path / "root")
+    kernel.boot()
+    stale = kernel.own_group / f"swell-abc-{gone.pid}"
+    live = kernel.own_group / f"swell-abc-{os.getppid()}"
+    for folder in (stale, stale / "job-1.1", live, kernel.own_group / "others"):
+        kernel.make(folder)
+    limiter = new_limiter(CoreSharing(), tmp_path, kernel)
+    left = {folder.name for folder in kernel.inner(kernel.own_group)}
+    assert isinstance(limiter, ControlGroups)
+    assert left == {live.name, "others", limiter.platform}
+
+
+def test_a_stale_group_with_processes_stays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    kernel = FakeV1(tmp_path / "root")
+    kernel.boot()
+    folder = kernel.at("/sys/fs/cgroup/cpu,cpuacct/swell-abc-1")
+    kernel.make(folder)
+    kernel.start(folder, os.getpid())
+    control_groups.remove_tree(kernel, folder)
+    assert folder.is_dir()
+    assert f"{folder} is left behind" in caplog.text
+
+
+# ------------------------------------------------------------ version 2
+def test_the_processes_of_a_delegated_group_go_to_a_leaf_first(tmp_path: Path) -> None:
+    rig = fake_rig(FakeV2(tmp_path / "root"), tmp_path)
+    kernel = rig.kernel
+    assert isinstance(kernel, FakeV2)
+    assert kernel.pids(kernel.own_group) == []
+    assert kernel.pids(kernel.own_group / cgroup_v2.LEAF) == [os.getpid()]
+    kernel.own(f"0::/{kernel.scope}/{cgroup_v2.LEAF}\n")  # where an agent started from there begins
+    again = new_limiter(CoreSharing(), tmp_path / "other", kernel)
+    group = again.group("job-1")
+    group.set_share(0.5)
+    (folder,) = folders_of(group)
+    assert folder.parent.parent == kernel.own_group
+    assert (folder / "cpu.weight").read_text() == "50"
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (lambda kernel: setattr(type(kernel), "is_delegated", False), "is not delegated"),
+        (lambda kernel: kernel.mounted(""), "it is not mounted"),
+        (
+            lambda kernel: (kernel.own_group / "cgroup.controllers").write_text("memory io"),
+            "the controller cpu is not delegated to",
+        ),
+        (lambda kernel: (kernel.own_group / "cgroup.controllers").unlink(), "cannot be read"),
+        (lambda kernel: (kernel.own_group / "cgroup.subtree_control").unlink(), "cannot write"),
+    ],
+    ids=["foreign", "unmounted", "no cpu", "unreadable", "unwritable"],
+)
+def test_why_version_2_is_not_offered(
+    tmp_path: Path, harm: Callable[[FakeV2], object], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeV2, "is_delegated", True)  # and back again
+    kernel = FakeV2(tmp_path / "root")
+    kernel.boot()
+    kernel.start(kernel.own_group, os.getpid())
+    _lend_proc(kernel)
+    assert limiter_offers(kernel)[0].is_offered
+    harm(kernel)
+    offer = limiter_offers(kernel)[0]
+    assert told in offer.why_not
+    assert isinstance(new_limiter(CoreSharing(), tmp_path, kernel), NiceProcesses)
+
+
+def _lend_proc(kernel: FakeKernel) -> None:
+    """What else of /proc is looked at."""
+    kernel.at("/proc/self/status").write_text("CapEff:\t0000000000000000\n")
+
+
+def test_a_kernel_that_refuses_after_all_leaves_niceness(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(self: FakeV2, folder: Path, name: str) -> None:
+        raise PermissionError(1, "not permitted", str(folder))
+
+    kernel = FakeV2(tmp_path / "root")
+    kernel.boot()
+    monkeypatch.setattr(FakeV2, "_hand_down", refuse)
+    assert isinstance(new_limiter(CoreSharing(), tmp_path, kernel), NiceProcesses)
+    assert "cgroup v2 cannot be used" in caplog.text
+
+
+# ------------------------------------------------------------ version 1
+def test_in_a_container_groups_are_below_what_is_mounted(tmp_path: Path) -> None:
+    kernel = FakeV1(tmp_path / "root")
+    kernel.boot()
+    kernel.mounted(kernel.read(kernel.at("/proc/self/mountinfo")).replace(" / /sys", " /docker/7 /sys"))
+    kernel.own("3:cpu,cpuacct:/docker/7\n2:memory:/docker/7/session\n1:blkio:/elsewhere\n")
+    places = group_places(kernel)
+    assert places["cpu"].folder == kernel.at("/sys/fs/cgroup/cpu,cpuacct")
+    assert places["memory"].folder == kernel.at("/sys/fs/cgroup/memory/session")
+    assert places["blkio"].folder == kernel.at("/sys/fs/cgroup/blkio")
+    assert places["cpu"].is_top and not places["memory"].is_top
+
+
+def test_without_the_needed_controllers_it_is_not_offered(tmp_path: Path) -> None:
+    kernel = FakeV1(tmp_path / "root")
+    kernel.boot()
+    _lend_proc(kernel)
+    assert limiter_offers(kernel)[1].is_offered
+    kernel.own("2:memory:/session\n1:blkio:/\n")
+    assert limiter_offers(kernel)[1].why_not == "its controllers cpu, cpuacct are not mounted"
+
+
+def test_memory_is_limited_below_the_own_group(tmp_path: Path) -> None:
+    rig = fake_rig(FakeV1(tmp_path / "root"), tmp_path)
+    group = rig.limiter.group("job-1")
+    assert len(group.entries) == 2
+    group.limit_memory(1 << 30)
+    (folder,) = [folder for folder in folders_of(group) if "memory" in folder.parts]
+    assert folder.parent.parent == rig.kernel.at("/sys/fs/cgroup/memory/session")
+    assert (folder / "memory.limit_in_bytes").read_text() == str(1 << 30)
+    (folder / "memory.oom_control").write_text("under_oom 0\noom_kill 2")
+    assert group.num_killed() == 2
+
+
+# ------------------------------------------------------------ quotas, weights, niceness
+def test_a_quota_is_a_part_of_the_cores(tmp_path: Path) -> None:
+    sharing = CoreSharing(cores=1.5, mode=ShareMode.QUOTA)
+    for kernel, name, own in (
+        (FakeV1(tmp_path / "1"), "cpu.cfs_quota_us", "150000"),
+        (FakeV2(tmp_path / "2"), "cpu.max", "150000 100000"),
+    ):
+        group = fake_rig(kernel, tmp_path, sharing).limiter.group("job-1")
+        group.set_share(0.5)
+        folder = folders_of(group)[0]
+        assert (folder / name).read_text().split()[0] == "75000"
+        assert (folder.parent / name).read_text() == own
+
+
+@given(one=SHARES, other=SHARES, cores=st.floats(0.1, 64.0))
+def test_more_is_never_less(one: float, other: float, cores: float) -> None:
+    low, high = sorted((one, other))
+    assert 1 <= cgroup_v2.weight(low) <= cgroup_v2.weight(high) <= 100
+    assert 2 <= cgroup_v1.weight(low) <= cgroup_v1.weight(high) <= 1024
+    assert 0 <= niceness(high) <= niceness(low) <= NICEST
+    assert 1000 <= quota_us(low, cores) <= quota_us(high, cores) <= max(1000, cores * PERIOD_US)
+
+
+def test_the_whole_share_is_what_nobody_chose() -> None:
+    assert (cgroup_v2.weight(1.0), cgroup_v1.weight(1.0), niceness(1.0)) == (100, 1024, 0)
+    assert quota_us(1.0, None) == available_cores() * PERIOD_US
+
+
+def test_niceness_follows_the_share_in_every_process_of_a_worker() -> None:
+    rig = Rig(NiceProcesses())
+    group = rig.limiter.group("job-1")
+    code = (
+        "import subprocess, sys, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'input()'])\n"
+        "print(child.pid, flush=True); child.wait()"
+    )
+    try:
+        process = rig.start(code, group)
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        group.set_share(0.25)
+        threads = [int(name) for name in os.listdir(f"/proc/{process.pid}/task")]
+        assert len(threads) == 2
+        expected = min(NICEST, OWN_NICENESS + 6)
+        for pid in (child, *threads):
+            assert os.getpriority(os.PRIO_PROCESS, pid) == expected
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        rig.end()
+
+
+def test_without_privilege_a_share_only_goes_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(which: int, who: int, priority: int) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    group = NiceProcesses().group("job-1")
+    group.add(os.getpid())  # at 0, as it is
+    monkeypatch.setattr(os, "setpriority", refuse)
+    with pytest.raises(PermissionError, match="a CPU share cannot rise again"):
+        group.set_share(0.5)
+
+
+# ------------------------------------------------------------ what can be asked for
+@pytest.mark.parametrize("cores", [0.0, -1.0, 1e6, float("nan")])
+def test_cores_that_there_are_not(cores: float) -> None:
+    with pytest.raises(LimitError, match=f"this process may use {available_cores()} cores"):
+        check_sharing(CoreSharing(cores=cores))
+
+
+def test_what_needs_control_groups_is_refused_without_them(tmp_path: Path) -> None:
+    kernel = FakeV1(tmp_path / "root")
+    kernel.boot()
+    _lend_proc(kernel)
+    check_sharing(CoreSharing(cores=0.5, mode=ShareMode.QUOTA), kernel)
+    kernel.mounted("")
+    check_sharing(CoreSharing(cores=1.0), kernel)
+    with pytest.raises(LimitError, match=r"--cpu-shares quota needs control groups.*choose weight"):
+        check_sharing(QUOTA, kernel)
+    with pytest.raises(LimitError, match=r"--cores 0\.5 needs control groups.*name a whole number"):
+        check_sharing(CoreSharing(cores=0.5), kernel)
+
+
+def test_offers_are_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = FakeV1(tmp_path / "root")
+    kernel.boot()
+    _lend_proc(kernel)
+    limits = SimpleNamespace(getrlimit=lambda name: (0, 0), RLIMIT_NICE=13)
+    monkeypatch.setattr(detection, "resource", limits)
+    v2, v1, nice = limiter_offers(kernel)
+    assert (v2.name, v2.is_offered, v2.why_not) == ("cgroup v2", False, "it is not mounted")
+    assert (v1.name, v1.is_offered) == ("cgroup v1", True)
+    assert nice.is_offered and "a share can only go down" in nice.note and nice.remedy
+
+
+# ------------------------------------------------------------ the real kernel
+def test_a_changed_share_is_seen_in_cpu_time_within_a_second(tmp_path: Path) -> None:
+    """More busy processes than cores, in two gangs."""
+    rig = Rig(groups_of_this_machine(tmp_path))
+    gangs = [rig.limiter.group(f"job-{number}") for number in range(2)]
+    try:
+        for gang in gangs:
+            gang.set_share(1.0)
+            for _ in range(available_cores()):
+                rig.start(BUSY, gang)
+        eventually(lambda: all(gang.usage().cpu_s > 0.2 for gang in gangs))
+        gangs[1].set_share(0.25)
+        assert 2.0 < _ratio_in_a_second(gangs) < 8.0
+        gangs[0].set_share(0.25)
+        gangs[1].set_share(1.0)
+        assert 1 / 8.0 < _ratio_in_a_second(gangs) < 1 / 2.0
+    finally:
+        rig.end()
+        rig.limiter.close()
+
+
+def _ratio_in_a_second(gangs: list[GangGroup]) -> float:
+    """CPU time of the first gang, for that of the second, from now on."""
+    before = [gang.usage().cpu_s for gang in gangs]
+    time.sleep(1.0)  # what is measured is this second
+    one, other = (gang.usage().cpu_s - used_s for gang, used_s in zip(gangs, before, strict=True))
+    return one / other
