@@ -8,6 +8,8 @@
     silent=1    print nothing
     hold=N      after N steps, a call into C that takes HOLD_S and keeps Python's lock
     boot_s=X    take so long before Ready
+    busy=1      use CPU in each step
+    eat=N       after 5 steps, take N megabytes
     on=W        settings `raise`, `boot_s` hold for worker number W and later ones only
 """
 
@@ -122,7 +124,7 @@ class Worker:
 
     def train(self) -> None:
         while self.steps < (self.welcome.total_steps or 10**9):
-            time.sleep(STEP_S)
+            self.step()
             try:
                 is_agreed = self.exchange(self.order is not None)
             except (PeerGoneError, OSError):
@@ -152,6 +154,16 @@ class Worker:
                 while not self.obey():
                     pass
         self.agent.say(m.Finished(steps=self.steps, loss=0.125, metrics={"accuracy": 0.75}))
+
+    def step(self) -> None:
+        if self.setting("busy"):
+            end_s = time.thread_time() + STEP_S
+            while time.thread_time() < end_s:
+                pass
+        else:
+            time.sleep(STEP_S)
+        if self.steps == 5 and self.setting("eat"):
+            self.eaten = b"x" * (int(self.setting("eat")) << 20)
 
     def obey(self) -> bool:
         with self.news:

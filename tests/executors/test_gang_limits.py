@@ -1,0 +1,454 @@
+"""Shares, memory limits and usage of gangs: what the agent does with them, and what no worker hears of."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+from tests.executors.agents import CALL
+from tests.executors.contract import JOB, MakeJob, launch
+from tests.executors.listening import Listener, eventually
+from tests.executors.puppets import (
+    PuppetWorld,
+    devices,
+    is_stopped,
+    make_spec,
+    make_stage,
+)
+
+from swell.executors.exit_status import OVER_MEMORY
+from swell.executors.gang.effects import Effect, Report
+from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.restart_controller import RestartGang
+from swell.executors.local.agent.gang_limits import READ_EVERY_S, GangLimits
+from swell.executors.local.agent.process import read_address
+from swell.executors.local.devices import parse_devices
+from swell.executors.local.launch import AgentError, stop_agent
+from swell.executors.local.limits.control_groups import PREFIX
+from swell.executors.local.limits.detection import limiter_offers
+from swell.executors.local.limits.group_files import GroupFiles
+from swell.executors.local.limits.group_places import group_places
+from swell.executors.local.limits.limiter import CoreSharing, ShareMode
+from swell.executors.local.link import LocalExecutor
+from swell.model.command import LaunchGang, Reconfigure
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangResized,
+    GangStarted,
+    JobWarned,
+    Outcome,
+    ResizeFailed,
+    StepsReported,
+    WorkersLost,
+)
+from swell.model.target import Configuration, Target
+from swell.model.usage import GangUsage
+
+
+def with_share(command: LaunchGang, share: float, memory_bytes: int | None = None) -> LaunchGang:
+    target = Target(devices=command.target.devices, configuration=Configuration(share=share))
+    spec = msgspec.structs.replace(command.spec, memory_bytes=memory_bytes)
+    return msgspec.structs.replace(command, target=target, spec=spec)
+
+
+def reconfigure(generation: int, share: float | None, *numbers: int) -> Reconfigure:
+    configuration = Configuration(share=share)
+    target = Target(devices=devices(*numbers), configuration=configuration)
+    return Reconfigure(job_id=JOB, generation=generation, target=target)
+
+
+# ------------------------------------------------------------ a limiter that may fail
+@dataclass
+class FakeGroup:
+    """Does what it is told, unless it is broken."""
+
+    broken: set[str]
+    share: float | None = None
+    memory_bytes: int | None = None
+    pids: set[int] = field(default_factory=set)
+    num_reads: int = 0
+    num_oom: int = 0
+    is_closed: bool = False
+    entries: tuple[str, ...] = ("groups/cgroup.procs",)
+
+    def _do(self, what: str) -> None:
+        if what in self.broken:
+            raise PermissionError(13, "Permission denied", f"groups/{what}")
+
+    def set_share(self, share: float) -> None:
+        self._do("share")
+        self.share = share
+
+    def limit_memory(self, num_bytes: int) -> None:
+        self._do("memory")
+        self.memory_bytes = num_bytes
+
+    def add(self, pid: int) -> None:
+        self._do("add")
+        self.pids.add(pid)
+
+    def keep(self, pids: Iterable[int]) -> None:
+        self._do("keep")
+        self.pids = set(pids)
+
+    def usage(self) -> GangUsage:
+        self._do("usage")
+        self.num_reads += 1
+        return GangUsage(cpu_s=float(self.num_reads))
+
+    def num_killed(self) -> int:
+        self._do("killed")
+        return self.num_oom
+
+    def close(self) -> None:
+        self._do("close")
+        self.is_closed = True
+
+
+class FakeLimiter:
+    name = "fake"
+
+    def __init__(self) -> None:
+        self.broken: set[str] = set()
+        self.groups: list[FakeGroup] = []
+
+    def group(self, name: str) -> FakeGroup:
+        self.groups.append(FakeGroup(self.broken))
+        return self.groups[-1]
+
+    def close(self) -> None:
+        """It holds nothing."""
+
+
+class Scene:
+    """The limits of an agent that has launched one gang with a share of 0.5."""
+
+    def __init__(self, broken: Iterable[str] = (), memory_bytes: int | None = None) -> None:
+        self.limiter = FakeLimiter()
+        self.limiter.broken.update(broken)
+        self.told: list[AnyEvent] = []
+        self.limits = GangLimits(self.limiter, self.told.append)
+        begin = launch(lambda **_: make_spec(), devices(0, 1))
+        self.limits.launch(with_share(begin, 0.5, memory_bytes))
+        (self.group,) = self.limiter.groups
+
+    @property
+    def warnings(self) -> list[tuple[str, str]]:
+        return [(told.about, told.message) for told in self.told if isinstance(told, JobWarned)]
+
+    def tell(self, event: AnyEvent, now_s: float = 0.0) -> AnyEvent:
+        return self.limits.told(event, now_s)
+
+    def report(self, now_s: float) -> GangUsage | None:
+        event = self.tell(StepsReported(at_s=0.0, job_id=JOB, generation=1, steps=1, num_workers=2), now_s)
+        assert isinstance(event, StepsReported)
+        return event.usage
+
+
+def failed(generation: int) -> ResizeFailed:
+    return ResizeFailed(at_s=0.0, job_id=JOB, generation=generation, message="no")
+
+
+def resized(generation: int) -> GangResized:
+    return GangResized(at_s=0.0, job_id=JOB, generation=generation, steps=1, pids=(1,))
+
+
+def test_a_gang_has_its_share_from_its_launch_and_then_as_it_is_told() -> None:
+    scene = Scene(memory_bytes=1 << 30)
+    assert (scene.group.share, scene.group.memory_bytes) == (0.5, 1 << 30)
+    assert scene.limits.change(reconfigure(2, 0.25, 0, 1), is_of_same_devices=True) is None
+    assert scene.group.share == 0.25
+    assert scene.limits.change(reconfigure(3, None, 0, 1), is_of_same_devices=True) is None
+    assert scene.group.share == 1.0
+    assert scene.told == []
+
+
+@pytest.mark.parametrize(
+    "end", [failed(2), WorkersLost(at_s=0.0, job_id=JOB, generation=2, devices=devices(1), message="gone")]
+)
+def test_a_change_that_is_off_takes_its_share_back(end: AnyEvent) -> None:
+    scene = Scene()
+    scene.limits.change(reconfigure(2, 0.25, 0, 1, 2), is_of_same_devices=False)
+    scene.tell(end)
+    assert scene.group.share == 0.5
+    scene.limits.change(reconfigure(3, 0.125, 0), is_of_same_devices=False)
+    scene.tell(resized(3))
+    scene.limits.change(reconfigure(4, 0.75, 0, 1), is_of_same_devices=False)
+    scene.limits.change(reconfigure(5, 0.8, 0, 1), is_of_same_devices=False)
+    scene.tell(failed(4))  # an old one
+    assert scene.group.share == 0.8
+    scene.tell(failed(5))
+    assert scene.group.share == 0.125
+
+
+def test_an_older_command_changes_nothing() -> None:
+    scene = Scene()
+    scene.limits.change(reconfigure(3, 0.25, 0, 1, 2), is_of_same_devices=False)
+    scene.limits.change(reconfigure(2, 0.75, 0, 1), is_of_same_devices=True)
+    assert scene.group.share == 0.25
+
+
+def test_a_share_that_cannot_be_had_is_a_failed_change_and_one_warning() -> None:
+    scene = Scene()
+    scene.limiter.broken.add("share")
+    for generation in (2, 3):
+        answer = scene.limits.change(reconfigure(generation, 0.25, 0, 1), is_of_same_devices=True)
+        assert isinstance(answer, ResizeFailed)
+        assert (answer.job_id, answer.generation) == (JOB, generation)
+        assert "CPU share cannot become 25 %" in answer.message
+    assert scene.warnings == [
+        ("share", "its CPU share is not what it should be: Permission denied (groups/share)")
+    ]
+    assert scene.limits.change(reconfigure(4, 0.25, 0), is_of_same_devices=False) is None, (
+        "devices matter more"
+    )
+    scene.limiter.broken.clear()
+    assert scene.limits.change(reconfigure(5, 0.25, 0), is_of_same_devices=True) is None
+    assert scene.warnings[1:] == [("share", "")]
+
+
+def test_what_cannot_be_read_is_said_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
+    assert scene.report(0.0) == GangUsage(cpu_s=1.0)
+    scene.limiter.broken.add("usage")
+    assert [scene.report(now_s) for now_s in (1.0, 2.0, 3.0)] == [None] * 3
+    assert len(scene.warnings) == 1
+    assert caplog.text.count("Permission denied") == 1
+    scene.limiter.broken.clear()
+    assert scene.report(4.0) == GangUsage(cpu_s=2.0)
+    assert scene.warnings[1:] == [("share", "")]
+
+
+def test_usage_is_read_at_most_so_often_and_of_silent_gangs_too() -> None:
+    scene = Scene()
+    times_s = [step * 0.1 for step in range(20)]
+    read = [now_s for now_s in times_s if scene.report(now_s) is not None]
+    assert len(read) == 4
+    assert all(after - before >= READ_EVERY_S - 1e-9 for before, after in pairwise(read))
+    scene.limits.forked(JOB, 0, 7)
+    scene.limits.tick(60.0)
+    assert scene.group.pids == {7}
+    assert scene.limits.told(resized(9), 60.0) == resized(9)
+
+
+def test_a_limit_that_cannot_be_set_is_told_and_the_job_runs() -> None:
+    scene = Scene(broken=("memory", "share"), memory_bytes=1 << 30)
+    assert [about for about, _ in scene.warnings] == ["memory", "share"]
+    scene.limits.ended(JOB)
+    assert sorted(scene.warnings[2:]) == [("memory", ""), ("share", "")], "the next gang has its own"
+    assert scene.group.is_closed
+
+
+def test_a_worker_that_was_killed_for_memory_says_so() -> None:
+    scene = Scene(memory_bytes=1 << 30)
+    for worker in range(4):
+        scene.limits.forked(JOB, worker, 100 + worker)
+    kill = -signal.SIGKILL
+    assert scene.limits.exited(JOB, 0, kill) == (kill, "")
+    scene.group.num_oom = 1
+    assert scene.limits.exited(JOB, 1, -signal.SIGTERM) == (-signal.SIGTERM, "")
+    assert scene.limits.exited(JOB, 2, kill) == (OVER_MEMORY, "memory limit of 1.1 GB")
+    assert scene.limits.exited(JOB, 3, kill) == (kill, ""), "that was another one"
+    scene.limiter.broken.add("killed")
+    assert scene.limits.exited(JOB, 4, kill) == (kill, "")
+
+
+def test_a_group_that_cannot_be_closed_is_left() -> None:
+    scene = Scene()
+    scene.limiter.broken.add("close")
+    scene.limits.ended(JOB)
+    scene.limits.ended(JOB)
+    scene.limits.forked(JOB, 0, 7)
+    assert scene.limits.entries(JOB) == ()
+    assert scene.told == []
+
+
+def test_a_limiter_whose_groups_cannot_be_entered_adds_workers_itself() -> None:
+    scene = Scene()
+    scene.limits.forked(JOB, 0, 7)
+    assert scene.group.pids == set()
+    scene.group.entries = ()
+    scene.limits.forked(JOB, 1, 8)
+    assert scene.group.pids == {8}
+
+
+# ------------------------------------------------------------ what choreographies make of it
+def answers(effects: Iterable[Effect]) -> list[AnyEvent]:
+    """All effects must be reports: no worker is told anything."""
+    told = list(effects)
+    assert all(isinstance(effect, Report) for effect in told)
+    return [effect.event for effect in told if isinstance(effect, Report)]
+
+
+def test_no_worker_of_a_live_gang_hears_of_a_share() -> None:
+    gang = Gang(make_stage(job_id=JOB), 0, is_stopped)
+    world = PuppetWorld(gang)
+    world.command(launch(lambda **_: make_spec(), devices(0, 1)))
+    world.settle()
+    *reports, event = answers(gang.command(reconfigure(2, 0.25, 0, 1), world.now_s))
+    assert all(isinstance(report, StepsReported) for report in reports)
+    assert isinstance(event, GangResized)
+    assert event.generation == 2
+    assert len(event.pids) == 2
+
+
+def test_no_worker_of_a_restart_gang_hears_of_a_share() -> None:
+    gang = RestartGang(make_stage(job_id=JOB), 0, lambda: 1, is_stopped)
+    gang.command(launch(lambda **_: make_spec(), devices(0, 1)), 0.0)
+    for worker in (0, 1):
+        gang.forked(worker, 100 + worker, 0.0)
+    (event,) = answers(gang.command(reconfigure(2, 0.25, 0, 1), 1.0))
+    assert isinstance(event, GangResized)
+    assert (event.generation, event.pids) == (2, (100, 101))
+
+
+# ------------------------------------------------------------ real gangs
+@pytest.fixture
+def groups() -> None:
+    """Skips where this machine has no control groups to give."""
+    offers = limiter_offers()
+    if not any(offer.is_offered for offer in offers if offer.name.startswith("cgroup")):
+        pytest.skip("; ".join(f"{offer.name}: {offer.why_not}" for offer in offers if offer.why_not))
+
+
+def group_folders(pid: int) -> list[Path]:
+    """Groups of platforms in which a process is."""
+    folders = {place.folder for place in group_places(GroupFiles(), pid).values()}
+    return sorted(folder for folder in folders if folder.parent.name.startswith(PREFIX))
+
+
+def weight_of(pid: int) -> int:
+    files = [folder / name for folder in group_folders(pid) for name in ("cpu.shares", "cpu.weight")]
+    (text,) = [file.read_text() for file in files if file.exists()]
+    return int(text)
+
+
+def usage_in(listener: Listener) -> list[GangUsage]:
+    found = [event.usage for event in listener.events if isinstance(event, StepsReported)]
+    return [usage for usage in found if usage is not None]
+
+
+@pytest.mark.usefixtures("groups")
+def test_a_share_changes_under_a_gang_that_notices_nothing(
+    executor: LocalExecutor, listener: Listener, make_job: MakeJob, state_dir: Path
+) -> None:
+    executor.perform(with_share(launch(make_job, devices(0, 1), child=1), 0.5))
+    started = listener.wait(GangStarted, 1)
+    whole = {weight_of(pid) for pid in started.pids}
+    assert len(whole) == 1
+    executor.perform(reconfigure(2, 0.25, 0, 1))
+    resized = listener.wait(GangResized, 2)
+    assert resized.pids == started.pids
+    assert {2 * weight_of(pid) for pid in started.pids} == whole
+    for pid in started.pids:
+        (child,) = psutil.Process(pid).children()
+        assert group_folders(child.pid) == group_folders(pid)
+    executor.perform(
+        msgspec.structs.replace(
+            reconfigure(3, 0.125, 0, 1, 2),
+            target=Target(devices=devices(0, 1, 2), configuration=Configuration(share=0.125)),
+        )
+    )
+    grown = listener.wait(GangResized, 3)
+    assert {4 * weight_of(pid) for pid in grown.pids} == whole, "joiners too"
+    eventually(lambda: bool(usage_in(listener)) and usage_in(listener)[-1].cpu_s > 0.0)
+    assert usage_in(listener)[-1].memory_bytes > 1 << 20
+    folders = group_folders(grown.pids[0])
+    assert not any(isinstance(event, JobWarned) for event in listener.events)
+    executor.close()
+    stop_agent(state_dir)
+    assert not any(folder.parent.exists() for folder in folders)
+
+
+@pytest.mark.usefixtures("groups")
+def test_a_gang_whose_group_is_removed_has_it_again(
+    executor: LocalExecutor, listener: Listener, make_job: MakeJob
+) -> None:
+    executor.perform(with_share(launch(make_job, devices(0, 1)), 0.5))
+    pids = listener.wait(GangStarted, 1).pids
+    folders, weight = group_folders(pids[0]), weight_of(pids[0])
+    remove(folders)
+    eventually(lambda: [group_folders(pid) for pid in pids] == [folders, folders])
+    assert weight_of(pids[0]) == weight
+    executor.perform(reconfigure(2, 0.25, 0, 1))
+    assert listener.wait(GangResized, 2).pids == pids
+    assert not any(isinstance(event, GangEnded | WorkersLost) for event in listener.events)
+
+
+def remove(folders: list[Path]) -> None:
+    """Groups with processes, which go up; again if one is made anew meanwhile."""
+    files = GroupFiles()
+    for folder in folders:
+        above = folder.parent.parent / "cgroup.procs"
+        while folder.is_dir():
+            for pid in files.pids(folder):
+                files.write(above, str(pid))
+            try:
+                folder.rmdir()
+            except OSError:
+                continue
+            break
+
+
+@pytest.mark.usefixtures("groups")
+def test_a_worker_beyond_its_memory_limit(
+    executor: LocalExecutor, listener: Listener, make_job: MakeJob, state_dir: Path
+) -> None:
+    place = group_places(GroupFiles()).get("memory")
+    if place is not None and not os.access(place.folder, os.W_OK):
+        pytest.skip(f"{place.folder} is not writable")
+    executor.perform(with_share(launch(make_job, devices(0), eat=400), 1.0, memory_bytes=100 << 20))
+    listener.wait(GangStarted, 1)
+    ended = listener.wait(GangEnded, 1)
+    assert ended.outcome is Outcome.LOST
+    assert "went beyond their memory limit of 104.9 MB" in ended.message
+    executor.close()
+    stop_agent(state_dir)
+    assert place is None or not list(place.folder.glob(f"{PREFIX}*"))
+
+
+# ------------------------------------------------------------ how cores are shared
+@pytest.fixture
+def new_sharing_executor(tmp_path: Path) -> Iterator[Callable[[CoreSharing], LocalExecutor]]:
+    made: list[LocalExecutor] = []
+
+    def make(sharing: CoreSharing) -> LocalExecutor:
+        nodes = parse_devices("paced:8@400")
+        executor = LocalExecutor(
+            tmp_path / "state", nodes, sharing=sharing, base_preload=("msgspec",), call=CALL
+        )
+        made.append(executor)
+        return executor
+
+    yield make
+    for executor in made:
+        executor.close()
+    stop_agent(tmp_path / "state")
+
+
+def test_workers_keep_to_the_cores_that_they_may_have(
+    new_sharing_executor: Callable[[CoreSharing], LocalExecutor], make_job: MakeJob, state_dir: Path
+) -> None:
+    executor, listener = new_sharing_executor(CoreSharing(cores=1.0, mode=ShareMode.OFF)), Listener()
+    executor.start(listener.put)
+    executor.perform(launch(make_job, devices(0, 1)))
+    pids = listener.wait(GangStarted).pids
+    assert {tuple(os.sched_getaffinity(pid)) for pid in pids} == {(min(os.sched_getaffinity(0)),)}
+    assert group_folders(pids[0]) == [], "nothing is divided"
+    executor.perform(reconfigure(2, 0.25, 0, 1))
+    listener.wait(GangResized, 2)
+    eventually(lambda: bool(usage_in(listener)))
+    executor.close()
+    other = new_sharing_executor(CoreSharing())
+    with pytest.raises(AgentError, match=r"`swell up --cores 1 --cpu-shares off`.*`swell down` first"):
+        other.start(Listener().put)
+    address = read_address(state_dir)
+    assert address is not None and psutil.pid_exists(address.pid), "what runs is not touched"
