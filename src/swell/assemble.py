@@ -15,6 +15,8 @@ import msgspec
 from swell.core.core import Core
 from swell.core.planner import Planner
 from swell.executors.local.devices import only_kind, parse_devices
+from swell.executors.local.limits.detection import check_sharing
+from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.stopped import is_stopped
 from swell.live.board import ViewBoard
@@ -51,6 +53,7 @@ class PlatformOptions:
     policy: str = DEFAULT_POLICY
     preload: tuple[str, ...] = ()  #: modules that workers find imported, beside torch
     settings: Settings = field(default_factory=Settings)
+    sharing: CoreSharing = field(default_factory=CoreSharing)  #: how jobs share the cores
 
 
 def new_core(policy: str = DEFAULT_POLICY, settings: Settings | None = None) -> Core:
@@ -76,7 +79,8 @@ def open_platform(
         StateError: the state folder cannot be used, or another platform uses it.
         UnknownPolicy, ValueError: the options name nothing that there is.
     """
-    nodes = parse_devices(options.devices)
+    check_sharing(options.sharing)
+    nodes = parse_devices(options.devices, options.sharing.cores)
     only_kind(nodes)
     core = new_core(options.policy, options.settings)
     folder = StateFolder(options.state_dir)
@@ -85,7 +89,9 @@ def open_platform(
     _acquire(lock, folder)
     with lock:
         journal = _open_journal(folder)
-        executor = LocalExecutor(folder.path, nodes, options.preload, options.settings.conduct)
+        executor = LocalExecutor(
+            folder.path, nodes, options.preload, options.settings.conduct, options.sharing
+        )
         site = Site(
             jobs_dir=folder.jobs,
             policy=options.policy,

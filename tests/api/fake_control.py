@@ -30,6 +30,7 @@ class FakeControl:
         self.folder = folder
         self.stopped = threading.Event()
         self.started_s = time.time()
+        self.cores: float | None = None  #: of its node
         self.specs: dict[str, JobSpec] = {}
         self._lock = threading.Lock()
         self._jobs: dict[str, JobView] = {}
@@ -141,7 +142,14 @@ class FakeControl:
         devices: dict[str, str | None] = {f"node0/{number}": None for number in range(8)}
         if running:
             devices["node0/0"] = devices["node0/1"] = running[0].id
-        node = NodeView(name="node0", rack="rack0", kind="paced@200", is_borrowed=False, devices=devices)
+        node = NodeView(
+            name="node0",
+            rack="rack0",
+            kind="paced@200",
+            is_borrowed=False,
+            devices=devices,
+            cores=self.cores,
+        )
         return ClusterView(
             version=__version__,
             policy="elasticflow",

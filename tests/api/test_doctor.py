@@ -94,6 +94,17 @@ def test_all_is_well(site: Site) -> None:
     assert site.bad() == set()
 
 
+def test_the_ways_to_enforce_shares_are_told(site: Site) -> None:
+    told = [finding for finding in examine(site.folder.path) if finding.about == "cpu shares"]
+    assert len(told) == 3
+    assert sum(finding.text.startswith("by ") for finding in told) == 1
+    ways = [finding.text.removeprefix("by ").partition(",")[0].partition(" (")[0] for finding in told]
+    assert ways == ["cgroup v2", "cgroup v1", "nice"]
+    for finding in told:
+        is_offered = "not offered: " not in finding.text
+        assert is_offered or finding.text.partition("not offered: ")[2]
+
+
 def test_looking_changes_nothing(killed: Site) -> None:
     def everything() -> dict[Path, tuple[bytes, int]]:
         files = [file for file in killed.folder.path.rglob("*") if file.is_file()]

@@ -13,6 +13,8 @@ from tests.store.views import job_view
 
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError
+from swell.executors.local.limits.detection import check_sharing
+from swell.executors.local.limits.limiter import CoreSharing
 from swell.live.recovery import Replay
 from swell.model.job import Phase
 from swell.model.view import JobView
@@ -30,6 +32,7 @@ class PlatformOptions:
     policy: str = "elasticflow"
     preload: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)
+    sharing: CoreSharing = field(default_factory=CoreSharing)
 
 
 class FakePlatform(FakeControl):
@@ -54,7 +57,8 @@ def new_core(policy: str) -> None:
 def open_platform(
     options: PlatformOptions, on_crowd: Callable[[], None] = lambda: None
 ) -> Iterator[FakePlatform]:
-    parse_devices(options.devices)
+    check_sharing(options.sharing)
+    parse_devices(options.devices, options.sharing.cores)
     if options.policy not in POLICIES:
         raise UnknownPolicy(options.policy)
     folder = StateFolder(options.state_dir)
@@ -63,7 +67,9 @@ def open_platform(
     lock.acquire()
     with lock:
         journal = SqlJournal(folder.journal)
-        yield FakePlatform(folder.jobs)
+        platform = FakePlatform(folder.jobs)
+        platform.cores = options.sharing.cores
+        yield platform
         journal.close()
 
 

@@ -400,6 +400,16 @@ def test_show_tells_the_batch_of_a_restart_job_if_it_has_one(here: Run, control:
         assert (shown is not None) == is_shown
 
 
+def test_show_tells_what_a_job_has_and_uses_of_the_machine(here: Run, control: FakeControl) -> None:
+    control.put(job_view(id="busy-1", share=0.25, cpu_s=75.0, memory_used_bytes=312_000_000))
+    shown = here("show", "busy-1").stdout
+    assert re.search(r"^share +25 %$", shown, re.MULTILINE)
+    assert re.search(r"^used +75 s of CPU time, 312\.0 MB resident$", shown, re.MULTILINE)
+    control.put(job_view(id="busy-1"))
+    shown = here("show", "busy-1").stdout
+    assert "share" not in shown and "\nused" not in shown
+
+
 @pytest.mark.parametrize("loss", [float("nan"), float("inf"), float("-inf")])
 def test_a_loss_that_is_no_number_is_shown_as_it_is(here: Run, control: FakeControl, loss: float) -> None:
     control.put(job_view(id="lost-1", loss=loss, metrics={"accuracy": float("nan"), "f1": 0.5}))
@@ -483,6 +493,11 @@ def test_nodes_show_who_holds_what(here: Run, control: FakeControl) -> None:
     shown = here("nodes").stdout
     assert re.search(r"node0 +rack0 +paced@200 +6/8 +node0/0 \.\. node0/1 +holder", shown)
     assert "6 of 8 devices free" in shown
+    assert "core" not in shown
+    control.cores = 1.0
+    assert "\nnode0: 8 devices share 1 core\n" in here("nodes").stdout
+    control.cores = 1.5
+    assert "\nnode0: 8 devices share 1.5 cores\n" in here("nodes").stdout
 
 
 # ---------------------------------------------------------------- which job

@@ -149,6 +149,31 @@ def test_settings_are_remembered_one_by_one(state: Path) -> None:
     assert remembered() == {"stop_s": 9}
 
 
+def test_how_cores_are_shared_is_remembered(state: Path) -> None:
+    def remembered() -> tuple[float | None, str]:
+        options = StateFolder(state).read_options()
+        assert options is not None
+        return options.cores, options.cpu_shares
+
+    up_and_down(state, *PACED, "--cores", "1")
+    assert remembered() == (1.0, "weight")
+    second = up_and_down(state, "--cpu-shares", "off")
+    assert "\nas last time: --devices paced:8@200, --cores 1\n" in second
+    assert remembered() == (1.0, "off")
+    third = up_and_down(state, "--cores", "0")
+    assert "\nas last time: --devices paced:8@200, --cpu-shares off\n" in third
+    assert remembered() == (None, "off")
+
+
+def test_remembered_cores_that_there_are_no_longer_are_said_to_be_so(state: Path) -> None:
+    folder = StateFolder(state)
+    folder.create()
+    folder.log.touch()
+    folder.write_options(LastOptions(devices="paced:8@200", policy="fifo", preload=(), cores=4096.0))
+    expected = "(--cores 4096 is from the last `swell up`; give it again)"
+    fails(run_swell("up", "--state", state), 1, "this process may use", expected)
+
+
 def test_options_from_before_there_were_settings_can_be_read(state: Path) -> None:
     folder = StateFolder(state)
     folder.create()
@@ -254,6 +279,9 @@ def test_the_foreground_ends_with_an_interrupt(state: Path) -> None:
         (("--policy", "astrology"), ("'astrology'", "elasticflow")),
         (("--devices", "abacus:3"), ("'abacus:3'", "paced:DEVICES@RATE")),
         (("--port", "70000"), ("port 70000 is not between",)),
+        (("--cores", "4096"), ("--cores 4096: this process may use", "0 for all of them")),
+        (("--cores", "-1"), ("--cores -1: this process may use",)),
+        (("--cpu-shares", "half"), ("--cpu-shares half: choose from weight, quota, off",)),
     ],
 )
 def test_options_that_cannot_be_met(state: Path, options: tuple[str, ...], parts: tuple[str, ...]) -> None:

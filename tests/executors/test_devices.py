@@ -32,6 +32,17 @@ def test_cores() -> None:
     assert len(node.node.devices) == len(os.sched_getaffinity(0))
 
 
+def test_slots_may_share_cores() -> None:
+    num_cores = len(os.sched_getaffinity(0))
+    assert parse_devices("cpu")[0].node.cores is None, "each has its own"
+    assert parse_devices(f"cpu:{num_cores + 1}")[0].node.cores == num_cores
+    (node,) = parse_devices("cpu:10", cores=1.5)
+    assert (len(node.node.devices), node.node.cores) == (10, 1.5)
+    assert len(parse_devices("cpu", cores=1.0)[0].node.devices) == 1
+    assert [node.node.cores for node in parse_devices("paced:2x8@400", cores=1.0)] == [0.5, 0.5]
+    assert [node.node.cores for node in parse_devices("paced:2x8@400")] == [None, None]
+
+
 def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_find_gpus", lambda: GPUS)
     for text in ("auto", "cuda", "cuda:all"):

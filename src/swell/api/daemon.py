@@ -19,6 +19,7 @@ from swell.api.unix_socket import listen
 from swell.assemble import PlatformOptions, open_platform
 from swell.executors.local.devices import DeviceError
 from swell.executors.local.launch import AgentError
+from swell.executors.local.limits.limiter import LimitError
 from swell.live.platform import Platform
 from swell.model.errors import Unavailable
 from swell.policies.registry import UnknownPolicy
@@ -72,7 +73,7 @@ def _opened(options: PlatformOptions, on_crowd: Callable[[], None]) -> Iterator[
     try:
         with open_platform(options, on_crowd) as platform:
             yield platform
-    except (DeviceError, UnknownPolicy) as error:
+    except (DeviceError, LimitError, UnknownPolicy) as error:
         raise InvalidOption(str(error)) from error
     except AgentError as error:
         raise ApiError(str(error)) from error
@@ -95,6 +96,8 @@ def _to_remember(options: PlatformOptions) -> LastOptions:
         policy=options.policy,
         preload=options.preload,
         settings=options.settings.changed,
+        cores=options.sharing.cores,
+        cpu_shares=options.sharing.mode.value,
     )
 
 

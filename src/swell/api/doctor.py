@@ -14,6 +14,7 @@ import msgspec
 
 from swell.assemble import refuse_lost_journal, replay_journal, unended_jobs
 from swell.executors.local.launch import find_agent
+from swell.executors.local.limits.detection import limiter_offers
 from swell.live.job_folders import JobFolders
 from swell.model.view import JobView
 from swell.settings import InvalidSetting, make_settings
@@ -51,7 +52,7 @@ def examine(state_dir: Path) -> list[Finding]:
     folder = StateFolder(state_dir)
     if not folder.path.is_dir():
         return [_bad("folder", f"there is no folder {folder.path}", "choose another with --state")]
-    findings = [_folder(folder), *_processes(folder), _options(folder), _disk(folder)]
+    findings = [_folder(folder), *_processes(folder), _options(folder), _disk(folder), *_limiters(folder)]
     with tempfile.TemporaryDirectory(prefix="swell-doctor-") as place:
         return findings + list(_journal(folder, StateFolder(place)))
 
@@ -138,6 +139,19 @@ def _disk(folder: StateFolder) -> Finding:
     if free < WARN_BYTES:
         return _warn("disk", text, "make room for checkpoints and logs")
     return _ok("disk", text)
+
+
+def _limiters(folder: StateFolder) -> Iterator[Finding]:
+    """By what the CPU shares of jobs are enforced: the first way that is offered; and why not by another."""
+    agent, is_used = find_agent(folder.path), False
+    for offer in limiter_offers(pid=None if agent is None else agent.pid):
+        if offer.is_offered:
+            text = f"{offer.name}, offered" if is_used else f"by {offer.name}"
+            is_used = True
+        else:
+            text = f"{offer.name}, not offered: {offer.why_not}"
+        note = f" ({offer.note})" if offer.note and offer.is_offered else ""
+        yield Finding(level=Level.OK, about="cpu shares", text=text + note, remedy=offer.remedy)
 
 
 # ------------------------------------------------------------ the journal

@@ -17,6 +17,7 @@ from swell.cli.resizes import HEADINGS, resize_row, totals
 from swell.cli.resolve import find_job
 from swell.cli.run import recorded
 from swell.model.lengths import span
+from swell.model.sizes import format_bytes
 
 if TYPE_CHECKING:
     from swell.model.view import JobView, Story
@@ -175,6 +176,8 @@ def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
         ("speed", "" if view.step_s is None else f"{view.step_s * 1000:.1f} ms a step"),
         ("last", ", ".join(f"{name} {value:.4g}" for name, value in numbers.items())),
         ("learning", _learning(view, numbers)),
+        ("share", "" if view.share is None else f"{100 * view.share:.3g} %"),
+        ("used", _used(view)),
         ("resizes", totals(view)),
         ("continues", view.continues),
         ("submitted", when(view.submitted_s)),
@@ -195,6 +198,13 @@ def _learning(view: JobView, numbers: Mapping[str, float]) -> str:
         return ""
     lacks = "" if view.metric in numbers else "; not reported yet"
     return f"told by {view.metric}, which learning {'raises' if view.metric_rises else 'lowers'}{lacks}"
+
+
+def _used(view: JobView) -> str:
+    """Of the machine; memory is that of the workers that there are."""
+    cpu = "" if view.cpu_s is None else f"{span(view.cpu_s)} of CPU time"
+    memory = f"{format_bytes(view.memory_used_bytes)} resident" if view.memory_used_bytes else ""
+    return ", ".join(filter(None, (cpu, memory)))
 
 
 def _refusal(view: JobView) -> str:

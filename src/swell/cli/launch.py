@@ -30,18 +30,20 @@ def has_nodes(cluster: ClusterView) -> bool:
     return bool(cluster.nodes)
 
 
-def has_devices(devices: str) -> Callable[[ClusterView], bool]:
-    """Whether the nodes are those that `devices` means: till they join, those of last time are shown.
+def has_devices(devices: str, cores: float | None = None) -> Callable[[ClusterView], bool]:
+    """Whether the nodes are those that the options mean: till they join, those of last time are shown.
 
     Raises:
         InvalidOption: the devices are not to be had.
     """
     try:
-        nodes = {local.node.name: local.node for local in parse_devices(devices)}
+        nodes = {local.node.name: local.node for local in parse_devices(devices, cores)}
     except DeviceError as error:
         raise InvalidOption(str(error)) from error
-    expected = {name: (node.kind, *node.devices) for name, node in nodes.items()}
-    return lambda cluster: {node.name: (node.kind, *node.devices) for node in cluster.nodes} == expected
+    expected = {name: (node.kind, node.cores, *node.devices) for name, node in nodes.items()}
+    return lambda cluster: (
+        {node.name: (node.kind, node.cores, *node.devices) for node in cluster.nodes} == expected
+    )
 
 
 def launch(

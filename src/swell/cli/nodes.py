@@ -24,6 +24,9 @@ def list_nodes(state: State = None, json: Json = False) -> None:
         return
     rows = [row for node in cluster.nodes for row in _rows(node)]
     print_table(("NODE", "RACK", "KIND", "FREE", "DEVICES", "HELD BY"), rows)
+    for node in cluster.nodes:
+        if node.cores is not None:
+            print(f"{node.name}: {len(node.devices)} devices share {number_of_cores(node.cores)}")
     for name, why in cluster.refused_nodes.items():
         print(f"refused: {name} {why}")
     print(f"\n{cluster.num_free} of {cluster.num_devices} devices free, policy {cluster.policy}")
@@ -34,6 +37,10 @@ def list_nodes(state: State = None, json: Json = False) -> None:
         print(f"{free} of {total} free on the disk of the state folder")
     for about, text in cluster.warnings.items():
         console().print(f"\nwarning, {about}: {text}", soft_wrap=True)
+
+
+def number_of_cores(cores: float) -> str:
+    return "1 core" if cores == 1 else f"{cores:g} cores"
 
 
 def _rows(node: NodeView) -> list[tuple[str, ...]]:

@@ -8,9 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from swell.api.errors import InvalidOption
+from swell.executors.local.limits.limiter import CoreSharing, ShareMode
 from swell.settings import InvalidSetting, Settings, make_settings, parse_setting, spell
 from swell.store.errors import StateError
 from swell.store.folder import LastOptions, StateFolder
+
+#: Options that an error about them names together with their value.
+NAMED_WHOLE = ("--cores", "--cpu-shares")
 
 DEFAULTS = LastOptions(devices="auto", policy="elasticflow", preload=())
 
@@ -28,7 +32,17 @@ class Choice:
         modules = self.options.preload or ("",)
         preload = [word for module in modules for word in ("--preload", module)]
         settings = [word for said in ("", *_spelled(self.options)) for word in ("--set", said)]
-        return ["--devices", self.options.devices, "--policy", self.options.policy, *preload, *settings]
+        names = ["--devices", self.options.devices, "--policy", self.options.policy]
+        return [*names, *self.sharing.words, *preload, *settings]
+
+    @property
+    def sharing(self) -> CoreSharing:
+        """How jobs share the cores. Raises InvalidOption: in no way that there is."""
+        try:
+            return CoreSharing(self.options.cores, ShareMode(self.options.cpu_shares))
+        except ValueError as error:
+            modes = ", ".join(ShareMode)
+            raise InvalidOption(f"--cpu-shares {self.options.cpu_shares}: choose from {modes}") from error
 
     def settings(self) -> Settings:
         """Raises InvalidOption: they were remembered from another version, or do not fit together."""
@@ -43,7 +57,7 @@ class Choice:
         try:
             yield
         except InvalidOption as error:
-            guilty = [said for said in self.remembered if _is_about(str(error), said.split(" ", 1)[1])]
+            guilty = [said for said in self.remembered if _is_about(str(error), said)]
             if not guilty:
                 raise
             settings = [said for said in guilty if said.startswith("--set ")]
@@ -53,7 +67,10 @@ class Choice:
             ) from error
 
 
-def _is_about(error: str, value: str) -> bool:
+def _is_about(error: str, said: str) -> bool:
+    option, value = said.split(" ", 1)
+    if option in NAMED_WHOLE:
+        return said in error
     name, sign, _ = value.partition("=")
     names = (name, name.rpartition(".")[2])  # of a setting, or a policy's parameter, that there is none of
     return value in error or (bool(sign) and any(repr(one) in error for one in names))
@@ -65,26 +82,34 @@ def choose(
     policy: str | None,
     preload: Sequence[str] | None,
     settings: Sequence[str] | None,
+    cores: float | None = None,
+    cpu_shares: str | None = None,
 ) -> Choice:
-    """None: was not given. An empty setting forgets those of last time.
+    """None: was not given. An empty setting forgets those of last time; no cores are all of them.
 
     Raises:
         InvalidOption: a setting is none.
     """
     settings, chosen = settings or (), _chosen(settings or ())
-    is_complete = not (devices is None or policy is None or preload is None) and "" in settings
+    is_complete = None not in (devices, policy, preload, cores, cpu_shares) and "" in settings
     last = DEFAULTS if is_complete else _last(folder)
     options = LastOptions(
         devices=last.devices if devices is None else devices,
         policy=last.policy if policy is None else policy,
         preload=last.preload if preload is None else tuple(module for module in preload if module),
         settings=chosen if "" in settings else {**last.settings, **chosen},
+        cores=last.cores if cores is None else cores or None,
+        cpu_shares=last.cpu_shares if cpu_shares is None else cpu_shares,
     )
     remembered = []
     if devices is None and last.devices != DEFAULTS.devices:
         remembered.append(f"--devices {last.devices}")
     if policy is None and last.policy != DEFAULTS.policy:
         remembered.append(f"--policy {last.policy}")
+    if cores is None and last.cores is not None:
+        remembered.append(f"--cores {last.cores:g}")
+    if cpu_shares is None and last.cpu_shares != DEFAULTS.cpu_shares:
+        remembered.append(f"--cpu-shares {last.cpu_shares}")
     if preload is None:
         remembered += [f"--preload {module}" for module in last.preload]
     remembered += [f"--set {said}" for said in _spelled(options) if said.split("=")[0] not in chosen]

@@ -14,6 +14,7 @@ from swell.cli.options import State
 
 if TYPE_CHECKING:
     from swell.cli.remembered import Choice
+    from swell.executors.local.limits.limiter import CoreSharing
     from swell.settings import Settings
     from swell.store.folder import LastOptions, StateFolder
 
@@ -50,6 +51,22 @@ def up(
             "Default: previous value; '': none.",
         ),
     ] = None,
+    cores: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N",
+            help="Cores of this machine that all workers share; with more devices than cores, by CPU share. "
+            "Default: previous value, else all; 0: all.",
+        ),
+    ] = None,
+    cpu_shares: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODE",
+            help="What a job's CPU share means: weight (others get what it does not use), quota (a hard "
+            "limit) or off. Default: previous value, else weight.",
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -70,13 +87,13 @@ def up(
 
     folder = StateFolder(state)
     folder.check_owner()
-    choice = choose(folder, devices, policy, preload, set_)
+    choice = choose(folder, devices, policy, preload, set_, cores, cpu_shares)
     with choice.explained():
-        settings = choice.settings()
+        settings, sharing = choice.settings(), choice.sharing
         _check_modules(choice.options.preload)
         _note_lack()
         if foreground:
-            _serve(folder, choice.options, settings, port)
+            _serve(folder, choice.options, settings, sharing, port)
         else:
             _start(folder, choice, port)
 
@@ -102,20 +119,25 @@ def _note_lack() -> None:
 
 def _start(folder: StateFolder, choice: Choice, port: int | None) -> None:
     from swell.cli.launch import has_devices, launch
+    from swell.cli.nodes import number_of_cores
 
-    is_ready = has_devices(choice.options.devices)
+    is_ready = has_devices(choice.options.devices, choice.options.cores)
     words = choice.words if port is None else [*choice.words, "--port", str(port)]
     with launch(folder, words, is_ready) as client:
         cluster = client.cluster()
         kinds = ", ".join(sorted({node.kind for node in cluster.nodes}))
-        print(f"platform is up: {cluster.num_devices} devices ({kinds}), policy {cluster.policy}")
+        cores = sum(node.cores for node in cluster.nodes if node.cores is not None)
+        shared = f" on {number_of_cores(cores)}" if cores else ""
+        print(f"platform is up: {cluster.num_devices} devices ({kinds}){shared}, policy {cluster.policy}")
         if choice.remembered:
             print(f"as last time: {', '.join(choice.remembered)}")
         where = f", {client.endpoint.url}" if client.endpoint.url else ""
         print(f"state {folder.path}, pid {client.endpoint.pid}{where}")
 
 
-def _serve(folder: StateFolder, options: LastOptions, settings: Settings, port: int | None) -> None:
+def _serve(
+    folder: StateFolder, options: LastOptions, settings: Settings, sharing: CoreSharing, port: int | None
+) -> None:
     from swell.api.daemon import serve
     from swell.assemble import PlatformOptions
 
@@ -125,5 +147,6 @@ def _serve(folder: StateFolder, options: LastOptions, settings: Settings, port: 
         policy=options.policy,
         preload=options.preload,
         settings=settings,
+        sharing=sharing,
     )
     serve(made_of, port)

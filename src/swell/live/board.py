@@ -165,6 +165,7 @@ class ViewBoard:
                 kind=node.kind,
                 is_borrowed=node.is_borrowed,
                 devices={device: owner.get(device) for device in node.devices},
+                cores=node.cores,
             )
             for node in posted.cluster.nodes
         )

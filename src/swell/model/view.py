@@ -95,6 +95,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     is_borrowed: bool
     devices: dict[str, str | None]  #: device id -> the job that holds it
+    cores: float | None = None  #: that the workers on its devices share; None: each device has its own
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):

@@ -50,6 +50,8 @@ class LastOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     policy: str
     preload: tuple[str, ...]
     settings: dict[str, int | float] = {}  #: those that are not as by default
+    cores: float | None = None  #: that workers share; None: all
+    cpu_shares: str = "weight"  #: what a share means
 
 
 class StopNotice(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
 import pynvml
 
 from swell.executors.gang.job_context import DeviceBinding
 from swell.model.cluster import Node
 
 FORMS = "auto, cpu, cpu:N, cuda, cuda:N, cuda:all, paced:DEVICES@RATE, paced:NODESxDEVICES@RATE"
+CPU = "cpu"
 _PACED = re.compile(r"(?:(?P<nodes>[0-9]+)x)?(?P<devices>[0-9]+)@(?P<rate>[0-9]+(?:\.[0-9]+)?)")
 
 
@@ -28,18 +31,35 @@ class LocalNode:
     bindings: dict[str, DeviceBinding]
 
 
-def parse_devices(text: str) -> tuple[LocalNode, ...]:
+def parse_devices(text: str, cores: float | None = None) -> tuple[LocalNode, ...]:
     """The nodes that a user means; more than one only where devices are paced.
+
+    `cores`: of this machine, that the workers of all nodes share; None: nobody has said how many.
 
     Raises:
         DeviceError: not one of the forms, or more than this machine has.
     """
+    nodes = _parse(text, math.ceil(cores) if cores else _num_cores())
+    return tuple(_with_cores(node, len(nodes), cores) for node in nodes)
+
+
+def _with_cores(local: LocalNode, num_nodes: int, cores: float | None) -> LocalNode:
+    """Several nodes of one machine have equal parts of its cores. More slots than cores share these."""
+    node = local.node
+    if cores is None and node.kind == CPU and len(node.devices) > _num_cores():
+        cores = float(_num_cores())
+    if cores is None:
+        return local
+    return LocalNode(msgspec.structs.replace(node, cores=cores / num_nodes), local.bindings)
+
+
+def _parse(text: str, num_cores: int) -> tuple[LocalNode, ...]:
     kind, _, count = text.strip().partition(":")
     if kind == "auto" and not count:
         gpus = _find_gpus()
-        return (_cuda_node(gpus) if gpus else _cpu_node(_num_cores()),)
-    if kind == "cpu":
-        return (_cpu_node(_number(text, count) if count else _num_cores()),)
+        return (_cuda_node(gpus) if gpus else _cpu_node(num_cores),)
+    if kind == CPU:
+        return (_cpu_node(_number(text, count) if count else num_cores),)
     if kind == "cuda":
         return (_cuda_node(_choose_gpus(text, count)),)
     if kind == "paced" and (match := _PACED.fullmatch(count)):
@@ -70,7 +90,7 @@ def _node(name: str, kind: str, bindings: list[DeviceBinding]) -> LocalNode:
 
 
 def _cpu_node(num: int) -> LocalNode:
-    return _node("node0", "cpu", [DeviceBinding(torch_device="cpu", kind="cpu")] * num)
+    return _node("node0", CPU, [DeviceBinding(torch_device="cpu", kind=CPU)] * num)
 
 
 def _cuda_node(gpus: list[tuple[str, str]]) -> LocalNode:
