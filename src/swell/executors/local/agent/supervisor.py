@@ -208,11 +208,12 @@ class Crew:
     def _other_sharing(self, hello: Attach) -> str:
         """Why this daemon cannot adopt what runs: cores are shared in another way. Empty if it can."""
         own = self._options.sharing
-        if hello.sharing == own:
+        other = own.unlike(hello.sharing)
+        if not other:
             return ""
         return (
-            "workers of a killed platform may still run, and their agent shares cores as with "
-            f"`swell up {' '.join(own.words)}`: adopt them with these options, or `swell down` first"
+            f"the agent of a killed platform still runs, and was started with {' '.join(other)}: "
+            f"`swell up {' '.join(other)}` adopts it and its workers, and `swell down` ends them"
         )
 
     def _inventory(self) -> Inventory:

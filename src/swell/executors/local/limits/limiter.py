@@ -33,6 +33,11 @@ class CoreSharing:
         """As options of `swell up`."""
         return "--cores", f"{self.cores or 0:g}", "--cpu-shares", self.mode.value
 
+    def unlike(self, other: CoreSharing) -> tuple[str, ...]:
+        """Those of these options that the other ones differ in."""
+        cores, mode = self.words[:2], self.words[2:]
+        return (*(cores if self.cores != other.cores else ()), *(mode if self.mode != other.mode else ()))
+
 
 class LimitError(ValueError):
     """What was asked for cannot be had on this machine; the text names the rule and the remedy."""
