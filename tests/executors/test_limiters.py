@@ -483,6 +483,39 @@ def test_without_privilege_a_share_only_goes_down(monkeypatch: pytest.MonkeyPatc
         group.set_share(0.5)
 
 
+#: Begins as root, goes on as a user without any privilege, and says what that one can do.
+PLAIN_USER = """
+import os, subprocess, sys
+from pathlib import Path
+from swell.executors.local.limits.detection import limiter_offers, new_limiter
+from swell.executors.local.limits.limiter import CoreSharing
+os.setresuid(65534, 65534, 65534)
+offers = limiter_offers()
+limiter = new_limiter(CoreSharing(), Path("/nowhere"))
+group = limiter.group("job-1")
+process = subprocess.Popen(["/bin/sh", "-c", "while :; do :; done"], process_group=0)
+group.add(process.pid)
+group.set_share(0.25)
+low = os.getpriority(os.PRIO_PROCESS, process.pid)
+try:
+    group.set_share(0.5)
+except PermissionError as error:
+    now = os.getpriority(os.PRIO_PROCESS, process.pid)
+    print(limiter.name, low, now, [offer.is_offered for offer in offers], error)
+while group.usage().cpu_s < 0.1:
+    pass
+process.kill()
+"""
+
+
+def test_a_user_without_privilege_has_niceness() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("becoming another user needs root")
+    done = subprocess.run([sys.executable, "-c", PLAIN_USER], capture_output=True, text=True, check=True)
+    low = min(NICEST, OWN_NICENESS + niceness(0.25))
+    assert done.stdout.startswith(f"nice {low} {low} [False, False, True] a CPU share cannot rise again")
+
+
 # ------------------------------------------------------------ what can be asked for
 @pytest.mark.parametrize("cores", [0.0, -1.0, 1e6, float("nan")])
 def test_cores_that_there_are_not(cores: float) -> None:

@@ -63,13 +63,21 @@ def process_sums(pid: int) -> ProcessSums | None:
     """None of one that is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-        io = Path(f"/proc/{pid}/io").read_text()
     except GONE:
         return None
     fields = stat.rpartition(")")[2].split()
     cpu_s = sum(int(ticks) for ticks in fields[11:15]) / TICKS_PER_S  # utime to cstime, see proc(5)
-    told = dict(line.split(": ") for line in io.splitlines())
-    return ProcessSums(cpu_s, int(told["read_bytes"]), int(told["write_bytes"]))
+    return ProcessSums(cpu_s, *_disk_bytes(pid))
+
+
+def _disk_bytes(pid: int) -> tuple[int, int]:
+    """Read and written; 0 of a process that this one may not look into."""
+    try:
+        text = Path(f"/proc/{pid}/io").read_text()
+    except GONE:
+        return 0, 0
+    told = dict(line.split(": ") for line in text.splitlines())
+    return int(told["read_bytes"]), int(told["write_bytes"])
 
 
 def started_by(pids: Iterable[int]) -> list[int]:
