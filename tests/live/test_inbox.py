@@ -127,6 +127,13 @@ def test_progress_alone_waits_for_company_and_anything_else_brings_it_along() ->
     assert len(inbox.take(until_s=None)) == 2
 
 
+def test_the_first_step_of_a_gang_is_told_at_once() -> None:
+    first = report("a", 1, 1, loss=2.3)
+    inbox = Inbox(stopped())
+    inbox.put(first)
+    assert inbox.take(until_s=None) == [first], "or its loss would be folded with the next one"
+
+
 def test_a_put_from_another_thread_ends_the_wait() -> None:
     inbox = Inbox(HeadClock())
     taken: list[AnyEvent] = []

@@ -33,10 +33,14 @@ class Inbox:
         self._is_closed = False
 
     def put(self, event: AnyEvent) -> None:
-        """Thread-safe. A progress report alone wakes the scheduler only after `REPORTS_WAIT_S`."""
+        """Thread-safe. A progress report alone wakes the scheduler only after `REPORTS_WAIT_S`.
+
+        That of a gang's first step does at once: the loss before anything is learnt is what later ones are
+        compared with, and folded with another report it would be lost.
+        """
         with self._changed:
             self._events.append(event)
-            if not isinstance(event, StepsReported):
+            if not isinstance(event, StepsReported) or _is_first(event):
                 self._is_urgent = True
             elif self._reports_due_s is None:
                 self._reports_due_s = self._clock.now_s() + REPORTS_WAIT_S
@@ -127,6 +131,11 @@ def fold_reports(events: Iterable[AnyEvent]) -> list[AnyEvent]:
             latest[event.job_id] = len(folded)
             folded.append(event)
     return folded
+
+
+def _is_first(report: StepsReported) -> bool:
+    """Of the first step that a gang makes at its size."""
+    return report.brings_steps and report.step_s is None and report.loss is not None
 
 
 def _is_same_gang(earlier: StepsReported, later: StepsReported) -> bool:
