@@ -29,7 +29,8 @@ def encode(value: object) -> bytes:
     if isinstance(value, list):
         return b"[" + b",".join(map(encode, value)) + b"]"
     if isinstance(value, msgspec.Struct) and _is_plain(type(value)):
-        parts = {name: msgspec.Raw(encode(getattr(value, name))) for name in value.__struct_fields__}
+        fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
+        parts = {name: msgspec.Raw(encode(part)) for name, part in fields if part is not msgspec.UNSET}
         return msgspec.json.encode(parts)
     return msgspec.json.encode(_spelled(msgspec.to_builtins(value)))
 

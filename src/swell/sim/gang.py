@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 from swell.model.event import AnyEvent
 from swell.model.job import BetweenSteps
 from swell.model.target import PLAIN_CONFIGURATION, Configuration, Target
+from swell.model.usage import GangUsage
+from swell.sim.contention import ALONE, CorePace
 from swell.sim.epoch_ends import TrainedSteps
 from swell.sim.job import SimJob
+from swell.sim.loss_curves import LOSS
+
+#: Of a step: so little is nothing, for progress is summed up from pieces.
+WHOLE = 1e-4
+
+
+class LossFields(TypedDict, total=False):
+    loss: float
+    metrics: dict[str, float]
 
 
 @dataclass(slots=True)
@@ -30,7 +42,11 @@ class Training:
     changed_s: float = -math.inf  #: when it last became what it is
     change_pause_s: float = 0.0  #: that it pays for what changed then
     met_s: float = -math.inf  #: when it last came to devices that were new to each other
-    mark: int = 0  #: raised by everything that makes an expected end wrong
+    mark: int = 0  #: raised by everything of its own that makes an expected end wrong
+    pace: CorePace = ALONE  #: what its neighbours leave it
+    num_paces: int = 0  #: that it has had before
+    cpu_s: float = 0.0  #: CPU time that it has used, of a job whose loss is told
+    learnt: LossMilestone | None = None  #: of such a job
     change: Upcoming | None = None
     configuration: Configuration = PLAIN_CONFIGURATION
     formed_s: float | None = None  #: when its workers first trained; None: they are starting
@@ -65,10 +81,54 @@ class Training:
         return self.job.epoch_ends.advance(place, elapsed_s, self.rate_per_s, self.end_step)
 
     def advance(self, now_s: float) -> None:
+        if self.learnt is not None:
+            self._meter(self.learnt, now_s)
         place = self.place_at(now_s)
         self.steps, self.left_s = place.steps, place.left_s
         self.num_untold += place.num_passed
         self.as_of_s = now_s
+
+    def _meter(self, learnt: LossMilestone, now_s: float) -> None:
+        """What it uses and learns until then."""
+        if self.rate_per_s <= 0.0 or now_s <= self.resumes_s:
+            return
+        self.cpu_s += (now_s - max(self.as_of_s, self.resumes_s)) * self.used_cores
+        if learnt.at_s is None and learnt.at_step <= self.end_step:
+            at_s = self.reach_s(learnt.at_step) if self.steps < learnt.at_step else self.as_of_s
+            learnt.at_s = at_s if at_s <= now_s else None
+
+    @property
+    def used_cores(self) -> float:
+        """While it trains."""
+        return self.pace.core_share * self.job.cores_per_worker * self.num_workers
+
+    @property
+    def usage(self) -> GangUsage | None:
+        return None if self.learnt is None else GangUsage(cpu_s=self.cpu_s)
+
+    def is_done_by(self, now_s: float) -> bool:
+        """Whether it will have nothing more to train then."""
+        place = self.place_at(now_s)
+        return place.steps >= self.end_step and not place.left_s
+
+    def loss(self) -> LossFields:
+        """Of a report; nothing, of a job whose loss is not told."""
+        if self.job.loss is None:
+            return {}
+        value, metric = self.job.loss.reported(math.floor(self.steps + WHOLE)), self.job.spec.metric
+        return {"loss": value} if metric == LOSS else {"metrics": {metric: value}}
+
+    def go_at(self, pace: CorePace, now_s: float) -> None:
+        """From now on its neighbours leave it this."""
+        self.advance(now_s)
+        self.pace = pace
+        self.num_paces += 1
+        self.rate_per_s = self.true_rate_per_s
+
+    @property
+    def end_mark(self) -> int:
+        """Raised by everything that makes an expected end wrong."""
+        return self.mark + self.num_paces
 
     def trains_on(self, devices: tuple[str, ...]) -> bool:
         """Whether it trains, and on just these."""
@@ -106,7 +166,11 @@ class Training:
 
     @property
     def true_rate_per_s(self) -> float:
-        """Of its workers, one at least, at its batch and as far as it has got, whether it trains or not."""
+        """Of its workers, one at least, at its batch, pace and progress, whether it trains or not."""
+        return self._undisturbed_rate_per_s * self.pace.factor
+
+    @property
+    def _undisturbed_rate_per_s(self) -> float:
         truth, batch, num_workers = self.job.batches, self.global_batch, max(self.num_workers, 1)
         if truth is None or batch is None:
             return self.job.speed.rate_per_s(num_workers)
@@ -138,6 +202,11 @@ class Training:
         if ends is None:
             return going_s + (steps - self.steps) / self.rate_per_s
         return going_s + ends.until_s(TrainedSteps(self.steps, self.left_s), steps, self.rate_per_s)
+
+    def whole_step_s(self) -> float:
+        """When the step under way is done, of a gang that trains."""
+        done = math.ceil(self.steps - WHOLE)
+        return self.as_of_s if done - self.steps <= WHOLE else self.reach_s(float(done))
 
     def telling_s(self) -> float:
         """When it makes a report that is due now: one with steps of the epoch under way."""
@@ -176,6 +245,14 @@ class Training:
             return self.reach_s(self.end_step)
         place = TrainedSteps(self.steps, self.left_s)
         return max(self.as_of_s, self.resumes_s) + ends.until_end_s(place, self.end_step, self.rate_per_s)
+
+
+@dataclass(slots=True)
+class LossMilestone:
+    """When a job has learnt nearly all that it will: over all of its gangs, the first time counts."""
+
+    at_step: float
+    at_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TypedDict
 
 import msgspec
 
+from swell.model.cluster import Node
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -27,11 +28,12 @@ from swell.model.job import Elasticity
 from swell.model.target import PLAIN_CONFIGURATION, Target
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import ChangeCost, GangChange, GangInRound, RoundCost
-from swell.sim.gang import Training, Upcoming
+from swell.sim.gang import WHOLE, LossMilestone, Training, Upcoming
 from swell.sim.injected_faults import MESSAGE, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.occurrence import (
     Changes,
+    Contends,
     Ends,
     Leaves,
     LosesWorker,
@@ -42,10 +44,8 @@ from swell.sim.occurrence import (
     Turns,
 )
 from swell.sim.segments import UNLOGGED, TrainingLog
+from swell.sim.shared_cores import CoreSharing, SharedCores
 from swell.sim.tally import UsageTally
-
-#: Of a step: so little is nothing, for progress is summed up from pieces.
-WHOLE = 1e-4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +81,7 @@ class SimGangs:
         log: TrainingLog = UNLOGGED,
     ) -> None:
         self._log = log
+        self._cores: SharedCores | None = None  #: None: no node has any, each device has its own
         self.training: dict[str, Training] = {}
         self.tally = UsageTally()
         self.version = 0  #: changes whenever who trains on what does
@@ -98,6 +99,7 @@ class SimGangs:
         """A gang that is there already; one without a rate stands still until it is told to change or end."""
         self.training[training.job.id] = training
         self.tally.note(training)
+        self._note(training, now_s)
         self.version += 1
         if training.rate_per_s > 0.0:
             self._expect_end(training, now_s)
@@ -118,11 +120,13 @@ class SimGangs:
             self._answer_again(latest, command, now_s)
             return
         training = Training(job, command.generation, command.target.devices, as_of_s=now_s)
+        training.learnt = None if job.loss is None else LossMilestone(job.learnt_steps())
         before = self._left.pop(job.id, None)
         if before is not None:
             training.steps = training.saved_steps = before.saved_steps
             training.known_sets = before.known_sets
-            training.mark = before.mark  # what was expected of the gang before is not expected of this one
+            training.learnt = before.learnt
+            training.mark = before.end_mark  # what was expected of that gang is not expected of this one
         self.training[job.id] = training
         self.tally.note(training)
         self.version += 1
@@ -130,7 +134,7 @@ class SimGangs:
             self._end(training, Outcome.LOST, now_s, "a device of it is gone")
             return
         delay_s = self._begin(training, 0, command.target, now_s)
-        self._log.note(training, now_s)
+        self._note(training, now_s)
         self._agenda.put(now_s + delay_s, Starts(job.id, command.generation))
 
     def reconfigure(self, command: Reconfigure, gone: frozenset[str], now_s: float) -> None:
@@ -143,7 +147,7 @@ class SimGangs:
             return
         training.is_unheard = False
         delay_s = self._begin(training, len(training.devices), command.target, now_s)
-        self._log.note(training, now_s)
+        self._note(training, now_s)
         self._may_lose_worker(training, now_s + delay_s / 2)
         self._agenda.put(now_s + delay_s, Changes(training.job.id, command.generation))
 
@@ -159,7 +163,7 @@ class SimGangs:
         self._boundary_s(training, boundary_s)  # whole steps, to the last digit
         training.halt(boundary_s)
         self.tally.note(training)
-        self._log.note(training, boundary_s)
+        self._note(training, boundary_s)
         self._may_lose_worker(training, boundary_s + self._timings.save_s / 2)
         self._agenda.put(boundary_s + self._timings.save_s, Leaves(training.job.id, command.generation))
 
@@ -212,7 +216,7 @@ class SimGangs:
 
     def _fail(self, training: Training, now_s: float, message: str) -> None:
         """The change was not to be had: it trains on as it was, and goes on reporting."""
-        self._log.note(training, now_s)
+        self._note(training, now_s)
         self._reply(training, ResizeFailed(**_facts(training, now_s), message=message))
         self._expect_report(training, now_s)
 
@@ -284,7 +288,10 @@ class SimGangs:
         is_of_now = training is not None and training.generation == occurrence.generation
         if training is not None and is_of_now and training.rate_per_s > 0.0:
             training.advance(now_s)
-            if (boundary_s := max(self._boundary_s(training, now_s), training.telling_s())) > now_s:
+            boundary_s = max(self._boundary_s(training, now_s), training.telling_s())
+            if self._counts_steps(training):
+                boundary_s = max(boundary_s, training.whole_step_s())
+            if boundary_s > now_s:
                 self._agenda.put(boundary_s, occurrence)
                 return
             self._report(training, now_s, step_s=1.0 / training.rate_per_s)
@@ -300,7 +307,7 @@ class SimGangs:
             return
         del self.training[occurrence.job_id]
         self.tally.drop(occurrence.job_id)
-        self._log.end(training, now_s, "suspended")
+        self._note_end(training, now_s, "suspended")
         self.version += 1
         training.saved_steps = math.floor(training.steps)
         self._left[occurrence.job_id] = training
@@ -309,7 +316,7 @@ class SimGangs:
 
     def ended(self, occurrence: Ends, now_s: float) -> None:
         training = self.training.get(occurrence.job_id)
-        if training is None or training.mark != occurrence.mark:
+        if training is None or training.end_mark != occurrence.mark:
             return
         training.advance(now_s)
         training.steps = float(training.end_step)
@@ -323,7 +330,7 @@ class SimGangs:
     def turned(self, occurrence: Turns, now_s: float) -> None:
         """An epoch is over: the gang goes on at what its steps are worth in the next one."""
         training = self.training.get(occurrence.job_id)
-        if training is None or training.mark != occurrence.mark:
+        if training is None or training.end_mark != occurrence.mark:
             return
         turn = training.next_turn
         training.advance(now_s)
@@ -331,10 +338,54 @@ class SimGangs:
         training.mark += 1
         training.rate_per_s = training.true_rate_per_s
         self.tally.note(training)
-        self._log.note(training, now_s)
+        self._note(training, now_s)
         self.version += 1
         self._report(training, now_s)
         self._expect_end(training, now_s)
+
+    # ------------------------------------------------------------ neighbours on a node
+    def join(self, node: Node, sharing: CoreSharing) -> None:
+        """The node is there from now on."""
+        if node.cores is not None:
+            self._cores = self._cores or SharedCores(sharing)
+            self._cores.add(node, node.cores)
+
+    def contends(self, occurrence: Contends) -> None:
+        training = self.training.get(occurrence.job_id)
+        if training is not None and self._cores is not None:
+            self._cores.note(training)
+
+    def settle(self, now_s: float) -> None:
+        """Gangs go at the pace that their neighbours leave them, after all that has changed by now."""
+        if self._cores is None:
+            return
+        for training, pace in self._cores.settle(now_s):
+            if training.is_done_by(now_s):
+                continue  # it is on its way out
+            training.go_at(pace, now_s)
+            self.tally.note(training)
+            self._log.note(training, now_s)
+            self.version += 1
+            self._expect_end(training, now_s)
+
+    def _note(self, training: Training, now_s: float) -> None:
+        """What the gang does has changed."""
+        self._log.note(training, now_s)
+        if self._cores is not None:
+            self._cores.note(training)
+            if training.rate_per_s > 0.0 and training.resumes_s > now_s:
+                self._agenda.put(training.resumes_s, Contends(training.job.id))
+
+    def _note_end(self, training: Training, now_s: float, how: str) -> None:
+        """The gang is no more."""
+        self._log.end(training, now_s, how)
+        if self._cores is not None:
+            self._cores.note(training)
+
+    def learnt_s(self, job_id: str) -> float | None:
+        """When the job had learnt nearly all that it will; None: it has not, or its loss is not known."""
+        training = self.training.get(job_id) or self._left.get(job_id)
+        return None if training is None or training.learnt is None else training.learnt.at_s
 
     def _is_struck(self, kind: str, training: Training) -> bool:
         return self._faults.is_struck(kind, training.job.id, training.generation)
@@ -365,7 +416,7 @@ class SimGangs:
     def _pause(self, training: Training, pause_s: float, now_s: float) -> None:
         training.pause(now_s, pause_s)
         training.paused_s = pause_s
-        self._log.note(training, now_s)
+        self._note(training, now_s)
         self._agenda.put(training.resumes_s, Resumes(training.job.id, training.mark))
         self._expect_end(training, now_s)
 
@@ -401,7 +452,7 @@ class SimGangs:
         training.halt(now_s)
         training.devices, training.is_unheard = left, True
         self.tally.note(training)
-        self._log.note(training, now_s)
+        self._note(training, now_s)
         self.version += 1
         self._reply(training, WorkersLost(**_facts(training, now_s), devices=lost, message=cause))
 
@@ -430,7 +481,7 @@ class SimGangs:
     def _train(self, training: Training, target: Target, pause_s: float, now_s: float) -> None:
         training.train_on(target, now_s, pause_s)
         self.tally.note(training)
-        self._log.note(training, now_s)
+        self._note(training, now_s)
         self.version += 1
         self._expect_end(training, now_s)
         self._expect_report(training, now_s)
@@ -439,15 +490,19 @@ class SimGangs:
         """And before it the end of the epoch, where that makes a difference."""
         turn_s = training.turn_s()
         if math.isfinite(turn_s):
-            self._agenda.put(max(turn_s, now_s), Turns(training.job.id, training.mark))
+            self._agenda.put(max(turn_s, now_s), Turns(training.job.id, training.end_mark))
         else:
             exit_s = self._timings.exit_s + self._timings.exit_more_s * (training.num_workers - 1)
-            self._agenda.put(max(training.end_s(), now_s) + exit_s, Ends(training.job.id, training.mark))
+            self._agenda.put(max(training.end_s(), now_s) + exit_s, Ends(training.job.id, training.end_mark))
 
     def _expect_report(self, training: Training, now_s: float) -> None:
         if math.isfinite(self._timings.report_s):
             at_s = max(now_s, training.resumes_s) + self._timings.report_s
             self._agenda.put(at_s, Reports(training.job.id, training.generation))
+
+    def _counts_steps(self, training: Training) -> bool:
+        """Whether it reports at the end of a step: its speed is learnt from reports that may be frequent."""
+        return self._cores is not None or training.learnt is not None
 
     def _report(
         self, training: Training, now_s: float, step_s: float | None = None, pause_s: float | None = None
@@ -456,13 +511,15 @@ class SimGangs:
         self._tell(
             StepsReported(
                 **_facts(training, now_s),
-                steps=math.floor(training.steps),
+                steps=math.floor(training.steps + WHOLE * self._counts_steps(training)),
                 num_workers=training.num_workers,
                 global_batch=training.global_batch,
                 step_s=step_s,
                 pause_s=pause_s,
                 between=training.take_between(),
                 noise_scale=training.noise_scale(),
+                usage=training.usage,
+                **training.loss(),
             )
         )
 
@@ -473,7 +530,7 @@ class SimGangs:
         self.version += 1
         self._left[training.job.id] = training
         training.halt(now_s)
-        self._log.end(training, now_s, outcome.value)
+        self._note_end(training, now_s, outcome.value)
         steps = math.floor(training.steps)
         end = GangEnded(**_facts(training, now_s), outcome=outcome, steps=steps, message=message)
         self._reply(training, end)

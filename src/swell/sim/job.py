@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,6 +13,10 @@ from swell.arrays import FloatArray, IntArray
 from swell.model.job import JobSpec, Profile
 from swell.sim.change_cost import ChangeCost
 from swell.sim.epoch_ends import EpochEnds
+from swell.sim.loss_curves import JobLoss, learnt_steps
+
+#: Of the change of a job's evaluation function: so much makes a usable model.
+LEARNT_SHARE = 0.95
 
 
 class TrueBatches(Protocol):
@@ -44,10 +49,17 @@ class SimJob:
     model: str = ""
     cost: ChangeCost | None = None  #: of its own changes; None: the world's
     epoch_ends: EpochEnds | None = None  #: what follows its epochs; None: the next one, at once
+    cores_per_worker: float = 1.0  #: that each worker uses if it gets them, > 0
+    loss: JobLoss | None = None  #: what its steps do to its evaluation function; None: not told
 
     @property
     def smallest_devices(self) -> int:
         return self.spec.min_workers * self.spec.devices_per_worker
+
+    def learnt_steps(self) -> float:
+        """After which `LEARNT_SHARE` of what it will learn is learnt; inf: that is not known."""
+        steps = None if self.loss is None else learnt_steps(self.loss.curve, self.num_steps, LEARNT_SHARE)
+        return math.inf if steps is None else steps
 
 
 class TrueSpeed:
@@ -84,6 +96,16 @@ class TrueSpeed:
             rate = math.exp(float(np.interp(math.log(num_workers), self._log_sizes, self._log_rates)))
             self._known[num_workers] = rate
         return rate
+
+    def times(self, factor: float) -> TrueSpeed:
+        """The same job, so much faster at every size."""
+        faster = copy(self)
+        log_factors = np.zeros_like(self._log_rates) if self._log_factors is None else self._log_factors
+        faster._log_factors = log_factors + math.log(factor)
+        faster._log_rates = self._log_rates + math.log(factor)
+        faster._known = {size: factor * rate for size, rate in self._known.items()}
+        faster._one_device_rate_per_s = factor * self._one_device_rate_per_s
+        return faster
 
     def factor(self, num_workers: int) -> float:
         """True rate / measured rate, at whatever batch."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from swell.model.view import JobView
 from swell.sim.job import SimJob
@@ -42,17 +42,25 @@ class JobLedger:
             self._open[job.id] = place, job
             yield job
 
-    def end(self, view: JobView, now_s: float) -> None:
-        """The job has ended, and is forgotten but for its outcome."""
-        place, job = self._open.pop(view.id)
-        self.outcomes.note(place, outcome_of(job, view, now_s, self._log.take(job.id, now_s)))
+    def end(self, view: JobView, now_s: float, learnt_s: float | None = None) -> None:
+        """The job has ended, and is forgotten but for its outcome. Args: see `outcome_of`."""
+        self._note(view, now_s, learnt_s)
         self.num_ended += 1
 
-    def close(self, views: Iterable[JobView], now_s: float) -> None:
+    def close(
+        self,
+        views: Iterable[JobView],
+        now_s: float,
+        learnt_s: Callable[[str], float | None] = lambda job_id: None,
+    ) -> None:
         """The run is over; these jobs it left open."""
         for view in views:
-            place, job = self._open.pop(view.id)
-            self.outcomes.note(place, outcome_of(job, view, now_s, self._log.take(job.id, now_s)))
+            self._note(view, now_s, learnt_s(view.id))
+
+    def _note(self, view: JobView, now_s: float, learnt_s: float | None) -> None:
+        place, job = self._open.pop(view.id)
+        segments = self._log.take(job.id, now_s)
+        self.outcomes.note(place, outcome_of(job, view, now_s, segments, learnt_s))
 
 
 def _in_turn(jobs: Several[SimJob]) -> Iterable[tuple[int, SimJob]]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from swell.model.job import Phase
 from swell.sim.groups import Fairness, GroupMetrics, Groups
@@ -47,6 +49,10 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     kept_device_s: float | None = None  #: device-seconds held on nodes that had been reclaimed
     unpromised: int = 0  #: refused a promise, and tried all the same
     met_unpromised: int = 0  #: of these, done by the deadline; `deadline_satisfaction` counts them too
+    #: Mean time from submission until 95 % of the change of a job's loss was done, from its first value to
+    #: that at its last step, without noise; over the jobs that got there. Unset where no loss is known.
+    time_to_95_s: float | UnsetType | None = UNSET
+    learnt: int | UnsetType = UNSET  #: jobs that got there
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,10 +90,10 @@ def metrics_of(outcome: SimOutcome) -> Metrics:
         cluster_efficiency=_ratio(usage.mean(usage.efficiency, until_s), num_devices) or 0.0,
         device_utilization=_ratio(sums.device_s, num_devices * (until_s - first_s)) or 0.0,
         sjs_efficiency=_ratio(sums.single_device_s, sums.device_s),
-        avg_jct_s=float(np.mean(sums.jcts_s)) if sums.jcts_s else None,
+        avg_jct_s=_mean(sums.jcts_s),
         p99_jct_s=float(np.percentile(sums.jcts_s, 99)) if sums.jcts_s else None,
         makespan_s=makespan_s,
-        avg_queue_s=float(np.mean(sums.queues_s)) if sums.queues_s else None,
+        avg_queue_s=_mean(sums.queues_s),
         resizes=sums.num_resizes,
         events=outcome.num_events,
         fairness=sums.groups.fairness(),
@@ -98,6 +104,8 @@ def metrics_of(outcome: SimOutcome) -> Metrics:
         kept_device_s=outcome.kept_device_s if pool else None,
         unpromised=sums.num_unpromised,
         met_unpromised=sums.num_met_unpromised,
+        time_to_95_s=_mean(sums.learnt_s) if sums.tells_loss else UNSET,
+        learnt=len(sums.learnt_s) if sums.tells_loss else UNSET,
     )
 
 
@@ -110,7 +118,8 @@ class MetricSums:
         self.num_unpromised = self.num_met_unpromised = 0
         self.device_s = self.single_device_s = 0.0
         self.first_s, self.last_s = math.inf, -math.inf
-        self.jcts_s, self.queues_s = array("d"), array("d")
+        self.jcts_s, self.queues_s, self.learnt_s = array("d"), array("d"), array("d")
+        self.tells_loss = False
         self.groups = Groups()
 
     def add(self, job: JobOutcome) -> None:
@@ -124,6 +133,9 @@ class MetricSums:
             self.last_s = max(self.last_s, job.end_s)
         if job.jct_s is not None:
             self.jcts_s.append(job.jct_s)
+        self.tells_loss = self.tells_loss or job.tells_loss
+        if job.time_to_95_s is not None:
+            self.learnt_s.append(job.time_to_95_s)
         if job.start_s is not None:
             self.queues_s.append(job.start_s - job.submit_s)
         if job.deadline_s is not None:
@@ -151,6 +163,10 @@ def timing_of(outcome: SimOutcome) -> Timing:
 
 def _is_late(job: JobOutcome) -> bool:
     return not job.is_kept and not job.is_buggy and job.phase is not Phase.CANCELLED
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None
 
 
 def _ratio(part: float, whole: float) -> float | None:

@@ -80,6 +80,13 @@ class Turns:
 
 
 @dataclass(frozen=True, slots=True)
+class Contends:
+    """A pause may be over after which the gang needs cores of its nodes again."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class TrialEnds:
     """A trial run is over, unless it was called off."""
 
@@ -106,6 +113,7 @@ Occurrence = (
     | Leaves
     | Ends
     | Turns
+    | Contends
     | TrialEnds
     | NodeFails
     | NodeReturns

@@ -14,6 +14,7 @@ from swell.sim.injected_faults import FaultRates
 from swell.sim.metrics import Metrics, Timing
 from swell.sim.outcome import JobOutcome
 from swell.sim.segments import holdings, pauses, starts
+from swell.sim.shared_cores import CoreSharing
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +50,9 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     pool: str | None = None  #: log of the nodes that were borrowed
     refused: AfterRefusal = AfterRefusal.END  #: what became of strict jobs that were refused
     epoch_ends: EpochEnds | None = None  #: what followed epochs, of all jobs
+    cores: float | None = None  #: of each owned node, which jobs share; None: each device had its own
+    sharing: CoreSharing | None = None  #: how they did
+    report_s: float | None = None  #: between two reports of a job, if somebody chose it
 
 
 class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,10 +65,12 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     timing: Timing | None = None
 
 
+#: Fields of an outcome that are no column as they are.
+NOT_LISTED = ("sizes", "segments", "tells_loss")
 #: Columns of `--jobs`, one field of the outcome each, and those that are worked out.
 COLUMNS = (
     "policy",
-    *(name for name in JobOutcome.__struct_fields__ if name not in ("sizes", "segments")),
+    *(name for name in JobOutcome.__struct_fields__ if name not in NOT_LISTED),
     "jct_s",
     "sizes",
     "devices",

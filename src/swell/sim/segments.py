@@ -26,6 +26,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=Fal
     joining: tuple[str, ...] = ()  #: of workers that start while these train
     global_batch: int | None = None  #: samples of a step; None: the job's own batch
     end: str = ""  #: how the gang ended with it: `suspended`, or an outcome; empty: it goes on
+    share: float | None = None  #: of the cores of its nodes; None: nobody divides them
 
     @property
     def trains(self) -> bool:
@@ -69,6 +70,7 @@ class _Begun:
     devices: tuple[str, ...]
     joining: tuple[str, ...]
     global_batch: int | None
+    share: float | None
 
     @property
     def is_first(self) -> bool:
@@ -88,6 +90,7 @@ class _Begun:
             joining=self.joining,
             global_batch=self.global_batch,
             end=how,
+            share=self.share,
         )
 
 
@@ -112,6 +115,7 @@ class SegmentLog:
             devices=training.devices,
             joining=tuple(device for device in coming if device not in training.devices),
             global_batch=training.global_batch,
+            share=training.configuration.share,
         )
 
     def end(self, training: Training, now_s: float, how: str) -> None:

@@ -24,6 +24,7 @@ from swell.sim.pool import KeptDevices, Pool
 from swell.sim.recorder import Recorder
 from swell.sim.segments import UNLOGGED, SegmentLog, Unlogged
 from swell.sim.several import Several
+from swell.sim.shared_cores import BY_WEIGHT, CoreSharing
 from swell.sim.world import SimulatedWorld
 
 #: So many jobs make so many plans that machine code for the loops of a policy is worth its import.
@@ -48,6 +49,7 @@ class Scenario:
     others: Sequence[tuple[float, Occurrence]] = ()
     faults: InjectedFaults = NOTHING_FAILS
     pool: Pool | None = None  #: nodes that are borrowed while they are idle
+    sharing: CoreSharing = BY_WEIGHT  #: of the cores of nodes that say how many they have
 
     @property
     def num_owned(self) -> int:
@@ -86,7 +88,7 @@ def simulate(
     kept = KeptDevices()
 
     def note_end(view: JobView) -> None:
-        ledger.end(view, world.now_s)
+        ledger.end(view, world.now_s, world.learnt_s(view.id))
         world.forget(view.id)
 
     def end_turn(now_s: float) -> None:
@@ -109,11 +111,12 @@ def simulate(
         end_turn,
         scenario.faults,
         log,
+        scenario.sharing,
     )
     begun_s = time.process_time()
     loop.run(world, recorder, core)
     cpu_s = time.process_time() - begun_s
-    ledger.close(core.views(), world.now_s)
+    ledger.close(core.views(), world.now_s, world.learnt_s)
     return SimOutcome(
         jobs=ledger.outcomes,
         usage=recorder.usage(),
@@ -127,13 +130,14 @@ def simulate(
     )
 
 
-def cluster(num_nodes: int, devices_per_node: int, kind: str) -> tuple[Node, ...]:
-    """Equal nodes of one rack, devices named `n0.0`, `n0.1`, ..."""
+def cluster(num_nodes: int, devices_per_node: int, kind: str, cores: float | None = None) -> tuple[Node, ...]:
+    """Equal nodes of one rack, devices named `n0.0`, `n0.1`, ... Cores: of each node."""
     return tuple(
         Node(
             name=f"n{node}",
             devices=tuple(f"n{node}.{device}" for device in range(devices_per_node)),
             kind=kind,
+            cores=cores,
         )
         for node in range(num_nodes)
     )

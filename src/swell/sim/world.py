@@ -35,6 +35,7 @@ from swell.sim.injected_faults import MESSAGE, NOTHING_FAILS, InjectedFaults
 from swell.sim.job import SimJob
 from swell.sim.occurrence import (
     Changes,
+    Contends,
     Ends,
     EventArrives,
     Leaves,
@@ -49,6 +50,7 @@ from swell.sim.occurrence import (
     Turns,
 )
 from swell.sim.segments import UNLOGGED, TrainingLog
+from swell.sim.shared_cores import BY_WEIGHT, CoreSharing
 from swell.sim.tally import UsageTally
 
 #: A head that does nothing but ask to be woken, with nothing else to come, is woken no more often.
@@ -71,6 +73,7 @@ class SimulatedWorld:
         end_turn: called after each turn, with its time.
         faults: which trial runs and changes of gangs fail, and which changes lose a worker.
         log: is told what gangs hold and do.
+        sharing: how gangs divide the cores of nodes that say how many they have.
     """
 
     def __init__(
@@ -83,7 +86,9 @@ class SimulatedWorld:
         end_turn: Callable[[float], None] = lambda now_s: None,
         faults: InjectedFaults = NOTHING_FAILS,
         log: TrainingLog = UNLOGGED,
+        sharing: CoreSharing = BY_WEIGHT,
     ) -> None:
+        self._sharing = sharing
         self._faults = faults
         self.now_s = 0.0
         self._end_turn = end_turn
@@ -98,6 +103,8 @@ class SimulatedWorld:
         self._trials: dict[str, int] = {}  #: job id -> attempt
         self._devices: frozenset[str] = frozenset(device for node in nodes for device in node.devices)
         self._nodes = {node.name: node for node in nodes}
+        for node in nodes:
+            self._gangs.join(node, sharing)
         self._wake_s = math.inf
         self._num_idle_wakes = 0
         self._num_arrivals = 0
@@ -115,6 +122,10 @@ class SimulatedWorld:
         """Devices on which a gang still is though their node has left."""
         gangs = self._gangs.training.values()
         return sum(len(gang.occupied.difference(self._devices)) for gang in gangs)
+
+    def learnt_s(self, job_id: str) -> float | None:
+        """See `SimGangs.learnt_s`; until the job is forgotten."""
+        return self._gangs.learnt_s(job_id)
 
     @property
     def version(self) -> int:
@@ -156,8 +167,10 @@ class SimulatedWorld:
     def next_events(self) -> Sequence[AnyEvent]:
         """All that is due at the next instant at which the head hears anything; empty at the end."""
         self._charge()
+        self._gangs.settle(self.now_s)
         self._end_turn(self.now_s)
         while not self._told:
+            self._gangs.settle(self.now_s)
             self._take_in_jobs()
             due_s = min(self._agenda.next_s, self._wake_s)
             if math.isinf(due_s) or self._is_over():
@@ -278,6 +291,10 @@ class SimulatedWorld:
         self._gangs.turned(occurrence, self.now_s)
 
     @_happen.register
+    def _(self, occurrence: Contends) -> None:
+        self._gangs.contends(occurrence)
+
+    @_happen.register
     def _(self, occurrence: NodeFails) -> None:
         node = self._nodes.pop(occurrence.name, None)
         if node is not None:
@@ -292,6 +309,7 @@ class SimulatedWorld:
         if node.name not in self._nodes:
             self._nodes[node.name] = node
             self._devices |= frozenset(node.devices)
+            self._gangs.join(node, self._sharing)
             self._told.append(NodeJoined(at_s=self.now_s, node=node))
 
     def _outcome_of_trial(self, job: SimJob, attempt: int) -> JobProfiled | ProfilingFailed:

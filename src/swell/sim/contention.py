@@ -1,0 +1,81 @@
+"""How gangs that compete for the cores of one node divide them: numbers in, numbers out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Literal, NamedTuple
+
+#: What a share means; see `by_weight` and `by_quota`.
+CpuShares = Literal["weight", "quota"]
+
+
+class CorePace(NamedTuple):
+    """What its neighbours leave a gang."""
+
+    core_share: float = 1.0  #: cores that it gets / cores that it would use alone
+    slowdown: float = 1.0  #: factor on its speed beside that
+
+    @property
+    def factor(self) -> float:
+        """On its speed."""
+        return self.core_share * self.slowdown
+
+
+ALONE = CorePace()
+
+
+def by_weight(cores: float, demands: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """Weighted max-min fairness (water-filling): cores that one does not use go to the others, by weight.
+
+    As the kernel divides CPU time under `cpu.weight` and `cpu.shares`.
+
+    Args:
+        demands: cores that each would use alone, >= 0.
+        weights: relative to one another, > 0.
+
+    Returns:
+        Cores of each: all of its demand where there are enough.
+
+    Complexity: O(n log n).
+    """
+    if sum(demands) <= cores:
+        return list(demands)
+    given = list(demands)
+    order = sorted(range(len(demands)), key=lambda at: demands[at] / weights[at])
+    left, left_weights = cores, [*accumulate(weights[at] for at in reversed(order))][::-1]
+    for place, at in enumerate(order):
+        level = left / left_weights[place]
+        if demands[at] > level * weights[at]:  # and so do all that follow
+            for other in order[place:]:
+                given[other] = level * weights[other]
+            break
+        left -= demands[at]
+    return given
+
+
+def by_quota(cores: float, demands: Sequence[float], shares: Sequence[float]) -> list[float]:
+    """Each gets its share of all cores at most, used or not; where these are too few, equal parts.
+
+    As under `cpu.max` and `cpu.cfs_quota_us`.
+
+    Args:
+        shares: in (0, 1].
+    """
+    limits = [min(demand, share * cores) for demand, share in zip(demands, shares, strict=True)]
+    return by_weight(cores, limits, [1.0] * len(limits))
+
+
+RULES: dict[CpuShares, Callable[[float, Sequence[float], Sequence[float]], list[float]]] = {
+    "weight": by_weight,
+    "quota": by_quota,
+}
+
+
+def slowdown(num_gangs: int, interference_share: float) -> float:
+    """Factor on the speed of each of so many busy gangs on a node, beside what cores they get.
+
+    Each neighbour makes a step longer by `interference_share` of its time, as it takes room in caches and
+    memory bandwidth.
+    """
+    return 1.0 / (1.0 + interference_share * max(num_gangs - 1, 0))

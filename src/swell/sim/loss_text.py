@@ -1,0 +1,104 @@
+"""Loss curves as a trace writes them.
+
+exp:START:LIMIT:STEPS               exponential approach to a limit; STEPS is the time constant
+power:START:LIMIT:STEPS:EXPONENT    power law
+points:0=2.3:100=1.1:400=0.4        measured values, STEPS=VALUE
+
+Parts may follow: `+drop:AT:LIMIT:STEPS` (from step AT on an exponential approach to another limit) and
+`+noise:S` (standard deviation of each reported value).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+from swell.sim.loss_curves import (
+    ExponentialApproach,
+    JobLoss,
+    LearningRateDrop,
+    LossCurve,
+    MeasuredCurve,
+    PowerApproach,
+)
+
+#: Larger numbers are no loss and no steps of anything.
+LARGEST = 1e15
+#: Before a part; not the one of 1e+3.
+PLUS = re.compile(r"\+(?=[a-z])")
+SPELLINGS = "exp:START:LIMIT:STEPS, power:START:LIMIT:STEPS:EXPONENT or points:STEPS=VALUE:..."
+
+
+def parse_loss(text: str, seed: tuple[int, ...] = (0,)) -> JobLoss:
+    """Raises ValueError that says what is wrong."""
+    first, *parts = PLUS.split(text)
+    curve, noise = _curve(first), 0.0
+    for part in parts:
+        kind, _, rest = part.partition(":")
+        if kind == "drop":
+            at_step, limit, scale_steps = _numbers(part, rest, 3)
+            curve = LearningRateDrop(curve, at_step, limit, _positive(part, scale_steps))
+        elif kind == "noise":
+            (noise,) = _numbers(part, rest, 1)
+        else:
+            raise ValueError(f"has a part {part!r}; write +drop:AT:LIMIT:STEPS or +noise:S")
+    if noise < 0.0:
+        raise ValueError(f"has a noise below 0: {noise:g}")
+    return JobLoss(curve, noise, seed)
+
+
+def _curve(text: str) -> LossCurve:
+    kind, _, rest = text.partition(":")
+    if kind not in _KINDS:
+        raise ValueError(f"is no loss curve: {text[:40]!r}; write {SPELLINGS}")
+    return _KINDS[kind](text, rest)
+
+
+def _exponential(text: str, rest: str) -> LossCurve:
+    start, limit, scale_steps = _numbers(text, rest, 3)
+    return ExponentialApproach(start, limit, _positive(text, scale_steps))
+
+
+def _power(text: str, rest: str) -> LossCurve:
+    start, limit, scale_steps, exponent = _numbers(text, rest, 4)
+    return PowerApproach(start, limit, _positive(text, scale_steps), _positive(text, exponent))
+
+
+def _points(text: str, rest: str) -> LossCurve:
+    pairs = [point.partition("=") for point in rest.split(":")]
+    points = tuple((_number(text, steps), _number(text, value)) for steps, _, value in pairs)
+    steps = [point[0] for point in points]
+    if sorted(set(steps)) != steps:
+        raise ValueError(f"has points that do not ascend in steps: {text[:40]!r}")
+    return MeasuredCurve(points)
+
+
+_KINDS: dict[str, Callable[[str, str], LossCurve]] = {
+    "exp": _exponential,
+    "power": _power,
+    "points": _points,
+}
+
+
+def _numbers(text: str, rest: str, num: int) -> list[float]:
+    numbers = [_number(text, part) for part in rest.split(":")]
+    if len(numbers) != num:
+        raise ValueError(f"has {len(numbers)} numbers where {num} belong: {text[:40]!r}")
+    return numbers
+
+
+def _number(text: str, part: str) -> float:
+    try:
+        number = float(part)
+    except ValueError:
+        number = math.nan
+    if not abs(number) <= LARGEST:
+        raise ValueError(f"has {part[:40]!r} where a number belongs: {text[:40]!r}")
+    return number
+
+
+def _positive(text: str, number: float) -> float:
+    if number <= 0.0:
+        raise ValueError(f"has {number:g} where a number above 0 belongs: {text[:40]!r}")
+    return number

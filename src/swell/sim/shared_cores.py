@@ -1,0 +1,101 @@
+"""Which gangs share the cores of which nodes, and how fast that leaves each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from swell.model.cluster import Node
+from swell.sim.contention import ALONE, RULES, CorePace, CpuShares, slowdown
+from swell.sim.gang import Training
+
+
+class CoreSharing(msgspec.Struct, frozen=True, kw_only=True):
+    """How the cores of a node are divided among the gangs that are busy on it."""
+
+    cpu_shares: CpuShares = "weight"  #: what the share of a gang means
+    interference_share: float = 0.0  #: of a step's time, that each neighbour makes it longer
+
+
+BY_WEIGHT = CoreSharing()
+
+
+class SharedCores:
+    """Kept up to date with gangs that change: all changes of an instant are settled together.
+
+    A gang over several nodes goes as its slowest workers do, and takes no part of a neighbour's cores for
+    that: what its other workers leave unused while they wait is not given away.
+    """
+
+    def __init__(self, sharing: CoreSharing) -> None:
+        self._sharing = sharing
+        self._divide = RULES[sharing.cpu_shares]
+        self._cores: dict[str, float] = {}  #: of a node
+        self._node_of: dict[str, str] = {}  #: of a device
+        self._gangs: dict[str, dict[str, Training]] = {}  #: node -> job id -> gang that is busy there
+        self._nodes: dict[str, tuple[str, ...]] = {}  #: job id -> nodes where its gang is busy
+        self._noted: dict[str, Training] = {}  #: since the last settlement
+
+    def add(self, node: Node, cores: float) -> None:
+        """Gangs on it share so many from now on. Each device of a node that is not added has its own."""
+        self._cores[node.name] = cores
+        self._gangs.setdefault(node.name, {})
+        self._node_of |= dict.fromkeys(node.devices, node.name)
+
+    def note(self, training: Training) -> None:
+        """The gang is new, is no more, or trains otherwise than before."""
+        self._noted[training.job.id] = training
+
+    def settle(self, now_s: float) -> Iterator[tuple[Training, CorePace]]:
+        """Gangs that go at another pace from now on."""
+        if not self._noted:
+            return
+        touched = dict.fromkeys(name for one in self._noted.values() for name in self._move(one, now_s))
+        busy = {one.job.id: one for one in self._noted.values() if _is_busy(one, now_s)}
+        self._noted.clear()
+        busy |= {job_id: one for name in touched for job_id, one in self._gangs[name].items()}
+        divided = {name: self._divided(name) for job_id in busy for name in self._nodes.get(job_id, ())}
+        for job_id, training in busy.items():
+            pace = _slowest(divided[name][job_id] for name in self._nodes.get(job_id, ()))
+            if pace != training.pace:
+                yield training, pace
+
+    def _move(self, training: Training, now_s: float) -> Sequence[str]:
+        """Note where the gang is busy; returns the nodes whose gangs are others now, or have other shares."""
+        job_id = training.job.id
+        left = self._nodes.pop(job_id, ())
+        for name in left:
+            del self._gangs[name][job_id]
+        if not _is_busy(training, now_s):
+            return left
+        names = {self._node_of[device]: None for device in training.devices if device in self._node_of}
+        self._nodes[job_id] = tuple(names)
+        for name in names:
+            self._gangs[name][job_id] = training
+        return (*left, *names)
+
+    def _divided(self, name: str) -> Mapping[str, CorePace]:
+        """By job id, on this node."""
+        gangs = self._gangs[name]
+        demands = [self._demand(one, name) for one in gangs.values()]
+        shares = [one.configuration.share or 1.0 for one in gangs.values()]
+        given = self._divide(self._cores[name], demands, shares)
+        factor = slowdown(len(gangs), self._sharing.interference_share)
+        return {
+            job_id: CorePace(1.0 if got == demand else got / demand, factor)
+            for job_id, got, demand in zip(gangs, given, demands, strict=True)
+        }
+
+    def _demand(self, training: Training, name: str) -> float:
+        """Cores of the node that the gang would use alone."""
+        num_devices = sum(self._node_of.get(device) == name for device in training.devices)
+        return training.job.cores_per_worker * num_devices / training.job.spec.devices_per_worker
+
+
+def _is_busy(training: Training, now_s: float) -> bool:
+    return training.rate_per_s > 0.0 and training.resumes_s <= now_s
+
+
+def _slowest(paces: Iterable[CorePace]) -> CorePace:
+    return min(paces, key=lambda pace: pace.factor, default=ALONE)
