@@ -194,12 +194,75 @@ def test_jobs_that_ask_for_more_than_there_is_are_counted_in_the_truth(swell: Ru
         ),
         (("log.csv", "--cluster", "1x8", "--between-steps", "2/5"), "--between-steps: '2' is not a duration"),
         (("none.csv", "--cluster", "1x8"), "none.csv"),
+        (("log.csv", "--cluster", "1x8", "--cores", "0"), "--cores is 0; a node has more than 0 cores"),
+        (("log.csv", "--cluster", "1x8", "--cores", "nan"), "--cores is nan; a node has more than 0 cores"),
+        (
+            ("log.csv", "--cluster", "1x8", "--cores", "2", "--cpu-shares", "nice"),
+            "--cpu-shares is 'nice'; choose one of weight, quota",
+        ),
+        (
+            ("log.csv", "--cluster", "1x8", "--interference", "0.1"),
+            "--cpu-shares and --interference are about the cores of a node; give --cores",
+        ),
+        (
+            ("log.csv", "--cluster", "1x8", "--cores", "2", "--interference", "-1"),
+            "--interference is -1; it must be between 0 and 10",
+        ),
+        (("log.csv", "--cluster", "1x8", "--report-every", "0s"), "--report-every is 0 s; it must be more"),
     ],
 )
 def test_wrong_options_are_named_with_the_remedy(swell: Run, words: tuple[str, ...], text: str) -> None:
     done = swell(*words)
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.count("\n") == 1 and text in done.stderr
+
+
+#: Ten jobs of 100 s on one core, at once: losses of two kinds, the last one's unknown.
+CROWD = """\
+submit_s,id,num_devices,num_steps,loss_curve,cores_per_worker
+""" + "".join(
+    f"0,job{at},1,100,{'exp:2.3:0.1:20' if at % 2 else 'power:90:10:5:1+noise:1'},1\n" for at in range(10)
+)
+
+
+def test_jobs_share_the_cores_of_a_node_and_learn(swell: Run) -> None:
+    Path("crowd.csv").write_text(CROWD)
+    words = (
+        "crowd.csv",
+        "--cluster",
+        "1x10",
+        "--policy",
+        "equal_share",
+        "--deadlines",
+        "none",
+        "--resize-cost",
+    )
+    done = swell(*words, "none", "--cores", 2, "--json", "out.json", "--jobs", "jobs.csv")
+    assert done.returncode == 0, done.stderr
+    *_, headings, row = done.stdout.splitlines()
+    assert "noise 0, 2 cores a node by weight, seed 0" in done.stdout.splitlines()[0]
+    assert headings.split() == ["POLICY", "TIME", "TO", "95", "%", "S", "JOBS"]
+    (result,) = json.loads(Path("out.json").read_text())
+    metrics, truth = result["metrics"], result["truth"]
+    assert metrics["makespan_s"] == pytest.approx(500.0) and metrics["learnt"] == 10
+    assert row.split() == ["equal_share", f"{metrics['time_to_95_s']:.1f}", "10"]
+    assert (truth["cores"], truth["sharing"]) == (2.0, {"cpu_shares": "weight", "interference_share": 0.0})
+    with Path("jobs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["jct_s"]) for row in rows] == pytest.approx([500.0] * 10)
+    times_s = [float(row["time_to_95_s"]) for row in rows]
+    assert metrics["time_to_95_s"] == pytest.approx(sum(times_s) / 10)
+    slower = swell(*words, "none", "--cores", 2, "--interference", 0.1, "--report-every", "5s", "--json", "-")
+    assert json.loads(slower.stdout)[0]["metrics"]["makespan_s"] == pytest.approx(500.0 * 1.9)
+
+
+def test_losses_are_drawn_with_the_seed(swell: Run) -> None:
+    words = (*TWO_ON_ONE_NODE, "--draw-losses", "--report-every", "10m", "--json", "-")
+    first, again, other = (
+        json.loads(swell(*words, "--seed", seed).stdout)[0]["metrics"]["time_to_95_s"] for seed in (1, 1, 2)
+    )
+    assert first == again != other
+    assert "time_to_95_s" not in json.loads(swell(*TWO_ON_ONE_NODE, "--json", "-").stdout)[0]["metrics"]
 
 
 def test_an_empty_trace_is_refused(swell: Run) -> None:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from tests.sim.worlds import head
 
 from swell.cli import main
 from swell.sim.audit.run import Audit, audit
+from swell.sim.contention import CpuShares
 from swell.sim.epoch_ends import EpochEnds
 from swell.sim.injected_faults import FaultRates
 from swell.sim.metrics import metrics_of
@@ -22,6 +24,7 @@ from swell.sim.profiles.load import load
 from swell.sim.report import PolicyResult
 from swell.sim.run_files import JOBS, SEGMENTS, read_run, write_run
 from swell.sim.segments import SegmentLog
+from swell.sim.shared_cores import CoreSharing
 from swell.sim.simulate import simulate
 from swell.sim.stage import Conditions, set_up, truth_of
 from swell.sim.traces.arrivals import Poisson
@@ -42,6 +45,11 @@ ROUGH = Conditions(
     node_mtbf_s=20_000.0,
     fault_rates=FaultRates(launch=0.1, resize=0.3, suspend=0.3, loss=0.3),
     seed=5,
+)
+
+#: Neighbours that take each other's cores, and more; pauses in which they do not.
+CROWDED = Conditions(
+    nodes=2, devices_per_node=4, cores=2.5, sharing=CoreSharing(interference_share=0.1), resize_cost="profile"
 )
 
 
@@ -77,7 +85,9 @@ def told(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("policy", [POLICY, "gandiva", "edf_elastic"])
-@pytest.mark.parametrize("conditions", [PLAIN, EPOCHS, ROUGH], ids=["plain", "epochs", "rough"])
+@pytest.mark.parametrize(
+    "conditions", [PLAIN, EPOCHS, ROUGH, CROWDED], ids=["plain", "epochs", "rough", "crowded"]
+)
 def test_an_honest_run_has_no_difference(policy: str, conditions: Conditions, tmp_path: Path) -> None:
     record(tmp_path, conditions, policy)
     found = looked_at(tmp_path, policy)
@@ -88,6 +98,16 @@ def test_an_honest_run_has_no_difference(policy: str, conditions: Conditions, tm
 def test_an_honest_run_whose_batches_are_open_has_no_difference(tmp_path: Path) -> None:
     record(tmp_path, PLAIN, "saxena", "saxena")
     assert looked_at(tmp_path, "saxena", "saxena").differences == ()
+
+
+@pytest.mark.parametrize("cpu_shares", ["weight", "quota"])
+def test_gangs_are_as_fast_as_their_neighbours_let_them_be(cpu_shares: CpuShares, tmp_path: Path) -> None:
+    """And not as they would be with other shares, or other neighbours."""
+    conditions = msgspec.structs.replace(CROWDED, sharing=CoreSharing(cpu_shares=cpu_shares))
+    record(tmp_path, conditions)
+    assert looked_at(tmp_path).differences == ()
+    falsify(tmp_path, SEGMENTS, lambda lines: [line.update(share="0.3") for line in training(lines)[::2]])
+    assert "by the profiles and its neighbours" in told(tmp_path)
 
 
 # ---------------------------------------------------------------- falsified

@@ -62,9 +62,20 @@ Unknown = Annotated[
     ),
 ]
 
+DrawLosses = Annotated[
+    bool,
+    typer.Option("--draw-losses", help="Draw a loss curve for each job of which the trace has none."),
+]
+
 
 def rules_of(
-    seed: int, deadlines: str, tightness: str, best_effort: float, soft: float, unknown: str
+    seed: int,
+    deadlines: str,
+    tightness: str,
+    best_effort: float,
+    soft: float,
+    unknown: str,
+    draw_losses: bool = False,
 ) -> Rules:
     """Raises InvalidInput for an option that cannot be."""
     from swell.sim.traces.rules import Rules
@@ -76,6 +87,7 @@ def rules_of(
         best_effort_share=share("best-effort", best_effort),
         soft_share=share("soft", soft),
         unknown=_choice("unknown", unknown),  # type: ignore[arg-type]
+        losses="drawn" if draw_losses else "given",
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from swell.api.durations import parse_duration
+from swell.cli import core_options
 from swell.cli import fill_options as fill
 from swell.cli.destinations import check_files, check_folder, writing
 from swell.cli.output import note, print_json, warn, write_json
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from swell.sim.outcome import SimOutcome
     from swell.sim.pool import Pool
     from swell.sim.report import PolicyResult, Truth
+    from swell.sim.shared_cores import CoreSharing
     from swell.sim.simulate import Scenario
     from swell.sim.stage import Conditions
     from swell.sim.traces.log import Log
@@ -78,6 +80,10 @@ def simulate(
             show_default=False,
         ),
     ] = None,
+    cores: core_options.Cores = None,
+    cpu_shares: core_options.CpuSharesOption = "weight",
+    interference: core_options.Interference = 0.0,
+    report_every: core_options.ReportEvery = None,
     node_mtbf: Annotated[
         str | None,
         typer.Option(
@@ -130,6 +136,7 @@ def simulate(
     best_effort: fill.BestEffort = 0.0,
     soft: fill.Soft = 0.0,
     unknown: fill.Unknown = "refuse",
+    draw_losses: fill.DrawLosses = False,
     refused: Annotated[
         AfterRefusal,
         typer.Option(
@@ -190,7 +197,7 @@ def simulate(
     from swell.sim.stage import truth_of
 
     settings = _settings(set_ or [])
-    rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, unknown)
+    rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, unknown, draw_losses)
     rules = msgspec.structs.replace(
         rules, buggy_share=fill.share("buggy", buggy), cancelled_share=fill.share("cancelled", cancelled)
     )
@@ -206,6 +213,9 @@ def simulate(
         fault_rates,
         seed,
         refused,
+        cores,
+        core_options.core_sharing(cpu_shares, interference),
+        report_every,
     )
     names = policy_names(policy)
     inputs = [file for file in (trace, pool, pool_nodes) if file is not None]
@@ -270,6 +280,9 @@ def _conditions(
     fault_rates: str,
     seed: int,
     refused: AfterRefusal,
+    cores: float | None,
+    sharing: CoreSharing,
+    report_every: str | None,
 ) -> Conditions:
     from swell.sim.injected_faults import parse_fault_rates
     from swell.sim.stage import MAX_NOISE, Conditions
@@ -292,6 +305,9 @@ def _conditions(
         fault_rates=parse_fault_rates(fault_rates),
         seed=seed,
         refused=refused,
+        cores=cores,
+        sharing=sharing,
+        report_s=None if report_every is None else _seconds("report-every", report_every),
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from swell.cli.output import print_table
 from swell.model.lengths import span
 
@@ -37,6 +39,8 @@ UNPROMISED_HEADINGS = ("POLICY", "UNPROMISED", "MET UNPROMISED")
 POOL_HEADINGS = ("POLICY", "NODE-HOURS LENT", "EQUIVALENT NODES", "KEPT S")
 #: How equal the shares of deadlines met are between tenants, and who has the smallest.
 TENANT_HEADINGS = ("POLICY", "FAIRNESS", "WORST-SERVED TENANT", "MET")
+#: Mean time until 95 % of the change of a job's loss was done, and how many jobs got there.
+LEARNING_HEADINGS = ("POLICY", "TIME TO 95 % S", "JOBS")
 TIMING_HEADINGS = ("POLICY", "DECISION P50 MS", "P99 MS", "CPU S OF THE RUN")
 
 
@@ -62,6 +66,9 @@ def print_results(results: list[PolicyResult], timing: bool) -> None:
     ]:
         print()
         print_table(TENANT_HEADINGS, rows, wrapping=None)
+    if results[0].metrics.learnt is not UNSET:
+        print()
+        print_table(LEARNING_HEADINGS, map(_learning_row, results), wrapping=None)
     if truth.pool is not None:
         print()
         print_table(POOL_HEADINGS, map(_pool_row, results), wrapping=None)
@@ -88,6 +95,10 @@ def _faults(truth: Truth) -> str:
     text += ", refused jobs tried without a promise" if truth.refused == "soft" else ""
     if (ends := truth.epoch_ends) is not None:
         text += f", {ends.time_s:g} s after every {ends.num_steps:,} steps"
+    if (sharing := truth.sharing) is not None:
+        text += f", {truth.cores:g} cores a node by {sharing.cpu_shares}"
+        text += f", interference {sharing.interference_share:g}" if sharing.interference_share else ""
+    text += f", reports every {span(truth.report_s)}" if truth.report_s else ""
     if truth.node_mtbf_s is not None and truth.node_mttr_s is not None:
         text += f", a node fails every {span(truth.node_mtbf_s)} for {span(truth.node_mttr_s)}"
     rates = ((name, getattr(truth.fault_rates, name)) for name in truth.fault_rates.__struct_fields__)
@@ -122,6 +133,11 @@ def _pool_row(result: PolicyResult) -> tuple[str, ...]:
     metrics = result.metrics
     lent_node_h, num_nodes = metrics.resource_integral_node_h or 0.0, metrics.equivalent_nodes or 0.0
     return (result.policy, f"{lent_node_h:,.1f}", f"{num_nodes:,.1f}", f"{metrics.kept_device_s or 0.0:g}")
+
+
+def _learning_row(result: PolicyResult) -> tuple[str, ...]:
+    time_s, num_jobs = result.metrics.time_to_95_s, result.metrics.learnt
+    return (result.policy, f"{time_s:,.1f}" if time_s else "-", f"{num_jobs or 0:,}")
 
 
 def _tenant_row(policy: str, found: Fairness) -> tuple[str, ...]:

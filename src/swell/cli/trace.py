@@ -129,6 +129,7 @@ def convert(
     best_effort: fill.BestEffort = 0.0,
     soft: fill.Soft = 0.0,
     unknown: fill.Unknown = "refuse",
+    draw_losses: fill.DrawLosses = False,
     format: fill.Format = None,
     strict: fill.Strict = False,
 ) -> None:
@@ -141,7 +142,8 @@ def convert(
     from swell.sim.traces.log import Log
     from swell.sim.traces.record import plural
 
-    rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, unknown)
+    rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, unknown, draw_losses)
+    _check_losses(draw_losses, profiles)
     writer = _writer(to)
     check_files({"OUT": out}, [])
     with reading(file) as watch:
@@ -172,6 +174,7 @@ def generate(
     tightness: fill.Tightness = "0.5:1.5",
     best_effort: fill.BestEffort = 0.0,
     soft: fill.Soft = 0.0,
+    draw_losses: fill.DrawLosses = False,
 ) -> None:
     """Generate a trace: Poisson, bursty or diurnal arrivals, devices by weight, log-normal durations.
 
@@ -179,7 +182,8 @@ def generate(
     """
     from swell.sim.traces.generate import generate as make
 
-    rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, "refuse")
+    rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, "refuse", draw_losses)
+    _check_losses(draw_losses, profiles)
     writer = _writer(to)
     check_files({"OUT": out}, [])
     law = _arrivals(arrivals, per_hour, low_per_hour, phase, swing)
@@ -207,6 +211,14 @@ def _write(
             print(f"  left out: {line}")
     num_left_out = 0 if filling is None else len(filling.dropped)
     print(f"{out}: {to}, {plural(len(trace.jobs) - num_left_out, 'job')}")
+
+
+def _check_losses(draw_losses: bool, profiles: str | None) -> None:
+    if draw_losses and profiles is None:
+        raise InvalidInput(
+            "--draw-losses draws curves over the steps of jobs, which follow from profiles; give --profiles, "
+            "such as law"
+        )
 
 
 def _writer(to: str) -> Writer:

@@ -18,11 +18,16 @@ from swell.model.job import (
 )
 from swell.sim.epoch_ends import EpochEnds
 from swell.sim.job import SimJob, TrueSpeed
+from swell.sim.loss_curves import LOSS
+from swell.sim.loss_text import parse_loss
 from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.several import Remade, Several
 from swell.sim.traces.workload import Workload, WorkloadJob
+
+#: Of a job's draws: those of what it reports of its loss.
+NOISE = 1
 
 
 def jobs_of(
@@ -78,6 +83,8 @@ def jobs_of(
             requested_devices=job.requested_devices,
             model=job.model,
             epoch_ends=epoch_ends,
+            cores_per_worker=job.cores_per_worker or 1.0,
+            loss=None if job.loss_curve is None else parse_loss(job.loss_curve, (seed, index, NOISE)),
         )
 
     return Remade(len(workload.jobs), lambda: (job_of(index, job) for index, job in enumerate(workload.jobs)))
@@ -129,7 +136,17 @@ def _spec(
         tenant=job.tenant or "",
         min_batch=None if batches is None else batches.least_batch,
         max_batch=None if batches is None else batches.most_batch,
+        metric=job.metric or LOSS,
+        metric_rises=_rises(job),
     )
+
+
+def _rises(job: WorkloadJob) -> bool:
+    """Whether learning raises its metric: where nobody says, it lowers it."""
+    if job.loss_curve is None:
+        return False
+    curve = parse_loss(job.loss_curve).curve
+    return curve.value(float(job.num_steps)) > curve.value(0.0)
 
 
 def _misread(profile: Profile, error_share: float, generator: np.random.Generator) -> Profile:

@@ -22,6 +22,7 @@ from swell.sim.occurrence import Occurrence
 from swell.sim.pool import Pool
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.report import Shape, Truth
+from swell.sim.shared_cores import BY_WEIGHT, CoreSharing
 from swell.sim.simulate import MAX_DEVICES, Scenario, cluster
 from swell.sim.traces.record import plural
 from swell.sim.traces.workload import Workload
@@ -30,6 +31,10 @@ from swell.sim.traces.workload import Workload
 SETTINGS: dict[str, float] = {"min_hold_s": 60.0, "report_plan_s": 60.0}
 #: Where belief is not truth, gangs report their progress so often.
 REPORT_S = 300.0
+#: Where jobs tell their losses, nearly as often as live ones.
+LOSS_REPORT_S = 1.0
+#: More interference than this is no neighbourhood.
+MAX_INTERFERENCE = 10.0
 #: Standard deviation of a logarithm: with more of it a profile says nothing.
 MAX_NOISE = 2.0
 #: More failures than one a second are no nodes.
@@ -51,6 +56,9 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     pool: Pool | None = None  #: nodes that are borrowed while they are idle
     refused: AfterRefusal = AfterRefusal.END  #: what strict jobs ask for in case they are refused
     epoch_ends: EpochEnds | None = None  #: what follows epochs, of all jobs
+    cores: float | None = None  #: of each owned node, which jobs on it share; None: each device has its own
+    sharing: CoreSharing = BY_WEIGHT  #: how they do
+    report_s: float | None = None  #: between two reports of a job; None: as often as is needed
 
     def __post_init__(self) -> None:
         is_empty = self.nodes < 1 or self.devices_per_node < 1
@@ -76,9 +84,28 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
                 f"{ends.time_s:g} s after every {ends.num_steps} steps is nothing that follows an epoch; an "
                 "epoch has at least one step"
             )
+        self._check_cores()
         for name in ("noise_share", "profile_error_share"):
             if not 0.0 <= getattr(self, name) <= MAX_NOISE:
                 raise InvalidInput(f"{name} is {getattr(self, name)}; it must be within 0 and {MAX_NOISE:g}")
+
+    def _check_cores(self) -> None:
+        if self.cores is None:
+            if self.sharing != BY_WEIGHT:
+                raise InvalidInput(
+                    "--cpu-shares and --interference are about the cores of a node; give --cores"
+                )
+        elif not self.nodes:
+            raise InvalidInput("--cores is about owned nodes; give --cluster, or leave it out")
+        elif not 0.0 < self.cores < math.inf:
+            raise InvalidInput(f"--cores is {self.cores:g}; a node has more than 0 cores")
+        if not 0.0 <= self.sharing.interference_share <= MAX_INTERFERENCE:
+            raise InvalidInput(
+                f"--interference is {self.sharing.interference_share:g}; it must be between 0 and "
+                f"{MAX_INTERFERENCE:g}"
+            )
+        if self.report_s is not None and not 0.0 < self.report_s < math.inf:
+            raise InvalidInput(f"--report-every is {self.report_s:g} s; it must be more than 0")
 
     @property
     def num_devices(self) -> int:
@@ -100,8 +127,7 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
     except ValueError as error:
         raise InvalidInput(f"--resize-cost: {error}") from error
     kind = profiles.name
-    nodes = cluster(conditions.nodes, conditions.devices_per_node, kind)
-    is_certain = not (conditions.noise_share or conditions.profile_error_share or _is_long(conditions))
+    nodes = cluster(conditions.nodes, conditions.devices_per_node, kind, conditions.cores)
     others: list[tuple[float, Occurrence]] = []
     if conditions.node_mtbf_s is not None:
         last_s, longest_s = 0.0, 0.0
@@ -123,11 +149,22 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
             conditions.epoch_ends,
         ),
         cost=cost,
-        timings=GangTimings() if is_certain else GangTimings(report_s=REPORT_S),
+        timings=GangTimings(report_s=_report_s(workload, conditions)),
         others=others,
         faults=InjectedFaults(conditions.fault_rates, conditions.seed),
         pool=_pool_beside(nodes, conditions.pool, kind),
+        sharing=conditions.sharing,
     )
+
+
+def _report_s(workload: Workload, conditions: Conditions) -> float:
+    """inf: only pauses are told, for nothing else is news."""
+    if conditions.report_s is not None:
+        return conditions.report_s
+    if workload.tells_losses:
+        return LOSS_REPORT_S
+    is_slowed = _is_long(conditions) or conditions.cores is not None
+    return REPORT_S if conditions.noise_share or conditions.profile_error_share or is_slowed else math.inf
 
 
 def _is_long(conditions: Conditions) -> bool:
@@ -169,6 +206,9 @@ def truth_of(
         seed=conditions.seed,
         refused=conditions.refused,
         epoch_ends=conditions.epoch_ends,
+        cores=conditions.cores,
+        sharing=None if conditions.cores is None else conditions.sharing,
+        report_s=conditions.report_s,
         offline_bound=offline_bound,
         settings=dict(settings),
         version=__version__,

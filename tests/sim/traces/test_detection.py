@@ -48,6 +48,8 @@ def test_a_table_without_lines_is_read(write: Write) -> None:
         ("steps", "num_steps"),
         ("batch", "batch_size"),
         ("soft", "is_soft"),
+        ("loss_curves", "loss_curve"),
+        ("core_per_worker", "cores_per_worker"),
     ],
 )
 def test_a_column_that_was_meant_for_a_missing_field_is_an_error(name: str, meant: str, write: Write) -> None:

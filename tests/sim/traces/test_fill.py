@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -204,6 +205,22 @@ def test_one_rule_does_not_shift_what_another_draws() -> None:
     assert {j.job_class for j in softened.jobs} == {JobClass.STRICT, JobClass.SOFT}
     other = fill(many, PROFILES, Rules(seed=4))
     assert [j.deadline_s for j in other.jobs] != [j.deadline_s for j in plain.jobs]
+
+
+def test_losses_are_drawn_where_there_are_none_and_shift_nothing_else() -> None:
+    many = trace(
+        *(job(str(at)) for at in range(50)), job("told", loss_curve="exp:2:1:9", cores_per_worker=2.0)
+    )
+    plain, drawn = (fill(many, PROFILES, Rules(seed=3, losses=losses)) for losses in ("given", "drawn"))
+    assert (plain.tells_losses, drawn.tells_losses) == (True, True)
+    assert [msgspec.structs.replace(one, loss_curve=None) for one in drawn.jobs] == [
+        msgspec.structs.replace(one, loss_curve=None) for one in plain.jobs
+    ]
+    curves = [one.loss_curve for one in drawn.jobs]
+    assert len(set(curves)) == 51 and curves[-1] == "exp:2:1:9"
+    assert [one.loss_curve for one in plain.jobs] == [None] * 50 + ["exp:2:1:9"]
+    assert tuple(drawn.jobs)[-1].as_trace_job().cores_per_worker == 2.0
+    assert not fill(trace(job("a")), PROFILES).tells_losses
 
 
 def test_classes_go_by_their_shares_and_leave_what_a_trace_says() -> None:

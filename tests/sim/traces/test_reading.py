@@ -177,6 +177,9 @@ POSITIVE = st.floats(1e-6, 1e12)
 STATUSES: st.SearchStrategy[Status] = st.sampled_from(("completed", "failed", "killed"))
 
 
+LOSSES = st.sampled_from(["exp:2.3:0.1:400", "power:2:1:1e+3:0.5+noise:0.1", "points:0=2:10=1.5"])
+
+
 @st.composite
 def trace_jobs(draw: st.DrawFn) -> TraceJob:
     return TraceJob(
@@ -194,6 +197,9 @@ def trace_jobs(draw: st.DrawFn) -> TraceJob:
         tenant=draw(st.none() | CELLS),
         status=draw(st.none() | STATUSES),
         ended_after_s=draw(st.none() | SECONDS),
+        loss_curve=draw(st.none() | LOSSES),
+        metric=draw(st.none() | CELLS),
+        cores_per_worker=draw(st.none() | POSITIVE),
     )
 
 
@@ -221,6 +227,20 @@ def test_what_is_written_is_read_back_to_the_bit(
     assert again.jobs == trace.jobs
     assert again.epoch_s == epoch_s
     assert list(tmp_path.glob("*.part")) == []
+
+
+@pytest.mark.parametrize(
+    ("cells", "why"),
+    [
+        ("exp:2.3:0.1,1", "loss_curve has 2 numbers where 3 belong: 'exp:2.3:0.1'"),
+        ("exp:2.3:0.1:400,0", "cores_per_worker is not above 0: 0"),
+        ("exp:2.3:0.1:400,two", "cores_per_worker is not a number: 'two'"),
+    ],
+)
+def test_a_loss_curve_or_a_demand_that_cannot_be_is_named(cells: str, why: str, write: Write) -> None:
+    trace = read(write(f"submit_s,id,loss_curve,cores_per_worker\n0,x,,\n1,a,{cells}\n"))
+    assert [job.id for job in trace.jobs] == ["x"]
+    assert [(entry.line, entry.why) for entry in trace.skipped] == [(3, why)]
 
 
 def test_a_broken_object_costs_itself_only(write: Write) -> None:

@@ -35,6 +35,7 @@ class RecordedJob:
     starts: str
     pauses: str
     segments: Sequence[Segment]
+    cores_per_worker: float = 1.0
 
 
 def jobs_of(files: RunFiles) -> list[RecordedJob]:
@@ -70,6 +71,7 @@ def _job(line: Line, segments: Sequence[Segment]) -> RecordedJob:
         starts=line["starts"],
         pauses=line["pauses"],
         segments=segments,
+        cores_per_worker=float(line.get("cores_per_worker") or 1.0),
     )
 
 
@@ -86,6 +88,7 @@ def _segment(line: Line) -> Segment:
         joining=tuple(line["joining"].split()),
         global_batch=int(line["global_batch"]) if line["global_batch"] else None,
         end=line["end"],
+        share=_number(line.get("share", "")),
     )
 
 

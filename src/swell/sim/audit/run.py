@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from swell.sim.audit.charges import audit_charges, charge_of
+from swell.sim.audit.cores import Neighbours
 from swell.sim.audit.devices import audit_devices
 from swell.sim.audit.differences import Difference, Differences, is_near
 from swell.sim.audit.figures import audit_figures
@@ -51,8 +52,9 @@ def audit(files: RunFiles, profiles: ProfileSet | None = None) -> Audit:
     num_devices = audit_devices(jobs, _devices(files.figures), findings)
     audit_figures(jobs, files.figures["metrics"], findings)
     if profiles is not None and not files.figures["truth"]["noise"]:
+        neighbours = Neighbours(jobs, files.figures)
         for job in jobs:
-            _audit_rates(job, profiles, findings)
+            _audit_rates(job, profiles, neighbours, findings)
     return Audit(
         policy=files.figures["policy"],
         num_jobs=len(jobs),
@@ -75,8 +77,10 @@ def _devices(figures: Mapping[str, Any]) -> frozenset[str] | None:
     return frozenset(f"n{node}.{device}" for node in range(nodes) for device in range(each))
 
 
-def _audit_rates(job: RecordedJob, profiles: ProfileSet, findings: Differences) -> None:
-    """Of segments at the job's own batch."""
+def _audit_rates(
+    job: RecordedJob, profiles: ProfileSet, neighbours: Neighbours, findings: Differences
+) -> None:
+    """Of segments at the job's own batch, beside the neighbours that it had."""
     tell = findings.telling(f"job {job.id}")
     try:
         curve = profiles.curve(job.model, job.global_batch)
@@ -86,12 +90,10 @@ def _audit_rates(job: RecordedJob, profiles: ProfileSet, findings: Differences) 
     for segment in job.segments:
         size = len(segment.devices)
         is_own = segment.global_batch in (None, job.global_batch) and size <= curve.max_workers
-        if (
-            segment.trains
-            and is_own
-            and not is_near(segment.rate_per_s, curve.rate_at(size), 0.0, RATE_SHARE)
-        ):
-            tell(
-                f"makes {segment.rate_per_s:.6g} steps/s on {size} devices at {segment.from_s:.3f} s, and "
-                f"{curve.rate_at(size):.6g} by the profiles"
-            )
+        for at_s, pace in neighbours.paces(job, segment) if segment.trains and is_own else ():
+            rate_per_s = curve.rate_at(size) * pace
+            if not is_near(segment.rate_per_s, rate_per_s, 0.0, RATE_SHARE):
+                tell(
+                    f"makes {segment.rate_per_s:.6g} steps/s on {size} devices at {at_s:.3f} s, and "
+                    f"{rate_per_s:.6g} by the profiles{' and its neighbours' if pace != 1.0 else ''}"
+                )

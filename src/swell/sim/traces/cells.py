@@ -6,6 +6,7 @@ import math
 import re
 from datetime import UTC, datetime
 
+from swell.sim.loss_text import parse_loss
 from swell.sim.traces.entry import Status
 from swell.sim.traces.errors import Malformed
 
@@ -107,6 +108,12 @@ def status(cell: str) -> Status | None:
     """None for a job that had not ended, and for words unknown. `CANCELLED by 1042` is `CANCELLED`."""
     word = cell.lower().split()[0] if cell else ""
     return STATUSES.get(word)
+
+
+def loss_curve(cell: str) -> str:
+    """The text of one. Raises ValueError that says what is wrong with it."""
+    parse_loss(cell)
+    return cell
 
 
 def _shown(cell: str) -> str:

@@ -17,6 +17,7 @@ from swell.sim.profiles.profile_set import ProfileSet, pairs
 from swell.sim.several import Remade, Several
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.log import Log
+from swell.sim.traces.loss_draws import drawn_loss
 from swell.sim.traces.record import Remarks
 from swell.sim.traces.rules import Rules
 from swell.sim.traces.workload import Dropped, Workload, WorkloadJob
@@ -65,6 +66,7 @@ def fill(trace: Trace | Log, profiles: ProfileSet, rules: Rules | None = None) -
         profiles=profiles.name,
         source=trace.source,
         epoch_s=trace.epoch_s,
+        tells_losses=first.tells_losses,
     )
 
 
@@ -75,6 +77,8 @@ class Filling:
         self.dropped = Dropped()
         self.applied = Remarks()
         self._jobs = jobs
+        self.tells_losses = False
+        self._num_filled = 0
         self._profiles = profiles
         self._rules = rules
         self._pairs = pairs(profiles)
@@ -102,6 +106,7 @@ class Filling:
         num_steps, duration_s = self._work(self._without_steps(job) if is_drawn else job, curve, requested)
         deadline_s, job_class = self._deadline(job, duration_s, draw)
         dies_at_step, cancel_s = self._fate(job, num_steps, duration_s, draw)
+        loss_curve = self._loss_curve(job, num_steps)
         return WorkloadJob(
             id=job.id,
             submit_s=job.submit_s,
@@ -117,7 +122,19 @@ class Filling:
             is_elastic=draw.elastic < self._rules.elastic_share,
             dies_at_step=dies_at_step,
             cancel_s=cancel_s,
+            loss_curve=loss_curve,
+            metric=job.metric,
+            cores_per_worker=job.cores_per_worker,
         )
+
+    def _loss_curve(self, job: TraceJob, num_steps: int) -> str | None:
+        curve = job.loss_curve
+        if curve is None and self._rules.losses == "drawn":
+            self._note("loss curve drawn")
+            curve = drawn_loss(self._rules.seed, self._num_filled, num_steps)
+        self._num_filled += 1
+        self.tells_losses = self.tells_losses or curve is not None
+        return curve
 
     def _note(self, rule: str) -> None:
         self.applied.add(rule)

@@ -90,6 +90,8 @@ def check(job: TraceJob) -> None:
             raise Malformed(f"{name} is negative: {value:g}")
     if not job.id:
         raise Malformed("id is missing")
+    if job.cores_per_worker is not None and job.cores_per_worker <= 0.0:
+        raise Malformed(f"cores_per_worker is not above 0: {job.cores_per_worker:g}")
     if job.global_batch == 0:
         raise Malformed("global batch is 0")
     _check_range(job)

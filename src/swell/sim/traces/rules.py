@@ -14,7 +14,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     A job without model or global batch gets one of the profile set's pairs, each as likely as the others, of
     those measured at the size it asks for. Steps are duration x steps/s at that size, durations steps over
-    it. Deadlines are submission + U[tightness] x duration.
+    it. Deadlines are submission + U[tightness] x duration. Loss curves are drawn by `loss_draws`.
 
     References: ElasticFlow, section 6.1, "Workloads" (models, iterations, deadlines); Hu et al., section 5.4
         (bugs and cancellations).
@@ -31,6 +31,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     buggy_within_s: float = 300.0
     cancelled_share: float = 0.0  #: given up at a moment drawn from submission to submission + duration
     fates: Literal["ignored", "logged"] = "ignored"  #: "logged": killed jobs are given up when they were
+    losses: Literal["given", "drawn"] = "given"  #: "drawn": every job without a loss curve gets one
 
     def __post_init__(self) -> None:
         """Raises TraceError for a rule that cannot be."""

@@ -36,6 +36,9 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     dies_at_step: int | None = None  #: a buggy script raises there
     cancel_s: float | None = None  #: its user gives it up then, on the clock of `submit_s`
     stated_steps: int | None = None  #: that its user states, where that is not what it has to do
+    loss_curve: str | None = None  #: see `loss_text`
+    metric: str | None = None  #: name of what that curve is of; None: the loss
+    cores_per_worker: float | None = None  #: that each worker uses if it gets them; None: one
 
     def as_trace_job(self) -> TraceJob:
         """Without its fate and its elasticity, of which traces know nothing."""
@@ -53,6 +56,9 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             tenant=self.tenant,
             min_batch=None if self.batch_range is None else self.batch_range[0],
             max_batch=None if self.batch_range is None else self.batch_range[1],
+            loss_curve=self.loss_curve,
+            metric=self.metric,
+            cores_per_worker=self.cores_per_worker,
         )
 
 
@@ -89,6 +95,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     profiles: str  #: name of the set
     source: str
     epoch_s: float = 0.0
+    tells_losses: bool = False  #: some job does
 
     def left_out(self) -> Iterator[str]:
         """A line for each reason: how many jobs, why, and which, as far as they fit."""

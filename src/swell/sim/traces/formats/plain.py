@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from swell.sim.traces.cells import bound, count, flag, number, status, text
+from swell.sim.traces.cells import bound, count, flag, loss_curve, number, status, text
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.errors import TraceError
 from swell.sim.traces.format import Head, Records
@@ -50,6 +50,9 @@ COLUMNS: dict[str, TraceColumn] = {
     "ended_after_s": column("ended_after_s", parse=number),
     "min_batch": column("min_batch", parse=count),
     "max_batch": column("max_batch", parse=count),
+    "loss_curve": column("loss_curve", parse=loss_curve),
+    "metric": column("metric", parse=text),
+    "cores_per_worker": column("cores_per_worker", parse=number),
 }
 
 

@@ -1,0 +1,58 @@
+"""The options about nodes whose jobs share their cores, and about what jobs tell of their learning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
+
+from swell.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from swell.sim.shared_cores import CoreSharing
+
+Cores = Annotated[
+    float | None,
+    typer.Option(
+        metavar="NUMBER",
+        help="Cores of each node of --cluster, which the jobs on it share. Default: each device has its own.",
+        show_default=False,
+    ),
+]
+CpuSharesOption = Annotated[
+    str,
+    typer.Option(
+        "--cpu-shares",
+        metavar="MODE",
+        help="What a job's CPU share means: weight (others get what a job does not use) or quota (it gets no "
+        "more than its share of all cores).",
+    ),
+]
+Interference = Annotated[
+    float,
+    typer.Option(
+        metavar="SHARE",
+        help="Each busy neighbour on a node with --cores makes a job's steps longer by this share.",
+    ),
+]
+ReportEvery = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="Time between two reports of a job. Default: 1s where jobs tell their losses; 5m where the "
+        "speed of jobs differs from their profiles; else never.",
+        show_default=False,
+    ),
+]
+
+
+def core_sharing(cpu_shares: str, interference: float) -> CoreSharing:
+    """Raises InvalidInput for a mode that there is not."""
+    from swell.sim.contention import CpuShares
+    from swell.sim.shared_cores import CoreSharing
+
+    modes: tuple[CpuShares, ...] = get_args(CpuShares)
+    for mode in modes:
+        if mode == cpu_shares:
+            return CoreSharing(cpu_shares=mode, interference_share=interference)
+    raise InvalidInput(f"--cpu-shares is {cpu_shares!r}; choose one of {', '.join(modes)}")
