@@ -33,7 +33,7 @@ from swell.policies.registry import UnknownPolicy, new_policy
 from swell.settings import Settings
 from swell.sim.job import SimJob
 from swell.sim.simulate import MAX_DEVICES
-from swell.sim.standing import Standing, sim_job
+from swell.sim.standing import Standing, sim_job, undisturbed
 from swell.sim.what_if import Fate, PlatformChange, go_on
 from swell.store.folder import StateFolder
 from swell.throughput.belief import FittedBelief
@@ -214,7 +214,8 @@ def _standing(scene: Scene, belief: FittedBelief, num_devices: int) -> tuple[Sta
             left_out.append(record.id)
     records = [record for record in scene.saved.records if record.id in jobs]
     saved = msgspec.structs.replace(scene.saved, records=records)
-    return Standing(now_s=scene.now_s, saved=saved, jobs=jobs), tuple(left_out)
+    standing = Standing(now_s=scene.now_s, saved=saved, jobs=jobs)
+    return undisturbed(standing), tuple(left_out)
 
 
 def _known(record: JobRecord, belief: FittedBelief, likenesses: Likenesses, num_devices: int) -> SimJob:

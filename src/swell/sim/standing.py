@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from swell.model.job import Elasticity, Profile
 from swell.model.options import Sizes
 from swell.sim.gang import Training
 from swell.sim.job import SimJob, TrueSpeed
+from swell.sim.shared_cores import BY_WEIGHT, SharedCores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,25 @@ class Standing:
         if record.phase.holds_devices and record.progress.rate_per_s > 0.0:
             training.rate_per_s = training.true_rate_per_s
         return training
+
+
+def undisturbed(standing: Standing) -> Standing:
+    """The same with jobs as fast as they would be alone: what gangs have reported is their speed beside those
+    with which they share cores.
+    """
+    cores = SharedCores(BY_WEIGHT)
+    for node in standing.saved.cluster.nodes:
+        if node.cores is not None:
+            cores.add(node, node.cores)
+    for record in standing.saved.records:
+        cores.note(standing.gang(record))
+    paces = {gang.job.id: pace for gang, pace in cores.settle(standing.now_s)}
+    jobs = dict(standing.jobs)
+    for record in standing.saved.records:
+        if record.id in paces and record.progress.reported is not None:
+            speed = jobs[record.id].speed.times(1.0 / paces[record.id].factor)
+            jobs[record.id] = replace(jobs[record.id], speed=speed)
+    return replace(standing, jobs=jobs)
 
 
 @dataclass(frozen=True, slots=True)

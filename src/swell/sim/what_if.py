@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -15,11 +16,15 @@ from swell.model.event import JobSubmitted, Opened
 from swell.model.job import Phase
 from swell.model.view import JobView
 from swell.sim.change_cost import AsMeasured
+from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.occurrence import EventArrives, NodeReturns, Occurrence
 from swell.sim.recorder import Recorder
 from swell.sim.resumed import ResumedWorld
 from swell.sim.standing import Standing
+
+#: Between two reports of a gang that shares cores: live ones make more, and a forecast should be quick.
+REPORT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +66,17 @@ def go_on(core: Core, standing: Standing, change: PlatformChange) -> dict[str, F
         change.jobs,
         _events(standing, change),
         end_turn,
+        _timings([*standing.saved.cluster.nodes, *change.nodes]),
     )
     loop.run(world, recorder, core)
     views = recorder.ended | {view.id: view for view in core.views()}
     return {job_id: _fate(view) for job_id, view in views.items()}
+
+
+def _timings(nodes: Sequence[Node]) -> GangTimings:
+    """Where jobs share cores, how fast they go depends on others, and is reported."""
+    shares_cores = any(node.cores is not None for node in nodes)
+    return GangTimings(report_s=REPORT_S) if shares_cores else GangTimings()
 
 
 def as_learnt(costs: ChangeCosts) -> AsMeasured:
