@@ -152,3 +152,20 @@ def test_the_bound_knows_that_no_worker_makes_it_shorter() -> None:
     needed_s = 100 / RATES[4] + 40.0
     assert most_deadlines([waiting("a", ends, deadline_s=needed_s + 1.0)], 8) == 1
     assert most_deadlines([waiting("a", ends, deadline_s=needed_s - 1.0)], 8) == 0
+
+
+@given(
+    begun=st.floats(0.0, 299.9),
+    rate_per_s=st.floats(1e-3, 10.0),
+    parts=st.lists(st.floats(0.0, 1.0), max_size=4).map(sorted),
+)
+def test_an_epoch_that_is_looked_at_just_as_it_ends_is_followed_by_what_follows_it(
+    begun: float, rate_per_s: float, parts: list[float]
+) -> None:
+    """However the last step is rounded: here time goes on in pieces, of which one ends with the epoch."""
+    ends, place, now_s = EpochEnds(7.0, 300), TrainedSteps(begun, 0.0), 0.0
+    end_s = ends.until_s(place, 300.0, rate_per_s)
+    for at_s in [*(part * end_s for part in parts), end_s, end_s + 8.0]:
+        place = ends.advance(place, at_s - now_s, rate_per_s, 3000)
+        now_s = at_s
+    assert place.steps == pytest.approx(300.0 + rate_per_s, abs=1e-6)

@@ -43,9 +43,10 @@ class EpochEnds(NamedTuple):
             elapsed_s, num_passed = max(0.0, elapsed_s - left_s), 1
         next_end = self._next_end(steps)
         to_end_s = (next_end - steps) / rate_per_s
-        if next_end > end_step or elapsed_s < to_end_s:
-            return TrainedSteps(min(steps + elapsed_s * rate_per_s, float(end_step)), 0.0, num_passed)
-        elapsed_s -= to_end_s
+        reached = steps + elapsed_s * rate_per_s
+        if next_end > end_step or (elapsed_s < to_end_s and reached < next_end):  # rounded: it is at the end
+            return TrainedSteps(min(reached, float(end_step)), 0.0, num_passed)
+        elapsed_s = max(0.0, elapsed_s - to_end_s)
         epoch_s = self.time_s + self.num_steps / rate_per_s
         num_whole = min(int((elapsed_s + LEAST_S) // epoch_s), (end_step - next_end) // self.num_steps)
         steps, elapsed_s = next_end + num_whole * self.num_steps, max(0.0, elapsed_s - num_whole * epoch_s)

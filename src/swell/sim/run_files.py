@@ -55,9 +55,9 @@ def _cells(segment: Segment) -> Iterator[object]:
         value = getattr(segment, name)
         if isinstance(value, tuple):
             yield " ".join(value)
-        elif name == "rate_per_s":
+        elif name in ("rate_per_s", "from_step"):  # at the end of an epoch, or just before it
             yield repr(value)
-        elif name in ("from_step", "until_step"):
+        elif name == "until_step":
             yield f"{value:.6f}"
         else:
             yield f"{value:.3f}" if isinstance(value, float) else "" if value is None else value
