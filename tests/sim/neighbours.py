@@ -23,7 +23,7 @@ from swell.sim.job import SimJob
 from swell.sim.occurrence import Occurrence
 from swell.sim.outcome import SimOutcome
 from swell.sim.segments import UNLOGGED, SegmentLog, Unlogged
-from swell.sim.shared_cores import BY_WEIGHT, CoreSharing
+from swell.sim.shared_cores import BY_WEIGHT, CoreDivision
 from swell.sim.simulate import Scenario, cluster, simulate
 from swell.throughput.belief import FittedBelief
 
@@ -66,7 +66,7 @@ def share_cores(
     cores: float | None = 2.0,
     nodes: int = 1,
     devices: int = 10,
-    sharing: CoreSharing = BY_WEIGHT,
+    sharing: CoreDivision = BY_WEIGHT,
     cost: str = "none",
     timings: GangTimings | None = None,
     others: Sequence[tuple[float, Occurrence]] = (),

@@ -24,7 +24,7 @@ from swell.sim.profiles.load import load
 from swell.sim.report import PolicyResult
 from swell.sim.run_files import JOBS, SEGMENTS, read_run, write_run
 from swell.sim.segments import SegmentLog
-from swell.sim.shared_cores import CoreSharing
+from swell.sim.shared_cores import CoreDivision
 from swell.sim.simulate import simulate
 from swell.sim.stage import Conditions, set_up, truth_of
 from swell.sim.traces.arrivals import Poisson
@@ -49,7 +49,11 @@ ROUGH = Conditions(
 
 #: Neighbours that take each other's cores, and more; pauses in which they do not.
 CROWDED = Conditions(
-    nodes=2, devices_per_node=4, cores=2.5, sharing=CoreSharing(interference_share=0.1), resize_cost="profile"
+    nodes=2,
+    devices_per_node=4,
+    cores=2.5,
+    sharing=CoreDivision(interference_share=0.1),
+    resize_cost="profile",
 )
 
 
@@ -103,7 +107,7 @@ def test_an_honest_run_whose_batches_are_open_has_no_difference(tmp_path: Path) 
 @pytest.mark.parametrize("cpu_shares", ["weight", "quota"])
 def test_gangs_are_as_fast_as_their_neighbours_let_them_be(cpu_shares: CpuShares, tmp_path: Path) -> None:
     """And not as they would be with other shares, or other neighbours."""
-    conditions = msgspec.structs.replace(CROWDED, sharing=CoreSharing(cpu_shares=cpu_shares))
+    conditions = msgspec.structs.replace(CROWDED, sharing=CoreDivision(cpu_shares=cpu_shares))
     record(tmp_path, conditions)
     assert looked_at(tmp_path).differences == ()
     falsify(tmp_path, SEGMENTS, lambda lines: [line.update(share="0.3") for line in training(lines)[::2]])

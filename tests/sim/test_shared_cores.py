@@ -24,11 +24,11 @@ from swell.sim.loss_curves import ExponentialApproach, JobLoss
 from swell.sim.metrics import metrics_of
 from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.segments import SegmentLog
-from swell.sim.shared_cores import CoreSharing
+from swell.sim.shared_cores import CoreDivision
 from swell.sim.simulate import cluster
 
 CURVE = ExponentialApproach(2.0, 0.5, 25.0)
-QUOTA = CoreSharing(cpu_shares="quota")
+QUOTA = CoreDivision(cpu_shares="quota")
 
 
 def test_ten_equal_jobs_on_two_cores_go_at_a_fifth_of_their_speed() -> None:
@@ -82,7 +82,7 @@ def test_as_quotas_shares_bind_though_others_are_idle() -> None:
 
 
 def test_neighbours_take_more_than_cores() -> None:
-    sharing = CoreSharing(interference_share=0.25)
+    sharing = CoreDivision(interference_share=0.25)
     ends = ends_s(share_cores([lone("a", 100), lone("b", 100)], cores=16.0, sharing=sharing))
     assert ends == pytest.approx({"a": 125.0, "b": 125.0})
 

@@ -9,7 +9,7 @@ import typer
 from swell.model.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from swell.sim.shared_cores import CoreSharing
+    from swell.sim.shared_cores import CoreDivision
 
 Cores = Annotated[
     float | None,
@@ -46,13 +46,13 @@ ReportEvery = Annotated[
 ]
 
 
-def core_sharing(cpu_shares: str, interference: float) -> CoreSharing:
+def core_sharing(cpu_shares: str, interference: float) -> CoreDivision:
     """Raises InvalidInput for a mode that there is not."""
     from swell.sim.contention import CpuShares
-    from swell.sim.shared_cores import CoreSharing
+    from swell.sim.shared_cores import CoreDivision
 
     modes: tuple[CpuShares, ...] = get_args(CpuShares)
     for mode in modes:
         if mode == cpu_shares:
-            return CoreSharing(cpu_shares=mode, interference_share=interference)
+            return CoreDivision(cpu_shares=mode, interference_share=interference)
     raise InvalidInput(f"--cpu-shares is {cpu_shares!r}; choose one of {', '.join(modes)}")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from swell.sim.outcome import SimOutcome
     from swell.sim.pool import Pool
     from swell.sim.report import PolicyResult, Truth
-    from swell.sim.shared_cores import CoreSharing
+    from swell.sim.shared_cores import CoreDivision
     from swell.sim.simulate import Scenario
     from swell.sim.stage import Conditions
     from swell.sim.traces.log import Log
@@ -281,7 +281,7 @@ def _conditions(
     seed: int,
     refused: AfterRefusal,
     cores: float | None,
-    sharing: CoreSharing,
+    sharing: CoreDivision,
     report_every: str | None,
 ) -> Conditions:
     from swell.sim.injected_faults import parse_fault_rates

@@ -44,7 +44,7 @@ from swell.sim.occurrence import (
     Turns,
 )
 from swell.sim.segments import UNLOGGED, TrainingLog
-from swell.sim.shared_cores import CoreSharing, SharedCores
+from swell.sim.shared_cores import CoreDivision, SharedCores
 from swell.sim.tally import UsageTally
 
 
@@ -344,7 +344,7 @@ class SimGangs:
         self._expect_end(training, now_s)
 
     # ------------------------------------------------------------ neighbours on a node
-    def join(self, node: Node, sharing: CoreSharing) -> None:
+    def join(self, node: Node, sharing: CoreDivision) -> None:
         """The node is there from now on."""
         if node.cores is not None:
             self._cores = self._cores or SharedCores(sharing)

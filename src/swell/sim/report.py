@@ -14,7 +14,7 @@ from swell.sim.injected_faults import FaultRates
 from swell.sim.metrics import Metrics, Timing
 from swell.sim.outcome import JobOutcome
 from swell.sim.segments import holdings, pauses, starts
-from swell.sim.shared_cores import CoreSharing
+from swell.sim.shared_cores import CoreDivision
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     refused: AfterRefusal = AfterRefusal.END  #: what became of strict jobs that were refused
     epoch_ends: EpochEnds | None = None  #: what followed epochs, of all jobs
     cores: float | None = None  #: of each owned node, which jobs share; None: each device had its own
-    sharing: CoreSharing | None = None  #: how they did
+    sharing: CoreDivision | None = None  #: how they did
     report_s: float | None = None  #: between two reports of a job, if somebody chose it
 
 

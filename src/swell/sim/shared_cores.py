@@ -11,14 +11,14 @@ from swell.sim.contention import ALONE, RULES, CorePace, CpuShares, slowdown
 from swell.sim.gang import Training
 
 
-class CoreSharing(msgspec.Struct, frozen=True, kw_only=True):
+class CoreDivision(msgspec.Struct, frozen=True, kw_only=True):
     """How the cores of a node are divided among the gangs that are busy on it."""
 
     cpu_shares: CpuShares = "weight"  #: what the share of a gang means
     interference_share: float = 0.0  #: of a step's time, that each neighbour makes it longer
 
 
-BY_WEIGHT = CoreSharing()
+BY_WEIGHT = CoreDivision()
 
 
 class SharedCores:
@@ -28,7 +28,7 @@ class SharedCores:
     that: what its other workers leave unused while they wait is not given away.
     """
 
-    def __init__(self, sharing: CoreSharing) -> None:
+    def __init__(self, sharing: CoreDivision) -> None:
         self._sharing = sharing
         self._divide = RULES[sharing.cpu_shares]
         self._cores: dict[str, float] = {}  #: of a node

@@ -24,7 +24,7 @@ from swell.sim.pool import KeptDevices, Pool
 from swell.sim.recorder import Recorder
 from swell.sim.segments import UNLOGGED, SegmentLog, Unlogged
 from swell.sim.several import Several
-from swell.sim.shared_cores import BY_WEIGHT, CoreSharing
+from swell.sim.shared_cores import BY_WEIGHT, CoreDivision
 from swell.sim.world import SimulatedWorld
 
 #: So many jobs make so many plans that machine code for the loops of a policy is worth its import.
@@ -49,7 +49,7 @@ class Scenario:
     others: Sequence[tuple[float, Occurrence]] = ()
     faults: InjectedFaults = NOTHING_FAILS
     pool: Pool | None = None  #: nodes that are borrowed while they are idle
-    sharing: CoreSharing = BY_WEIGHT  #: of the cores of nodes that say how many they have
+    sharing: CoreDivision = BY_WEIGHT  #: of the cores of nodes that say how many they have
 
     @property
     def num_owned(self) -> int:

@@ -22,7 +22,7 @@ from swell.sim.occurrence import Occurrence
 from swell.sim.pool import Pool
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.report import Shape, Truth
-from swell.sim.shared_cores import BY_WEIGHT, CoreSharing
+from swell.sim.shared_cores import BY_WEIGHT, CoreDivision
 from swell.sim.simulate import MAX_DEVICES, Scenario, cluster
 from swell.sim.traces.record import plural
 from swell.sim.traces.workload import Workload
@@ -57,7 +57,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     refused: AfterRefusal = AfterRefusal.END  #: what strict jobs ask for in case they are refused
     epoch_ends: EpochEnds | None = None  #: what follows epochs, of all jobs
     cores: float | None = None  #: of each owned node, which jobs on it share; None: each device has its own
-    sharing: CoreSharing = BY_WEIGHT  #: how they do
+    sharing: CoreDivision = BY_WEIGHT  #: how they do
     report_s: float | None = None  #: between two reports of a job; None: as often as is needed
 
     def __post_init__(self) -> None:

@@ -50,7 +50,7 @@ from swell.sim.occurrence import (
     Turns,
 )
 from swell.sim.segments import UNLOGGED, TrainingLog
-from swell.sim.shared_cores import BY_WEIGHT, CoreSharing
+from swell.sim.shared_cores import BY_WEIGHT, CoreDivision
 from swell.sim.tally import UsageTally
 
 #: A head that does nothing but ask to be woken, with nothing else to come, is woken no more often.
@@ -86,7 +86,7 @@ class SimulatedWorld:
         end_turn: Callable[[float], None] = lambda now_s: None,
         faults: InjectedFaults = NOTHING_FAILS,
         log: TrainingLog = UNLOGGED,
-        sharing: CoreSharing = BY_WEIGHT,
+        sharing: CoreDivision = BY_WEIGHT,
     ) -> None:
         self._sharing = sharing
         self._faults = faults
