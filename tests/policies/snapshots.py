@@ -9,6 +9,7 @@ from typing import TypedDict, Unpack
 import numpy as np
 from hypothesis import strategies as st
 
+from swell.model.learning import Learning
 from swell.model.options import Options
 from swell.model.snapshot import BEST_EFFORT, SOFT, STRICT, Snapshot
 
@@ -48,6 +49,11 @@ class Job:
     tenant: int = 0
     open: Mapping[int, tuple[int, float]] | None = None  #: workers -> (best batch, steps/s at it)
     on_one: float | None = None  #: steps/s of one worker at its best batch; None: as `rates` or `open` say
+    node: int = 0  #: where it is if it holds devices; -1: on several nodes
+    value: float = np.nan  #: of its evaluation function; learning lowers it
+    value_at: float = np.nan
+    cpu: float = np.nan  #: seconds that it has used
+    share: float = np.nan
 
     @property
     def is_undecided(self) -> bool:
@@ -78,6 +84,11 @@ class MoreOfJob(TypedDict, total=False):
     tenant: int
     open: Mapping[int, tuple[int, float]] | None
     on_one: float | None
+    node: int
+    value: float
+    value_at: float
+    cpu: float
+    share: float
 
 
 def strict(
@@ -122,6 +133,7 @@ def snapshot(
     num_tenants: int | None = None,
     opens_batches: bool = False,
     num_borrowed: int = 0,
+    cores: float = 2.0,
 ) -> Snapshot:
     """`num_tenants` None: those that have jobs. `opens_batches`: for a policy whose domain does."""
 
@@ -171,6 +183,14 @@ def snapshot(
         margin_share=margin_share,
         min_hold_s=min_hold_s,
         num_borrowed=num_borrowed,
+        learning=Learning(
+            node=column([job.node if job.held else -1 for job in jobs], np.int64),
+            value=column([job.value for job in jobs], float),
+            value_s=column([now_s + job.value_at for job in jobs], float),
+            cpu_s=column([job.cpu for job in jobs], float),
+            share=column([job.share for job in jobs], float),
+            cores=column([cores if job.held and job.node >= 0 else np.nan for job in jobs], float),
+        ),
     )
 
 
@@ -266,6 +286,11 @@ def some_jobs(draw: st.DrawFn, most: int = 7, *, curves: Sequence[Mapping[int, f
                 changes=draw(st.sampled_from([0, 3])),
                 tenant=draw(st.integers(0, 2)),
                 open=None if gain is None else _larger_batches(rates, gain),
+                node=draw(st.sampled_from([0, 0, 0, 1, -1])),
+                value=draw(st.sampled_from([np.nan, -1e308, 0.0, 1e-3, 1.0, 1.0, 2.5, 1e308])),
+                value_at=draw(st.sampled_from([np.nan, 0.0, -1.0])),
+                cpu=draw(st.sampled_from([np.nan, 0.0, 1.0, 2.0, 40.0])),
+                share=draw(st.sampled_from([np.nan, 0.1, 1.0])),
             )
         )
     return jobs
@@ -298,8 +323,13 @@ def permuted(view: Snapshot, order: Sequence[int]) -> Snapshot:
     ways = [list(zip(*(column[run].tolist() for column in columns), strict=True)) for run in runs]
     kept = [at for run in runs for at in range(run.start, run.stop)]
     job_ids = tuple(view.job_ids[row] for row in rows)
+    learning = view.learning
+    if learning is not None:
+        columns_of = {name: getattr(learning, name)[rows] for name in Learning.__dataclass_fields__}
+        learning = Learning(**columns_of)
     return replace(
         view,
+        learning=learning,
         job_ids=job_ids,
         options=options_of(ways),
         option_start_s=view.option_start_s[kept],

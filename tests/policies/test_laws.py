@@ -58,17 +58,28 @@ def check(policy: Policy, view: Snapshot, answer: Allocation) -> None:
         assert num_devices[view.needs_owned].sum() <= view.num_owned
     assert (answer.floor <= answer.workers).all() and (answer.floor >= 0).all()
     assert np.isfinite(answer.finish_s).all() and (answer.finish_s >= view.now_s).all()
-    least_s = MOMENT_S if isinstance(policy, ElasticFlow) else view.min_hold_s
+    is_free_to_ask = isinstance(policy, ElasticFlow) or policy.domain.shares_cores  # shares are not held
+    least_s = MOMENT_S if is_free_to_ask else view.min_hold_s
     assert answer.wake_s >= view.now_s + least_s
     assert len(answer.reasons) == view.num_jobs
     options = view.options
     for row, option in enumerate(answer.option.tolist()):
         assert option == NO_OPTION or options.starts[row] <= option < options.starts[row + 1]
         assert answer.reasons[row].code and len(answer.reasons[row].text) > 10
+    if policy.domain.shares_cores:
+        check_shares(view, answer)
     for row, refusal in answer.refusals.items():
         is_dropped = policy.name == "saxena" and view.held_workers[row] == 0 and not view.is_promised[row]
         assert (view.is_undecided[row] or is_dropped) and answer.workers[row] == 0
         assert refusal.earliest_deadline_s is None or refusal.earliest_deadline_s > view.now_s
+
+
+def check_shares(view: Snapshot, answer: Allocation) -> None:
+    """Of jobs that run, and of no others."""
+    assert answer.share is not None and answer.share.shape == (view.num_jobs,)
+    runs = answer.workers > 0
+    assert ((answer.share[runs] > 0.0) & (answer.share[runs] <= 1.0)).all()
+    assert np.isnan(answer.share[~runs]).all()
 
 
 @every_policy
@@ -84,6 +95,8 @@ def test_the_order_of_rows_does_not_matter(policy: Policy, view: Snapshot, data:
     assert second.reasons == tuple(first.reasons[row] for row in rows)
     assert second.refusals == {rows.index(row): refusal for row, refusal in first.refusals.items()}
     assert (second.wake_s, second.memory) == (first.wake_s, first.memory)
+    if first.share is not None and second.share is not None:
+        assert np.array_equal(second.share, first.share[rows], equal_nan=True)
 
 
 def in_thousandths(view: Snapshot) -> Snapshot:

@@ -34,17 +34,23 @@ def test_in_the_order_of_fair_ends_nobody_is_later_than_that(left: np.ndarray) -
     ends = fair_ends(left)
     order = np.argsort(ends, kind="stable")
     assert (np.cumsum(left[order]) <= ends[order] + 1e-9).all()
-    assert not len(urgent(left, ends + 1e-6, np.ones(len(left)), 0.0))
+    assert not len(urgent(left, ends + 1e-6, np.ones(len(left)), 0.0, 0.0))
 
 
 def test_whoever_is_due_first_is_urgent_and_all_before_a_short_one() -> None:
     left, one = np.array([5.0, 3.0, 10.0]), np.ones(3)
     until = np.array([9.0, 4.0, 100.0])
-    assert urgent(left, until, one, 0.5).tolist() == []
-    assert urgent(left, until, one, 1.0).tolist() == [1, 0]
-    assert urgent(left, np.array([20.0, 4.0, 100.0]), one, 1.0).tolist() == [1]
+    assert urgent(left, until, one, 0.0, 0.5).tolist() == []
+    assert urgent(left, until, one, 0.0, 1.0).tolist() == [1, 0]
+    assert urgent(left, np.array([20.0, 4.0, 100.0]), one, 0.0, 1.0).tolist() == [1]
 
 
 def test_a_task_that_cannot_use_the_whole_machine_is_urgent_sooner() -> None:
-    assert len(urgent(np.array([4.0]), np.array([9.0]), np.array([1.0]), 1.0)) == 0
-    assert len(urgent(np.array([4.0]), np.array([9.0]), np.array([2.0]), 1.0)) == 1
+    assert len(urgent(np.array([4.0]), np.array([9.0]), np.array([1.0]), 0.0, 1.0)) == 0
+    assert len(urgent(np.array([4.0]), np.array([9.0]), np.array([2.0]), 0.0, 1.0)) == 1
+
+
+def test_what_later_tasks_get_all_the_same_makes_a_task_urgent_sooner() -> None:
+    left, until = np.array([4.0, 1.0, 1.0]), np.array([5.5, 90.0, 100.0])
+    assert len(urgent(left, until, np.ones(3), 0.1, 0.5)) == 0
+    assert urgent(left, until, np.ones(3), 0.2, 0.5).tolist() == [0]

@@ -19,6 +19,8 @@ from swell.policies.elasticflow.elasticflow_count import ElasticFlowCount
 from swell.policies.elasticflow.elasticflow_tenant import ElasticFlowTenant
 from swell.policies.equal_share import EqualShare
 from swell.policies.fifo import Fifo
+from swell.policies.flowcon import FlowCon
+from swell.policies.flowcon_fit import FlowConFit
 from swell.policies.gandiva import Gandiva
 from swell.policies.hu import Hu, HuAware, HuEnd
 from swell.policies.hu_greedy import HuGreedy
@@ -113,6 +115,8 @@ _CLASSES: tuple[type[Policy], ...] = (
     SaxenaMaxBatch,
     SaxenaMinBatch,
     SaxenaRandomBatch,
+    FlowCon,
+    FlowConFit,
 )
 #: By name.
 POLICIES: dict[str, type[Policy]] = {policy.name: policy for policy in map(declared, _CLASSES)}

@@ -30,16 +30,19 @@ def fair_ends(left: FloatArray) -> FloatArray:
     return ends
 
 
-def urgent(left: FloatArray, until: FloatArray, slowest: FloatArray, margin: float) -> IntArray:
+def urgent(left: FloatArray, until: FloatArray, slowest: FloatArray, leak: float, margin: float) -> IntArray:
     """Tasks that must be served now so that all end in time, the first due first; none: no need.
 
     Args:
         left: (V,) work of each.
         until: (V,) work of the machine by which it is due.
         slowest: (V,) least work of the machine in which one unit of this task can be done.
+        leak: what each task that is not served gets, for each unit of one that is.
         margin: work of the machine until this is asked again.
     """
     order = np.argsort(until, kind="stable")
-    spare = until[order] - np.maximum(np.cumsum(left[order]), (slowest * left)[order])
+    later = np.arange(len(left))[::-1]
+    together = np.cumsum(left[order]) * (1.0 + leak * later)
+    spare = until[order] - np.maximum(together, (slowest * left)[order])
     short = np.flatnonzero(spare <= margin)
     return order[: short[-1] + 1] if len(short) else order[:0]

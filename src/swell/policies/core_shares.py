@@ -1,0 +1,120 @@
+"""Slots first come, first served, and the cores of a node divided among the gangs on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from swell.arrays import FloatArray, IntArray
+from swell.model.learning import Learning
+from swell.model.plan import Account, Allocation, Reason
+from swell.model.snapshot import Memory, Snapshot
+from swell.policies.levels import Levels
+from swell.policies.order import by_arrival
+from swell.policies.requested import requested_levels
+from swell.policies.unpromised import without_promises
+from swell.solvers.marginal import serve_in_order
+
+#: A gang that is launched now is on its node when the policy is asked again, this long from now.
+LAUNCHED_S = 0.1
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Which jobs run: each at the size that it asked for, in order of arrival."""
+
+    levels: Levels
+    level: IntArray  #: (J,)
+    order: IntArray  #: (J,) rows by arrival
+    nodes: Mapping[int, list[int]]  #: rows by id of the jobs that go on on a node
+    launched: list[str]  #: ids of jobs that get slots now, in order
+    learning: Learning  #: the snapshot's
+
+
+def first_come(snapshot: Snapshot) -> Slots:
+    """Slots stay exclusive; only cores are shared.
+
+    A gang on several nodes, or on none yet, is no neighbour of any other.
+
+    Raises:
+        TypeError: the policy does not declare that it divides cores.
+    """
+    learning = snapshot.learning
+    if learning is None:
+        raise TypeError(
+            "the snapshot has no learning: a policy that divides cores declares Domain(shares_cores=True)"
+        )
+    levels = requested_levels(snapshot)
+    level = np.zeros(snapshot.num_jobs, dtype=np.int64)
+    order = by_arrival(snapshot, range(snapshot.num_jobs))
+    serve_in_order(level, levels.devices, levels.num, order, snapshot.num_devices)
+    nodes: dict[int, list[int]] = {}
+    on_node = (level > 0) & (snapshot.held_workers > 0) & (learning.node >= 0)
+    for row in sorted(np.flatnonzero(on_node).tolist(), key=snapshot.job_ids.__getitem__):
+        nodes.setdefault(int(learning.node[row]), []).append(row)
+    is_launched = (level > 0) & (snapshot.held_workers == 0)
+    launched = sorted(snapshot.job_ids[row] for row in np.flatnonzero(is_launched).tolist())
+    return Slots(levels, level, order, nodes, launched, learning)
+
+
+def divided(
+    snapshot: Snapshot,
+    slots: Slots,
+    share_of: Mapping[int, float],
+    blind: frozenset[int],
+    why_share: Callable[[int], str],
+    wake_s: float,
+    memory: Memory,
+) -> Allocation:
+    """The answer; `share_of` rows that are not there have share 1, `blind` ones learn unseen.
+
+    `wake_s` is moved forward if a gang is launched: from then on it has neighbours.
+    """
+    share = np.where(slots.level > 0, 1.0, np.nan)
+    for row, part in share_of.items():
+        share[row] = part
+
+    def why(row: int) -> str:
+        return f"CPU share {100 * share[row]:.3g} %: {why_share(row)}"
+
+    waits = "earlier jobs hold the devices, and no job may overtake"
+    plain = without_promises(snapshot, slots.levels, slots.level, slots.order, why, waits)
+    is_news = slots.launched and slots.launched != snapshot.memory.get("launched")
+    return replace(
+        plain,
+        share=share,
+        account=_SharesAccount(plain.account, blind),
+        wake_s=min(wake_s, snapshot.now_s + LAUNCHED_S) if is_news else wake_s,
+        memory={**memory, "launched": slots.launched},
+    )
+
+
+@dataclass(frozen=True)
+class _SharesAccount:
+    """An account in which jobs whose learning is not seen have a code of their own, which is told once."""
+
+    others: Account
+    blind: frozenset[int]
+
+    @property
+    def codes(self) -> Sequence[str]:
+        return ["blind" if row in self.blind else code for row, code in enumerate(self.others.codes)]
+
+    @property
+    def finish_s(self) -> FloatArray:
+        return self.others.finish_s
+
+    def reason(self, row: int) -> Reason:
+        reason = self.others.reason(row)
+        return Reason("blind", reason.text) if row in self.blind else reason
+
+
+def why_blind(learning: Learning, row: int) -> str:
+    """Of a job that has no number, or no CPU time, to be measured by."""
+    if np.isnan(learning.value_s[row]):
+        return "an equal part, for it has never reported its metric"
+    if np.isnan(learning.value[row]):
+        return "an equal part, for its metric is not a finite number"
+    return "an equal part, for its CPU time is not measured"

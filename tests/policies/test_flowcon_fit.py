@@ -1,0 +1,191 @@
+"""What `flowcon_fit` is for: usable models sooner, and no job much later than with equal shares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.policies.shared_cores import (
+    Family,
+    Learner,
+    constant,
+    exponential,
+    hyperbola,
+    plateau_first,
+    rising,
+    share_cores,
+    some_learners,
+    two_falls,
+)
+from tests.policies.snapshots import best_effort, snapshot
+
+from swell.core.policy_state import PolicyState
+from swell.policies.flowcon_fit import FlowConFit
+from swell.policies.learners import MOST_SAMPLES
+
+EVERY_FAMILY: Sequence[Family] = (exponential, hyperbola, plateau_first, two_falls, constant, rising)
+
+
+def ratios(
+    seeds: range, families: Sequence[Family] = (exponential,), noise: float = 0.0, cores: float = 1.0
+) -> np.ndarray:
+    """(S, 4) over equal shares, as `Outcome.over` has them."""
+    rows = []
+    for seed in seeds:
+        jobs = some_learners(seed, families, noise=noise)
+        rows.append(share_cores(FlowConFit(), jobs, cores, seed).over(share_cores(None, jobs, cores, seed)))
+    return np.array(rows)
+
+
+@pytest.mark.parametrize(
+    ("families", "noise", "cores"),
+    [((exponential,), 0.0, 1.0), (EVERY_FAMILY, 0.02, 1.0), (EVERY_FAMILY, 0.02, 2.0)],
+)
+def test_models_are_usable_sooner_and_no_job_is_a_third_later(
+    families: Sequence[Family], noise: float, cores: float
+) -> None:
+    """Ten jobs that arrive at random: the interval of the mean excludes 0.97."""
+    mean_jct, worst, makespan, usable = ratios(range(900, 910), families, noise, cores).T
+    assert usable.mean() + 2.0 * usable.std() / math.sqrt(len(usable)) < 0.97
+    assert worst.max() <= 1.3
+    assert mean_jct.mean() < 0.97
+    assert makespan.max() <= 1.05 and makespan.mean() <= 1.02
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_the_late_short_job_ends_a_quarter_sooner(noise: float) -> None:
+    jobs = [
+        Learner("long", 0.0, 261.0, exponential(0.2), noise=noise),
+        Learner("middle", 40.0, 105.0, exponential(0.2), scale=30.0, noise=noise),
+        Learner("late and short", 80.0, 28.0, exponential(0.2), scale=0.1, noise=noise),
+    ]
+    fair, fit = share_cores(None, jobs), share_cores(FlowConFit(), jobs)
+    assert fit.took_s[2] <= 0.75 * fair.took_s[2]
+    assert fit.makespan_s == pytest.approx(fair.makespan_s)
+    assert (fit.took_s <= 1.3 * fair.took_s).all()
+
+
+class Node:
+    """One node; each job is told how much CPU time it has used and what its loss is."""
+
+    def __init__(self, policy: FlowConFit | None = None) -> None:
+        self.policy, self.state, self.now_s = policy or FlowConFit(), PolicyState(), 0.0
+        self.shares: list[list[float]] = []
+        self.codes: list[str] = []
+        self.texts: list[str] = []
+
+    def tell(self, *jobs: tuple[float, float]) -> float:
+        """(loss, CPU s) of each, of 100 CPU s of work; returns the time until the policy asks again."""
+        rows = [
+            best_effort(
+                f"j{at}", {1: 1.0}, 101.0 - cpu_s, done=cpu_s, held=1, value=loss, value_at=0.0, cpu=cpu_s
+            )
+            for at, (loss, cpu_s) in enumerate(jobs)
+        ]
+        self.state.begin("flowcon_fit", self.now_s)
+        view = snapshot(rows, 10, now_s=self.now_s, cores=1.0)
+        answer = self.policy.decide(replace(view, memory=self.state.memory))
+        self.state.end(answer.memory, math.inf)
+        assert answer.share is not None
+        self.shares.append(answer.share.tolist())
+        self.codes, self.texts = list(answer.account.codes), [reason.text for reason in answer.reasons]
+        waits_s = answer.wake_s - self.now_s
+        self.now_s = answer.wake_s
+        return waits_s
+
+
+def test_a_job_that_learns_again_gets_the_cores_of_one_that_does_not() -> None:
+    """Both are past their first fall; the learning rate of one drops at 60 CPU seconds."""
+    node = Node()
+    for cpu_s in range(0, 72, 2):
+        first = math.exp(-cpu_s / 5.0)
+        again = 0.5 * (1.0 - math.exp(-max(cpu_s - 60.0, 0.0) / 20.0))
+        node.tell((first - again, float(cpu_s)), (first, float(cpu_s)))
+    before, after = node.shares[30], node.shares[-1]
+    assert before[0] == before[1]
+    assert after[0] == 1.0 and after[1] <= 0.25
+
+
+def test_a_job_that_is_past_its_drop_yields_to_one_that_is_not() -> None:
+    node = Node()
+    for cpu_s in range(40):
+        node.tell((math.exp(-cpu_s / 5.0), float(cpu_s)), (math.exp(-cpu_s / 20.0), float(cpu_s)))
+    assert node.shares[-1][0] <= 0.25 and node.shares[-1][1] == 1.0
+    assert "100 % of the predicted drop" in node.texts[0] and "other jobs gain more" in node.texts[0]
+
+
+def test_shares_do_not_flap_with_noise() -> None:
+    """Two equal jobs, 5 % noise: in forty decisions each share changes a few times."""
+    rng, node = np.random.default_rng(1), Node()
+    for turn in range(40):
+        noise = 0.05 * rng.standard_normal(2)
+        node.tell(*((math.exp(-turn / 20.0) + noise[at], float(turn)) for at in range(2)))
+    changes = (np.diff(np.array(node.shares), axis=0) != 0.0).sum(axis=0)
+    assert changes.max() <= 10
+
+
+def test_the_back_off_is_capped_and_ends_with_an_arrival() -> None:
+    node = Node()
+    waits_s = [node.tell((math.exp(-turn), 2.0 * turn)) for turn in range(40)]
+    assert waits_s[0] == 5.0 and max(waits_s) == waits_s[-1] == 40.0
+    node.now_s -= 35.0
+    assert node.tell((0.0, 81.0), (1.0, 0.0)) == 5.0
+
+
+@pytest.mark.parametrize(
+    ("loss", "code", "text"),
+    [
+        (lambda turn: math.nan, "blind", "not a finite number"),
+        (lambda turn: 3.0, "sharing", "does not improve"),
+        (lambda turn: 3.0 + turn, "sharing", "does not improve"),
+        (lambda turn: 1e308 * (-1.0) ** turn, "sharing", ""),
+    ],
+)
+def test_a_job_that_is_not_seen_to_learn_has_an_equal_part_and_is_told(
+    loss: Callable[[int], float], code: str, text: str
+) -> None:
+    node = Node()
+    for turn in range(30):
+        node.tell((loss(turn), 2.0 * turn), *((math.exp(-turn / 30.0), 2.0 * turn),) * 3)
+    assert node.shares[-1][0] >= 0.25 or not text
+    assert node.codes[0] == code and text in node.texts[0]
+
+
+def test_memory_is_bounded() -> None:
+    node = Node()
+    for turn in range(150):
+        node.tell((1.0 / (1.0 + turn), 0.5 * turn))
+    assert len(node.state.memory["nodes"]["0"]["members"]["j0"]["cpu_s"]) <= MOST_SAMPLES
+
+
+@given(
+    losses=st.lists(
+        st.lists(st.sampled_from([math.nan, 0.0, 0.5, 1.0, 2.0, -1e308, 1e308]), min_size=3, max_size=3),
+        min_size=2,
+        max_size=12,
+    ),
+    floor=st.sampled_from([0.01, 0.02, 0.2, 1.0]),
+    used_s=st.sampled_from([0.0, 1e-9, 1.0, 30.0]),
+)
+def test_shares_are_between_the_floor_and_one(losses: list[list[float]], floor: float, used_s: float) -> None:
+    node = Node(FlowConFit(floor=floor))
+    for turn, now in enumerate(losses):
+        node.tell(*((loss, min(used_s * turn, 100.0)) for loss in now))
+    shares = np.array(node.shares)
+    assert (shares >= floor).all() and (shares <= 1.0).all()
+
+
+@given(power=st.integers(-6, 6), seed=st.integers(0, 20))
+def test_the_unit_of_the_loss_does_not_matter(power: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    one, other = Node(), Node()
+    for turn in range(15):
+        losses = np.exp(-turn / np.array([3.0, 10.0, 30.0])) + 0.05 * rng.standard_normal(3)
+        one.tell(*((float(loss), float(turn)) for loss in losses))
+        other.tell(*((2.0**power * float(loss), float(turn)) for loss in losses))
+    assert one.shares == other.shares
