@@ -165,6 +165,40 @@ def saxena(
     _play(PAPER, figures or [], context, out, docs)
 
 
+@app.command()
+def flowcon(
+    figures: Figures = None,
+    out: Out = Path("out/repro/flowcon"),
+    seed: Seed = 0,
+    repetitions: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Runs of each schedule under each policy.")
+    ] = 5,
+    docs: Docs = None,
+) -> None:
+    """Schedules fixed, random5, random10 and random15, and parameters alpha and interval, of FlowCon.
+
+    Real jobs share one core of this machine, which must be idle otherwise. A run takes about a minute, and
+    random10 has 15 of them. Exit status 1: a target was missed.
+    """
+    from functools import partial
+
+    from swell.cli.output import warn
+    from swell.cli.progress import progress_bar
+    from swell.cli.temporary_platform import brief_platforms
+    from swell.repro.experiment import Context
+    from swell.repro.flowcon import PAPER
+
+    context = Context(
+        data=Path(),
+        seed=seed,
+        watch=progress_bar,
+        platforms=partial(brief_platforms, "swell-flowcon-", warn),
+        repetitions=repetitions,
+        runs=out,
+    )
+    _play(PAPER, figures or [], context, out, docs)
+
+
 def _play(paper: Paper, figures: list[str], context: Context, out: Path, docs: Path | None) -> None:
     from swell.repro import findings_store
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from swell.api.client import Client
 from swell.model.errors import InvalidInput
 from swell.model.view import ClusterView, JobView, Story
 from swell.repro.findings import Findings
@@ -19,6 +20,11 @@ Watch = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 def unwatched(label: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
     """A `Watch` that shows nothing."""
     return nullcontext(lambda done: None)
+
+
+#: A platform with these options of `swell up`, all in one state folder: it ends with its context.
+Up = Callable[[Sequence[str]], AbstractContextManager[Client]]
+Platforms = Callable[[], AbstractContextManager[Up]]
 
 
 class Records(Protocol):
@@ -37,6 +43,9 @@ class Context:
         data: folder of public inputs, one subfolder a paper.
         policies: those that are run; None for all. Of the others there is only what was published.
         records: of a platform that runs, for what is measured on real processes.
+        platforms: starts some of its own, one after the other, for what is played there.
+        repetitions: of what is played on real processes.
+        runs: folder in which the records of what was played are kept.
     """
 
     data: Path
@@ -44,6 +53,9 @@ class Context:
     policies: frozenset[str] | None = None
     records: Records | None = None
     watch: Watch = unwatched
+    platforms: Platforms | None = None
+    repetitions: int = 5
+    runs: Path | None = None
 
 
 class Experiment(Protocol):

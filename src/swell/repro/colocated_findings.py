@@ -1,0 +1,254 @@
+"""Tables, pictures and sentences of jobs that shared a machine under several policies."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+import swell
+from swell.repro.colocated_measures import RunMeasures, are_losses_equal, measures_of
+from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun
+from swell.repro.findings import Cell, Chart, Column, Findings, Panel, Series, Table
+from swell.repro.intervals import Interval
+
+#: What is to be reached: see `_missed`.
+LATE_JOB_REDUCTION, MOST_MAKESPAN, USABLE_REDUCTION, MOST_COMPLETION = 0.25, 1.02, 0.03, 1.3
+MOST_CONTROL_SHARE = 0.01
+#: The policy of ours, and the paper's.
+OURS, PAPERS = "flowcon_fit", "flowcon"
+#: Seconds between two points of a picture over time.
+GRID_S = 0.5
+
+
+class Compared(Protocol):
+    """What findings tell of an experiment."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def late_job(self) -> str | None: ...
+    @property
+    def is_bar(self) -> bool: ...
+    def labels(self) -> Sequence[str]: ...
+
+
+class Against(NamedTuple):
+    """A policy against no control: ratios of the same repetition, means with their intervals."""
+
+    completion: Interval
+    makespan: Interval
+    usable: Interval
+    worst: float  #: largest ratio of a job's completion, over all repetitions
+    late_job: Interval | None
+    control: Interval  #: CPU of the daemon, as a share of one core, more than without control
+
+
+Measured = Mapping[str, Sequence[RunMeasures]]
+
+
+def findings_of(experiment: Compared, runs: Sequence[ColocatedRun]) -> Findings:
+    """The first label is no control."""
+    measured = _by_label(experiment, runs)
+    against = {label: _against(experiment, measured, label) for label in list(measured)[1:]}
+    return Findings(
+        name=experiment.name,
+        title=experiment.title,
+        truth=tuple(_truth(runs)),
+        tables=(_table(experiment, measured, against), _job_table(experiment, measured)),
+        charts=(_chart(experiment, measured), _usage_chart(experiment, runs)),
+        notes=tuple(_notes(experiment, runs, against)),
+        missed=tuple(_missed(experiment, against)) if experiment.is_bar else (),
+    )
+
+
+def _by_label(experiment: Compared, runs: Sequence[ColocatedRun]) -> dict[str, list[RunMeasures]]:
+    """By policy, one for each repetition. Runs of a repetition are of one schedule."""
+    measured: dict[str, list[RunMeasures]] = {label: [] for label in experiment.labels()}
+    for repetition in sorted({run.repetition for run in runs}):
+        group = [run for run in runs if run.repetition == repetition]
+        for run, found in zip(group, measures_of(group), strict=True):
+            measured[run.label].append(found)
+    return measured
+
+
+def _against(experiment: Compared, measured: Measured, label: str) -> Against:
+    none, ours = measured[experiment.labels()[0]], measured[label]
+    pairs = list(zip(ours, none, strict=True))
+
+    def ratio(tell: Callable[[RunMeasures], float]) -> Interval:
+        return Interval.of([tell(one) / tell(other) for one, other in pairs])
+
+    late = experiment.late_job
+    return Against(
+        completion=ratio(lambda run: run.mean_completion_s),
+        makespan=ratio(lambda run: run.makespan_s),
+        usable=ratio(lambda run: run.mean_usable_s),
+        worst=max(one.worst_against(other) for one, other in pairs),
+        late_job=None if late is None else ratio(lambda run: run.completion_s[late]),
+        control=Interval.of([one.control_share - other.control_share for one, other in pairs]),
+    )
+
+
+def _truth(runs: Sequence[ColocatedRun]) -> Iterator[str]:
+    num, loads = len({run.repetition for run in runs}), [run.load_before for run in runs]
+    yield (
+        f"real processes, {num} repetitions, {runs[0].mechanism}; load of the machine before each run "
+        f"{min(loads):.1f} to {max(loads):.1f}; Python {platform.python_version()}; swell {swell.__version__}"
+    )
+
+
+def _table(experiment: Compared, measured: Measured, against: Mapping[str, Against]) -> Table:
+    columns = [
+        Column("policy"),
+        Column("mean completion s", 2),
+        Column("ratio"),
+        Column("+-"),
+        Column("makespan s", 2),
+        Column("ratio of makespan"),
+        Column("+- of makespan"),
+        Column("usable s", 2),
+        Column("ratio of usable"),
+        Column("+- of usable"),
+        Column("worst job"),
+        Column("control"),
+    ]
+    return Table(
+        name=experiment.name,
+        title="means over repetitions; ratios to no control, of the same repetition; worst job: largest "
+        "ratio of completion; control: CPU of the daemon more than without control, as a share of a core",
+        columns=tuple(columns),
+        rows=tuple(_row(label, measured[label], against.get(label)) for label in experiment.labels()),
+    )
+
+
+def _row(label: str, runs: Sequence[RunMeasures], against: Against | None) -> tuple[Cell, ...]:
+    def cells(interval: Interval | None) -> tuple[Cell, Cell]:
+        return (None, None) if interval is None else (interval.mean, interval.half)
+
+    return (
+        label,
+        _mean(runs, lambda run: run.mean_completion_s),
+        *cells(against and against.completion),
+        _mean(runs, lambda run: run.makespan_s),
+        *cells(against and against.makespan),
+        _mean(runs, lambda run: run.mean_usable_s),
+        *cells(against and against.usable),
+        against.worst if against else None,
+        against.control.mean if against else None,
+    )
+
+
+def _mean(runs: Sequence[RunMeasures], tell: Callable[[RunMeasures], float]) -> float:
+    return float(np.mean([tell(run) for run in runs]))
+
+
+def _job_table(experiment: Compared, measured: Measured) -> Table:
+    labels = experiment.labels()
+    jobs = list(measured[labels[0]][0].completion_s)
+    is_one_schedule = all(list(run.completion_s) == jobs for runs in measured.values() for run in runs)
+    names = jobs if is_one_schedule else [f"job {number}" for number in range(1, len(jobs) + 1)]
+
+    def mean(label: str, place: int) -> float:
+        return _mean(measured[label], lambda run: list(run.completion_s.values())[place])
+
+    return Table(
+        name=f"{experiment.name}-jobs",
+        title="completion of each job in seconds, means over repetitions, in order of submission",
+        columns=(Column("job"), *(Column(label, 2) for label in labels)),
+        rows=tuple((name, *(mean(label, place) for label in labels)) for place, name in enumerate(names)),
+    )
+
+
+def _chart(experiment: Compared, measured: Measured) -> Chart:
+    table = _job_table(experiment, measured)
+    labels = experiment.labels()
+    series = [
+        Series(label, tuple(float(row[at]) for row in table.rows if row[at] is not None))  # type: ignore[arg-type]
+        for at, label in enumerate(labels, start=1)
+    ]
+    return Chart(
+        name=experiment.name,
+        title=experiment.title,
+        kind="bars",
+        x=tuple(str(row[0]) for row in table.rows),
+        x_label="",
+        y_label="completion, s",
+        panels=(Panel("completion of each job", tuple(series)),),
+    )
+
+
+# ---------------------------------------------------------------- CPU over time (figures 7, 8, 10, 11, 15)
+def _usage_chart(experiment: Compared, runs: Sequence[ColocatedRun]) -> Chart:
+    first = {run.label: run for run in runs if run.repetition == 0}
+    most_s = max(run.makespan_s for run in first.values())
+    grid = np.arange(0.0, most_s + GRID_S, GRID_S)
+    panels = [
+        Panel(label, tuple(Series(one.job.name, _cores(one, grid)) for one in first[label].jobs))
+        for label in experiment.labels()
+    ]
+    return Chart(
+        name=f"{experiment.name}-cpu",
+        title=f"{experiment.title}: CPU use, first repetition",
+        kind="steps",
+        x=tuple(float(at_s) for at_s in grid),
+        x_label="seconds",
+        y_label="cores",
+        panels=tuple(panels),
+    )
+
+
+def _cores(
+    record: ColocatedJobRecord, grid: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> tuple[float | None, ...]:
+    """Of a job over the half second before each moment; None before it was submitted and after its end."""
+    known = [(sample.at_s, sample.cpu_s) for sample in record.samples if sample.cpu_s is not None]
+    if not known:
+        return tuple(None for _ in grid)
+    at_s, cpu_s = zip(*known, strict=True)
+    used = np.interp(grid, at_s, cpu_s)
+    rates = np.gradient(used, GRID_S)
+    end_s = record.finished_s or at_s[-1]
+    return tuple(
+        float(rate) if record.submitted_s <= moment <= end_s + GRID_S else None
+        for moment, rate in zip(grid, rates, strict=True)
+    )
+
+
+# ---------------------------------------------------------------- sentences
+def _notes(
+    experiment: Compared, runs: Sequence[ColocatedRun], against: Mapping[str, Against]
+) -> Iterator[str]:
+    for label, found in against.items():
+        if found.late_job is not None:
+            yield (
+                f"{label}: the late job {experiment.late_job} completes in {found.late_job.mean:.3f} "
+                f"+- {found.late_job.half:.3f} of its time without control."
+            )
+    equal = [
+        are_losses_equal([run for run in runs if run.repetition == repetition])
+        for repetition in sorted({run.repetition for run in runs})
+    ]
+    num, same = sum(map(len, equal)), sum(sum(one.values()) for one in equal)
+    yield f"{same} of {num} jobs ended with the very same loss, to the last bit, under every policy."
+
+
+def _missed(experiment: Compared, against: Mapping[str, Against]) -> Iterator[str]:
+    for label, found in against.items():
+        if found.makespan.mean > MOST_MAKESPAN:
+            yield f"{experiment.name}: the makespan under {label} is {found.makespan.mean:.3f} of its length"
+        if found.control.mean > MOST_CONTROL_SHARE:
+            yield f"{experiment.name}: {label} costs {found.control.mean:.1%} of a core"
+        if found.late_job is not None and found.late_job.mean > 1.0 - LATE_JOB_REDUCTION:
+            yield f"{experiment.name}: the late job under {label} takes {found.late_job.mean:.3f} of its time"
+    ours = against.get(OURS)
+    if ours is None or experiment.late_job is not None:
+        return
+    if ours.usable.mean + ours.usable.half >= 1.0 or ours.usable.mean > 1.0 - USABLE_REDUCTION:
+        yield f"{experiment.name}: {OURS} brings the time to a usable model to {ours.usable.mean:.3f}"
+    if ours.worst > MOST_COMPLETION:
+        yield f"{experiment.name}: {OURS} takes {ours.worst:.2f} of a job's time without control"

@@ -1,0 +1,155 @@
+"""Real jobs that share a machine's cores, on a platform that is up, and the record of their learning."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+import psutil
+
+from swell.api.client import Client
+from swell.model.view import JobView
+from swell.repro.flowcon_schedule import ColocatedJob, Schedule, scripts_of
+
+LOOK_EVERY_S = 0.1
+#: Of a job that is only to be measured.
+NUM_TRIAL_STEPS = 4
+
+
+class LearningSample(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A job at one moment. Times are seconds from the first submission."""
+
+    at_s: float
+    steps: int
+    loss: float
+    cpu_s: float | None
+    share: float | None
+
+
+class ColocatedJobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one job. Times are seconds from the first submission."""
+
+    job: ColocatedJob
+    submitted_s: float
+    finished_s: float | None  #: None: it did not succeed
+    final_loss: float | None
+    samples: tuple[LearningSample, ...]
+
+    @property
+    def completion_s(self) -> float | None:
+        return None if self.finished_s is None else self.finished_s - self.submitted_s
+
+
+class ColocatedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One schedule under one policy."""
+
+    policy: str
+    label: str  #: the policy, and its parameters if there are any
+    schedule: str
+    repetition: int
+    jobs: tuple[ColocatedJobRecord, ...]
+    control_cpu_s: float  #: CPU time of the daemon
+    load_before: float  #: of the machine in the minute before (processes that run or wait to)
+    mechanism: str = ""  #: by which the cores were divided
+
+    @property
+    def makespan_s(self) -> float:
+        """From the first submission to the last end."""
+        return max(job.finished_s or 0.0 for job in self.jobs)
+
+
+@dataclass(slots=True)
+class Watcher:
+    """Submits each job when it is due, and notes what the platform tells of all until they have ended."""
+
+    client: Client
+    advance: Callable[[int], None]
+    ids: dict[str, ColocatedJob] = field(default_factory=dict)
+    samples: dict[str, list[LearningSample]] = field(default_factory=dict)
+    begun_s: float = 0.0  #: head time of the first submission
+    opened_s: float = 0.0  #: the same moment, as this process counts time
+
+    def play(self, schedule: Schedule) -> list[ColocatedJobRecord]:
+        due_s = time.monotonic()
+        for job in schedule:
+            while (wait_s := due_s + job.at_s - time.monotonic()) > 0.0:
+                time.sleep(min(wait_s, LOOK_EVERY_S))
+                self._look()
+            self._submit(job)
+        while self._look() < len(self.ids):
+            time.sleep(LOOK_EVERY_S)
+        return [self._record(job_id) for job_id in self.ids]
+
+    def _submit(self, job: ColocatedJob) -> None:
+        job_id = self.client.submit(**job.fields())
+        if not self.ids:
+            now_s, self.begun_s = self.client.cluster().now_s, self.client.job(job_id).submitted_s
+            self.opened_s = time.monotonic() - (now_s - self.begun_s)
+        self.ids[job_id], self.samples[job_id] = job, []
+
+    def _look(self) -> int:
+        views = [view for view in self.client.jobs() if view.id in self.ids]
+        now_s = time.monotonic() - self.opened_s
+        for view in views:
+            if view.loss is not None:
+                self._note(view, now_s)
+        num_ended = sum(view.phase.is_end for view in views)
+        self.advance(num_ended)
+        return num_ended
+
+    def _note(self, view: JobView, now_s: float) -> None:
+        samples = self.samples[view.id]
+        if view.loss is None or (samples and samples[-1].steps == view.steps):
+            return
+        samples.append(
+            LearningSample(at_s=now_s, steps=view.steps, loss=view.loss, cpu_s=view.cpu_s, share=view.share)
+        )
+
+    def _record(self, job_id: str) -> ColocatedJobRecord:
+        view = self.client.job(job_id)
+        is_done = view.phase.value == "succeeded" and view.finished_s is not None
+        return ColocatedJobRecord(
+            job=self.ids[job_id],
+            submitted_s=view.submitted_s - self.begun_s,
+            finished_s=view.finished_s - self.begun_s if is_done and view.finished_s else None,
+            final_loss=view.loss,
+            samples=tuple(self.samples[job_id]),
+        )
+
+
+def measure_scripts(client: Client, schedule: Schedule) -> None:
+    """Have each script measured: later jobs need no trial run, and start at once."""
+    for job in scripts_of(schedule, NUM_TRIAL_STEPS):
+        client.wait(client.submit(**job.fields()))
+
+
+def run_schedule(
+    client: Client,
+    schedule: Schedule,
+    names: tuple[str, str, str],
+    repetition: int,
+    advance: Callable[[int], None],
+) -> ColocatedRun:
+    """Play it. `names`: of the policy, of the policy with its parameters, and of the schedule."""
+    daemon = psutil.Process(client.endpoint.pid)
+    measure_scripts(client, schedule)
+    load_before, used_before_s = os.getloadavg()[0], _cpu_s(daemon)
+    records = Watcher(client, advance).play(schedule)
+    policy, label, schedule_name = names
+    return ColocatedRun(
+        policy=policy,
+        label=label,
+        schedule=schedule_name,
+        repetition=repetition,
+        jobs=tuple(records),
+        control_cpu_s=_cpu_s(daemon) - used_before_s,
+        load_before=load_before,
+    )
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)

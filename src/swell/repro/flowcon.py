@@ -1,0 +1,84 @@
+"""FlowCon's evaluation (Zheng et al., ICPP 2019, section 5), on real processes of this machine."""
+
+from __future__ import annotations
+
+from swell.repro.colocated_experiment import ColocatedExperiment, Contender
+from swell.repro.experiment import Paper
+from swell.repro.flowcon_schedule import FIXED, FIXED_SCALE, RANDOM_SCALE, Schedule, drawn
+from swell.repro.flowcon_words import INTRODUCTION
+
+#: The paper's: a threshold in percent, and an interval in seconds.
+ALPHA, INTERVAL_S = 5.0, 20.0
+#: Figures 3 to 6, table 2.
+ALPHAS, INTERVALS_S = (1.0, 3.0, 5.0, 10.0, 15.0), (20.0, 30.0, 40.0, 50.0, 60.0)
+NONE = Contender("none", "fifo")
+
+
+def _flowcon(
+    scale: float, alpha: float = ALPHA, interval_s: float = INTERVAL_S, label: str = ""
+) -> Contender:
+    parameters = (("alpha_share", alpha / 100.0), ("interval_s", interval_s / scale))
+    return Contender(label or "flowcon", "flowcon", parameters)
+
+
+def _contenders(scale: float) -> tuple[Contender, ...]:
+    fit = Contender("flowcon_fit", "flowcon_fit", (("interval_s", INTERVAL_S / scale),))
+    return (NONE, _flowcon(scale), fit)
+
+
+def _fixed(seed: int) -> Schedule:
+    return FIXED
+
+
+def _random(name: str, num: int, figure: str) -> ColocatedExperiment:
+    return ColocatedExperiment(
+        name=name,
+        title=f"Figure {figure}: {num} jobs at random moments",
+        draw=lambda seed: drawn(num, seed),
+        contenders=_contenders(RANDOM_SCALE),
+        is_bar=num == 10,
+    )
+
+
+PAPER = Paper(
+    name="flowcon",
+    title="FlowCon",
+    inputs="",
+    introduction=INTRODUCTION,
+    experiments=(
+        ColocatedExperiment(
+            name="fixed",
+            title="Figures 3 and 7: three jobs at 0, 40 and 80 s",
+            draw=_fixed,
+            contenders=_contenders(FIXED_SCALE),
+            late_job=FIXED[-1].name,
+            is_bar=True,
+        ),
+        _random("random5", 5, "9"),
+        _random("random10", 10, "12"),
+        _random("random15", 15, "17"),
+        ColocatedExperiment(
+            name="alpha",
+            title="Table 2: the fixed schedule at other thresholds",
+            draw=_fixed,
+            contenders=(
+                NONE,
+                *(_flowcon(FIXED_SCALE, alpha, label=f"alpha {alpha:g} %") for alpha in ALPHAS),
+            ),
+            late_job=FIXED[-1].name,
+        ),
+        ColocatedExperiment(
+            name="interval",
+            title="Table 2: the fixed schedule at other intervals",
+            draw=_fixed,
+            contenders=(
+                NONE,
+                *(
+                    _flowcon(FIXED_SCALE, 10.0, interval_s, f"interval {interval_s:g} s")
+                    for interval_s in INTERVALS_S
+                ),
+            ),
+            late_job=FIXED[-1].name,
+        ),
+    ),
+)

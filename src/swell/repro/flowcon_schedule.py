@@ -1,0 +1,98 @@
+"""Jobs that share one machine, as in FlowCon's evaluation (section 5.2), but shorter."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import swell
+
+SCRIPTS = Path(swell.__file__).parent / "demo"
+#: A second here stands for so many of the paper's: of the fixed schedule, and of the random ones.
+FIXED_SCALE, RANDOM_SCALE = 10.0, 20.0
+#: Random jobs start within so many seconds (section 5.4), and are longer or shorter by this share.
+WINDOW_S, VARIED_SHARE = 200.0, 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedModel:
+    """A model with the data that ships with installed packages, and how it is trained here."""
+
+    script: str
+    global_batch: int
+    learning_rate: float
+    step_s: float  #: of CPU, roughly, on the machine on which the lengths were chosen
+    job_s: float  #: CPU seconds of a job, roughly
+
+
+#: Table 1 of the paper, in PyTorch. Pictures are 8 x 8 digits, text is Python's language reference.
+MODELS = {
+    "vae": TrainedModel("vae.py", 96, 1e-3, 0.0016, 8.0),
+    "cnn": TrainedModel("cnn.py", 96, 1e-3, 0.0031, 6.0),
+    "lstm": TrainedModel("lstm.py", 64, 1e-2, 0.0040, 7.0),
+    "birnn": TrainedModel("birnn.py", 96, 1e-3, 0.0028, 5.0),
+    "gru": TrainedModel("gru.py", 64, 1e-2, 0.0125, 7.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ColocatedJob:
+    """One job of a schedule."""
+
+    name: str
+    model: str  #: of MODELS
+    at_s: float  #: submitted so long after the first
+    steps: int
+
+    def fields(self) -> dict[str, Any]:
+        """As `Client.submit` takes them."""
+        model = MODELS[self.model]
+        return {
+            "name": self.name,
+            "script": str(SCRIPTS / model.script),
+            "workdir": str(SCRIPTS),
+            "args": ["--batch", str(model.global_batch), "--lr", str(model.learning_rate)],
+            "global_batch": model.global_batch,
+            "steps": self.steps,
+            "workers": "1",
+        }
+
+
+Schedule = tuple[ColocatedJob, ...]
+
+
+def _job(number: int, model: str, at_s: float, cpu_s: float) -> ColocatedJob:
+    return ColocatedJob(f"{model}-{number}", model, at_s, round(cpu_s / MODELS[model].step_s))
+
+
+#: Section 5.3: VAE at 0 s, digits at 40 s, and at 80 s digits again, read by another network: the late job.
+FIXED: Schedule = (
+    _job(1, "vae", 0.0, 200.0 / FIXED_SCALE),
+    _job(2, "cnn", 40.0 / FIXED_SCALE, 140.0 / FIXED_SCALE),
+    _job(3, "birnn", 80.0 / FIXED_SCALE, 28.0 / FIXED_SCALE),
+)
+
+
+def drawn(num: int, seed: int) -> Schedule:
+    """So many jobs, the models in turn, submitted at random moments; the first at 0 s."""
+    draw = random.Random(seed)
+    models = [list(MODELS)[place % len(MODELS)] for place in range(num)]
+    draw.shuffle(models)
+    at_s = sorted(draw.uniform(0.0, WINDOW_S / RANDOM_SCALE) for _ in models)
+    lengths_s = [MODELS[model].job_s * draw.uniform(1 - VARIED_SHARE, 1 + VARIED_SHARE) for model in models]
+    parts = zip(models, at_s, lengths_s, strict=True)
+    return tuple(
+        _job(number, model, round(moment_s - at_s[0], 3), cpu_s)
+        for number, (model, moment_s, cpu_s) in enumerate(parts, start=1)
+    )
+
+
+def scripts_of(schedule: Schedule, num_steps: int) -> Schedule:
+    """One short job for each model of it: once these have run, every script has been measured."""
+    models = dict.fromkeys(job.model for job in schedule)
+    first = {model: next(job for job in schedule if job.model == model) for model in models}
+    return tuple(
+        replace(job, name=f"trial-{model}", at_s=0.0, steps=num_steps) for model, job in first.items()
+    )

@@ -1,0 +1,21 @@
+"""What the page of FlowCon's evaluation says beside its figures."""
+
+INTRODUCTION = """
+Zheng, Tynes, Gorelick, Mao, Cheng and Hou, *FlowCon: Elastic Flow Configuration for Containerized Deep
+Learning Applications*, ICPP 2019, section 5. Its jobs are trained for real here, on the CPU of one machine.
+
+* **Jobs**: a variational auto-encoder, a convolutional network and a bidirectional recurrent network on
+  8 x 8 digits; an LSTM and a GRU on Python's language reference. All in PyTorch, one process each.
+* **Machine**: `swell up --devices cpu:16 --cores 1`. One core is shared, as the paper's one CPU is: a job
+  alone can use all of it. The daemon and the agent are not confined to it.
+* **Times** are shorter than the paper's: one second stands for 10 s in the fixed schedule and for 20 s in
+  the random ones. FlowCon's interval is shorter by the same factor.
+* **Limits** are cgroup weights; `quota` is the paper's hard limit. The line `Truth` says which mechanism was
+  used. No containers are used.
+* **Policies**: `none` is `fifo`, which divides no cores. `flowcon` is the paper's, `flowcon_fit` ours.
+* **Repetitions**: each draws its own schedule, and runs it under every policy, in a shuffled order. Figures
+  are means over repetitions; +- is half of a 95 % confidence interval (Student's t) of the ratio to `none`
+  in the same repetition.
+* A job is *usable* when 95 % of the drop of its loss is done. The loss by step is the same under every
+  policy, so the step at which that is comes from all runs of the job together.
+"""
