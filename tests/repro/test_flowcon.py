@@ -1,0 +1,217 @@
+"""FlowCon's evaluation: its schedules, and what is measured of jobs that shared a machine."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.api.client import Client
+from swell.model.errors import InvalidInput
+from swell.repro import colocated_experiment
+from swell.repro.colocated_experiment import ColocatedExperiment, Contender
+from swell.repro.colocated_findings import findings_of
+from swell.repro.colocated_measures import (
+    USABLE_SHARE,
+    are_losses_equal,
+    learning_of,
+    measures_of,
+    time_of_steps,
+)
+from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun, LearningSample
+from swell.repro.experiment import Context, Up
+from swell.repro.findings_store import read, write, write_page
+from swell.repro.flowcon import PAPER
+from swell.repro.flowcon_schedule import FIXED, MODELS, RANDOM_SCALE, WINDOW_S, ColocatedJob, Schedule, drawn
+
+NUM_STEPS, SCALE = 1000, 100.0
+EXPERIMENT = ColocatedExperiment(
+    name="fixed",
+    title="three jobs",
+    draw=lambda seed: FIXED,
+    contenders=(Contender("none", "fifo"), Contender("flowcon_fit", "flowcon_fit")),
+    late_job=FIXED[-1].name,
+    is_bar=True,
+)
+
+
+def record(job: ColocatedJob, stretch: float = 1.0, loss_scale: float = 1.0) -> ColocatedJobRecord:
+    """A job of `NUM_STEPS` steps in `10 * stretch` s whose loss falls exponentially."""
+    at = np.linspace(0.0, 1.0, 101)
+    samples = [
+        LearningSample(
+            at_s=job.at_s + 10.0 * stretch * float(part),
+            steps=int(part * NUM_STEPS),
+            loss=loss_scale * math.exp(-int(part * NUM_STEPS) / SCALE),
+            cpu_s=5.0 * float(part),
+            share=None,
+        )
+        for part in at
+    ]
+    end_s = job.at_s + 10.0 * stretch
+    return ColocatedJobRecord(
+        job=job, submitted_s=job.at_s, finished_s=end_s, final_loss=samples[-1].loss, samples=tuple(samples)
+    )
+
+
+def run_of(
+    label: str, stretches: Sequence[float] = (1.0, 1.0, 1.0), repetition: int = 0, control_s: float = 0.1
+) -> ColocatedRun:
+    jobs = tuple(record(job, stretch) for job, stretch in zip(FIXED, stretches, strict=True))
+    return ColocatedRun(
+        policy=label,
+        label=label,
+        schedule="fixed",
+        repetition=repetition,
+        jobs=jobs,
+        control_cpu_s=control_s,
+        load_before=0.1,
+        mechanism="weights of cgroup v1",
+    )
+
+
+# ---------------------------------------------------------------- schedules
+@given(st.integers(1, 30), st.integers(0, 1000))
+def test_jobs_are_drawn_within_the_window(num: int, seed: int) -> None:
+    schedule = drawn(num, seed)
+    assert len(schedule) == num == len({job.name for job in schedule}) and schedule == drawn(num, seed)
+    assert schedule[0].at_s == 0.0 and all(0.0 <= job.at_s <= WINDOW_S / RANDOM_SCALE for job in schedule)
+    assert all(job.steps > 0 and job.at_s <= later.at_s for job, later in itertools.pairwise(schedule))
+    counts = [sum(job.model == model for job in schedule) for model in MODELS]
+    assert max(counts) - min(counts) <= 1, "the models take turns"
+
+
+def test_each_script_is_there() -> None:
+    for job in drawn(len(MODELS), seed=0):
+        assert Path(job.fields()["script"]).exists()
+
+
+# ---------------------------------------------------------------- measures
+def test_a_model_is_usable_after_most_of_its_drop() -> None:
+    learning = learning_of([record(FIXED[0]), record(FIXED[0], stretch=2.0)])
+    assert learning.usable_steps == pytest.approx(-SCALE * math.log(1.0 - USABLE_SHARE), abs=NUM_STEPS / 50)
+
+
+@given(st.floats(0.01, 100.0))
+def test_the_scale_of_a_loss_does_not_matter(scale: float) -> None:
+    scaled = learning_of([record(FIXED[0], loss_scale=scale)])
+    assert scaled.usable_steps == learning_of([record(FIXED[0])]).usable_steps
+
+
+@given(st.floats(0.1, 10.0), st.floats(0.0, NUM_STEPS))
+def test_time_of_steps_is_between_reports(stretch: float, steps: float) -> None:
+    found = time_of_steps(record(FIXED[1], stretch), steps)
+    assert found == pytest.approx(10.0 * stretch * steps / NUM_STEPS, abs=1e-6)
+
+
+def test_steps_that_were_never_made_have_no_time() -> None:
+    assert time_of_steps(record(FIXED[1]), NUM_STEPS + 1.0) is None
+
+
+def test_a_job_that_failed_is_named() -> None:
+    run = run_of("none")
+    failed = ColocatedJobRecord(
+        job=FIXED[0], submitted_s=0.0, finished_s=None, final_loss=None, samples=run.jobs[0].samples
+    )
+    broken = ColocatedRun(
+        **{name: getattr(run, name) for name in run.__struct_fields__} | {"jobs": (failed,)}
+    )
+    with pytest.raises(ValueError, match="job 'vae-1' of fixed under none did not succeed"):
+        measures_of([broken])
+
+
+def test_losses_that_differ_are_seen() -> None:
+    assert all(are_losses_equal([run_of("none"), run_of("flowcon", (2.0, 1.0, 1.0))]).values())
+    other = run_of("flowcon")
+    jobs = (record(FIXED[0], loss_scale=1.0 + 1e-12), *other.jobs[1:])
+    changed = ColocatedRun(
+        **{name: getattr(other, name) for name in other.__struct_fields__} | {"jobs": jobs}
+    )
+    assert are_losses_equal([run_of("none"), changed])[FIXED[0].name] is False
+
+
+# ---------------------------------------------------------------- findings
+def test_a_late_job_in_half_the_time_is_told() -> None:
+    runs = [run_of("none", repetition=at) for at in range(3)]
+    runs += [run_of("flowcon_fit", (1.0, 1.0, 0.5), repetition=at) for at in range(3)]
+    found = findings_of(EXPERIMENT, runs)
+    assert found.missed == ()
+    assert "flowcon_fit: the late job birnn-3 completes in 0.500 +- 0.000 of its time" in found.notes[0]
+    assert "9 of 9 jobs ended with the very same loss" in found.notes[-1]
+    table = found.tables[0]
+    ours = dict(zip([column.name for column in table.columns], table.rows[1], strict=True))
+    assert ours["ratio"] == pytest.approx(25.0 / 30.0) and ours["worst job"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (run_of("flowcon_fit"), "the late job under flowcon_fit takes 1.000 of its time"),
+        (run_of("flowcon_fit", (2.0, 1.0, 0.5)), "the makespan under flowcon_fit is"),
+        (run_of("flowcon_fit", (1.0, 1.0, 0.5), control_s=2.0), "flowcon_fit costs"),
+    ],
+)
+def test_what_was_missed_is_told(run: ColocatedRun, message: str) -> None:
+    found = findings_of(EXPERIMENT, [run_of("none"), run])
+    assert any(message in one for one in found.missed)
+
+
+def test_with_many_jobs_the_time_to_a_usable_model_counts() -> None:
+    many = replace(EXPERIMENT, name="random10", late_job=None)
+    found = findings_of(many, [run_of("none"), run_of("flowcon_fit", (1.4, 1.0, 1.0))])
+    assert any("takes 1.40 of a job's time" in one for one in found.missed)
+    assert any("time to a usable model to" in one for one in found.missed)
+
+
+def test_a_page_is_written(tmp_path: Path) -> None:
+    runs = [run_of("none"), run_of("flowcon", (1.0, 1.0, 0.6)), run_of("flowcon_fit", (1.0, 1.0, 0.5))]
+    three = replace(EXPERIMENT, contenders=(*EXPERIMENT.contenders, Contender("flowcon", "flowcon")))
+    write(findings_of(three, runs), tmp_path / "out")
+    files = write_page(PAPER, read(PAPER, tmp_path / "out"), tmp_path / "docs")
+    assert {file.name for file in files} == {"flowcon.md", "fixed.png", "fixed-cpu.png"}
+    assert "weights of cgroup v1" in files[0].read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------- how it is played
+def test_without_platforms_nothing_is_measured() -> None:
+    with pytest.raises(InvalidInput, match="measured on real processes"):
+        EXPERIMENT.run(Context(data=Path()))
+
+
+def test_each_contender_plays_each_schedule_in_another_order(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    played: list[tuple[int, str, list[str]]] = []
+    options: list[list[str]] = []
+
+    @contextmanager
+    def platforms() -> Iterator[Up]:
+        @contextmanager
+        def up(chosen: Sequence[str]) -> Iterator[Client]:
+            options.append(list(chosen))
+            yield None  # type: ignore[misc]
+
+        yield up
+
+    def play(
+        client: Client, schedule: Schedule, names: tuple[str, str, str], repetition: int, advance: object
+    ) -> ColocatedRun:
+        played.append((repetition, names[1], [job.name for job in schedule]))
+        return run_of(names[1], repetition=repetition)
+
+    monkeypatch.setattr(colocated_experiment, "run_schedule", play)
+    EXPERIMENT.run(Context(data=Path(), platforms=platforms, repetitions=6, runs=tmp_path))
+    assert sorted((repetition, label) for repetition, label, _ in played) == [
+        (repetition, label) for repetition in range(6) for label in ("flowcon_fit", "none")
+    ]
+    assert len({tuple(label for _, label, _ in played[at : at + 2]) for at in range(0, 12, 2)}) == 2
+    assert all("--cores" in chosen for chosen in options)
+    assert (tmp_path / "fixed-runs.json").exists()
