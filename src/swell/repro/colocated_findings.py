@@ -23,7 +23,7 @@ OURS, PAPERS = "flowcon_fit", "flowcon"
 GRID_S = 0.5
 
 
-class Compared(Protocol):
+class Contest(Protocol):
     """What findings tell of an experiment."""
 
     @property
@@ -51,7 +51,7 @@ class Against(NamedTuple):
 Measured = Mapping[str, Sequence[RunMeasures]]
 
 
-def findings_of(experiment: Compared, runs: Sequence[ColocatedRun]) -> Findings:
+def findings_of(experiment: Contest, runs: Sequence[ColocatedRun]) -> Findings:
     """The first label is no control."""
     measured = _by_label(experiment, runs)
     against = {label: _against(experiment, measured, label) for label in list(measured)[1:]}
@@ -66,7 +66,7 @@ def findings_of(experiment: Compared, runs: Sequence[ColocatedRun]) -> Findings:
     )
 
 
-def _by_label(experiment: Compared, runs: Sequence[ColocatedRun]) -> dict[str, list[RunMeasures]]:
+def _by_label(experiment: Contest, runs: Sequence[ColocatedRun]) -> dict[str, list[RunMeasures]]:
     """By policy, one for each repetition. Runs of a repetition are of one schedule."""
     measured: dict[str, list[RunMeasures]] = {label: [] for label in experiment.labels()}
     for repetition in sorted({run.repetition for run in runs}):
@@ -76,7 +76,7 @@ def _by_label(experiment: Compared, runs: Sequence[ColocatedRun]) -> dict[str, l
     return measured
 
 
-def _against(experiment: Compared, measured: Measured, label: str) -> Against:
+def _against(experiment: Contest, measured: Measured, label: str) -> Against:
     none, ours = measured[experiment.labels()[0]], measured[label]
     pairs = list(zip(ours, none, strict=True))
 
@@ -102,7 +102,7 @@ def _truth(runs: Sequence[ColocatedRun]) -> Iterator[str]:
     )
 
 
-def _table(experiment: Compared, measured: Measured, against: Mapping[str, Against]) -> Table:
+def _table(experiment: Contest, measured: Measured, against: Mapping[str, Against]) -> Table:
     columns = [
         Column("policy"),
         Column("mean completion s", 2),
@@ -147,7 +147,7 @@ def _mean(runs: Sequence[RunMeasures], tell: Callable[[RunMeasures], float]) -> 
     return float(np.mean([tell(run) for run in runs]))
 
 
-def _job_table(experiment: Compared, measured: Measured) -> Table:
+def _job_table(experiment: Contest, measured: Measured) -> Table:
     labels = experiment.labels()
     jobs = list(measured[labels[0]][0].completion_s)
     is_one_schedule = all(list(run.completion_s) == jobs for runs in measured.values() for run in runs)
@@ -164,7 +164,7 @@ def _job_table(experiment: Compared, measured: Measured) -> Table:
     )
 
 
-def _chart(experiment: Compared, measured: Measured) -> Chart:
+def _chart(experiment: Contest, measured: Measured) -> Chart:
     table = _job_table(experiment, measured)
     labels = experiment.labels()
     series = [
@@ -183,7 +183,7 @@ def _chart(experiment: Compared, measured: Measured) -> Chart:
 
 
 # ---------------------------------------------------------------- CPU over time (figures 7, 8, 10, 11, 15)
-def _usage_chart(experiment: Compared, runs: Sequence[ColocatedRun]) -> Chart:
+def _usage_chart(experiment: Contest, runs: Sequence[ColocatedRun]) -> Chart:
     first = {run.label: run for run in runs if run.repetition == 0}
     most_s = max(run.makespan_s for run in first.values())
     grid = np.arange(0.0, most_s + GRID_S, GRID_S)
@@ -221,7 +221,7 @@ def _cores(
 
 # ---------------------------------------------------------------- sentences
 def _notes(
-    experiment: Compared, runs: Sequence[ColocatedRun], against: Mapping[str, Against]
+    experiment: Contest, runs: Sequence[ColocatedRun], against: Mapping[str, Against]
 ) -> Iterator[str]:
     for label, found in against.items():
         if found.late_job is not None:
@@ -237,7 +237,7 @@ def _notes(
     yield f"{same} of {num} jobs ended with the very same loss, to the last bit, under every policy."
 
 
-def _missed(experiment: Compared, against: Mapping[str, Against]) -> Iterator[str]:
+def _missed(experiment: Contest, against: Mapping[str, Against]) -> Iterator[str]:
     for label, found in against.items():
         if found.makespan.mean > MOST_MAKESPAN:
             yield f"{experiment.name}: the makespan under {label} is {found.makespan.mean:.3f} of its length"
