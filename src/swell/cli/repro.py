@@ -175,7 +175,7 @@ def flowcon(
     ] = 5,
     docs: Docs = None,
 ) -> None:
-    """Schedules fixed, random5, random10 and random15, and parameters alpha and interval, of FlowCon.
+    """Schedules fixed, random5, random10 and random15, parameters alpha and interval, and cpu, of FlowCon.
 
     Real jobs share one core of this machine, which must be idle otherwise. A run takes about a minute, and
     random10 has 15 of them. Exit status 1: a target was missed.

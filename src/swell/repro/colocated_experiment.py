@@ -28,11 +28,13 @@ class Contender:
     label: str
     policy: str
     parameters: tuple[tuple[str, float], ...] = ()
+    limits: str = "weight"  #: how a share is kept: see `swell up --cpu-shares`
 
     @property
     def options(self) -> list[str]:
         """Of `swell up`."""
         chosen = ["--devices", DEVICES, *CONFINED, "--preload", PRELOAD, "--policy", self.policy]
+        chosen += ["--cpu-shares", self.limits]
         for name, value in self.parameters:
             chosen += ["--set", f"{self.policy}.{name}={value:g}"]
         return chosen

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from swell.repro.colocated_experiment import ColocatedExperiment, Contender
 from swell.repro.experiment import Paper
 from swell.repro.flowcon_schedule import FIXED, FIXED_SCALE, RANDOM_SCALE, Schedule, drawn
@@ -53,6 +55,17 @@ PAPER = Paper(
             contenders=_contenders(FIXED_SCALE),
             late_job=FIXED[-1].name,
             is_bar=True,
+        ),
+        ColocatedExperiment(
+            name="cpu",
+            title="Figures 7 and 8: weights and hard limits",
+            draw=_fixed,
+            contenders=(
+                NONE,
+                _flowcon(FIXED_SCALE, label="flowcon, weights"),
+                replace(_flowcon(FIXED_SCALE, label="flowcon, quotas"), limits="quota"),
+            ),
+            late_job=FIXED[-1].name,
         ),
         _random("random5", 5, "9"),
         _random("random10", 10, "12"),
