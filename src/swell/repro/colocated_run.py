@@ -53,6 +53,8 @@ class ColocatedRun(msgspec.Struct, frozen=True, kw_only=True):
     jobs: tuple[ColocatedJobRecord, ...]
     control_cpu_s: float  #: CPU time of the daemon
     load_before: float  #: of the machine in the minute before (processes that run or wait to)
+    parameters: tuple[tuple[str, float], ...] = ()  #: of the policy
+    limits: str = "weight"  #: what a share meant
     mechanism: str = ""  #: by which the cores were divided
 
     @property

@@ -19,7 +19,7 @@ NONE = Contender("none", "fifo")
 def _flowcon(
     scale: float, alpha: float = ALPHA, interval_s: float = INTERVAL_S, label: str = ""
 ) -> Contender:
-    parameters = (("alpha_share", alpha / 100.0), ("interval_s", interval_s / scale))
+    parameters = (("alpha", alpha / 100.0), ("interval_s", interval_s / scale))
     return Contender(label or "flowcon", "flowcon", parameters)
 
 

@@ -1,0 +1,81 @@
+"""A run of jobs that shared a machine again, simulated: as fast, and learning as much, as without control."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import numpy as np
+
+from swell.api.submission import parse
+from swell.assemble import new_core
+from swell.model.job import Profile
+from swell.repro.colocated_measures import learning_of
+from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun
+from swell.settings import make_settings
+from swell.sim.change_cost import AsMeasured
+from swell.sim.contention import CpuShares
+from swell.sim.gangs import GangTimings
+from swell.sim.job import SimJob, TrueSpeed
+from swell.sim.loss_curves import JobLoss, MeasuredCurve
+from swell.sim.shared_cores import CoreDivision
+from swell.sim.simulate import Scenario, cluster, simulate
+
+#: A gang reports so often, as in the live world.
+REPORT_S = 0.5
+KIND = "cpu"
+
+
+def simulated_completions(
+    run: ColocatedRun, none: ColocatedRun, num_devices: int, cores: float
+) -> Mapping[str, float | None]:
+    """Seconds from each job's submission to its end, by name.
+
+    Args:
+        none: the run of the same schedule without control, of which speeds and starts are taken.
+    """
+    jobs = [_sim_job(job, _rate_per_cpu_s(job)) for job in none.jobs]
+    settings = make_settings({f"{run.policy}.{name}": value for name, value in run.parameters})
+    scenario = Scenario(
+        nodes=cluster(1, num_devices, KIND, cores),
+        jobs=jobs,
+        cost=AsMeasured(unprofiled_start_s=_mean_start_s(none.jobs)),
+        timings=GangTimings(report_s=REPORT_S, grain_steps=1.0),
+        sharing=CoreDivision(cpu_shares=cast("CpuShares", run.limits)),
+    )
+    outcome = simulate(new_core(run.policy, settings), scenario, with_offers=False)
+    return {job.id: job.jct_s for job in outcome.jobs}
+
+
+def _sim_job(record: ColocatedJobRecord, rate_per_s: float) -> SimJob:
+    job = record.job
+    learning = learning_of([record])
+    return SimJob(
+        id=job.name,
+        submit_s=record.submitted_s,
+        spec=parse(job.fields()).to_spec(0.0),
+        profile=Profile(
+            device_kind=KIND,
+            compute_s={job.fields()["global_batch"]: 1.0 / rate_per_s},
+            allreduce_s={},
+            grad_bytes=0,
+            state_bytes=0,
+            samples_per_epoch=0,
+            start_s=0.0,
+        ),
+        speed=TrueSpeed(np.array([1]), np.array([rate_per_s])),
+        num_steps=job.steps,
+        loss=JobLoss(MeasuredCurve(tuple(zip(learning.steps.tolist(), learning.loss.tolist(), strict=True)))),
+    )
+
+
+def _rate_per_cpu_s(record: ColocatedJobRecord) -> float:
+    """Steps for each second of CPU, from the first report to the last."""
+    known = [(sample.steps, sample.cpu_s) for sample in record.samples if sample.cpu_s is not None]
+    (first, first_s), (last, last_s) = known[0], known[-1]
+    return (last - first) / (last_s - first_s)
+
+
+def _mean_start_s(records: Sequence[ColocatedJobRecord]) -> float:
+    """From the submission to the first report."""
+    return float(np.mean([record.samples[0].at_s - record.submitted_s for record in records]))
