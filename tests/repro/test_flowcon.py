@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from swell.api.client import Client
 from swell.model.errors import InvalidInput
 from swell.repro import colocated_experiment
-from swell.repro.colocated_experiment import ColocatedExperiment, Contender
+from swell.repro.colocated_experiment import ColocatedExperiment
 from swell.repro.colocated_findings import findings_of
 from swell.repro.colocated_measures import (
     USABLE_SHARE,
@@ -26,7 +27,7 @@ from swell.repro.colocated_measures import (
     measures_of,
     time_of_steps,
 )
-from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun, LearningSample
+from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun, Contender, LearningSample
 from swell.repro.experiment import Context, Up
 from swell.repro.findings_store import read, write, write_page
 from swell.repro.flowcon import PAPER
@@ -67,9 +68,7 @@ def run_of(
 ) -> ColocatedRun:
     jobs = tuple(record(job, stretch) for job, stretch in zip(FIXED, stretches, strict=True))
     return ColocatedRun(
-        policy=label,
-        label=label,
-        schedule="fixed",
+        contender=Contender(label, label),
         repetition=repetition,
         jobs=jobs,
         control_cpu_s=control_s,
@@ -124,7 +123,7 @@ def test_a_job_that_failed_is_named() -> None:
     broken = ColocatedRun(
         **{name: getattr(run, name) for name in run.__struct_fields__} | {"jobs": (failed,)}
     )
-    with pytest.raises(ValueError, match="job 'vae-1' of fixed under none did not succeed"):
+    with pytest.raises(ValueError, match="job 'vae-1' under none did not succeed"):
         measures_of([broken])
 
 
@@ -202,10 +201,10 @@ def test_each_contender_plays_each_schedule_in_another_order(
         yield up
 
     def play(
-        client: Client, schedule: Schedule, names: tuple[str, str, str], repetition: int, advance: object
+        client: Client, schedule: Schedule, contender: Contender, repetition: int, advance: object
     ) -> ColocatedRun:
-        played.append((repetition, names[1], [job.name for job in schedule]))
-        return run_of(names[1], repetition=repetition)
+        played.append((repetition, contender.label, [job.name for job in schedule]))
+        return msgspec.structs.replace(run_of(contender.label, repetition=repetition), contender=contender)
 
     monkeypatch.setattr(colocated_experiment, "run_schedule", play)
     EXPERIMENT.run(Context(data=Path(), platforms=platforms, repetitions=6, runs=tmp_path))

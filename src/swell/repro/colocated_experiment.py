@@ -10,34 +10,25 @@ import msgspec
 
 from swell.model.errors import InvalidInput
 from swell.repro.colocated_findings import findings_of
-from swell.repro.colocated_run import ColocatedRun, run_schedule
+from swell.repro.colocated_run import ColocatedRun, Contender, run_schedule
+from swell.repro.colocated_twin import twins_of
 from swell.repro.experiment import Context, Up
 from swell.repro.findings import Findings
 from swell.repro.flowcon_schedule import Schedule
 
 #: Slots, more than any schedule has jobs; and the core that they share.
-DEVICES, CONFINED = "cpu:16", ("--cores", "1")
+NUM_SLOTS, CORES = 16, 1.0
 #: What scripts import is imported once for all workers.
 PRELOAD = "sklearn.datasets"
 
 
-@dataclass(frozen=True, slots=True)
-class Contender:
-    """A policy with parameters, and how a table calls it."""
-
-    label: str
-    policy: str
-    parameters: tuple[tuple[str, float], ...] = ()
-    limits: str = "weight"  #: how a share is kept: see `swell up --cpu-shares`
-
-    @property
-    def options(self) -> list[str]:
-        """Of `swell up`."""
-        chosen = ["--devices", DEVICES, *CONFINED, "--preload", PRELOAD, "--policy", self.policy]
-        chosen += ["--cpu-shares", self.limits]
-        for name, value in self.parameters:
-            chosen += ["--set", f"{self.policy}.{name}={value:g}"]
-        return chosen
+def options_of(contender: Contender) -> list[str]:
+    """Of `swell up`."""
+    chosen = ["--devices", f"cpu:{NUM_SLOTS}", "--cores", f"{CORES:g}", "--preload", PRELOAD]
+    chosen += ["--policy", contender.policy, "--cpu-shares", contender.limits]
+    for name, value in contender.parameters:
+        chosen += ["--set", f"{contender.policy}.{name}={value:g}"]
+    return chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +52,7 @@ class ColocatedExperiment:
         if context.runs is not None:
             context.runs.mkdir(parents=True, exist_ok=True)
             (context.runs / f"{self.name}-runs.json").write_bytes(msgspec.json.encode(runs))
-        return findings_of(self, runs)
+        return findings_of(self, runs, twins_of(runs, self.contenders[0], NUM_SLOTS, CORES))
 
     def _played(self, context: Context, up: Up) -> Iterator[ColocatedRun]:
         """Every contender plays the schedule of a repetition, in an order that is shuffled each time."""
@@ -70,9 +61,8 @@ class ColocatedExperiment:
             schedule = self.draw(context.seed + repetition)
             for contender in order.sample(self.contenders, len(self.contenders)):
                 label = f"{self.name} {repetition + 1}/{context.repetitions}, {contender.label}"
-                names = (contender.policy, contender.label, self.name)
-                with up(contender.options) as client, context.watch(label, len(schedule)) as advance:
-                    yield run_schedule(client, schedule, names, repetition, advance)
+                with up(options_of(contender)) as client, context.watch(label, len(schedule)) as advance:
+                    yield run_schedule(client, schedule, contender, repetition, advance)
 
     def labels(self) -> Sequence[str]:
         return [contender.label for contender in self.contenders]

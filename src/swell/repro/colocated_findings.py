@@ -11,12 +11,13 @@ import numpy as np
 import swell
 from swell.repro.colocated_measures import RunMeasures, are_losses_equal, measures_of
 from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun
+from swell.repro.colocated_twin import Twin
 from swell.repro.findings import Cell, Chart, Column, Findings, Panel, Series, Table
 from swell.repro.intervals import Interval
 
 #: What is to be reached: see `_missed`.
 LATE_JOB_REDUCTION, MOST_MAKESPAN, USABLE_REDUCTION, MOST_COMPLETION = 0.25, 1.02, 0.03, 1.3
-MOST_CONTROL_SHARE = 0.01
+MOST_CONTROL_SHARE, MOST_ERROR_SHARE = 0.01, 0.05
 #: The policy of ours, and the paper's.
 OURS, PAPERS = "flowcon_fit", "flowcon"
 #: Seconds between two points of a picture over time.
@@ -51,7 +52,7 @@ class Against(NamedTuple):
 Measured = Mapping[str, Sequence[RunMeasures]]
 
 
-def findings_of(experiment: Contest, runs: Sequence[ColocatedRun]) -> Findings:
+def findings_of(experiment: Contest, runs: Sequence[ColocatedRun], twins: Sequence[Twin] = ()) -> Findings:
     """The first label is no control."""
     measured = _by_label(experiment, runs)
     against = {label: _against(experiment, measured, label) for label in list(measured)[1:]}
@@ -59,10 +60,16 @@ def findings_of(experiment: Contest, runs: Sequence[ColocatedRun]) -> Findings:
         name=experiment.name,
         title=experiment.title,
         truth=tuple(_truth(runs)),
-        tables=(_table(experiment, measured, against), _job_table(experiment, measured)),
+        tables=(
+            _table(experiment, measured, against),
+            _job_table(experiment, measured),
+            *([_twin_table(experiment, twins)] if twins else []),
+        ),
         charts=(_chart(experiment, measured), _usage_chart(experiment, runs)),
         notes=tuple(_notes(experiment, runs, against)),
-        missed=tuple(_missed(experiment, against)) if experiment.is_bar else (),
+        missed=(*_missed(experiment, against), *_missed_twins(experiment, twins))
+        if experiment.is_bar
+        else (),
     )
 
 
@@ -164,6 +171,26 @@ def _job_table(experiment: Contest, measured: Measured) -> Table:
     )
 
 
+def _twin_table(experiment: Contest, twins: Sequence[Twin]) -> Table:
+    return Table(
+        name=f"{experiment.name}-simulated",
+        title="the same runs simulated, with the speeds and starts without control: how far the completion "
+        "of a job is from the real one, as a share of that",
+        columns=(Column("policy"), Column("jobs"), Column("mean error"), Column("mean of absolutes")),
+        rows=tuple(
+            (label, len(errors), float(np.mean(errors)), float(np.mean(np.abs(errors))))
+            for label in experiment.labels()
+            if (errors := [twin.error_share for twin in twins if twin.label == label])
+        ),
+    )
+
+
+def _missed_twins(experiment: Contest, twins: Sequence[Twin]) -> Iterator[str]:
+    error = float(np.mean([abs(twin.error_share) for twin in twins])) if twins else 0.0
+    if error > MOST_ERROR_SHARE:
+        yield f"{experiment.name}: simulated completions are {error:.1%} from the real ones"
+
+
 def _chart(experiment: Contest, measured: Measured) -> Chart:
     table = _job_table(experiment, measured)
     labels = experiment.labels()
@@ -237,7 +264,8 @@ def _notes(
     yield f"{same} of {num} jobs ended with the very same loss, to the last bit, under every policy."
 
 
-def _missed(experiment: Contest, against: Mapping[str, Against]) -> Iterator[str]:
+def _missed(experiment: Contest, against: Mapping[str, Against], twins: Sequence[Twin]) -> Iterator[str]:
+    yield from _missed_twins(experiment, twins)
     for label, found in against.items():
         if found.makespan.mean > MOST_MAKESPAN:
             yield f"{experiment.name}: the makespan under {label} is {found.makespan.mean:.3f} of its length"

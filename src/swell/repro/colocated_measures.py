@@ -100,7 +100,7 @@ def _measures(run: ColocatedRun, usable_steps: Mapping[str, float]) -> RunMeasur
         name, ended_s = record.job.name, record.completion_s
         usable = time_of_steps(record, usable_steps[name])
         if ended_s is None or usable is None:
-            raise ValueError(f"job {name!r} of {run.schedule} under {run.label} did not succeed")
+            raise ValueError(f"job {name!r} under {run.label} did not succeed")
         completion_s[name], usable_s[name] = ended_s, usable
     return RunMeasures(completion_s, usable_s, run.makespan_s, run.control_cpu_s / run.makespan_s)
 

@@ -11,6 +11,7 @@ import msgspec
 import psutil
 
 from swell.api.client import Client
+from swell.executors.local.limits.detection import limiter_offers
 from swell.model.view import JobView
 from swell.repro.flowcon_schedule import ColocatedJob, Schedule, scripts_of
 
@@ -43,19 +44,28 @@ class ColocatedJobRecord(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.finished_s is None else self.finished_s - self.submitted_s
 
 
+class Contender(msgspec.Struct, frozen=True):
+    """A policy with parameters, and how a table calls it."""
+
+    label: str
+    policy: str
+    parameters: tuple[tuple[str, float], ...] = ()
+    limits: str = "weight"  #: what a share means: see `swell up --cpu-shares`
+
+
 class ColocatedRun(msgspec.Struct, frozen=True, kw_only=True):
     """One schedule under one policy."""
 
-    policy: str
-    label: str  #: the policy, and its parameters if there are any
-    schedule: str
+    contender: Contender
     repetition: int
     jobs: tuple[ColocatedJobRecord, ...]
     control_cpu_s: float  #: CPU time of the daemon
     load_before: float  #: of the machine in the minute before (processes that run or wait to)
-    parameters: tuple[tuple[str, float], ...] = ()  #: of the policy
-    limits: str = "weight"  #: what a share meant
-    mechanism: str = ""  #: by which the cores were divided
+    mechanism: str  #: that divided the cores
+
+    @property
+    def label(self) -> str:
+        return self.contender.label
 
     @property
     def makespan_s(self) -> float:
@@ -131,24 +141,22 @@ def measure_scripts(client: Client, schedule: Schedule) -> None:
 def run_schedule(
     client: Client,
     schedule: Schedule,
-    names: tuple[str, str, str],
+    contender: Contender,
     repetition: int,
     advance: Callable[[int], None],
 ) -> ColocatedRun:
-    """Play it. `names`: of the policy, of the policy with its parameters, and of the schedule."""
+    """Play it on a platform that is up with this policy."""
     daemon = psutil.Process(client.endpoint.pid)
     measure_scripts(client, schedule)
     load_before, used_before_s = os.getloadavg()[0], _cpu_s(daemon)
     records = Watcher(client, advance).play(schedule)
-    policy, label, schedule_name = names
     return ColocatedRun(
-        policy=policy,
-        label=label,
-        schedule=schedule_name,
+        contender=contender,
         repetition=repetition,
         jobs=tuple(records),
         control_cpu_s=_cpu_s(daemon) - used_before_s,
         load_before=load_before,
+        mechanism=next(offer.name for offer in limiter_offers() if offer.is_offered),
     )
 
 

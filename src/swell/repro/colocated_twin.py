@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from swell.api.submission import parse
 from swell.assemble import new_core
 from swell.model.job import Profile
 from swell.repro.colocated_measures import learning_of
-from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun
+from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun, Contender
 from swell.settings import make_settings
 from swell.sim.change_cost import AsMeasured
 from swell.sim.contention import CpuShares
@@ -26,24 +26,51 @@ REPORT_S = 0.5
 KIND = "cpu"
 
 
-def simulated_completions(
+class Twin(NamedTuple):
+    """One job of one run, live and simulated: seconds from its submission to its end."""
+
+    label: str  #: of the policy
+    live_s: float
+    simulated_s: float
+
+    @property
+    def error_share(self) -> float:
+        """Of the live time, > 0 where the simulated one is longer."""
+        return self.simulated_s / self.live_s - 1.0
+
+
+def twins_of(
+    runs: Sequence[ColocatedRun], no_control: Contender, num_devices: int, cores: float
+) -> list[Twin]:
+    """Every job of every run beside its twin. Speeds and starts are those without control.
+
+    A job that did not succeed has none.
+    """
+    none = {run.repetition: run for run in runs if run.contender == no_control}
+    twins = []
+    for run in runs:
+        simulated = _completions(run, none[run.repetition], num_devices, cores)
+        for job in run.jobs:
+            simulated_s = simulated[job.job.name]
+            if job.completion_s is not None and simulated_s is not None:
+                twins.append(Twin(run.label, job.completion_s, simulated_s))
+    return twins
+
+
+def _completions(
     run: ColocatedRun, none: ColocatedRun, num_devices: int, cores: float
 ) -> Mapping[str, float | None]:
-    """Seconds from each job's submission to its end, by name.
-
-    Args:
-        none: the run of the same schedule without control, of which speeds and starts are taken.
-    """
-    jobs = [_sim_job(job, _rate_per_cpu_s(job)) for job in none.jobs]
-    settings = make_settings({f"{run.policy}.{name}": value for name, value in run.parameters})
+    """By name of job."""
+    chosen = run.contender
+    settings = make_settings({f"{chosen.policy}.{name}": value for name, value in chosen.parameters})
     scenario = Scenario(
         nodes=cluster(1, num_devices, KIND, cores),
-        jobs=jobs,
+        jobs=[_sim_job(job, _rate_per_cpu_s(job)) for job in none.jobs],
         cost=AsMeasured(unprofiled_start_s=_mean_start_s(none.jobs)),
         timings=GangTimings(report_s=REPORT_S, grain_steps=1.0),
-        sharing=CoreDivision(cpu_shares=cast("CpuShares", run.limits)),
+        sharing=CoreDivision(cpu_shares=cast("CpuShares", chosen.limits)),
     )
-    outcome = simulate(new_core(run.policy, settings), scenario, with_offers=False)
+    outcome = simulate(new_core(chosen.policy, settings), scenario, with_offers=False)
     return {job.id: job.jct_s for job in outcome.jobs}
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import msgspec
 
-from swell.repro.colocated_experiment import ColocatedExperiment, Contender
+from swell.repro.colocated_experiment import ColocatedExperiment
+from swell.repro.colocated_run import Contender
 from swell.repro.experiment import Paper
 from swell.repro.flowcon_schedule import FIXED, FIXED_SCALE, RANDOM_SCALE, Schedule, drawn
 from swell.repro.flowcon_words import INTRODUCTION
@@ -63,7 +64,7 @@ PAPER = Paper(
             contenders=(
                 NONE,
                 _flowcon(FIXED_SCALE, label="flowcon, weights"),
-                replace(_flowcon(FIXED_SCALE, label="flowcon, quotas"), limits="quota"),
+                msgspec.structs.replace(_flowcon(FIXED_SCALE, label="flowcon, quotas"), limits="quota"),
             ),
             late_job=FIXED[-1].name,
         ),
