@@ -67,9 +67,7 @@ def findings_of(experiment: Contest, runs: Sequence[ColocatedRun], twins: Sequen
         ),
         charts=(_chart(experiment, measured), _usage_chart(experiment, runs)),
         notes=tuple(_notes(experiment, runs, against)),
-        missed=(*_missed(experiment, against), *_missed_twins(experiment, twins))
-        if experiment.is_bar
-        else (),
+        missed=tuple(_missed(experiment, against, twins)) if experiment.is_bar else (),
     )
 
 
