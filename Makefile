@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .PHONY: demo test test-soak test-chaos check bench bench-decisions bench-sim bench-service bench-live bench-promises bench-solvers bench-resize bench-throughput \
-	repro repro-promises repro-bftrainer repro-saxena repro-hu clean
+	repro repro-promises repro-bftrainer repro-saxena repro-hu repro-flowcon clean
 
 demo: $(STAMP)
 	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
@@ -88,6 +88,10 @@ repro-saxena: $(STAMP)
 # Its jobs are generated, too. A quarter of an hour on one core; OPTIONS="fig9 fig11" runs two figures.
 repro-hu: $(STAMP)
 	$(BIN)/swell repro hu --docs docs $(OPTIONS)
+
+# FlowCon's evaluation on real processes, an hour or more of this machine, which must be idle otherwise.
+repro-flowcon: $(STAMP)
+	$(BIN)/swell repro flowcon --docs docs $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) build dist demo-out src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

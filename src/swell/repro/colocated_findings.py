@@ -133,7 +133,9 @@ def _table(experiment: Contest, measured: Measured, against: Mapping[str, Agains
 
 def _row(label: str, runs: Sequence[RunMeasures], against: Against | None) -> tuple[Cell, ...]:
     def cells(interval: Interval | None) -> tuple[Cell, Cell]:
-        return (None, None) if interval is None else (interval.mean, interval.half)
+        if interval is None:
+            return None, None
+        return interval.mean, interval.half if len(runs) > 1 else None
 
     return (
         label,
