@@ -14,6 +14,8 @@ from swell.repro.flowcon_words import INTRODUCTION
 ALPHA, INTERVAL_S = 5.0, 20.0
 #: Figures 3 to 6, table 2.
 ALPHAS, INTERVALS_S = (1.0, 3.0, 5.0, 10.0, 15.0), (20.0, 30.0, 40.0, 50.0, 60.0)
+#: Of our own policy; jobs report no more often than `REPORT_S`.
+FIT_INTERVAL_S, REPORT_S = 5.0, 0.5
 NONE = Contender("none", "fifo")
 
 
@@ -25,7 +27,8 @@ def _flowcon(
 
 
 def _contenders(scale: float) -> tuple[Contender, ...]:
-    fit = Contender("flowcon_fit", "flowcon_fit", (("interval_s", INTERVAL_S / scale),))
+    interval_s = max(FIT_INTERVAL_S / scale, REPORT_S)
+    fit = Contender("flowcon_fit", "flowcon_fit", (("interval_s", interval_s),))
     return (NONE, _flowcon(scale), fit)
 
 
