@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,21 +12,16 @@ import pytest
 from swell.executors.local.zygote import zygotes
 from swell.executors.local.zygote.client import Callbacks
 from swell.executors.local.zygote.forking import Fork
+from swell.executors.local.zygote.place import BesideAgent
 from swell.executors.local.zygote.zygotes import IDLE_S, Zygotes
 
 
 class FakeNursery:
     made: list[FakeNursery] = []
 
-    def __init__(
-        self,
-        preload: Sequence[str],
-        log: Path,
-        lock_fd: int,
-        callbacks: Callbacks,
-        python: str = sys.executable,
-    ) -> None:
-        self.preload, self.log, self.callbacks, self.python = tuple(preload), log, callbacks, python
+    def __init__(self, place: BesideAgent, callbacks: Callbacks, is_kept_warm: bool = True) -> None:
+        self.preload, self.log, self.python = tuple(place.modules), place.log_path, place.python
+        self.callbacks, self.is_kept_warm = callbacks, is_kept_warm
         self.done: list[str] = []
         self.made.append(self)
 

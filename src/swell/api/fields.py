@@ -23,6 +23,7 @@ from swell.wire import environ
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@/-]{0,62}", re.ASCII)
+IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}", re.ASCII)
 ENTRY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 WORKERS = re.compile(r"(?P<least>\d{1,6})(?P<range>:(?P<most>\d{1,6})?)?", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -261,6 +262,17 @@ def interpreter(python: str | None) -> str:
     if not os.path.isfile(path) or not os.access(path, os.X_OK):
         raise InvalidField("python", f"{path} is not a program; give the path of an interpreter")
     return str(path)
+
+
+def image(image: str | None, python: str | None) -> str:
+    """Name of an image of containers; empty for none."""
+    if image is None:
+        return ""
+    if not IMAGE.fullmatch(image):
+        raise InvalidField("image", f"{shown(image)} is not the name of an image; write `python:3.11-slim`")
+    if python is not None:
+        raise InvalidField("python", "the interpreter of a container is the python3 of its image; remove it")
+    return image
 
 
 def worker_range(workers: str | int | None) -> tuple[int, int | None]:

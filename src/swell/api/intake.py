@@ -76,6 +76,8 @@ class Intake:
             log.warning("the code of job %s is not bound to it yet: %s", job_id, error)
 
     def _check_interpreter(self, spec: JobSpec) -> None:
+        if spec.image:
+            return  # only its container can say what is in it
         if not spec.python:
             self._check_own()
             return

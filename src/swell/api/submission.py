@@ -98,6 +98,13 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "`swell[torch]` must be installed for it. Default: the platform's."
         ),
     ] = None
+    image: Annotated[
+        str | None,
+        Meta(
+            description="Run the workers in a container of this image, which must be on the machine "
+            "already. Its `python3` is their interpreter. Default: no container."
+        ),
+    ] = None
     steps: Annotated[int | None, Meta(description="End after this many optimizer steps.")] = None
     epochs: Annotated[
         Number | None, Meta(description="End after this many passes over the data. May be a fraction.")
@@ -266,6 +273,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             stop_on_nan=self._stop_on_nan(),
             env=fields.variables(self.env),
             python=fields.interpreter(self.python),
+            image=fields.image(self.image, self.python),
             metric=fields.metric(self.metric),
             metric_rises=fields.metric_rises(self.metric_goes, self.metric, fields.target(self.until)),
             memory_bytes=fields.memory(self.memory),

@@ -134,6 +134,10 @@ Python = Annotated[
     str | None,
     typer.Option(metavar="PATH", help="Interpreter of the workers. Default: the platform's."),
 ]
+Image = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Run the workers in a container of this image (Docker or Podman)."),
+]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Random seed of the sample order.")]
 Tenant = Annotated[
     str | None,

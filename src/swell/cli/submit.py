@@ -54,6 +54,7 @@ def submit(
     code: job.Code = None,
     env: job.Env = None,
     python: job.Python = None,
+    image: job.Image = None,
     seed: job.Seed = None,
     tenant: job.Tenant = None,
     stop_on_nan: job.StopOnNan = None,

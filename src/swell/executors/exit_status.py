@@ -4,3 +4,5 @@
 NOT_STARTED = -1000
 #: In place of minus SIGKILL: the kernel ended it, because of its job's memory limit.
 OVER_MEMORY = -1001
+#: Likewise: there never was one, because of what its job asks for. Another try would end the same.
+UNFIT = -1002

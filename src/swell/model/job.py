@@ -159,6 +159,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     code: str = ""  #: digest of the snapshot (`CodeTree`) that its workers run; empty: the files as they are
     env: tuple[tuple[str, str], ...] = ()  #: environment variables of its workers, Swell's own apart
     python: str = ""  #: absolute path of its workers' interpreter; empty: the platform's
+    image: str = ""  #: of the containers that its workers run in; empty: none
     metric: str = LOSS  #: name of its evaluation function: `loss`, or of a metric that it reports
     metric_rises: bool = False  #: learning raises it, as it does an accuracy
     memory_bytes: int | None = None  #: that all its workers together may have on a node; None: no limit

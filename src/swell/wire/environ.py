@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 
-AGENT = "SWELL_AGENT"  #: host:port of the agent on this machine
+AGENT = "SWELL_AGENT"  #: host:port of the agent on this machine, or unix:PATH in a container
 TOKEN = "SWELL_TOKEN"  #: opens this worker's job, nothing else
 JOB_ID = "SWELL_JOB_ID"
 WORKER = "SWELL_WORKER"  #: this worker's number, unique within its job, never used twice
@@ -19,6 +19,8 @@ BALLOT = "SWELL_BALLOT"  #: a file in which the workers of such a script agree w
 TRIAL = "SWELL_TRIAL"  #: 1 in a trial run, whose current folder is a mirror of the job's
 WORKDIR = "SWELL_WORKDIR"  #: the job's working directory itself
 CODE = "SWELL_CODE"  #: a folder with the snapshot of the job's code: a file is below it at its own path
+
+OUTPUT = "SWELL_OUTPUT"  #: in a container: a folder that the job may write to, and that is kept
 
 RANK = "RANK"
 WORLD_SIZE = "WORLD_SIZE"

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from swell.executors.exit_status import NOT_STARTED, OVER_MEMORY
+from swell.executors.exit_status import NOT_STARTED, OVER_MEMORY, UNFIT
 from swell.executors.gang.member import Member, State
 from swell.wire.environ import EXIT_STOPPED
 
@@ -116,8 +116,8 @@ def cut_off(passed_s: float) -> str:
 
 
 def is_fault_of_script(status: int) -> bool:
-    """Whether a process that ended so was ended by its script, and not by a signal."""
-    return status >= 0 and status != EXIT_STOPPED
+    """Whether its script, or what its job asks for, has ended a process, and not a signal."""
+    return status == UNFIT or (status >= 0 and status != EXIT_STOPPED)
 
 
 def describe_exit(member: Member, status: int, log_tail: str) -> str:
@@ -126,6 +126,8 @@ def describe_exit(member: Member, status: int, log_tail: str) -> str:
         return member.failure
     if status == NOT_STARTED:
         return f"worker {member.number} could not be started, through no fault of the script: {log_tail}"
+    if status == UNFIT:
+        return f"worker {member.number} could not be started: {log_tail}"
     if status == OVER_MEMORY:
         return f"worker {member.number} was killed: the processes of its job went beyond their {log_tail}"
     if status < 0:

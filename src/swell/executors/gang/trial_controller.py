@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
 
+from swell.executors.exit_status import UNFIT
 from swell.executors.gang.allreduce import GroupTimes, allreduce_s, sizes_to_measure
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
 from swell.executors.gang.gang_settings import Conduct
@@ -189,6 +190,8 @@ class Trial:
 
     def _left(self, member: Member, status: int, log_tail: str) -> str:
         """How a script ended by itself that has not said why."""
+        if status == UNFIT:
+            return describe_exit(member, status, log_tail)
         told = left_loop if member.state is State.READY else ended_early
         text = told(self._stage.spec.entry, status)
         return f"{text}; its log ends:\n{log_tail}" if log_tail else text

@@ -22,6 +22,7 @@ from swell.executors.local.agent.process import (
     read_address,
     try_lock,
 )
+from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.logs.files import read_tail
 from swell.executors.local.processes.strays import AGENT_MODULE, end_strays, is_agent
@@ -47,6 +48,7 @@ class AgentSettings:
     call: str = DEFAULT_CALL
     conduct: Conduct = field(default_factory=Conduct)
     sharing: CoreSharing = field(default_factory=CoreSharing)
+    containers: ContainerChoice = ContainerChoice.AUTO
 
 
 def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
@@ -64,6 +66,8 @@ def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
         msgspec.json.encode(settings.conduct).decode(),
         "--sharing",
         msgspec.json.encode(settings.sharing).decode(),
+        "--containers",
+        settings.containers.value,
     ]
     for module in settings.preload:
         command += ["--preload", module]

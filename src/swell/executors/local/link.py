@@ -18,6 +18,7 @@ import msgspec
 
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.local.agent.process import DEFAULT_CALL, DEFAULT_PRELOAD
+from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.launch import (
     AgentError,
@@ -71,6 +72,7 @@ class LocalExecutor:
         preload: Sequence[str] = (),
         conduct: Conduct | None = None,
         sharing: CoreSharing | None = None,
+        containers: ContainerChoice = ContainerChoice.AUTO,
         *,
         base_preload: Sequence[str] = DEFAULT_PRELOAD,
         call: str = DEFAULT_CALL,
@@ -82,6 +84,7 @@ class LocalExecutor:
             call=call,
             conduct=conduct or Conduct(),
             sharing=sharing or CoreSharing(),
+            containers=containers,
         )
         self._bindings = {name: binding for node in nodes for name, binding in node.bindings.items()}
         self._session = secrets.token_hex(8)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import select
-import socket
 import sys
 import threading
 import time
@@ -16,6 +15,7 @@ from typing import NoReturn
 
 import msgspec
 
+from swell.train.link.dialing import dial
 from swell.train.link.heartbeat import Pulse
 from swell.wire import environ, messages
 from swell.wire.lines import LineBuffer
@@ -44,14 +44,12 @@ class Link:
         Raises:
             LinkError: nobody listens there, or the line was closed (wrong token).
         """
-        host, _, port = address.rpartition(":")
         try:
-            self._socket = socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S)
+            self._socket = dial(address, CONNECT_TIMEOUT_S)
         except OSError as error:
             raise LinkError(
                 f"no agent at {address} ({error}); {environ.AGENT} must name a live one"
             ) from error
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sending = threading.Lock()
         self._received = LineBuffer()
         self._news = threading.Condition()

@@ -24,6 +24,7 @@ import msgspec
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from swell.train.link.dialing import dial
 from swell.train.link.untold_values import UntoldValues
 from swell.train.runtime.distributed_check import DistributedCheck
 from swell.wire import environ, messages
@@ -207,8 +208,7 @@ class Reporter:
 
 
 def _connect() -> socket.socket:
-    host, _, port = os.environ[environ.OBSERVER].rpartition(":")
-    line = socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S)
+    line = dial(os.environ[environ.OBSERVER], CONNECT_TIMEOUT_S)
     hello = messages.Hello(
         token=os.environ[environ.TOKEN], worker=int(os.environ[environ.WORKER]), pid=os.getpid()
     )

@@ -84,10 +84,10 @@ class GangLimits:
         self._gangs: dict[str, LimitedGang] = {}
 
     # ------------------------------------------------------------ commands
-    def launch(self, command: LaunchGang) -> None:
-        """Before its first worker is started."""
+    def launch(self, command: LaunchGang, group: GangGroup | None = None) -> None:
+        """Before its first worker is started. `group`: that of its container, if it has one."""
         share = _share_of(command)
-        group = self._limiter.group(command.job_id)
+        group = group or self._limiter.group(command.job_id)
         gang = LimitedGang(command.job_id, group, share, command.spec.memory_bytes)
         self._gangs[command.job_id] = gang
         if gang.memory_bytes is not None:

@@ -19,6 +19,7 @@ import msgspec
 
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.local.agent.supervisor import Crew, CrewOptions
+from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.cores import confine
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.processes.strays import end_strays
@@ -112,6 +113,7 @@ def main() -> None:
         "--conduct", default="{}", help="JSON: time limits, and what workers do from time to time"
     )
     parser.add_argument("--sharing", default="{}", help="JSON: how gangs share the cores")
+    parser.add_argument("--containers", default=ContainerChoice.AUTO.value, help="which program runs them")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     state_dir = arguments.state.resolve()
@@ -122,6 +124,7 @@ def main() -> None:
         call=arguments.call,
         conduct=msgspec.json.decode(arguments.conduct, type=Conduct),
         sharing=msgspec.json.decode(arguments.sharing, type=CoreSharing),
+        containers=ContainerChoice(arguments.containers),
     )
     confine(options.sharing.cores)
     try:

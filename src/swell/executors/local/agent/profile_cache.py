@@ -93,6 +93,7 @@ class ProfileCache:
             spec.args,
             spec.env,
             spec.python,
+            *((spec.image,) if spec.image else ()),
             spec.global_batch,
             *((spec.least_batch, spec.max_batch, spec.batch_per_worker) if spec.may_change_batch else ()),
             spec.devices_per_worker,

@@ -24,6 +24,7 @@ from swell.executors.gang.effects import Choreography, Effect, Kill, Report, Sen
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.local.agent.awake_clock import AwakeClock
+from swell.executors.local.agent.containers import ADDRESS, Containers
 from swell.executors.local.agent.gang_limits import GangLimits
 from swell.executors.local.agent.gangs import LOOPBACK, AgentGangs, unknown
 from swell.executors.local.agent.handshakes import Handshakes
@@ -31,6 +32,7 @@ from swell.executors.local.agent.outbox import Outbox
 from swell.executors.local.agent.run import AgentRun
 from swell.executors.local.agent.scratch import Scratch
 from swell.executors.local.agent.trials import Trials
+from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.detection import new_limiter
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.lines import LineLink
@@ -75,6 +77,7 @@ class CrewOptions:
     preload: tuple[str, ...]
     call: str  #: `package.module:function` that a worker runs, with entry and arguments
     sharing: CoreSharing = field(default_factory=CoreSharing)
+    containers: ContainerChoice = ContainerChoice.AUTO
     conduct: Conduct = field(default_factory=Conduct)
 
 
@@ -107,6 +110,15 @@ class Crew:
         self._handshakes = Handshakes(self._identify)
         self._trials = Trials(options.state_dir, self, options.conduct)
         self._scratch = Scratch(options.state_dir, self.boot_id, _in_background)
+        self._containers = Containers(
+            options.containers,
+            options.state_dir,
+            options.sharing,
+            options.preload,
+            lock_fd,
+            self._scratch.new_room,
+            self._handshakes.listen_at,
+        )
 
     # ------------------------------------------------------------ life
     async def listen(self) -> int:
@@ -160,6 +172,8 @@ class Crew:
             run.links[hello.worker] = link
             link.heard = partial(self._hear_worker, run, hello.worker)
             link.closed = partial(self._lose_worker_link, run, hello.worker)
+            if (pid := link.peer_pid) is not None:  # in a container it has another number for itself
+                hello = msgspec.structs.replace(hello, pid=pid)
             self.do(run, run.director.said(hello.worker, hello, self.now_s()))
         else:
             self._handshakes.refuse(link, "wrong token")
@@ -253,7 +267,7 @@ class Crew:
             if isinstance(run, GangEnded):
                 self.report(run)
             else:
-                self._limits.launch(command)
+                self._limits.launch(command, self._containers.group(run.key) if run.spec.image else None)
                 self.begin_run(run, ())
                 self._command(command)
         else:
@@ -368,11 +382,7 @@ class Crew:
                     run.note_leader(effect)
                     run.live.add(effect.worker)
                     run.discard_logs(self._options.conduct.logs)
-                    log_bytes = self._options.conduct.logs.log_bytes
-                    groups = self._limits.entries(run.key)
-                    fork = run.fork(effect, self._options.call, self._address, log_bytes, groups)
-                    equipped = self._scratch.equip(fork, run.kind == TRIAL and effect.entry is None)
-                    self._zygotes.fork(equipped, run.spec.python)
+                    self._fork(run, effect)
                 case Send(worker, message):
                     run.note_leader(effect)
                     if (link := run.links.get(worker)) is not None:
@@ -387,8 +397,23 @@ class Crew:
         elif run.kind == TRIAL:
             self._trials.advance()
 
+    def _fork(self, run: AgentRun, spawn: Spawn) -> None:
+        log_bytes = self._options.conduct.logs.log_bytes
+        groups = self._limits.entries(run.key)
+        address = ADDRESS if run.spec.image else self._address
+        fork = run.fork(spawn, self._options.call, address, log_bytes, groups)
+        if run.spec.image:
+            self._zygotes.fork_contained(
+                self._containers.equip(fork, run), lambda: self._containers.place(run)
+            )
+        else:
+            equipped = self._scratch.equip(fork, run.kind == TRIAL and spawn.entry is None)
+            self._zygotes.fork(equipped, run.spec.python)
+
     def _end_run(self, run: AgentRun) -> None:
         del self._runs[run.key]
+        self._zygotes.end_run(run.key)
+        self._containers.ended(run.key)
         self._gangs.ended(run)
         self._limits.ended(run.key)
         self._trials.ended(run)

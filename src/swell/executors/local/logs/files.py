@@ -43,7 +43,7 @@ def note_leaders(folder: Path, leaders: Iterable[tuple[int, int]]) -> None:
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+    return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)  # the job may write there too
 
 
 def drop_if_empty(path: Path) -> None:

@@ -207,16 +207,21 @@ def keep_descriptors() -> None:
                 os.set_inheritable(int(name), False)
 
 
-def main() -> None:
-    descriptor, parent_pid, *modules = sys.argv[1:]
-    die_with_parent(int(parent_pid))
+def serve_on(channel: socket.socket, modules: Sequence[str]) -> None:
+    """Import, then fork for whoever is at the other end, until they hang up."""
     adopt_orphans()
     keep_descriptors()
     begun_s = time.monotonic()
-    zygote = Zygote(socket.socket(fileno=int(descriptor)), MarkStamp())
+    zygote = Zygote(channel, MarkStamp())
     warm_up(modules)
     zygote.say(Warm(pid=os.getpid(), import_s=time.monotonic() - begun_s))
     zygote.serve()
+
+
+def main() -> None:
+    descriptor, parent_pid, *modules = sys.argv[1:]
+    die_with_parent(int(parent_pid))
+    serve_on(socket.socket(fileno=int(descriptor)), modules)
 
 
 if __name__ == "__main__":

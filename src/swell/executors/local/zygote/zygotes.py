@@ -1,21 +1,31 @@
-"""A zygote for each interpreter that jobs ask for: the platform's, and others while they have workers."""
+"""A zygote for each interpreter that jobs ask for, and for each container.
+
+The platform's own stays. Those of other interpreters stay while they have workers, those of containers until
+their run has ended.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from swell.executors.local.zygote.client import Callbacks, Nursery
 from swell.executors.local.zygote.forking import Fork
+from swell.executors.local.zygote.place import BesideAgent, ZygotePlace
 
 #: The zygote of another interpreter than the platform's ends after so long without a worker.
 IDLE_S = 300.0
 #: Modules that are there for any interpreter; what else is preloaded was chosen for the platform's.
 EVERYWHERE = frozenset({"swell", "torch"})
+
+
+def modules_everywhere(preload: Iterable[str]) -> tuple[str, ...]:
+    """Those of the platform's preload that any interpreter with Swell has."""
+    return tuple(name for name in preload if name.partition(".")[0] in EVERYWHERE)
 
 
 class Zygotes:
@@ -27,10 +37,12 @@ class Zygotes:
         self._lock_fd = lock_fd
         self._callbacks = replace(callbacks, exited=self._exited)
         self._told = callbacks
-        self._own = Nursery(preload, state_dir / "zygote.log", lock_fd, self._callbacks)
-        self._others: dict[str, Nursery] = {}
+        own = BesideAgent(sys.executable, preload, state_dir / "zygote.log", lock_fd)
+        self._own = Nursery(own, self._callbacks)
+        self._others: dict[str, Nursery] = {}  #: by interpreter
         self._pythons: dict[str, str] = {}  #: worker -> its interpreter, if that is another one
         self._used_s: dict[str, float] = {}
+        self._contained: dict[str, Nursery] = {}  #: by run
         self._ending: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -47,34 +59,54 @@ class Zygotes:
         self._pythons[request.key] = python
         self._others[python].fork(request)
 
+    def fork_contained(self, request: Fork, new_place: Callable[[], ZygotePlace]) -> None:
+        """With a zygote that only this worker's run has; `new_place` says where, if there is none yet."""
+        run = _run_of(request.key)
+        if run not in self._contained:
+            self._contained[run] = Nursery(new_place(), self._callbacks, is_kept_warm=False)
+        self._contained[run].fork(request)
+
     def signal(self, key: str, number: int) -> None:
-        """Send a signal to a worker of any interpreter."""
+        """Send a signal to a worker of any zygote."""
         python = self._pythons.get(key)
-        nursery = self._own if python is None else self._others[python]
-        nursery.signal(key, number)
+        own = self._own if python is None else self._others[python]
+        self._contained.get(_run_of(key), own).signal(key, number)
+
+    def end_run(self, run: str) -> None:
+        """Its workers are gone; a zygote that it had for itself ends."""
+        if (nursery := self._contained.pop(run, None)) is not None:
+            self._end(nursery)
 
     def tick(self, now_s: float) -> None:
-        """End those that have had no worker for a while."""
+        """End those of interpreters that have had no worker for a while."""
         self._used_s.update(dict.fromkeys(self._pythons.values(), now_s))
         for python in list(self._others):
             if now_s - self._used_s.setdefault(python, now_s) > IDLE_S:
                 del self._used_s[python]
-                task = asyncio.get_running_loop().create_task(self._others.pop(python).shut_down())
-                self._ending.add(task)
-                task.add_done_callback(self._ending.discard)
+                self._end(self._others.pop(python))
 
     async def shut_down(self) -> None:
         """Kill every worker and the zygotes; returns when all processes are gone."""
-        await asyncio.gather(self._own.shut_down(), *(other.shut_down() for other in self._others.values()))
+        nurseries = (self._own, *self._others.values(), *self._contained.values())
+        await asyncio.gather(*(nursery.shut_down() for nursery in nurseries))
         await asyncio.gather(*self._ending)
 
+    def _end(self, nursery: Nursery) -> None:
+        task = asyncio.get_running_loop().create_task(nursery.shut_down())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
     def _new(self, python: str) -> Nursery:
-        preload = [name for name in self._preload if name.partition(".")[0] in EVERYWHERE]
         name = hashlib.sha256(python.encode()).hexdigest()[:8]
-        return Nursery(
-            preload, self._state_dir / f"zygote-{name}.log", self._lock_fd, self._callbacks, python
-        )
+        log = self._state_dir / f"zygote-{name}.log"
+        place = BesideAgent(python, modules_everywhere(self._preload), log, self._lock_fd)
+        return Nursery(place, self._callbacks)
 
     def _exited(self, key: str, status: int, message: str) -> None:
         self._pythons.pop(key, None)
         self._told.exited(key, status, message)
+
+
+def _run_of(key: str) -> str:
+    """The run of a worker: see `AgentRun.fork`."""
+    return key.rpartition("/")[0]

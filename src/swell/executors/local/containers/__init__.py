@@ -1,0 +1,1 @@
+"""Jobs that run in containers of their own, by Docker or Podman."""

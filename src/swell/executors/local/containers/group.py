@@ -1,0 +1,113 @@
+"""The limits of a job's containers: told to the engine, which knows them best; measured by the kernel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+
+from swell.executors.local.containers.engine import Engine
+from swell.executors.local.containers.meter import ContainerMeter
+from swell.executors.local.limits.cgroup_v1 import weight
+from swell.executors.local.limits.cores import available_cores
+from swell.executors.local.limits.limiter import FULL_SHARE, CoreSharing, ShareMode
+from swell.model.usage import GangUsage
+
+#: The engines take no smaller part of a core.
+LEAST_CORES = 0.01
+
+#: Runs something beside the agent's loop.
+Spawner = Callable[[Coroutine[None, None, None]], object]
+
+
+def share_words(share: float, sharing: CoreSharing) -> tuple[str, ...]:
+    """Options of `run` and of `update` for a share in (0, 1]."""
+    if sharing.mode is ShareMode.OFF:
+        return ()
+    if sharing.mode is ShareMode.WEIGHT:
+        return "--cpu-shares", str(weight(share))
+    cores = share * (sharing.cores or available_cores())
+    return "--cpus", f"{max(LEAST_CORES, cores):.3f}"
+
+
+class ContainerGroup:
+    """See `limiter.GangGroup`. One that is told of a container after another goes on with that one.
+
+    The engine is asked in the background, some 50 ms a change: `keep` raises what came of it, and asks again.
+    """
+
+    entries: tuple[str, ...] = ()  # a worker is in it from its first moment
+
+    def __init__(self, sharing: CoreSharing, spawn: Spawner) -> None:
+        self._sharing = sharing
+        self._spawn = spawn
+        self._share = self._told_share = FULL_SHARE
+        self._memory_bytes: int | None = None
+        self._place: tuple[Engine, str] | None = None
+        self._is_telling = False
+        self._trouble = ""
+        self._meters: list[ContainerMeter] = []  #: of all its containers, the last of which may run
+
+    # ------------------------------------------------------------ containers
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Options of `run`; what they say is in force with the next container."""
+        self._told_share = self._share
+        memory = () if self._memory_bytes is None else (str(self._memory_bytes),) * 2
+        limits = ("--memory", memory[0], "--memory-swap", memory[1]) if memory else ()
+        return (*share_words(self._share, self._sharing), *limits)
+
+    def started(self, engine: Engine, name: str, pid: int) -> None:
+        """A container of the gang runs; `pid`: its first process."""
+        self._place = (engine, name)
+        self._meters.append(ContainerMeter(pid, self._sharing))
+        self._tell()
+
+    # ------------------------------------------------------------ limits
+    def set_share(self, share: float) -> None:
+        self._share = share
+        self._tell()
+
+    def limit_memory(self, num_bytes: int) -> None:
+        self._memory_bytes = num_bytes
+
+    def add(self, pid: int) -> None:
+        """It is in its container already."""
+
+    def keep(self, pids: Iterable[int]) -> None:
+        self._tell()
+        if self._trouble:
+            raise OSError(self._trouble)
+
+    def _tell(self) -> None:
+        if self._place is not None and self._told_share != self._share and not self._is_telling:
+            self._is_telling = True
+            self._spawn(self._update(*self._place))
+
+    async def _update(self, engine: Engine, name: str) -> None:
+        try:
+            while self._place == (engine, name) and self._told_share != self._share:
+                share = self._share
+                words = share_words(share, self._sharing)
+                answer = await asyncio.to_thread(engine.update, name, words)
+                self._trouble = "" if answer.is_good else f"{engine.name} update: {answer.error}"
+                if not answer.is_good:
+                    return
+                self._told_share = share
+        finally:
+            self._is_telling = False
+
+    # ------------------------------------------------------------ usage
+    def usage(self) -> GangUsage:
+        used = [meter.usage() for meter in self._meters]
+        return GangUsage(
+            cpu_s=sum(usage.cpu_s for usage in used),
+            memory_bytes=used[-1].memory_bytes if used else 0,
+            read_bytes=sum(usage.read_bytes for usage in used),
+            written_bytes=sum(usage.written_bytes for usage in used),
+        )
+
+    def num_killed(self) -> int:
+        return sum(meter.num_killed() for meter in self._meters)
+
+    def close(self) -> None:
+        self._place = None
