@@ -14,6 +14,7 @@ import msgspec
 
 from swell.core.core import Core
 from swell.core.planner import Planner
+from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.devices import only_kind, parse_devices
 from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.limits.limiter import CoreSharing
@@ -54,6 +55,7 @@ class PlatformOptions:
     preload: tuple[str, ...] = ()  #: modules that workers find imported, beside torch
     settings: Settings = field(default_factory=Settings)
     sharing: CoreSharing = field(default_factory=CoreSharing)  #: how jobs share the cores
+    containers: ContainerChoice = ContainerChoice.AUTO
 
 
 def new_core(policy: str = DEFAULT_POLICY, settings: Settings | None = None) -> Core:
@@ -90,7 +92,12 @@ def open_platform(
     with lock:
         journal = _open_journal(folder)
         executor = LocalExecutor(
-            folder.path, nodes, options.preload, options.settings.conduct, options.sharing
+            folder.path,
+            nodes,
+            options.preload,
+            options.settings.conduct,
+            options.sharing,
+            options.containers,
         )
         site = Site(
             jobs_dir=folder.jobs,

@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
+from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError
 from swell.executors.local.limits.detection import check_sharing
@@ -33,6 +34,7 @@ class PlatformOptions:
     preload: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)
     sharing: CoreSharing = field(default_factory=CoreSharing)
+    containers: ContainerChoice = ContainerChoice.AUTO
 
 
 class FakePlatform(FakeControl):

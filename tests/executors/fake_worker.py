@@ -37,6 +37,21 @@ HOLD_S = 7
 _decode = msgspec.json.Decoder(m.FromAgent).decode
 
 
+def folder() -> Path:
+    """To write in."""
+    return Path(os.environ.get(environ.OUTPUT, "."))
+
+
+def dial(address: str) -> socket.socket:
+    """As `swell.train.link.dialing.dial`, without torch."""
+    if address.startswith("unix:"):
+        line = socket.socket(socket.AF_UNIX)
+        line.connect(address.removeprefix("unix:"))
+        return line
+    host, port = address.split(":")
+    return socket.create_connection((host, int(port)))
+
+
 class PeerGoneError(Exception):
     pass
 
@@ -61,8 +76,7 @@ class Worker:
     def __init__(self, settings: dict[str, str]) -> None:
         self.settings = settings
         self.number = int(os.environ[environ.WORKER])
-        host, port = os.environ[environ.AGENT].split(":")
-        self.agent = Line(socket.create_connection((host, int(port))))
+        self.agent = Line(dial(os.environ[environ.AGENT]))
         self.agent.say(m.Hello(token=os.environ[environ.TOKEN], worker=self.number, pid=os.getpid()))
         welcome = _decode(self.agent.read())
         assert isinstance(welcome, m.Welcome)
@@ -104,8 +118,8 @@ class Worker:
         if self.setting("daemon"):
             code = "import time; time.sleep(60)"
             daemon = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
-            Path(f"daemon-{os.getpid()}").write_text(str(daemon.pid))
-        Path(f"token-{os.getpid()}").write_text(os.environ[environ.TOKEN])
+            (folder() / f"daemon-{os.getpid()}").write_text(str(daemon.pid))
+        (folder() / f"token-{os.getpid()}").write_text(os.environ[environ.TOKEN])
         self.agent.say(m.Ready(grad_bytes=4000, state_bytes=8000, samples_per_epoch=640))
         if self.welcome.mode == "profile":
             measured = {size: size / 1000 for size in self.welcome.local_batches}
@@ -280,7 +294,7 @@ def run_plain(args: list[str]) -> None:
     settings = dict(arg.split("=", 1) for arg in args)
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     print({name: os.environ[name] for name in names}, os.environ["TORCHELASTIC_RESTART_COUNT"], flush=True)
-    count = Path(f"count-{os.environ['RANK']}")
+    count = folder() / f"count-{os.environ['RANK']}"
     done = int(count.read_text()) if count.exists() else 0
     while done < int(settings["steps"]):
         time.sleep(STEP_S)

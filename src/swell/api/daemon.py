@@ -98,6 +98,7 @@ def _to_remember(options: PlatformOptions) -> LastOptions:
         settings=options.settings.changed,
         cores=options.sharing.cores,
         cpu_shares=options.sharing.mode.value,
+        containers=options.containers.value,
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from swell.assemble import refuse_lost_journal, replay_journal, unended_jobs
+from swell.executors.local.containers.engine import engine_offers
 from swell.executors.local.launch import find_agent
 from swell.executors.local.limits.detection import limiter_offers
 from swell.live.job_folders import JobFolders
@@ -52,7 +53,8 @@ def examine(state_dir: Path) -> list[Finding]:
     folder = StateFolder(state_dir)
     if not folder.path.is_dir():
         return [_bad("folder", f"there is no folder {folder.path}", "choose another with --state")]
-    findings = [_folder(folder), *_processes(folder), _options(folder), _disk(folder), *_limiters(folder)]
+    findings = [_folder(folder), *_processes(folder), _options(folder), _disk(folder)]
+    findings += [*_limiters(folder), *_engines()]
     with tempfile.TemporaryDirectory(prefix="swell-doctor-") as place:
         return findings + list(_journal(folder, StateFolder(place)))
 
@@ -152,6 +154,15 @@ def _limiters(folder: StateFolder) -> Iterator[Finding]:
             text = f"{offer.name}, not offered: {offer.why_not}"
         note = f" ({offer.note})" if offer.note and offer.is_offered else ""
         yield Finding(level=Level.OK, about="cpu shares", text=text + note, remedy=offer.remedy)
+
+
+def _engines() -> Iterator[Finding]:
+    """Whether Docker and Podman can run jobs that name an image; nobody needs to have one."""
+    for offer in engine_offers():
+        text = f"{offer.name} {offer.version} can be used"
+        if not offer.is_offered:
+            text = f"{offer.name} cannot be used: {offer.why_not}"
+        yield Finding(level=Level.OK, about="containers", text=text, remedy=offer.remedy)
 
 
 # ------------------------------------------------------------ the journal

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from swell.api.errors import InvalidOption
+from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.limiter import CoreSharing, ShareMode
 from swell.settings import InvalidSetting, Settings, make_settings, parse_setting, spell
 from swell.store.errors import StateError
 from swell.store.folder import LastOptions, StateFolder
 
 #: Options that an error about them names together with their value.
-NAMED_WHOLE = ("--cores", "--cpu-shares")
+NAMED_WHOLE = ("--cores", "--cpu-shares", "--containers")
 
 DEFAULTS = LastOptions(devices="auto", policy="elasticflow", preload=())
 
@@ -33,7 +34,8 @@ class Choice:
         preload = [word for module in modules for word in ("--preload", module)]
         settings = [word for said in ("", *_spelled(self.options)) for word in ("--set", said)]
         names = ["--devices", self.options.devices, "--policy", self.options.policy]
-        return [*names, *self.sharing.words, *preload, *settings]
+        containers = ["--containers", self.containers.value]
+        return [*names, *self.sharing.words, *containers, *preload, *settings]
 
     @property
     def sharing(self) -> CoreSharing:
@@ -43,6 +45,15 @@ class Choice:
         except ValueError as error:
             modes = ", ".join(ShareMode)
             raise InvalidOption(f"--cpu-shares {self.options.cpu_shares}: choose from {modes}") from error
+
+    @property
+    def containers(self) -> ContainerChoice:
+        """Which program runs them. Raises InvalidOption: none that there is."""
+        try:
+            return ContainerChoice(self.options.containers)
+        except ValueError as error:
+            choices = ", ".join(ContainerChoice)
+            raise InvalidOption(f"--containers {self.options.containers}: choose from {choices}") from error
 
     def settings(self) -> Settings:
         """Raises InvalidOption: they were remembered from another version, or do not fit together."""
@@ -84,6 +95,7 @@ def choose(
     settings: Sequence[str] | None,
     cores: float | None = None,
     cpu_shares: str | None = None,
+    containers: str | None = None,
 ) -> Choice:
     """None: was not given. An empty setting forgets those of last time; no cores are all of them.
 
@@ -91,7 +103,7 @@ def choose(
         InvalidOption: a setting is none.
     """
     settings, chosen = settings or (), _chosen(settings or ())
-    is_complete = None not in (devices, policy, preload, cores, cpu_shares) and "" in settings
+    is_complete = None not in (devices, policy, preload, cores, cpu_shares, containers) and "" in settings
     last = DEFAULTS if is_complete else _last(folder)
     options = LastOptions(
         devices=last.devices if devices is None else devices,
@@ -100,6 +112,7 @@ def choose(
         settings=chosen if "" in settings else {**last.settings, **chosen},
         cores=last.cores if cores is None else cores or None,
         cpu_shares=last.cpu_shares if cpu_shares is None else cpu_shares,
+        containers=last.containers if containers is None else containers,
     )
     remembered = []
     if devices is None and last.devices != DEFAULTS.devices:
@@ -110,6 +123,8 @@ def choose(
         remembered.append(f"--cores {last.cores:g}")
     if cpu_shares is None and last.cpu_shares != DEFAULTS.cpu_shares:
         remembered.append(f"--cpu-shares {last.cpu_shares}")
+    if containers is None and last.containers != DEFAULTS.containers:
+        remembered.append(f"--containers {last.containers}")
     if preload is None:
         remembered += [f"--preload {module}" for module in last.preload]
     remembered += [f"--set {said}" for said in _spelled(options) if said.split("=")[0] not in chosen]

@@ -14,6 +14,7 @@ from swell.cli.options import State
 
 if TYPE_CHECKING:
     from swell.cli.remembered import Choice
+    from swell.executors.local.containers.engine import ContainerChoice
     from swell.executors.local.limits.limiter import CoreSharing
     from swell.settings import Settings
     from swell.store.folder import LastOptions, StateFolder
@@ -67,6 +68,14 @@ def up(
             "limit) or off. Default: previous value, else weight.",
         ),
     ] = None,
+    containers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROGRAM",
+            help="What runs jobs that name an image: docker, podman, auto (Docker, else Podman) or off. "
+            "Default: previous value, else auto.",
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -87,13 +96,13 @@ def up(
 
     folder = StateFolder(state)
     folder.check_owner()
-    choice = choose(folder, devices, policy, preload, set_, cores, cpu_shares)
+    choice = choose(folder, devices, policy, preload, set_, cores, cpu_shares, containers)
     with choice.explained():
-        settings, sharing = choice.settings(), choice.sharing
+        settings, sharing, program = choice.settings(), choice.sharing, choice.containers
         _check_modules(choice.options.preload)
         _note_lack()
         if foreground:
-            _serve(folder, choice.options, settings, sharing, port)
+            _serve(folder, choice.options, settings, sharing, program, port)
         else:
             _start(folder, choice, port)
 
@@ -136,7 +145,12 @@ def _start(folder: StateFolder, choice: Choice, port: int | None) -> None:
 
 
 def _serve(
-    folder: StateFolder, options: LastOptions, settings: Settings, sharing: CoreSharing, port: int | None
+    folder: StateFolder,
+    options: LastOptions,
+    settings: Settings,
+    sharing: CoreSharing,
+    containers: ContainerChoice,
+    port: int | None,
 ) -> None:
     from swell.api.daemon import serve
     from swell.assemble import PlatformOptions
@@ -148,5 +162,6 @@ def _serve(
         preload=options.preload,
         settings=settings,
         sharing=sharing,
+        containers=containers,
     )
     serve(made_of, port)

@@ -1,0 +1,203 @@
+"""Engines for tests: a fake one, and real ones that are started on a scratch folder where that is possible."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+START_S = 30.0
+TESTS = Path(__file__).parents[1]
+#: Of the standard library, not needed in an image.
+LEFT_OUT = {
+    "__pycache__",
+    "dist-packages",
+    "ensurepip",
+    "idlelib",
+    "lib2to3",
+    "site-packages",
+    "test",
+    "tkinter",
+    "turtledemo",
+}
+#: Libraries that torch needs and Python may not.
+LIBRARIES = ("libdl.so.2", "libgcc_s.so.1", "libgomp.so.1", "libpthread.so.0", "librt.so.1", "libstdc++.so.6")
+
+
+@dataclass(frozen=True)
+class TestedEngine:
+    """An engine that tests can use, with an image of this interpreter, of an empty one and of one without swell."""
+
+    __test__ = False
+
+    name: str
+    is_real: bool
+    image: str
+    image_without_python: str
+
+    def call(self, *words: str) -> str:
+        done = subprocess.run([self.name, *words], check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def running(self) -> list[str]:
+        return self.call("ps", "--format", "{{.Names}}").split()
+
+
+# ---------------------------------------------------------------- the fake one
+@contextmanager
+def fake_docker(folder: Path) -> Iterator[TestedEngine]:
+    """In front of all programs on the PATH."""
+    programs, containers = folder / "bin", folder / "containers"
+    programs.mkdir()
+    containers.mkdir()
+    program = programs / "docker"
+    source = Path(__file__).with_name("fake_docker.py").read_text().partition("\n")[2]
+    program.write_text(f"#!{sys.executable}\n{source}")
+    program.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+        patch.setenv("FAKE_DOCKER", str(containers))
+        patch.delenv("DOCKER_HOST", raising=False)
+        yield TestedEngine("docker", False, "fake:1", "fake:no-python")
+
+
+# ---------------------------------------------------------------- real ones
+@contextmanager
+def real_docker(folder: Path) -> Iterator[TestedEngine]:
+    """The daemon of this machine if it may be used, else one that is started here, which needs root."""
+    if shutil.which("docker") is None:
+        pytest.skip("docker is not installed")
+    with pytest.MonkeyPatch.context() as patch:
+        daemon = None
+        if _fails(["docker", "version"]):
+            daemon = _start_dockerd(folder)
+            patch.setenv("DOCKER_HOST", f"unix://{folder}/docker.sock")
+            _await(lambda: not _fails(["docker", "version"]), daemon)
+        try:
+            with _images("docker") as engine:
+                yield engine
+        finally:
+            if daemon is not None:
+                daemon.terminate()
+                daemon.wait()
+                shutil.rmtree(folder / "exec", ignore_errors=True)
+
+
+def _start_dockerd(folder: Path) -> subprocess.Popen[bytes]:
+    missing = [name for name in ("dockerd", "containerd", "runc") if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"no docker daemon runs, and {', '.join(missing)} is not installed")
+    if os.geteuid():
+        pytest.skip("no docker daemon may be used, and only root can start one")
+    options = ["--bridge=none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"]
+    folders = [f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid"]
+    with (folder / "dockerd.log").open("wb") as log:
+        return subprocess.Popen(
+            ["dockerd", *folders, *options, "-H", f"unix://{folder}/docker.sock"], stdout=log, stderr=log
+        )
+
+
+@contextmanager
+def real_podman(folder: Path) -> Iterator[TestedEngine]:
+    """With images and containers of its own."""
+    if shutil.which("podman") is None:
+        pytest.skip("podman is not installed")
+    runtime = 'runtime = "runc"' if shutil.which("runc") else ""
+    (folder / "containers.conf").write_text(
+        f'[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\ntmp_dir = "{folder}/tmp"\n{runtime}\n'
+        '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n'
+    )
+    (folder / "storage.conf").write_text(
+        f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/data"\nrunroot = "{folder}/run"\n'
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONTAINERS_CONF", f"{folder}/containers.conf")
+        patch.setenv("CONTAINERS_STORAGE_CONF", f"{folder}/storage.conf")
+        if _fails(["podman", "info"]):
+            pytest.skip("podman cannot run here; see `podman info`")
+        try:
+            with _images("podman") as engine:
+                yield engine
+        finally:
+            subprocess.run(["podman", "system", "reset", "--force"], capture_output=True, check=False)
+
+
+def _fails(command: list[str]) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode != 0
+
+
+def _await(is_so: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    deadline_s = time.monotonic() + START_S
+    while not is_so():
+        if process.poll() is not None or time.monotonic() > deadline_s:
+            process.kill()
+            pytest.skip("dockerd cannot be started here; see its log in the test's folder")
+        time.sleep(0.05)
+
+
+# ---------------------------------------------------------------- images
+@contextmanager
+def _images(engine: str) -> Iterator[TestedEngine]:
+    """Made of this machine's files, because no registry may be within reach."""
+    names = [f"localhost/swell-test-{kind}:{os.getpid()}" for kind in ("python", "empty")]
+    for name, write in zip(names, (write_python_image, write_empty_image), strict=True):
+        with subprocess.Popen(
+            [engine, "import", "-", name], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        ) as process:
+            assert process.stdin is not None
+            write(process.stdin)
+            process.stdin.close()
+            assert process.wait() == 0
+    try:
+        yield TestedEngine(engine, True, *names)
+    finally:
+        subprocess.run([engine, "rmi", "--force", *names], capture_output=True, check=False)
+
+
+def write_empty_image(file: BinaryIO) -> None:
+    with tarfile.open(fileobj=file, mode="w|") as tar:
+        folder = tarfile.TarInfo("empty")
+        folder.type = tarfile.DIRTYPE
+        tar.addfile(folder)
+
+
+def write_python_image(file: BinaryIO) -> None:
+    """This interpreter with its standard library, and these tests; neither swell nor torch."""
+    program, library = Path(sys.executable).resolve(), Path(sysconfig.get_path("stdlib"))
+    files = {program: program}
+    for folder, folders, names in os.walk(library):
+        folders[:] = [name for name in folders if name not in LEFT_OUT and not name.startswith("config-")]
+        files |= {Path(folder, name): Path(folder, name) for name in names if not name.endswith(".a")}
+    files |= {path: path for path in _libraries(path for path in files if _has_machine_code(path, program))}
+    packages = Path(sysconfig.get_path("purelib", vars={"base": sys.base_prefix}))
+    files |= {packages / "tests" / path.relative_to(TESTS): path for path in TESTS.glob("executors/*.py")}
+    with tarfile.open(fileobj=file, mode="w|") as tar:
+        for path, source in sorted(files.items()):
+            tar.add(source.resolve(), arcname=str(path).lstrip("/"), recursive=False)
+        link = tarfile.TarInfo("usr/bin/python3")
+        link.type, link.linkname = tarfile.SYMTYPE, str(program)
+        if Path("/usr/bin/python3") != program:
+            tar.addfile(link)
+
+
+def _has_machine_code(path: Path, program: Path) -> bool:
+    return path == program or path.suffix == ".so" or ".so." in path.name
+
+
+def _libraries(paths: Iterator[Path]) -> Iterator[Path]:
+    listed = subprocess.run(["ldd", *map(str, paths)], capture_output=True, text=True, check=False).stdout
+    found = {Path(word) for word in listed.split() if word.startswith("/") and not word.endswith(":")}
+    for name in LIBRARIES:
+        found |= {path.parent / name for path in found if (path.parent / name).exists()}
+    yield from found
