@@ -1,4 +1,4 @@
-"""Engines for tests: a fake one, and real ones that are started on a scratch folder where that is possible."""
+"""Engines for tests: a fake one, and real ones, started on a scratch folder where that is possible."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LIBRARIES = ("libdl.so.2", "libgcc_s.so.1", "libgomp.so.1", "libpthread.so.0", "
 
 @dataclass(frozen=True)
 class TestedEngine:
-    """An engine that tests can use, with an image of this interpreter, of an empty one and of one without swell."""
+    """An engine that tests can use, with an image of this interpreter, and one without any."""
 
     __test__ = False
 
@@ -58,16 +58,16 @@ class TestedEngine:
 @contextmanager
 def fake_docker(folder: Path) -> Iterator[TestedEngine]:
     """In front of all programs on the PATH."""
-    programs, containers = folder / "bin", folder / "containers"
+    programs = folder / "bin"
     programs.mkdir()
-    containers.mkdir()
+    (folder / "containers").mkdir()
     program = programs / "docker"
     source = Path(__file__).with_name("fake_docker.py").read_text().partition("\n")[2]
     program.write_text(f"#!{sys.executable}\n{source}")
     program.chmod(0o755)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-        patch.setenv("FAKE_DOCKER", str(containers))
+        patch.setenv("FAKE_DOCKER", str(folder))
         patch.delenv("DOCKER_HOST", raising=False)
         yield TestedEngine("docker", False, "fake:1", "fake:no-python")
 
@@ -113,10 +113,10 @@ def real_podman(folder: Path) -> Iterator[TestedEngine]:
     """With images and containers of its own."""
     if shutil.which("podman") is None:
         pytest.skip("podman is not installed")
-    runtime = 'runtime = "runc"' if shutil.which("runc") else ""
+    runtime = 'runtime = "runc"\n' if shutil.which("runc") else ""
     (folder / "containers.conf").write_text(
-        f'[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\ntmp_dir = "{folder}/tmp"\n{runtime}\n'
-        '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n'
+        f'[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\ntmp_dir = "{folder / "t"}"\n'
+        f'{runtime}[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n'
     )
     (folder / "storage.conf").write_text(
         f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/data"\nrunroot = "{folder}/run"\n'
@@ -130,7 +130,8 @@ def real_podman(folder: Path) -> Iterator[TestedEngine]:
             with _images("podman") as engine:
                 yield engine
         finally:
-            subprocess.run(["podman", "system", "reset", "--force"], capture_output=True, check=False)
+            for words in (["rm", "--all", "--force", "--time", "0"], ["system", "reset", "--force"]):
+                subprocess.run(["podman", *words], capture_output=True, check=False)
 
 
 def _fails(command: list[str]) -> bool:

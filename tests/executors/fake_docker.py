@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A program that stands for `docker`, for the calls that an agent makes. A container is a plain process.
 
-What the agent mounts at paths of its own is found at its source. In the folder `FAKE_DOCKER` there is a file for
-each container, with what it was told; the file `down` there holds the words with which the daemon refuses.
+What the agent mounts at paths of its own is found at its source. In the folder `FAKE_DOCKER` there is a file
+for each container, with what it was told; the file `down` beside it holds the words of a daemon that refuses.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ sys.path[0] = os.path.dirname(sys.argv[0])
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 FOLDER = Path(os.environ["FAKE_DOCKER"])
+CONTAINERS = FOLDER / "containers"
 #: Options that stand alone; all others are followed by a value.
 ALONE = {"--detach", "--rm", "--read-only"}
 
@@ -88,14 +89,21 @@ def run(words: list[str]) -> None:
 
 
 def note(name: str, state: dict[str, Any]) -> None:
-    (FOLDER / name).write_text(json.dumps(state))
+    (CONTAINERS / name).write_text(json.dumps(state))
 
 
 def read(name: str) -> dict[str, Any]:
-    if not (FOLDER / name).is_file():
+    if not (CONTAINERS / name).is_file():
         fail(1, f"Error: No such container: {name}")
-    state: dict[str, Any] = json.loads((FOLDER / name).read_text())
+    state: dict[str, Any] = json.loads((CONTAINERS / name).read_text())
     return state
+
+
+def runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def main(command: str, *words: str) -> None:
@@ -116,11 +124,11 @@ def main(command: str, *words: str) -> None:
         note(name, read(name) | {"update": options})
         print(name)
     elif command == "ps":
-        print("\n".join(path.name for path in FOLDER.iterdir()))
+        print("\n".join(path.name for path in CONTAINERS.iterdir() if runs(read(path.name)["pid"])))
     elif command == "kill":
         os.kill(read(words[-1])["pid"], signal.SIGKILL)
     elif command == "rm":
-        (FOLDER / words[-1]).unlink(missing_ok=True)
+        (CONTAINERS / words[-1]).unlink(missing_ok=True)
     else:
         fail(1, f"docker: '{command}' is not a docker command.")
 

@@ -1,4 +1,4 @@
-"""The local executor, of jobs that run in containers: it owes the same. Real engines take longer: `make test-soak`."""
+"""The local executor owes the same for jobs in containers. Real engines take a minute: `make test-soak`."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class Containers:
             labels={STATE_LABEL: self._digest, JOB_LABEL: run.job_id},
             mounts=all_mounts,
             environ={environ.MARK: mark_of(self._state_dir, zygote_id).text()},
-            limit_words=group.words,
+            limit_words=group.begin(),
             arguments=(mounts.inside(bootstrap.__file__, packages), msgspec.json.encode(told).decode()),
         )
 

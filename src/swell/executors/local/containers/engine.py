@@ -73,6 +73,11 @@ class Engine:
         mapped = ("--userns", "keep-id") if self.name == ContainerChoice.PODMAN and os.geteuid() else ()
         return (*mapped, "--user", f"{os.geteuid()}:{os.getegid()}")
 
+    @property
+    def empty_options(self) -> str:
+        """Of a folder in memory. Podman would copy into it what it is to hide."""
+        return "mode=755,notmpcopyup" if self.name == ContainerChoice.PODMAN else "mode=755"
+
     def update(self, container: str, words: Iterable[str]) -> EngineAnswer:
         """Change the limits of a container that runs."""
         return self.call("update", *words, container)

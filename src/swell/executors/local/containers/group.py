@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine, Iterable
 
 from swell.executors.local.containers.engine import Engine
@@ -29,6 +30,12 @@ def share_words(share: float, sharing: CoreSharing) -> tuple[str, ...]:
     return "--cpus", f"{max(LEAST_CORES, cores):.3f}"
 
 
+def _core_words() -> tuple[str, ...]:
+    """The cores that the agent keeps to, where these are not all: containers are none of its children."""
+    own = os.sched_getaffinity(0)
+    return () if len(own) == os.cpu_count() else ("--cpuset-cpus", ",".join(map(str, sorted(own))))
+
+
 class ContainerGroup:
     """See `limiter.GangGroup`. One that is told of a container after another goes on with that one.
 
@@ -48,13 +55,12 @@ class ContainerGroup:
         self._meters: list[ContainerMeter] = []  #: of all its containers, the last of which may run
 
     # ------------------------------------------------------------ containers
-    @property
-    def words(self) -> tuple[str, ...]:
-        """Options of `run`; what they say is in force with the next container."""
-        self._told_share = self._share
+    def begin(self) -> tuple[str, ...]:
+        """Options of `run` for the next container, in which they are in force from the beginning."""
+        self._told_share, self._trouble = self._share, ""
         memory = () if self._memory_bytes is None else (str(self._memory_bytes),) * 2
         limits = ("--memory", memory[0], "--memory-swap", memory[1]) if memory else ()
-        return (*share_words(self._share, self._sharing), *limits)
+        return (*_core_words(), *share_words(self._share, self._sharing), *limits)
 
     def started(self, engine: Engine, name: str, pid: int) -> None:
         """A container of the gang runs; `pid`: its first process."""
@@ -65,6 +71,8 @@ class ContainerGroup:
     # ------------------------------------------------------------ limits
     def set_share(self, share: float) -> None:
         self._share = share
+        if share == self._told_share:
+            self._trouble = ""
         self._tell()
 
     def limit_memory(self, num_bytes: int) -> None:

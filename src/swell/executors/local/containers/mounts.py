@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 import swell
+from swell.executors.local.containers.engine import Engine
 from swell.model.code import decode_tree, job_tree_path
 from swell.model.job import JobSpec
 
@@ -34,10 +35,10 @@ class Mount:
     target: str
     is_writable: bool = False
 
-    def words(self) -> tuple[str, str]:
+    def words(self, engine: Engine) -> tuple[str, str]:
         """Options of the engine's `run`."""
         if not self.source:
-            return "--tmpfs", self.target
+            return "--tmpfs", f"{self.target}:{engine.empty_options}"
         fields = ["type=bind", f"source={self.source}", f"destination={self.target}"]
         return "--mount", ",".join(map(_quoted, fields if self.is_writable else [*fields, "readonly"]))
 

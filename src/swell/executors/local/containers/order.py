@@ -52,7 +52,7 @@ class ContainerOrder:
                 for name, value in (ENVIRON | dict(self.environ)).items()
                 for word in ("--env", f"{name}={value}")
             ),
-            *(word for mount in self.mounts for word in mount.words()),
+            *(word for mount in self.mounts for word in mount.words(engine)),
             *("--entrypoint", PYTHON, self.image, *self.arguments),
         ]
 

@@ -108,7 +108,7 @@ class ContainerPlace:
             running = asyncio.ensure_future(asyncio.to_thread(self._run, engine, order))
             try:
                 pid = await asyncio.shield(running)
-                channel = await self._answered(listener, pid, order)
+                channel = await self._answered(listener, pid, engine, order)
             except BaseException:
                 with suppress(PlaceError):
                     await running  # a container that is about to be has to be there before it can be ended
@@ -125,7 +125,7 @@ class ContainerPlace:
             raise PlaceError(self._why_not(engine, answer))
         pid = engine.main_pid(order.name)
         if pid is None:
-            raise PlaceError(ColdEnd(UNFIT, f"the Python of image {self._image} ended at once"))
+            raise PlaceError(_ended_at_once(engine, self._image))
         return pid
 
     def _why_not(self, engine: Engine, answer: EngineAnswer) -> ColdEnd:
@@ -144,10 +144,11 @@ class ContainerPlace:
             )
         return ColdEnd(NOT_STARTED, f"{engine.name} could not start its container: {answer.error}")
 
-    async def _answered(self, listener: socket.socket, pid: int, order: ContainerOrder) -> socket.socket:
+    async def _answered(
+        self, listener: socket.socket, pid: int, engine: Engine, order: ContainerOrder
+    ) -> socket.socket:
         """The zygote's line. Raises PlaceError: it ended before, or does not call."""
-        loop = asyncio.get_running_loop()
-        calls = asyncio.ensure_future(loop.sock_accept(listener))
+        calls = asyncio.ensure_future(asyncio.get_running_loop().sock_accept(listener))
         gone = asyncio.ensure_future(process_gone(pid))
         try:
             await asyncio.wait((calls, gone), timeout=CALL_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
@@ -156,11 +157,14 @@ class ContainerPlace:
                 if peer_pid(channel) == pid:
                     return channel
                 channel.close()
-            what = "ended before it was ready" if gone.done() else f"did not call within {CALL_WITHIN_S:g} s"
+            has_ended = gone.done()
         finally:
             calls.cancel()
             gone.cancel()
-        raise PlaceError(ColdEnd(UNFIT, f"the Python of image {self._image} {what} (container {order.name})"))
+        if has_ended:
+            raise PlaceError(_ended_at_once(engine, self._image))
+        why = f"the python3 of container {order.name} did not call within {CALL_WITHIN_S:g} s"
+        raise PlaceError(ColdEnd(NOT_STARTED, why))
 
     def _hand_over(self, channel: socket.socket) -> None:
         """What a child process would inherit: the lock, and a log."""
@@ -168,6 +172,13 @@ class ContainerPlace:
             channel.setblocking(True)
             socket.send_fds(channel, [b"!"], [self._lock_fd, file.fileno()])
             channel.setblocking(False)
+
+
+def _ended_at_once(engine: Engine, image: str) -> ColdEnd:
+    return ColdEnd(
+        UNFIT,
+        f"the python3 of image {image} ended at once; see `{engine.name} run --rm {image} python3 -V`",
+    )
 
 
 def _end_of(error: BaseException) -> ColdEnd | None:

@@ -1,0 +1,309 @@
+"""Jobs in containers, by a fake engine and by real ones: what they may do, and what becomes of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.executors.contained import contained_job, engine_params, executors, started
+from tests.executors.container_engines import TestedEngine
+from tests.executors.contract import JOB, is_alive, launch, resize
+from tests.executors.listening import Listener, eventually
+from tests.executors.puppets import devices
+
+from swell.executors.local.agent.process import read_address
+from swell.executors.local.containers.engine import ContainerChoice
+from swell.executors.local.limits.group_files import GroupFiles
+from swell.executors.local.limits.group_places import UNIFIED, group_places
+from swell.executors.local.link import LocalExecutor
+from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang
+from swell.model.event import (
+    GangEnded,
+    GangResized,
+    GangStarted,
+    JobProfiled,
+    JobWarned,
+    Outcome,
+    ProfilingFailed,
+    StepsReported,
+)
+from swell.model.job import JobSpec
+from swell.model.target import Configuration
+
+#: Run inside, it prints what it could do; each argument is a file to be read.
+PROBE = """
+import json, os, sys
+def attempt(work):
+    try:
+        return bool(work()) or True
+    except OSError:
+        return False
+def read(path):
+    return os.listdir(path) if os.path.isdir(path) else open(path).read()
+def write(folder):
+    return attempt(lambda: open(os.path.join(folder, "probe"), "w").close())
+status = dict(line.split(":\\t") for line in open("/proc/self/status").read().splitlines() if ":\\t" in line)
+print(json.dumps({
+    "writes": {folder: write(folder) for folder in ("/", "/usr", "/tmp", WORKDIR, JOB, JOB + "/output")},
+    "reads": {path: attempt(lambda: read(path)) for path in sys.argv[1:]},
+    "network": [line.split(":")[0].strip() for line in open("/proc/net/dev").read().splitlines()[2:]],
+    "capabilities": int(status["CapEff"], 16),
+    "new_privileges": status["NoNewPrivs"] == "0",
+    "user": os.getuid(),
+}))
+"""
+
+
+#: Tests of what takes longer with a real engine, or is the same with each.
+REAL_IN_SOAK = pytest.mark.parametrize("engine", engine_params(pytest.mark.soak), indirect=True)
+FAKE_ONLY = pytest.mark.parametrize("engine", ["fake"], indirect=True)
+REAL_ONLY = pytest.mark.parametrize("engine", engine_params()[1:], indirect=True)
+
+
+@pytest.fixture(scope="module", params=engine_params())
+def engine(request: pytest.FixtureRequest) -> Iterator[TestedEngine]:
+    with started(request.param) as engine:
+        yield engine
+
+
+@pytest.fixture
+def new_executor(tmp_path: Path, engine: TestedEngine) -> Iterator[Callable[[], LocalExecutor]]:
+    with executors(tmp_path / "state", engine) as make:
+        yield make
+
+
+@pytest.fixture
+def executor(new_executor: Callable[[], LocalExecutor]) -> LocalExecutor:
+    return new_executor()
+
+
+@pytest.fixture
+def make_job(tmp_path: Path, engine: TestedEngine) -> Callable[..., JobSpec]:
+    return lambda **args: contained_job(engine, tmp_path, **args)
+
+
+def with_share(generation: int, share: float, *numbers: int) -> Reconfigure:
+    asked = resize(generation, devices(*numbers))
+    target = msgspec.structs.replace(asked.target, configuration=Configuration(share=share))
+    return msgspec.structs.replace(asked, target=target)
+
+
+def weight_in_force(engine: TestedEngine, pid: int) -> int:
+    """Of version 1, or the same by the scale of version 2."""
+    if not engine.is_real:
+        (name,) = engine.running()
+        state = json.loads(Path(os.environ["FAKE_DOCKER"], "containers", name).read_text())
+        return int((state.get("update") or state["run"])["--cpu-shares"][0])
+    places = group_places(GroupFiles(), pid)
+    if "cpu" in places:
+        return int((places["cpu"].folder / "cpu.shares").read_text())
+    return int((places[UNIFIED].folder / "cpu.weight").read_text())
+
+
+def test_a_gang_has_one_container_is_resized_in_it_and_its_share_changes(
+    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], engine: TestedEngine
+) -> None:
+    executor.perform(launch(make_job, devices(0)))
+    first = listener.wait(GangStarted, 1)
+    executor.perform(resize(2, devices(0, 1, 2)))
+    grown = listener.wait(GangResized, 2)
+    assert grown.pids[:1] == first.pids
+    assert all(map(is_alive, grown.pids)), "these are processes of this machine, by its own numbers"
+    (name,) = engine.running()
+    assert JOB in name
+    executor.perform(resize(3, devices(0)))
+    assert listener.wait(GangResized, 3).pids == first.pids
+    before = weight_in_force(engine, first.pids[0])
+    executor.perform(with_share(4, 0.25, 0))
+    assert listener.wait(GangResized, 4).pids == first.pids
+    eventually(lambda: weight_in_force(engine, first.pids[0]) < before)
+    usage = listener.wait(StepsReported, 4).usage
+    if engine.is_real:
+        assert usage is not None and usage.cpu_s > 0 and usage.memory_bytes > 0
+    executor.perform(StopGang(job_id=JOB, generation=5))
+    listener.wait(GangEnded, 5)
+    eventually(lambda: not engine.running())
+
+
+@REAL_ONLY
+def test_a_container_reads_and_writes_what_is_its_jobs(
+    executor: LocalExecutor,
+    listener: Listener,
+    make_job: Callable[..., JobSpec],
+    engine: TestedEngine,
+    tmp_path: Path,
+) -> None:
+    executor.perform(launch(make_job, devices(0)))
+    other = msgspec.structs.replace(launch(make_job, devices(1)), job_id="other")
+    executor.perform(other)
+    listener.wait(GangStarted, num=2)
+    state, jobs = tmp_path / "state", tmp_path / "state" / "jobs"
+    secrets = [
+        str(state / "agent.json"),
+        str(jobs / "other"),
+        "/etc/shadow",
+        str(tmp_path / "state" / "agent.log"),
+    ]
+    name = next(name for name in engine.running() if JOB in name)
+    names = f"WORKDIR, JOB = {str(tmp_path)!r}, {str(jobs / JOB)!r}\n"
+    done = json.loads(engine.call("exec", name, "python3", "-c", names + PROBE, str(tmp_path), *secrets))
+    assert done["writes"] == {
+        "/": False,
+        "/usr": False,
+        "/tmp": True,  # noqa: S108
+        str(tmp_path): False,
+        str(jobs / JOB): True,
+        str(jobs / JOB / "output"): True,
+    }
+    assert done["reads"] == {str(tmp_path): True} | dict.fromkeys(secrets, False)
+    assert done["network"] == ["lo"]
+    assert (done["capabilities"], done["new_privileges"], done["user"]) == (0, False, os.geteuid())
+    assert (jobs / JOB / "output" / "probe").exists()
+
+
+def test_containers_end_with_their_agent_and_the_next_one_begins_anew(
+    new_executor: Callable[[], LocalExecutor],
+    make_job: Callable[..., JobSpec],
+    engine: TestedEngine,
+    tmp_path: Path,
+) -> None:
+    executor, listener = new_executor(), Listener()
+    executor.start(listener.put)
+    executor.perform(launch(make_job, devices(0, 1)))
+    pids = listener.wait(GangStarted, 1).pids
+    address = read_address(tmp_path / "state")
+    assert address is not None
+    os.kill(address.pid, signal.SIGKILL)
+    assert listener.wait(GangEnded, 1).outcome is Outcome.LOST
+    eventually(lambda: not any(map(is_alive, pids)))
+    executor.perform(launch(make_job, devices(0), generation=2, steps=5))
+    assert listener.wait(GangEnded, 2).outcome is Outcome.SUCCEEDED
+    eventually(lambda: not engine.running())
+
+
+def test_an_image_that_cannot_train_fails_its_job_and_no_other(
+    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], engine: TestedEngine
+) -> None:
+    wrong = {"missing": "localhost/no/such:image", "no-python": engine.image_without_python}
+    for number, (job_id, image) in enumerate(wrong.items()):
+        command = launch(make_job, devices(number))
+        spec = msgspec.structs.replace(command.spec, image=image)
+        executor.perform(msgspec.structs.replace(command, job_id=job_id, spec=spec))
+    executor.perform(msgspec.structs.replace(launch(make_job, devices(2), steps=5), job_id="sound"))
+    listener.wait(GangEnded, num=3)
+    ends = {event.job_id: event for event in listener.events if isinstance(event, GangEnded)}
+    assert [ends[job_id].outcome for job_id in (*wrong, "sound")] == [
+        Outcome.FAILED,
+        Outcome.FAILED,
+        Outcome.SUCCEEDED,
+    ]
+    assert f"there is no image {wrong['missing']} on this machine" in ends["missing"].message
+    assert f"image {wrong['no-python']} has no python3 that can be run" in ends["no-python"].message
+    command = launch(make_job, devices(0))
+    spec = msgspec.structs.replace(command.spec, image=wrong["no-python"])
+    executor.perform(ProfileJob(job_id="trial", spec=spec, sizes=(1,), device_kind="paced@400"))
+    failed = listener.wait(ProfilingFailed)
+    assert failed.outcome is Outcome.FAILED
+    assert "has no python3" in failed.message
+
+
+@REAL_IN_SOAK
+def test_a_trial_run_has_a_container_too(
+    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], engine: TestedEngine
+) -> None:
+    spec = launch(make_job, devices(0)).spec
+    executor.perform(ProfileJob(job_id="trial", spec=spec, sizes=(1, 2), device_kind="paced@400"))
+    assert listener.wait(JobProfiled).profile.compute_s
+    eventually(lambda: not engine.running())
+
+
+@REAL_IN_SOAK
+def test_a_container_that_is_killed_loses_its_gang_which_can_be_launched_again(
+    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], engine: TestedEngine
+) -> None:
+    executor.perform(launch(make_job, devices(0, 1)))
+    listener.wait(GangStarted, 1)
+    engine.call("kill", *engine.running())
+    assert listener.wait(GangEnded, 1).outcome is Outcome.LOST
+    executor.perform(launch(make_job, devices(0), generation=2, steps=5))
+    assert listener.wait(GangEnded, 2).outcome is Outcome.SUCCEEDED
+
+
+# ---------------------------------------------------------------- engines that are down
+@pytest.fixture
+def is_down(engine: TestedEngine) -> Iterator[Path]:
+    """A file that makes the fake daemon refuse, with its words."""
+    path = Path(os.environ["FAKE_DOCKER"], "down")
+    yield path
+    path.unlink(missing_ok=True)
+
+
+@FAKE_ONLY
+def test_without_a_daemon_a_gang_is_lost_and_can_be_tried_again(
+    is_down: Path, executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec]
+) -> None:
+    is_down.write_text("permission denied while trying to connect to the Docker daemon socket")
+    executor.perform(launch(make_job, devices(0)))
+    ended = listener.wait(GangEnded, 1)
+    assert ended.outcome is Outcome.LOST
+    assert "docker cannot be used: permission denied" in ended.message
+    is_down.unlink()
+    executor.perform(launch(make_job, devices(0), generation=2, steps=5))
+    assert listener.wait(GangEnded, 2).outcome is Outcome.SUCCEEDED
+
+
+@FAKE_ONLY
+def test_training_goes_on_without_a_daemon_and_a_share_waits_for_it(
+    is_down: Path,
+    executor: LocalExecutor,
+    listener: Listener,
+    make_job: Callable[..., JobSpec],
+    engine: TestedEngine,
+) -> None:
+    executor.perform(launch(make_job, devices(0)))
+    pid = listener.wait(GangStarted, 1).pids[0]
+    is_down.write_text("Cannot connect to the Docker daemon")
+    executor.perform(with_share(2, 0.25, 0))
+    listener.wait(GangResized, 2)
+    warned = listener.wait(JobWarned)
+    assert "its CPU share is not what it should be: docker update: Cannot connect" in warned.message
+    is_down.unlink()
+    eventually(lambda: weight_in_force(engine, pid) == 256)
+    assert listener.wait(JobWarned, num=2).message == "", "it is as it should be now"
+    assert is_alive(pid)
+
+
+@FAKE_ONLY
+def test_a_platform_without_containers_says_so(
+    engine: TestedEngine, tmp_path: Path, make_job: Callable[..., JobSpec]
+) -> None:
+    with executors(tmp_path / "state", engine, containers=ContainerChoice.OFF) as make:
+        executor, listener = make(), Listener()
+        executor.start(listener.put)
+        executor.perform(launch(make_job, devices(0)))
+        ended = listener.wait(GangEnded, 1)
+    assert ended.outcome is Outcome.FAILED
+    assert "this platform runs no containers" in ended.message
+
+
+@FAKE_ONLY
+def test_what_a_job_asks_for_and_no_container_can_have_fails_it(
+    engine: TestedEngine, executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec]
+) -> None:
+    command = launch(make_job, devices(0))
+    spec = msgspec.structs.replace(command.spec, workdir="/")
+    executor.perform(msgspec.structs.replace(command, spec=spec))
+    ended = listener.wait(GangEnded, 1)
+    assert ended.outcome is Outcome.FAILED
+    assert "which a container has of its own" in ended.message
+    assert isinstance(command, LaunchGang)
+    spec = msgspec.structs.replace(command.spec, image="fake:ends")
+    executor.perform(msgspec.structs.replace(command, generation=2, spec=spec))
+    ended = listener.wait(GangEnded, 2)
+    assert ended.outcome is Outcome.FAILED
+    assert "ended at once" in ended.message
