@@ -105,6 +105,12 @@ def test_the_ways_to_enforce_shares_are_told(site: Site) -> None:
         assert is_offered or finding.text.partition("not offered: ")[2]
 
 
+def test_it_is_told_what_can_run_containers(site: Site) -> None:
+    told = [finding.text for finding in examine(site.folder.path) if finding.about == "containers"]
+    assert [text.split()[0] for text in told] == ["docker", "podman"]
+    assert all(" can be used" in text or " cannot be used: " in text for text in told)
+
+
 def test_looking_changes_nothing(killed: Site) -> None:
     def everything() -> dict[Path, tuple[bytes, int]]:
         files = [file for file in killed.folder.path.rglob("*") if file.is_file()]

@@ -336,6 +336,9 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"env": {"NOT_SET_ANYWHERE": None}}, "env", "NOT_SET_ANYWHERE=VALUE"),
     ({"python": "no/such/python"}, "python", "is not a program"),
     ({"python": "no-such-python"}, "python", "on the PATH"),
+    ({"image": "--privileged"}, "image", "is not the name of an image"),
+    ({"image": ""}, "image", "is not the name of an image"),
+    ({"image": "img:1", "python": sys.executable}, "python", "the python3 of its image; remove it"),
     ({"on_drift": "cry"}, "on_drift", "warn, heal, fail"),
     ({"elasticity": "restart", "steps": ..., "on_drift": "heal"}, "on_drift", "elasticity live"),
     ({"stepz": 1}, "stepz", "choose from"),
@@ -422,6 +425,7 @@ def test_variables_and_an_interpreter_are_found_where_the_submitter_is(
     made = spec(script, env={"MOOD": None, "LEVEL": 3, "EMPTY": ""}, python=Path(sys.executable).name)
     assert made.env == (("EMPTY", ""), ("LEVEL", "3"), ("MOOD", "calm"))
     assert Path(made.python).is_absolute() and os.access(made.python, os.X_OK)
+    assert spec(script, image="registry.example:5000/lab/torch@sha256:0").image.endswith("sha256:0")
     with pytest.raises(InvalidField, match="MOOD has no value"):
         parse(
             {"entry": "a.b:c", "global_batch": 8, "steps": 1, "workdir": "/", "env": {"MOOD": None}}

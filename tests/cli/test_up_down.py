@@ -165,6 +165,14 @@ def test_how_cores_are_shared_is_remembered(state: Path) -> None:
     assert remembered() == (None, "off")
 
 
+def test_what_runs_containers_is_remembered(state: Path) -> None:
+    up_and_down(state, *PACED, "--containers", "off")
+    options = StateFolder(state).read_options()
+    assert options is not None
+    assert options.containers == "off"
+    assert "\nas last time: --devices paced:8@200, --containers off\n" in up_and_down(state)
+
+
 def test_remembered_cores_that_there_are_no_longer_are_said_to_be_so(state: Path) -> None:
     folder = StateFolder(state)
     folder.create()
@@ -282,6 +290,7 @@ def test_the_foreground_ends_with_an_interrupt(state: Path) -> None:
         (("--cores", "4096"), ("--cores 4096: this process may use", "0 for all of them")),
         (("--cores", "-1"), ("--cores -1: this process may use",)),
         (("--cpu-shares", "half"), ("--cpu-shares half: choose from weight, quota, off",)),
+        (("--containers", "lxc"), ("--containers lxc: choose from auto, docker, podman, off",)),
     ],
 )
 def test_options_that_cannot_be_met(state: Path, options: tuple[str, ...], parts: tuple[str, ...]) -> None:

@@ -1,0 +1,239 @@
+"""What containers are started with, what they find inside, and which program runs them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.executors.container_engines import TestedEngine, fake_docker
+from tests.executors.puppets import make_spec
+
+import swell
+from swell.executors.local.agent.containers import agent_of
+from swell.executors.local.containers import bootstrap
+from swell.executors.local.containers.engine import (
+    ContainerChoice,
+    Engine,
+    EngineDown,
+    engine_offers,
+    find_engine,
+)
+from swell.executors.local.containers.group import share_words
+from swell.executors.local.containers.mounts import Mount, inside, job_mounts, package_mounts
+from swell.executors.local.containers.order import ContainerOrder
+from swell.executors.local.limits.limiter import CoreSharing, ShareMode
+from swell.executors.local.processes.namespaces import find_child, inner_pid
+from swell.model.code import CodeTree
+
+DOCKER, PODMAN = Engine("docker", "/usr/bin/docker"), Engine("podman", "/usr/bin/podman")
+
+
+# ---------------------------------------------------------------- mounts
+@given(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0\r"), min_size=1))
+def test_any_path_can_be_mounted(name: str) -> None:
+    """The engines read the option as a line of CSV."""
+    option, fields = Mount(f"/data/{name}", f"/data/{name}").words(DOCKER)
+    assert option == "--mount"
+    (read,) = csv.reader([fields]) if "\n" not in name else csv.reader(fields.splitlines(keepends=True))
+    pairs = dict(field.partition("=")[::2] for field in read)
+    assert pairs["source"] == pairs["destination"] == f"/data/{name}"
+    assert "readonly" in pairs
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Of a job."""
+    folder = tmp_path / "state" / "jobs" / "j"
+    folder.mkdir(parents=True)
+    (folder / "job.json").write_text("{}")
+    return folder
+
+
+def test_a_job_may_write_in_its_folder_only_and_sees_no_other(folder: Path, tmp_path: Path) -> None:
+    state, work = tmp_path / "state", tmp_path / "work"
+    spec = make_spec(workdir=str(work), entry=str(work / "sub" / "train.py"))
+    mounts = job_mounts(state, folder, spec)
+    assert mounts == [
+        Mount(str(work), str(work)),
+        Mount(str(folder), str(folder), is_writable=True),
+        Mount(str(folder / "job.json"), str(folder / "job.json")),
+    ]
+    above = msgspec.structs.replace(spec, workdir=str(tmp_path))
+    assert Mount("", str(state)) in job_mounts(state, folder, above), "it has all jobs' files and the token"
+
+
+def test_code_is_mounted_wherever_it_lies_and_by_both_of_its_names(folder: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "home").symlink_to(tmp_path / "disk")
+    tree = CodeTree(roots=("/elsewhere/lib",), files={}, links={}, sources_digest="")
+    (folder / "code.json").write_bytes(msgspec.json.encode(tree))
+    spec = make_spec(workdir=str(tmp_path / "home"), entry="package.module:main", code="abc")
+    sources = {mount.source for mount in job_mounts(state, folder, spec)}
+    assert sources >= {"/elsewhere/lib", str(tmp_path / "home"), str(tmp_path / "disk")}
+
+
+@pytest.mark.parametrize("workdir", ["/", "/tmp", "/usr/", "/tmp/../etc"])  # noqa: S108
+def test_what_a_container_has_of_its_own_is_not_replaced(folder: Path, tmp_path: Path, workdir: str) -> None:
+    with pytest.raises(ValueError, match="which a container has of its own"):
+        job_mounts(tmp_path / "state", folder, make_spec(workdir=workdir, entry="package:main"))
+
+
+def test_podman_does_not_copy_what_is_hidden() -> None:
+    assert "notmpcopyup" in Mount("", "/state").words(PODMAN)[1]
+    assert "notmpcopyup" not in Mount("", "/state").words(DOCKER)[1], "it does not know the word"
+
+
+# ---------------------------------------------------------------- options
+def test_a_container_can_do_little() -> None:
+    order = ContainerOrder(
+        name="swell-1",
+        image="img:1",
+        labels={"swell.job": "j"},
+        mounts=(Mount("/work", "/work"),),
+        environ={"A": "b c"},
+        limit_words=("--cpu-shares", "512"),
+        arguments=("/run/swell/packages/0/x.py", "{}"),
+    )
+    words = order.words(DOCKER)
+    line = " ".join(words)
+    for option in (
+        "--network none",
+        "--read-only",
+        "--cap-drop ALL",
+        "--security-opt no-new-privileges",
+        "--pids-limit 4096",
+        "--pull never",
+        "--cpu-shares 512",
+        "--label swell.job=j",
+        f"--user {os.geteuid()}:{os.getegid()}",
+    ):
+        assert option in line
+    assert words[-4:] == ["python3", "img:1", "/run/swell/packages/0/x.py", "{}"]
+    assert "A=b c" in words
+    assert "SWELL_TOKEN" not in line
+
+
+@pytest.mark.parametrize(
+    ("sharing", "words"),
+    [
+        (CoreSharing(), ("--cpu-shares", "256")),
+        (CoreSharing(2.0, ShareMode.QUOTA), ("--cpus", "0.500")),
+        (CoreSharing(None, ShareMode.OFF), ()),
+    ],
+)
+def test_a_share_is_a_weight_or_a_part_of_all_cores(sharing: CoreSharing, words: tuple[str, ...]) -> None:
+    assert share_words(0.25, sharing) == words
+    assert share_words(1e-6, CoreSharing(2.0, ShareMode.QUOTA)) == ("--cpus", "0.010"), "engines take no less"
+
+
+@pytest.mark.parametrize(
+    ("name", "pid"), [("swell-ab-12-my-job-3", 12), ("swell-ab-x-j-1", None), ("other-ab-12-j-1", None)]
+)
+def test_a_containers_name_tells_its_agent(name: str, pid: int | None) -> None:
+    assert agent_of(name) == pid
+
+
+# ---------------------------------------------------------------- inside
+def told(**changes: Any) -> dict[str, Any]:
+    order = {"version": swell.__version__, "abi": "none", "packages": [], "modules": []}
+    return order | changes
+
+
+def find(order: dict[str, Any], *without: str) -> str:
+    """What an interpreter without these modules says."""
+    code = (
+        "import importlib.util, json, runpy, sys\n"
+        f"found = importlib.util.find_spec\nabsent = {without!r}\n"
+        "importlib.util.find_spec = lambda name: None if name in absent else found(name)\n"
+        f"print(runpy.run_path({bootstrap.__file__!r})['find_packages'](json.loads(sys.argv[1])))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(order)], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("order", "without", "says"),
+    [
+        (told(), (), ""),
+        (told(version="9.9"), (), f"it has swell {swell.__version__}, and the platform is 9.9; install"),
+        (told(), ("torch",), f"its Python has no torch; install 'swell[torch]=={swell.__version__}' in it"),
+        (told(), ("torch", "msgspec"), "its Python has no torch and no msgspec"),
+        (told(abi="cpython-39"), ("swell",), "made for cpython-39, do not fit its Python"),
+    ],
+)
+def test_an_image_says_what_it_lacks(order: dict[str, Any], without: tuple[str, ...], says: str) -> None:
+    pytest.importorskip("torch")
+    answer = find(order, *without)
+    assert says in answer
+    assert bool(answer) == bool(says)
+
+
+def test_the_platforms_packages_hold_the_script_that_begins() -> None:
+    mounts = package_mounts()
+    assert inside(bootstrap.__file__, mounts).startswith(mounts[0].target + "/swell/")
+    with pytest.raises(ValueError, match="none of the mounted folders"):
+        inside("/nowhere/else", mounts)
+
+
+# ---------------------------------------------------------------- processes
+def test_a_process_is_found_by_the_number_that_it_has_for_itself() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        assert inner_pid(process.pid) == process.pid
+        assert find_child(os.getpid(), process.pid) == process.pid
+        assert find_child(process.pid, process.pid) is None
+        process.communicate(b"\n")
+    assert inner_pid(process.pid) is None
+
+
+# ---------------------------------------------------------------- programs
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[TestedEngine]:
+    with fake_docker(tmp_path) as engine:
+        yield engine
+
+
+def test_an_engine_that_answers_is_offered(engine: TestedEngine, tmp_path: Path) -> None:
+    docker = engine_offers()[0]
+    assert (docker.name, docker.version, docker.is_offered) == ("docker", "28.0.0", True)
+    assert find_engine(ContainerChoice.AUTO) == find_engine(ContainerChoice.DOCKER)
+
+
+def test_one_that_does_not_says_why_and_what_to_do(
+    engine: TestedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    down = tmp_path / "down"
+    down.write_text("permission denied while trying to connect to the Docker daemon socket")
+    docker = engine_offers()[0]
+    assert "permission denied" in docker.why_not
+    assert "group docker" in docker.remedy
+    with pytest.raises(EngineDown, match="docker cannot be used: permission denied"):
+        find_engine(ContainerChoice.DOCKER)
+    down.write_text("Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?")
+    assert "systemctl start docker" in engine_offers()[0].remedy
+    monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere:2375")
+    assert "may be another machine" in engine_offers()[0].why_not
+    monkeypatch.setenv("PATH", "")
+    assert {offer.why_not for offer in engine_offers()} == {"it is not installed"}
+
+
+def test_a_program_that_hangs_or_is_gone_is_an_answer(tmp_path: Path) -> None:
+    program = tmp_path / "docker"
+    program.write_text(f"#!{sys.executable}\ninput()\nimport time; time.sleep(60)")
+    program.chmod(0o755)
+    answer = Engine("docker", str(program)).call("version", limit_s=0.0)
+    assert not answer.is_good
+    assert "did not answer within 0 s" in answer.error
+    assert "cannot be run" in Engine("docker", str(tmp_path / "no")).call("version").error
