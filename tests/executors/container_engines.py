@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import pytest
 
@@ -166,14 +166,14 @@ def _images(engine: str) -> Iterator[TestedEngine]:
         subprocess.run([engine, "rmi", "--force", *names], capture_output=True, check=False)
 
 
-def write_empty_image(file: BinaryIO) -> None:
+def write_empty_image(file: IO[bytes]) -> None:
     with tarfile.open(fileobj=file, mode="w|") as tar:
         folder = tarfile.TarInfo("empty")
         folder.type = tarfile.DIRTYPE
         tar.addfile(folder)
 
 
-def write_python_image(file: BinaryIO) -> None:
+def write_python_image(file: IO[bytes]) -> None:
     """This interpreter with its standard library, and these tests; neither swell nor torch."""
     program, library = Path(sys.executable).resolve(), Path(sysconfig.get_path("stdlib"))
     files = {program: program}

@@ -258,6 +258,23 @@ def test_without_a_daemon_a_gang_is_lost_and_can_be_tried_again(
 
 
 @FAKE_ONLY
+def test_the_program_that_was_found_first_is_kept(
+    is_down: Path, engine: TestedEngine, tmp_path: Path, make_job: Callable[..., JobSpec]
+) -> None:
+    """Another one, however well it works, does not have the images."""
+    with executors(tmp_path / "state", engine, containers=ContainerChoice.AUTO) as make:
+        executor, listener = make(), Listener()
+        executor.start(listener.put)
+        executor.perform(launch(make_job, devices(0), steps=5))
+        assert listener.wait(GangEnded, 1).outcome is Outcome.SUCCEEDED
+        is_down.write_text("Cannot connect to the Docker daemon")
+        executor.perform(launch(make_job, devices(0), generation=2, steps=5))
+        ended = listener.wait(GangEnded, 2)
+    assert ended.outcome is Outcome.LOST
+    assert "docker cannot be used" in ended.message
+
+
+@FAKE_ONLY
 def test_training_goes_on_without_a_daemon_and_a_share_waits_for_it(
     is_down: Path,
     executor: LocalExecutor,

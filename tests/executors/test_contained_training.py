@@ -22,6 +22,7 @@ from swell.executors.local.limits.limiter import CoreSharing, ShareMode
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import GangEnded, GangResized, GangStarted, Outcome
+from swell.model.job import JobSpec
 from swell.model.target import Configuration, Target
 
 pytestmark = pytest.mark.soak
@@ -99,7 +100,7 @@ def test_a_gang_beyond_its_memory_limit_is_told_so(engine: TestedEngine, tmp_pat
         executor, listener = make(), Listener()
         executor.start(listener.put)
 
-        def make_job(**args: object) -> object:
+        def make_job(**args: object) -> JobSpec:
             spec = contained_job(engine, tmp_path, **args)
             return msgspec.structs.replace(spec, memory_bytes=200 << 20)
 

@@ -144,13 +144,16 @@ class Containers:
 
     # ------------------------------------------------------------ the engine
     def _find_engine(self) -> Engine:
-        """Waits for it, in a thread. The first time the containers of agents that have ended are removed."""
-        engine = find_engine(self._choice)
+        """Waits for it, in a thread. The first one that is found is kept: it has the images.
+
+        With it the containers of agents that have ended are removed.
+        """
         with self._finding:
-            if self._engine != engine:
-                self._engine = engine
-                self._remove_left(engine)
-        return engine
+            if self._engine is not None:
+                return find_engine(ContainerChoice(self._engine.name))
+            self._engine = find_engine(self._choice)
+            self._remove_left(self._engine)
+            return self._engine
 
     def _remove_left(self, engine: Engine) -> None:
         for name in engine.names(f"{STATE_LABEL}={self._digest}"):
