@@ -17,6 +17,8 @@ from typing import IO
 
 import pytest
 
+from swell.executors.local.processes.listing import list_processes
+
 START_S = 30.0
 TESTS = Path(__file__).parents[1]
 #: Of the standard library, not needed in an image.
@@ -130,8 +132,27 @@ def real_podman(folder: Path) -> Iterator[TestedEngine]:
             with _images("podman") as engine:
                 yield engine
         finally:
+            _await_programs_of(folder)
             for words in (["rm", "--all", "--force", "--time", "0"], ["system", "reset", "--force"]):
                 subprocess.run(["podman", *words], capture_output=True, check=False)
+
+
+def _await_programs_of(folder: Path) -> None:
+    """What a killed agent has started may end later than the agent, and uses the folder until then."""
+    variable = f"CONTAINERS_STORAGE_CONF={folder}".encode()
+    deadline_s = time.monotonic() + START_S
+    while time.monotonic() < deadline_s:
+        if not any(variable in _environ_of(process.pid) for process in list_processes()):
+            return
+        time.sleep(0.05)
+
+
+def _environ_of(pid: int) -> bytes:
+    """Empty of one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
 
 
 def _fails(command: list[str]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from tests.executors.contained import contained_job, executors, started
 from tests.executors.container_engines import TestedEngine
 from tests.executors.contract import JOB, launch, resize
-from tests.executors.listening import Listener
+from tests.executors.listening import Listener, eventually
 from tests.executors.puppets import devices, make_spec
 
 from swell.executors.local.containers.engine import ContainerChoice
@@ -28,8 +27,8 @@ from swell.model.target import Configuration, Target
 pytestmark = pytest.mark.soak
 pytest.importorskip("torch")
 SCRIPT = Path(__file__).with_name("train_tiny.py")
-#: How far the engine's answer, and the meter, may be behind.
-SETTLE_S, MEASURE_S = 0.3, 0.7
+#: CPU time of one measurement, and how long one may take on a busy machine.
+MEASURED_S, LONGEST_S = 0.5, 30.0
 
 
 @pytest.fixture(scope="module", params=["docker", "podman"])
@@ -66,9 +65,7 @@ def test_a_model_is_trained_at_three_sizes_in_one_container(engine: TestedEngine
 
 
 @pytest.mark.parametrize("mode", [ShareMode.WEIGHT, ShareMode.QUOTA])
-def test_a_changed_share_is_in_force_within_a_second(
-    engine: TestedEngine, tmp_path: Path, mode: ShareMode
-) -> None:
+def test_a_changed_share_is_obeyed(engine: TestedEngine, tmp_path: Path, mode: ShareMode) -> None:
     """Two busy jobs on one core, which the platform keeps to."""
     with executors(tmp_path / "state", engine, sharing=CoreSharing(1.0, mode)) as make:
         executor, listener = make(), Listener()
@@ -82,17 +79,24 @@ def test_a_changed_share_is_in_force_within_a_second(
         meters = {job_id: ContainerMeter(pid, CoreSharing()) for job_id, pid in pids.items()}
 
         def ratio() -> float:
+            """Of the CPU time that they have got, once both together have got so much from others."""
             begun = {job_id: meter.usage().cpu_s for job_id, meter in meters.items()}
-            time.sleep(MEASURE_S)
-            used_s = {job_id: meter.usage().cpu_s - begun[job_id] for job_id, meter in meters.items()}
+            used_s: dict[str, float] = {}
+
+            def is_measured() -> bool:
+                used_s.update(
+                    {job_id: meter.usage().cpu_s - begun[job_id] for job_id, meter in meters.items()}
+                )
+                return sum(used_s.values()) >= MEASURED_S
+
+            eventually(is_measured, LONGEST_S)
             return used_s["changed"] / used_s["same"]
 
-        assert 0.6 < ratio() < 1.7
+        eventually(lambda: 0.6 < ratio() < 1.7, LONGEST_S)
         target = Target(devices=devices(0), configuration=Configuration(share=0.2))
         executor.perform(Reconfigure(job_id="changed", generation=2, target=target))
         listener.wait(GangResized, 2)
-        time.sleep(SETTLE_S)
-        assert 0.1 < ratio() < 0.4, "0.2 by weight, 0.25 by quota"
+        eventually(lambda: 0.1 < ratio() < 0.4, LONGEST_S)  # 0.2 by weight, 0.25 by quota
 
 
 def test_a_gang_beyond_its_memory_limit_is_told_so(engine: TestedEngine, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 #: A container starts in half a second, on a busy machine later. An engine that does not answer is down.
-RUN_WITHIN_S = 60.0
-ANSWER_WITHIN_S = 10.0
+RUN_WITHIN_S = 120.0
+ANSWER_WITHIN_S = 30.0
 #: Exit status of `run` if the engine itself failed; 126 and 127: the image's program could not be started.
 ENGINE_FAILED = 125
 
