@@ -45,10 +45,12 @@ def executors(state_dir: Path, engine: TestedEngine, **changes: Any) -> Iterator
         made.append(LocalExecutor(state_dir, nodes, base_preload=("msgspec",), call=CALL, **options))
         return made[-1]
 
-    yield make
-    for executor in made:
-        executor.close()
-    stop_agent(state_dir)
+    try:
+        yield make
+    finally:
+        for executor in made:
+            executor.close()
+        stop_agent(state_dir)
 
 
 def contained_job(engine: TestedEngine, workdir: Path, **args: object) -> JobSpec:

@@ -91,9 +91,17 @@ def real_docker(folder: Path) -> Iterator[TestedEngine]:
                 yield engine
         finally:
             if daemon is not None:
+                _kill_all()
                 daemon.terminate()
                 daemon.wait()
                 shutil.rmtree(folder / "exec", ignore_errors=True)
+
+
+def _kill_all() -> None:
+    """Of a daemon that was started here."""
+    listed = subprocess.run(["docker", "ps", "--quiet"], capture_output=True, text=True, check=False)
+    if names := listed.stdout.split():
+        subprocess.run(["docker", "kill", *names], capture_output=True, check=False)
 
 
 def _start_dockerd(folder: Path) -> subprocess.Popen[bytes]:

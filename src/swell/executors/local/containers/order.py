@@ -44,6 +44,7 @@ class ContainerOrder:
             *("--read-only", "--tmpfs", "/tmp:exec,mode=1777", "--workdir", "/tmp"),  # noqa: S108
             *("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--security-opt", "label=disable"),
             *("--pids-limit", str(MAX_PIDS)),
+            *("--stop-signal", "SIGKILL"),  # a first process ignores any other that it does not handle
             *engine.user_words,
             *self.limit_words,
             *(word for name, value in self.labels.items() for word in ("--label", f"{name}={value}")),
