@@ -215,6 +215,15 @@ def test_a_share_that_cannot_be_had_is_a_failed_change_and_one_warning() -> None
     assert scene.warnings[1:] == [("share", "")]
 
 
+def test_a_repair_or_another_batch_does_not_fail_because_of_a_share_that_stays() -> None:
+    scene = Scene()
+    scene.limiter.broken.add("share")
+    assert scene.limits.change(reconfigure(2, 0.5, 0, 1), is_of_same_devices=True) is None
+    assert [about for about, _ in scene.warnings] == ["share"]
+    scene.tell(resized(2))
+    assert isinstance(scene.limits.change(reconfigure(3, 0.25, 0, 1), is_of_same_devices=True), ResizeFailed)
+
+
 def test_what_cannot_be_read_is_said_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
     assert scene.report(0.0) == GangUsage(cpu_s=1.0)

@@ -97,13 +97,15 @@ class GangLimits:
     def change(self, command: Reconfigure, is_of_same_devices: bool) -> ResizeFailed | None:
         """Before the gang hears of it. The answer, if it is about the share alone and that cannot be had.
 
-        A change of devices goes on without: others may wait for what the gang is to give up.
+        A change of devices goes on without: others may wait for what the gang is to give up. So does one that
+        leaves the share as it is, such as the repair after a loss, without which the gang refuses any other.
         """
         gang = self._gangs.get(command.job_id)
         share = _share_of(command)
         if gang is None or (gang.asked is not None and command.generation < gang.asked.generation):
             return None
-        if self._try(gang, Doing.SHARE, lambda: gang.group.set_share(share)) or not is_of_same_devices:
+        is_about_share = is_of_same_devices and share != gang.share
+        if self._try(gang, Doing.SHARE, lambda: gang.group.set_share(share)) or not is_about_share:
             gang.asked = AskedShare(command.generation, share)
             return None
         return ResizeFailed(
