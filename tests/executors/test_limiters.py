@@ -420,6 +420,19 @@ def test_memory_is_limited_below_the_own_group(tmp_path: Path) -> None:
     assert group.num_killed() == 2
 
 
+def test_a_process_that_is_in_a_part_of_its_groups_comes_into_the_others(tmp_path: Path) -> None:
+    """As where its memory could not be limited when it began."""
+    rig = fake_rig(FakeV1(tmp_path / "root"), tmp_path)
+    group = rig.limiter.group("job-1")
+    process = rig.start("input()", group)
+    try:
+        group.limit_memory(1 << 30)
+        group.keep([process.pid])
+        assert all(process.pid in rig.kernel.pids(folder) for folder in folders_of(group))
+    finally:
+        rig.end()
+
+
 # ------------------------------------------------------------ quotas, weights, niceness
 def test_a_quota_is_a_part_of_the_cores(tmp_path: Path) -> None:
     sharing = CoreSharing(cores=1.5, mode=ShareMode.QUOTA)

@@ -64,6 +64,7 @@ class LimitedGang:
     share: float  #: that the head knows the gang to have
     memory_bytes: int | None
     asked: AskedShare | None = None
+    owed: float | None = None  #: the share that it should have, and that could not be set so far
     pids: dict[int, int] = field(default_factory=dict)  #: by worker
     kept_s: float = float("-inf")
     num_killed: int = 0  #: by the kernel, for their memory, and told of
@@ -91,8 +92,8 @@ class GangLimits:
         gang = LimitedGang(command.job_id, group, share, command.spec.memory_bytes)
         self._gangs[command.job_id] = gang
         if gang.memory_bytes is not None:
-            self._try(gang, Doing.MEMORY, lambda: group.limit_memory(command.spec.memory_bytes or 0))
-        self._try(gang, Doing.SHARE, lambda: group.set_share(share))
+            self._limit_memory(gang, gang.memory_bytes)
+        self._set_share(gang, share)
 
     def change(self, command: Reconfigure, is_of_same_devices: bool) -> ResizeFailed | None:
         """Before the gang hears of it. The answer, if it is about the share alone and that cannot be had.
@@ -104,10 +105,11 @@ class GangLimits:
         share = _share_of(command)
         if gang is None or (gang.asked is not None and command.generation < gang.asked.generation):
             return None
-        is_about_share = is_of_same_devices and share != gang.share
-        if self._try(gang, Doing.SHARE, lambda: gang.group.set_share(share)) or not is_about_share:
+        is_about_share, owed = is_of_same_devices and share != gang.share, gang.owed
+        if self._set_share(gang, share) or not is_about_share:
             gang.asked = AskedShare(command.generation, share)
             return None
+        gang.owed = owed  # the head will ask again
         return ResizeFailed(
             at_s=0.0,
             job_id=command.job_id,
@@ -181,7 +183,7 @@ class GangLimits:
         """The change was off: the head takes the gang for what it was."""
         if gang.asked is not None and generation == gang.asked.generation:
             gang.asked = None
-            self._try(gang, Doing.SHARE, lambda: gang.group.set_share(gang.share))
+            self._set_share(gang, gang.share)
 
     def tick(self, now_s: float) -> None:
         """Time has passed."""
@@ -191,6 +193,7 @@ class GangLimits:
 
     def _read(self, gang: LimitedGang, now_s: float) -> GangUsage | None:
         gang.kept_s = now_s
+        self._catch_up(gang)
         found: list[GangUsage] = []
 
         def read() -> None:
@@ -199,6 +202,21 @@ class GangLimits:
 
         self._try(gang, Doing.KEEP, read)
         return found[0] if found else None
+
+    def _catch_up(self, gang: LimitedGang) -> None:
+        """With what the kernel has refused."""
+        if gang.memory_bytes is not None and Doing.MEMORY in gang.troubles:
+            self._limit_memory(gang, gang.memory_bytes)
+        if gang.owed is not None:
+            self._set_share(gang, gang.owed)
+
+    def _limit_memory(self, gang: LimitedGang, num_bytes: int) -> None:
+        self._try(gang, Doing.MEMORY, lambda: gang.group.limit_memory(num_bytes))
+
+    def _set_share(self, gang: LimitedGang, share: float) -> bool:
+        is_done = self._try(gang, Doing.SHARE, lambda: gang.group.set_share(share))
+        gang.owed = None if is_done else share
+        return is_done
 
     def _try(self, gang: LimitedGang, doing: Doing, work: Callable[[], None]) -> bool:
         """Whether it worked; if not, the job's owner is told, and once it does again, of that."""

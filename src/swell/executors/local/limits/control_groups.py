@@ -159,8 +159,8 @@ class ControlGroup:
                 self._version.files.write(folder / "cgroup.procs", str(pid))
 
     def keep(self, pids: Iterable[int]) -> None:
-        is_new = self._ensure()
-        inside = set() if is_new else set(self._version.files.pids(self._folders[0]))
+        self._ensure()
+        inside = set.intersection(*(set(self._version.files.pids(folder)) for folder in self._folders))
         strangers = [pid for pid in pids if pid not in inside]
         for pid in [*strangers, *started_by(strangers)]:
             self.add(pid)
@@ -178,21 +178,20 @@ class ControlGroup:
         for folder in self._folders:
             self._version.files.remove(folder)
 
-    def _ensure(self) -> bool:
-        """Make what there is not, with its limits; whether there was anything to make.
+    def _ensure(self) -> None:
+        """Make what there is not, with its limits.
 
         What a group that has vanished had used is kept as far as it was read.
         """
         missing = [folder for folder in self._folders if not folder.is_dir()]
         if not missing:
-            return False
+            return
         if self._folders[0] in missing:
             self._lost, self._seen = _sum(self._lost, self._seen), GangUsage(cpu_s=0.0)
         self._make(missing)
         if self._memory_bytes is not None:
             self._write_memory(self._memory_bytes)
         self._write(self._version.share_settings(self._group, self._share))
-        return True
 
     def _make(self, folders: Iterable[Path]) -> None:
         for folder in folders:
