@@ -549,6 +549,16 @@ def test_what_needs_control_groups_is_refused_without_them(tmp_path: Path) -> No
         check_sharing(CoreSharing(cores=0.5), kernel)
 
 
+def test_a_part_of_a_core_needs_somebody_to_limit_it(tmp_path: Path) -> None:
+    kernel = FakeV1(tmp_path / "root")
+    kernel.boot()
+    check_sharing(CoreSharing(cores=1.0, mode=ShareMode.OFF), kernel)
+    with pytest.raises(
+        LimitError, match=r"--cores 0\.5 is a hard limit.*name a whole number, or choose weight"
+    ):
+        check_sharing(CoreSharing(cores=0.5, mode=ShareMode.OFF), kernel)
+
+
 def test_offers_are_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = FakeV1(tmp_path / "root")
     kernel.boot()

@@ -57,6 +57,11 @@ def check_sharing(sharing: CoreSharing, files: GroupFiles | None = None) -> None
             f"--cores {sharing.cores:g}: this process may use {num_cores} cores; "
             f"name at most {num_cores}, or 0 for all of them"
         )
+    if sharing.mode is ShareMode.OFF and is_part(sharing.cores):
+        raise LimitError(
+            f"--cores {sharing.cores:g} is a hard limit, and --cpu-shares off sets none; "
+            "name a whole number, or choose weight"
+        )
     is_strict = sharing.mode is ShareMode.QUOTA or is_part(sharing.cores)
     groups = (
         [offer for offer in limiter_offers(files) if offer.name != NiceProcesses.name] if is_strict else []
