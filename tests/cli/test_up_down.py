@@ -289,6 +289,8 @@ def test_the_foreground_ends_with_an_interrupt(state: Path) -> None:
         (("--port", "70000"), ("port 70000 is not between",)),
         (("--cores", "4096"), ("--cores 4096: this process may use", "0 for all of them")),
         (("--cores", "-1"), ("--cores -1: this process may use",)),
+        (("--cores", "inf"), ("--cores inf: name a number of cores, or 0 for all of them",)),
+        (("--cores", "nan"), ("--cores nan: name a number",)),
         (("--cpu-shares", "half"), ("--cpu-shares half: choose from weight, quota, off",)),
         (("--containers", "lxc"), ("--containers lxc: choose from auto, docker, podman, off",)),
     ],

@@ -536,6 +536,13 @@ def test_cores_that_there_are_not(cores: float) -> None:
         check_sharing(CoreSharing(cores=cores))
 
 
+@given(st.none() | st.floats(0.0, 4096.0, exclude_min=True))
+def test_as_options_cores_are_exact(cores: float | None) -> None:
+    """`swell up` waits for a node with as many."""
+    assert float(CoreSharing(cores).words[1]) == (cores or 0.0)
+    assert CoreSharing(2.0).words == ("--cores", "2", "--cpu-shares", "weight")
+
+
 def test_what_needs_control_groups_is_refused_without_them(tmp_path: Path) -> None:
     kernel = FakeV1(tmp_path / "root")
     kernel.boot()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,8 +41,11 @@ class Choice:
     @property
     def sharing(self) -> CoreSharing:
         """How jobs share the cores. Raises InvalidOption: in no way that there is."""
+        cores = self.options.cores
+        if cores is not None and not math.isfinite(cores):
+            raise InvalidOption(f"--cores {cores:g}: name a number of cores, or 0 for all of them")
         try:
-            return CoreSharing(self.options.cores, ShareMode(self.options.cpu_shares))
+            return CoreSharing(cores, ShareMode(self.options.cpu_shares))
         except ValueError as error:
             modes = ", ".join(ShareMode)
             raise InvalidOption(f"--cpu-shares {self.options.cpu_shares}: choose from {modes}") from error

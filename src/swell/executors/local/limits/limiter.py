@@ -30,8 +30,8 @@ class CoreSharing:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """As options of `swell up`."""
-        return "--cores", f"{self.cores or 0:g}", "--cpu-shares", self.mode.value
+        """As options of `swell up`, which are read as the same again."""
+        return "--cores", repr(self.cores or 0.0).removesuffix(".0"), "--cpu-shares", self.mode.value
 
     def unlike(self, other: CoreSharing) -> tuple[str, ...]:
         """Those of these options that the other ones differ in."""
