@@ -23,7 +23,10 @@ INTERVAL_S = 0.5
 
 
 class ValueLines:
-    """Finds them in what comes in pieces. A progress bar may stand in the same line before the object."""
+    """Finds them in what comes in pieces. Other text may stand in the same line before the object.
+
+    A carriage return ends a line, too: a progress bar that is drawn again and again has no other end.
+    """
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = name
@@ -41,6 +44,7 @@ class ValueLines:
 
     def feed(self, content: bytes) -> None:
         """A piece of the output."""
+        content = content.replace(b"\r", b"\n")
         end = content.rfind(b"\n")
         if end < 0:
             self._keep_open(self._open + content)
