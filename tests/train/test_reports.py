@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.train.fake_agent import TOKEN, FakeAgent, fork_script
 
+from swell.train.runtime.unmanaged_script import Reporter
 from swell.wire import environ, messages
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -55,3 +59,27 @@ def test_a_script_without_the_library_reports(start_agent: Callable[..., FakeAge
     assert any(said.values.get("accuracy") == "nan" for _, said in told)
     assert not any("forked" in said.values for _, said in told)
     assert len(told) < 50, "of 5,000"
+
+
+def test_a_process_forked_while_another_thread_reports_can_end() -> None:
+    reporter = Reporter(1)
+    is_held, is_over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with reporter._sending:
+            is_held.set()
+            is_over.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    is_held.wait()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(10)
+        reporter.tell_values()  # as at its exit
+        os._exit(0)
+    try:
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    finally:
+        is_over.set()
+        thread.join()

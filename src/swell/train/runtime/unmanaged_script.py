@@ -187,8 +187,10 @@ class Reporter:
 
     def tell_values(self) -> None:
         """What was reported and is not told yet."""
+        if os.getpid() != self._pid:
+            return  # the lock may be a copy of one that another thread held, and that nobody will release
         with self._sending:
-            if os.getpid() == self._pid and (values := self._values.take()):
+            if values := self._values.take():
                 self._send(messages.Reported(values=values))
 
     def tell_distributed(self, is_so: bool) -> None:
