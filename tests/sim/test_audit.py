@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
@@ -57,12 +58,18 @@ CROWDED = Conditions(
 )
 
 
-def record(folder: Path, conditions: Conditions, policy: str = POLICY, profiles: str = "law") -> None:
+def record(
+    folder: Path,
+    conditions: Conditions,
+    policy: str = POLICY,
+    profiles: str = "law",
+    losses: Literal["given", "drawn"] = "given",
+) -> None:
     """Twenty jobs of a quarter of an hour each, every two minutes one."""
     trace = generate(Poisson(1 / 120), 20, Demand(median_s=900.0, spread=1.0), seed=2)
     known = load(profiles)
     rules = Rules(seed=1, soft_share=0.2, best_effort_share=0.2, buggy_share=0.1, cancelled_share=0.1)
-    workload = fill(trace, known, rules)
+    workload = fill(trace, known, msgspec.structs.replace(rules, losses=losses))
     outcome = simulate(head(policy), set_up(workload, known, conditions), log=SegmentLog())
     result = PolicyResult(
         policy=policy,
@@ -112,6 +119,15 @@ def test_gangs_are_as_fast_as_their_neighbours_let_them_be(cpu_shares: CpuShares
     assert looked_at(tmp_path).differences == ()
     falsify(tmp_path, SEGMENTS, lambda lines: [line.update(share="0.3") for line in training(lines)[::2]])
     assert "by the profiles and its neighbours" in told(tmp_path)
+
+
+def test_shares_are_recorded_to_the_last_digit(tmp_path: Path) -> None:
+    """`flowcon` gives some of six jobs a twelfth."""
+    conditions = msgspec.structs.replace(CROWDED, nodes=1, devices_per_node=6, report_s=10.0)
+    record(tmp_path, conditions, "flowcon", losses="drawn")
+    shares = {line["share"] for line in read_run(tmp_path, "flowcon").segments}
+    assert any(len(share) > len("0.123") for share in shares)
+    assert looked_at(tmp_path, "flowcon").differences == ()
 
 
 # ---------------------------------------------------------------- falsified

@@ -23,6 +23,8 @@ from swell.sim.segments import Segment
 
 FIGURES, JOBS, SEGMENTS = ".json", ".jobs.csv", ".segments.csv"
 COLUMNS = ("job_id", *Segment.__struct_fields__)
+#: To the last digit: rates follow from shares, and a step is at the end of an epoch, or just before it.
+EXACT = ("rate_per_s", "from_step", "share")
 
 #: A line of a CSV: name of its column -> cell.
 Line = Mapping[str, str]
@@ -55,12 +57,14 @@ def _cells(segment: Segment) -> Iterator[object]:
         value = getattr(segment, name)
         if isinstance(value, tuple):
             yield " ".join(value)
-        elif name in ("rate_per_s", "from_step"):  # at the end of an epoch, or just before it
+        elif value is None:
+            yield ""
+        elif name in EXACT:
             yield repr(value)
         elif name == "until_step":
             yield f"{value:.6f}"
         else:
-            yield f"{value:.3f}" if isinstance(value, float) else "" if value is None else value
+            yield f"{value:.3f}" if isinstance(value, float) else value
 
 
 def recorded_policies(folder: Path) -> list[str]:
