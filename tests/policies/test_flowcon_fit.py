@@ -156,6 +156,27 @@ def test_a_job_that_is_not_seen_to_learn_has_an_equal_part_and_is_told(
     assert node.codes[0] == code and text in node.texts[0]
 
 
+def learning(num: int, cpu_s: float) -> list[tuple[float, float]]:
+    """So many jobs that learn at different paces."""
+    return [(math.exp(-cpu_s / (5.0 * 4.0**at)), cpu_s) for at in range(num)]
+
+
+def test_a_job_that_is_cancelled_has_not_done_the_rest_of_its_work() -> None:
+    """The clock of a node goes no faster than its one core."""
+    node = Node()
+    for cpu_s in range(12):
+        node.tell(*learning(3, float(cpu_s)))
+    node.tell(*learning(2, 12.0))
+    assert node.state.memory["nodes"]["0"]["worked_s"] <= node.now_s
+
+
+def test_a_job_that_comes_back_is_not_also_one_that_has_ended() -> None:
+    node = Node()
+    for cpu_s, num in [(0.0, 3), (1.0, 3), (2.0, 3), (3.0, 2), (4.0, 3)]:
+        node.tell(*learning(num, cpu_s))
+    assert "j2" not in node.state.memory["nodes"]["0"].get("gone", {})
+
+
 def test_memory_is_bounded() -> None:
     node = Node()
     for turn in range(150):

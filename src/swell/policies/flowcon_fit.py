@@ -14,7 +14,7 @@ from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.core_shares import divided, first_come, why_blind
-from swell.policies.learners import Learner, SharedNode, advance, leave, observe
+from swell.policies.learners import Learner, SharedNode, advance, arrive, leave, observe
 from swell.policies.policy import Policy
 from swell.solvers.fair_clock import urgent
 
@@ -97,9 +97,9 @@ class FlowConFit(Policy):
             node.doublings = 0
             node.due_s = min(node.due_s, now_s + self.interval_s)
             for job_id in node.members.keys() - ids.keys():
-                leave(node, job_id)
+                leave(node, job_id, now_s)
             for job_id in ids.keys() - node.members.keys():
-                node.members[job_id] = Learner(arrived_s=node.worked_s)
+                arrive(node, job_id)
         if is_new or now_s >= node.due_s:
             work_s = math.fsum(
                 observe(node.members[one], snapshot, learning, ids[one]) for one in sorted(ids)

@@ -70,12 +70,21 @@ class SharedNode(msgspec.Struct, omit_defaults=True):
     due_s: float = 0.0
 
 
-def leave(node: SharedNode, job_id: str) -> None:
-    """The job has ended: with equal shares it would go on for a while."""
+def leave(node: SharedNode, job_id: str, now_s: float) -> None:
+    """The job has ended, was cancelled or is lost: with equal shares it would have got as far later."""
     learner = node.members.pop(job_id)
-    if learner.total_s is not None and learner.total_s > learner.fair_s:
-        node.gone[job_id] = learner.total_s - learner.fair_s
-    node.unseen_s += learner.left_s or 0.0
+    could_s = learner.most_cores * (now_s - learner.last_s)
+    unseen_s = min(learner.left_s or 0.0, could_s)
+    node.unseen_s += unseen_s
+    done_s = 0.0 if learner.last_cpu_s is None else learner.last_cpu_s - learner.first_cpu_s + unseen_s
+    if done_s > learner.fair_s:
+        node.gone[job_id] = done_s - learner.fair_s
+
+
+def arrive(node: SharedNode, job_id: str) -> None:
+    """The job is new, or has been away."""
+    node.gone.pop(job_id, None)
+    node.members[job_id] = Learner(arrived_s=node.worked_s)
 
 
 def observe(learner: Learner, snapshot: Snapshot, learning: Learning, row: int) -> float:
