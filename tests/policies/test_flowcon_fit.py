@@ -177,6 +177,12 @@ def test_a_job_that_comes_back_is_not_also_one_that_has_ended() -> None:
     assert "j2" not in node.state.memory["nodes"]["0"].get("gone", {})
 
 
+def test_what_is_remembered_does_not_depend_on_the_order_of_a_set() -> None:
+    node = Node()
+    node.tell(*learning(9, 0.0))
+    assert list(node.state.memory["nodes"]["0"]["members"]) == [f"j{at}" for at in range(9)]
+
+
 def test_memory_is_bounded() -> None:
     node = Node()
     for turn in range(150):

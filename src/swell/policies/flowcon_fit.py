@@ -96,9 +96,9 @@ class FlowConFit(Policy):
         if is_changed:
             node.doublings = 0
             node.due_s = min(node.due_s, now_s + self.interval_s)
-            for job_id in node.members.keys() - ids.keys():
+            for job_id in sorted(node.members.keys() - ids.keys()):
                 leave(node, job_id, now_s)
-            for job_id in ids.keys() - node.members.keys():
+            for job_id in sorted(ids.keys() - node.members.keys()):
                 arrive(node, job_id)
         if is_new or now_s >= node.due_s:
             work_s = math.fsum(
