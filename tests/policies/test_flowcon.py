@@ -176,6 +176,21 @@ def test_a_job_that_has_not_reported_since_stays_in_its_list() -> None:
     assert node.lists()["a"] == NEW
 
 
+def test_a_job_is_not_measured_until_its_metric_is_told_again() -> None:
+    """An accuracy comes once an epoch, of three intervals here; the CPU time comes with every report."""
+    policy, state, lists = FlowCon(), PolicyState(), []
+    for turn in range(10):
+        now_s, told_s = turn * ITVAL_S, turn // 3 * 3 * ITVAL_S
+        row = best_effort(
+            "a", {1: 1.0}, 1e6, held=1, value=-told_s, value_at=told_s - now_s, cpu=float(turn)
+        )
+        state.begin("flowcon", now_s)
+        answer = policy.decide(replace(snapshot([row], 1, now_s=now_s), memory=state.memory))
+        state.end(answer.memory, math.inf)
+        lists.append(state.memory["workers"]["0"]["members"]["a"].get("group", NEW))
+    assert lists == [NEW] * 10
+
+
 def test_a_loss_that_rises_is_no_progress() -> None:
     """Eq. 1 has an absolute value, by which a job that diverges would grow."""
     node = Node()

@@ -79,11 +79,22 @@ class Node:
         self.codes: list[str] = []
         self.texts: list[str] = []
 
-    def tell(self, *jobs: tuple[float, float]) -> float:
-        """(loss, CPU s) of each, of 100 CPU s of work; returns the time until the policy asks again."""
+    def tell(self, *jobs: tuple[float, float], told_s: float | None = None) -> float:
+        """(loss, CPU s) of each, of 100 CPU s of work; returns the time until the policy asks again.
+
+        `told_s` None: losses are told now.
+        """
+        value_at = 0.0 if told_s is None else told_s - self.now_s
         rows = [
             best_effort(
-                f"j{at}", {1: 1.0}, 101.0 - cpu_s, done=cpu_s, held=1, value=loss, value_at=0.0, cpu=cpu_s
+                f"j{at}",
+                {1: 1.0},
+                101.0 - cpu_s,
+                done=cpu_s,
+                held=1,
+                value=loss,
+                value_at=value_at,
+                cpu=cpu_s,
             )
             for at, (loss, cpu_s) in enumerate(jobs)
         ]
@@ -154,6 +165,14 @@ def test_a_job_that_is_not_seen_to_learn_has_an_equal_part_and_is_told(
         node.tell((loss(turn), 2.0 * turn), *((math.exp(-turn / 30.0), 2.0 * turn),) * 3)
     assert node.shares[-1][0] >= 0.25 or not text
     assert node.codes[0] == code and text in node.texts[0]
+
+
+def test_a_value_that_was_told_once_is_one_sample() -> None:
+    """An accuracy comes once an epoch; the CPU time comes with every report."""
+    node = Node()
+    for turn in range(12):
+        node.tell((-float(turn // 4), float(turn)), told_s=float(turn // 4))
+    assert node.state.memory["nodes"]["0"]["members"]["j0"]["value"] == [0.0, -1.0, -2.0]
 
 
 def learning(num: int, cpu_s: float) -> list[tuple[float, float]]:

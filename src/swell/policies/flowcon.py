@@ -43,6 +43,7 @@ class Container(msgspec.Struct, omit_defaults=True):
     share: float = 1.0  #: L
     at_s: float = 0.0  #: of the latest measurement, as are the next two
     value: float | None = None  #: E
+    told_s: float | None = None  #: when that was reported
     cpu_s: float = 0.0
     growth: float | None = None  #: G by Eq. 2; None: not measured yet
     best: float = 0.0  #: highest G so far
@@ -181,9 +182,12 @@ def _measure(container: Container, now_s: float, learning: Learning, row: int) -
         return False
     container.misses = 0
     before, elapsed_s, used_s = container.value, now_s - container.at_s, cpu_s - container.cpu_s
-    if before is not None and (elapsed_s <= 0.0 or 0.0 <= used_s < LEAST_CPU_S):
+    told_s = float(learning.value_s[row])
+    has_told = told_s != container.told_s and elapsed_s > 0.0 and not 0.0 <= used_s < LEAST_CPU_S
+    if before is not None and not has_told:
         return False
     container.at_s, container.value, container.cpu_s = now_s, value, cpu_s
+    container.told_s = None if math.isnan(told_s) else told_s
     if before is None or used_s < 0.0:
         return False
     progress_per_s = max(before - value, 0.0) / elapsed_s  # Eq. 1

@@ -28,6 +28,7 @@ class Learner(msgspec.Struct, omit_defaults=True):
     cpu_s: list[float] = []  #: of the samples, from the first one on
     value: list[float] = []
     weight: list[float] = []
+    told_s: float | None = None  #: when the latest of them was reported
     first_cpu_s: float = 0.0  #: when the job was first seen, as is the next
     first_steps: float = 0.0
     origin_cpu_s: float = 0.0  #: the first sample's
@@ -101,8 +102,10 @@ def observe(learner: Learner, snapshot: Snapshot, learning: Learning, row: int) 
     if not learner.value:
         learner.origin_cpu_s = cpu_s
     at_s = cpu_s - learner.origin_cpu_s
-    if not learner.cpu_s or at_s > learner.cpu_s[-1]:
+    told_s = float(learning.value_s[row])
+    if not learner.cpu_s or (at_s > learner.cpu_s[-1] and told_s != learner.told_s):
         _keep(learner, at_s, min(max(value, -MOST_VALUE), MOST_VALUE))
+        learner.told_s = None if math.isnan(told_s) else told_s
     if learner.left_s is not None:
         _predict(learner, cpu_s - learner.origin_cpu_s, learner.left_s)
     return work_s
