@@ -116,6 +116,7 @@ def test_a_policy_that_divides_cores_is_told_what_jobs_learn(bench: Bench, polic
     share(bench, policy, b=1.0)
     learning, row = policy.told_of("a")
     assert (learning.value[row], learning.cpu_s[row], learning.node[row]) == (2.5, 3.0, 0)
+    assert learning.node_names[0] == "n0"
     assert learning.value_s[row] == pytest.approx(bench.now_s, abs=10.0)
     other, row = policy.told_of(next(job_id for job_id in policy.seen[-1][0] if job_id != "a"))
     assert np.isnan([other.value[row], other.cpu_s[row], other.share[row]]).all() and other.node[row] == -1

@@ -185,6 +185,7 @@ def snapshot(
         num_borrowed=num_borrowed,
         learning=Learning(
             node=column([job.node if job.held else -1 for job in jobs], np.int64),
+            node_names=tuple(str(node) for node in range(1 + max((job.node for job in jobs), default=0))),
             value=column([job.value for job in jobs], float),
             value_s=column([now_s + job.value_at for job in jobs], float),
             cpu_s=column([job.cpu for job in jobs], float),
@@ -325,8 +326,12 @@ def permuted(view: Snapshot, order: Sequence[int]) -> Snapshot:
     job_ids = tuple(view.job_ids[row] for row in rows)
     learning = view.learning
     if learning is not None:
-        columns_of = {name: getattr(learning, name)[rows] for name in Learning.__dataclass_fields__}
-        learning = Learning(**columns_of)
+        columns_of = {
+            name: getattr(learning, name)[rows]
+            for name in Learning.__dataclass_fields__
+            if name != "node_names"
+        }
+        learning = replace(learning, **columns_of)
     return replace(
         view,
         learning=learning,

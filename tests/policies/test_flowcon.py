@@ -16,6 +16,8 @@ from tests.policies.snapshots import Job, best_effort, snapshot
 from swell.core.policy_state import PolicyState
 from swell.model.plan import Allocation
 from swell.policies.flowcon import COMPLETING, NEW, WATCHING, FlowCon
+from swell.policies.flowcon_fit import FlowConFit
+from swell.policies.policy import Policy
 
 ITVAL_S = 20.0
 LOSSES = st.sampled_from([math.nan, 0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 100.0])
@@ -181,9 +183,7 @@ def test_a_job_is_not_measured_until_its_metric_is_told_again() -> None:
     policy, state, lists = FlowCon(), PolicyState(), []
     for turn in range(10):
         now_s, told_s = turn * ITVAL_S, turn // 3 * 3 * ITVAL_S
-        row = best_effort(
-            "a", {1: 1.0}, 1e6, held=1, value=-told_s, value_at=told_s - now_s, cpu=float(turn)
-        )
+        row = best_effort("a", {1: 1.0}, 1e6, held=1, value=-told_s, value_at=told_s - now_s, cpu=float(turn))
         state.begin("flowcon", now_s)
         answer = policy.decide(replace(snapshot([row], 1, now_s=now_s), memory=state.memory))
         state.end(answer.memory, math.inf)
@@ -233,6 +233,26 @@ def test_each_node_divides_its_own_cores() -> None:
     ]
     answer = later(rows)
     assert answer.share is not None and answer.share.tolist() == [0.5, 1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(("policy", "kept"), [(FlowCon(), "workers"), (FlowConFit(), "nodes")])
+def test_what_is_known_of_a_node_stays_known_when_another_one_is_lost(policy: Policy, kept: str) -> None:
+    """Then the nodes after that one have other numbers."""
+    state = PolicyState()
+    for turn in range(6):
+        rows = [
+            best_effort(name, {1: 1.0}, 1e3, held=1, node=node, done=turn, value=loss, value_at=0.0, cpu=turn)
+            for name, node, loss in (("a", 0, -turn), ("b", 1, -turn), ("c", 1, 0.0 if turn else 100.0))
+        ]
+        view = snapshot(rows, 10, now_s=turn * ITVAL_S)
+        state.begin(policy.name, view.now_s)
+        state.end(policy.decide(replace(view, memory=state.memory)).memory, math.inf)
+    rows = [replace(row, node=0) for row in rows[1:]]
+    view = snapshot(rows, 10, now_s=view.now_s + 1.0)
+    assert view.learning is not None
+    learning = replace(view.learning, node_names=("1",))
+    after = policy.decide(replace(view, learning=learning, memory=state.memory))
+    assert after.memory[kept]["1"] == state.memory[kept]["1"]
 
 
 def test_where_no_job_is_seen_to_learn_they_compete_freely() -> None:

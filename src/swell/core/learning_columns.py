@@ -21,6 +21,7 @@ def learning_of(records: Sequence[JobRecord], cluster: Cluster) -> Learning:
     shares = [record.gang.goal.configuration.share for record in records]
     return Learning(
         node=read_only(np.array(nodes, dtype=np.int64)),
+        node_names=tuple(node.name for node in cluster.nodes),
         value=_column([_lowered(record) for record in records]),
         value_s=_column([record.usage.value_s for record in records]),
         cpu_s=_column([record.usage.cpu_s for record in records]),

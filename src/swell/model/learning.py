@@ -12,6 +12,7 @@ class Learning:
     """Of the J jobs of a snapshot, in its rows. Arrays are read-only."""
 
     node: IntArray  #: (J,) equal numbers, one node; -1: it holds no devices, or those of several nodes
+    node_names: tuple[str, ...]  #: by these numbers, which are others once a node has come or gone
     #: (J,) latest value of the job's evaluation function, its sign such that learning lowers it; NaN: none
     value: FloatArray
     value_s: FloatArray  #: (J,) when that was reported; NaN: never

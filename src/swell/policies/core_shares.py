@@ -28,7 +28,7 @@ class Slots:
     levels: Levels
     level: IntArray  #: (J,)
     order: IntArray  #: (J,) rows by arrival
-    nodes: Mapping[int, list[int]]  #: rows by id of the jobs that go on on a node
+    nodes: Mapping[str, list[int]]  #: by name of a node, rows by id of the jobs that go on there
     launched: list[str]  #: ids of jobs that get slots now, in order
     learning: Learning  #: the snapshot's
 
@@ -50,10 +50,10 @@ def first_come(snapshot: Snapshot) -> Slots:
     level = np.zeros(snapshot.num_jobs, dtype=np.int64)
     order = by_arrival(snapshot, range(snapshot.num_jobs))
     serve_in_order(level, levels.devices, levels.num, order, snapshot.num_devices)
-    nodes: dict[int, list[int]] = {}
+    nodes: dict[str, list[int]] = {}
     on_node = (level > 0) & (snapshot.held_workers > 0) & (learning.node >= 0)
     for row in sorted(np.flatnonzero(on_node).tolist(), key=snapshot.job_ids.__getitem__):
-        nodes.setdefault(int(learning.node[row]), []).append(row)
+        nodes.setdefault(learning.node_names[learning.node[row]], []).append(row)
     is_launched = (level > 0) & (snapshot.held_workers == 0)
     launched = sorted(snapshot.job_ids[row] for row in np.flatnonzero(is_launched).tolist())
     return Slots(levels, level, order, nodes, launched, learning)

@@ -110,9 +110,7 @@ class FlowCon(Policy):
         containers: dict[int, Container] = {}
         for node, rows in slots.nodes.items():
             ids = {snapshot.job_ids[row]: row for row in rows}
-            workers[str(node)] = worker = self._listen(
-                before.get(str(node), Worker()), snapshot, slots.learning, ids
-            )
+            workers[node] = worker = self._listen(before.get(node, Worker()), snapshot, slots.learning, ids)
             containers |= {row: worker.members[job_id] for job_id, row in ids.items()}
         return divided(
             snapshot,

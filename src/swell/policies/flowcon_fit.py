@@ -74,8 +74,8 @@ class FlowConFit(Policy):
         before = msgspec.convert(snapshot.memory.get("nodes", {}), dict[str, SharedNode])
         nodes: dict[str, SharedNode] = {}
         learners: dict[int, Learner] = {}
-        for number, rows in slots.nodes.items():
-            node = nodes[str(number)] = before.get(str(number), SharedNode())
+        for name, rows in slots.nodes.items():
+            node = nodes[name] = before.get(name, SharedNode())
             self._follow(node, snapshot, slots.learning, {snapshot.job_ids[row]: row for row in rows})
             learners |= {row: node.members[snapshot.job_ids[row]] for row in rows}
         return divided(
