@@ -186,6 +186,15 @@ def test_reports_tell_loss_and_cpu_time_and_a_policy_sees_them() -> None:
     assert learnt.value_s.tolist() == pytest.approx([22.0 / 0.375, 37.0 / 0.625])
 
 
+def test_jobs_report_however_often_their_shares_change() -> None:
+    """Every 5 s, between two reports."""
+    shares = {"a": [(5.0 * turn, 0.5 + 0.1 * (turn % 2)) for turn in range(1, 15)]}
+    share_cores([learning("a"), learning("b")], shares, cores=1.0, timings=GangTimings(report_s=10.0))
+    seen = next(snapshot for snapshot in FixedShares.seen if snapshot.now_s == 70.0)
+    assert seen.learning is not None
+    assert (seen.learning.value_s >= 55.0).all()
+
+
 def test_what_is_believed_of_speed_is_what_neighbours_leave_however_often_jobs_report() -> None:
     """A job makes a step in ten seconds, and would report twenty times in them."""
     told_s: list[float] = []

@@ -52,6 +52,7 @@ class Training:
     formed_s: float | None = None  #: when its workers first trained; None: they are starting
     known_sets: set[frozenset[str]] = field(default_factory=set)
     answer: AnyEvent | None = None  #: to the latest command; of a gang that is no more, its end
+    report_due_s: float = 0.0  #: when it reports next
     is_unheard: bool = False  #: a loss was told, and no command shows yet that the head has heard of it
 
     @property

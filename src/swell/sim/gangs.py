@@ -268,7 +268,7 @@ class SimGangs:
             training.advance(now_s)
             steps = math.floor(training.steps)
             self._reply(training, GangResized(**_facts(training, now_s), steps=steps, pids=()))
-            self._train(training, change.target, change.pause_s or 0.0, now_s)
+            self._train(training, change.target, change.pause_s, now_s)
             if change.pause_s is not None:
                 training.paused_s = training.change_pause_s
             if change.pause_s is not None or training.resumes_s > now_s:  # its end is still to be told
@@ -478,13 +478,13 @@ class SimGangs:
         change, training.change = training.change, None
         return change
 
-    def _train(self, training: Training, target: Target, pause_s: float, now_s: float) -> None:
-        training.train_on(target, now_s, pause_s)
+    def _train(self, training: Training, target: Target, pause_s: float | None, now_s: float) -> None:
+        training.train_on(target, now_s, pause_s or 0.0)
         self.tally.note(training)
         self._note(training, now_s)
         self.version += 1
         self._expect_end(training, now_s)
-        self._expect_report(training, now_s)
+        self._expect_report(training, now_s, goes_on=pause_s is None)
 
     def _expect_end(self, training: Training, now_s: float) -> None:
         """And before it the end of the epoch, where that makes a difference."""
@@ -495,9 +495,12 @@ class SimGangs:
             exit_s = self._timings.exit_s + self._timings.exit_more_s * (training.num_workers - 1)
             self._agenda.put(max(training.end_s(), now_s) + exit_s, Ends(training.job.id, training.end_mark))
 
-    def _expect_report(self, training: Training, now_s: float) -> None:
+    def _expect_report(self, training: Training, now_s: float, goes_on: bool = False) -> None:
+        """A gang whose members go on as they are reports when it would have without the change."""
         if math.isfinite(self._timings.report_s):
-            at_s = max(now_s, training.resumes_s) + self._timings.report_s
+            if not goes_on:
+                training.report_due_s = max(now_s, training.resumes_s) + self._timings.report_s
+            at_s = max(now_s, training.report_due_s)
             self._agenda.put(at_s, Reports(training.job.id, training.generation))
 
     def _counts_steps(self, training: Training) -> bool:
