@@ -55,7 +55,8 @@ class SharedCores:
         busy = {one.job.id: one for one in self._noted.values() if _is_busy(one, now_s)}
         self._noted.clear()
         busy |= {job_id: one for name in touched for job_id, one in self._gangs[name].items()}
-        divided = {name: self._divided(name) for job_id in busy for name in self._nodes.get(job_id, ())}
+        names = dict.fromkeys(name for job_id in busy for name in self._nodes.get(job_id, ()))
+        divided = {name: self._divided(name) for name in names}
         for job_id, training in busy.items():
             pace = _slowest(divided[name][job_id] for name in self._nodes.get(job_id, ()))
             if pace != training.pace:
