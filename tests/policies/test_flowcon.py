@@ -137,6 +137,17 @@ def test_where_all_complete_they_compete_freely_and_the_interval_doubles() -> No
     assert waits == [ITVAL_S, ITVAL_S, ITVAL_S, 2 * ITVAL_S, 4 * ITVAL_S, 8 * ITVAL_S, 16 * ITVAL_S]
 
 
+def test_a_decision_that_is_no_change_of_the_node_leaves_the_back_off() -> None:
+    """Line 17: it may be for the sake of another node."""
+    node, now_s = Node(), 0.0
+    for turn in range(6):
+        loss = 5.0 if turn == 0 else 4.0
+        jobs = {"a": (loss, float(turn)), "b": (loss, float(turn))}
+        now_s, before_s = node.at(now_s, jobs).wake_s, now_s
+    assert now_s - before_s == 8 * ITVAL_S
+    assert node.at(before_s + 1.0, jobs).wake_s == now_s
+
+
 @pytest.mark.parametrize("change", ["arrival", "exit", "both"])
 def test_arrival_and_exit_reset_the_interval(change: str) -> None:
     """Algorithm 2, also for an arrival and an exit in one moment, when the number of jobs stays as it was."""

@@ -128,7 +128,8 @@ class FlowCon(Policy):
         is_changed = worker.members.keys() != ids.keys()  # line 4, as a difference of sets
         members = {job_id: worker.members.get(job_id, Container()) for job_id in ids}  # lines 6-7, 11-15
         interval_s = self.interval_s if is_changed else worker.interval_s  # lines 8, 16
-        due_s = min(worker.due_s, now_s + self.interval_s) if worker.members else now_s
+        due_s = worker.due_s if worker.members else now_s
+        due_s = min(due_s, now_s + interval_s) if is_changed else due_s
         if now_s < due_s:
             if is_changed:  # lines 9, 17
                 self._divide(members)
