@@ -266,6 +266,13 @@ def test_what_is_known_of_a_node_stays_known_when_another_one_is_lost(policy: Po
     assert after.memory[kept]["1"] == state.memory[kept]["1"]
 
 
+def test_a_job_at_its_best_is_told_so() -> None:
+    node = Node()
+    for turn in range(2):
+        answer = node.at(turn * ITVAL_S, {"a": (-float(turn), float(turn))})
+    assert "improves at 100 % of its best rate" in answer.reasons[0].text
+
+
 def test_where_no_job_is_seen_to_learn_they_compete_freely() -> None:
     node, now_s = Node(), 0.0
     for _ in range(4):

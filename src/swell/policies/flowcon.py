@@ -208,4 +208,4 @@ def _why(learning: Learning, row: int, container: Container | None) -> str:
         return f"its metric has not improved since it is measured ({container.group})"
     if container.growth == 0.0:
         return f"its metric did not improve in the last interval ({container.group})"
-    return f"its metric improves at {100 * container.growth_share:.2g} % of its best rate ({container.group})"
+    return f"its metric improves at {100 * container.growth_share:.3g} % of its best rate ({container.group})"
