@@ -93,7 +93,8 @@ class FlowCon(Policy):
         Line 24: a share that was kept is raised to the floor of the present number of jobs.
         Algorithm 2: jobs are compared as sets, not by their number. On arrival and exit shares are divided
         again by the latest G; a measurement under way is not cut short.
-        Shares are weights where the executor can set weights; `docker update --cpus` would be a hard limit.
+        Shares are weights where the executor can set weights. The paper calls its limits soft (section 4.1:
+        others use what a job leaves), but those of `docker update --cpus` are hard.
     """
 
     name = "flowcon"
