@@ -123,7 +123,7 @@ def test_a_job_that_failed_is_named() -> None:
     broken = ColocatedRun(
         **{name: getattr(run, name) for name in run.__struct_fields__} | {"jobs": (failed,)}
     )
-    with pytest.raises(ValueError, match="job 'vae-1' under none did not succeed"):
+    with pytest.raises(InvalidInput, match="job 'vae-1' did not succeed under none"):
         measures_of([broken])
 
 
@@ -213,4 +213,24 @@ def test_each_contender_plays_each_schedule_in_another_order(
     ]
     assert len({tuple(label for _, label, _ in played[at : at + 2]) for at in range(0, 12, 2)}) == 2
     assert all("--cores" in chosen for chosen in options)
-    assert (tmp_path / "fixed-runs.json").exists()
+    again = EXPERIMENT.run(Context(data=Path(), played=tmp_path))
+    assert again.tables[0].rows[0][0] == "none" and "6 repetitions" in again.truth[0]
+
+
+def test_a_repetition_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
+    contenders = EXPERIMENT.contenders
+    whole = [_of(contender, 0) for contender in contenders]
+    (tmp_path / "fixed-runs.json").write_bytes(msgspec.json.encode([*whole, _of(contenders[0], 1)]))
+    assert "1 repetitions" in EXPERIMENT.run(Context(data=Path(), played=tmp_path)).truth[0]
+
+
+def _of(contender: Contender, repetition: int) -> ColocatedRun:
+    return msgspec.structs.replace(run_of(contender.label, repetition=repetition), contender=contender)
+
+
+@pytest.mark.parametrize("content", [None, b"[", b"[{}]"])
+def test_runs_that_cannot_be_read_are_named(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "fixed-runs.json").write_bytes(content)
+    with pytest.raises(InvalidInput, match=r"fixed-runs\.json .* run fixed"):
+        EXPERIMENT.run(Context(data=Path(), played=tmp_path))

@@ -167,12 +167,22 @@ def saxena(
 
 @app.command()
 def flowcon(
-    figures: Figures = None,
+    schedules: Annotated[
+        list[str] | None, typer.Argument(metavar="SCHEDULE", help="Default: all.", show_default=False)
+    ] = None,
     out: Out = Path("out/repro/flowcon"),
     seed: Seed = 0,
     repetitions: Annotated[
         int, typer.Option(min=1, metavar="N", help="Runs of each schedule under each policy.")
     ] = 5,
+    live: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Tell again of the runs in the --out folder of an earlier call, whole repetitions only.",
+            show_default=False,
+        ),
+    ] = None,
     docs: Docs = None,
 ) -> None:
     """Schedules fixed, random5, random10 and random15, parameters alpha and interval, and cpu, of FlowCon.
@@ -195,8 +205,9 @@ def flowcon(
         platforms=partial(brief_platforms, "swell-flowcon-", warn),
         repetitions=repetitions,
         runs=out,
+        played=live,
     )
-    _play(PAPER, figures or [], context, out, docs)
+    _play(PAPER, schedules or [], context, out, docs)
 
 
 def _play(paper: Paper, figures: list[str], context: Context, out: Path, docs: Path | None) -> None:

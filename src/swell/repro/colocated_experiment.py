@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -44,15 +46,45 @@ class ColocatedExperiment:
     needs: tuple[str, ...] = ()
 
     def run(self, context: Context) -> Findings:
-        """On real processes; their records are kept beside the findings. Raises InvalidInput, OSError."""
+        """On real processes, or of runs that were played before. Raises InvalidInput, OSError."""
+        if context.played is not None:
+            return self.findings(self._read(context.played))
         if context.platforms is None:
             raise InvalidInput(f"{self.name} is measured on real processes, and none may be started here")
+        runs: list[ColocatedRun] = []
         with context.platforms() as up:
-            runs = list(self._played(context, up))
-        if context.runs is not None:
-            context.runs.mkdir(parents=True, exist_ok=True)
-            (context.runs / f"{self.name}-runs.json").write_bytes(msgspec.json.encode(runs))
-        return findings_of(self, runs, twins_of(runs, self.contenders[0], NUM_SLOTS, CORES))
+            for run in self._played(context, up):
+                runs.append(run)
+                self._keep(runs, context.runs)
+        return self.findings(runs)
+
+    def _keep(self, runs: Sequence[ColocatedRun], folder: Path | None) -> None:
+        """After each run: an hour's work is not lost with the last minute."""
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / self._file).write_bytes(msgspec.json.encode(runs))
+
+    def _read(self, folder: Path) -> list[ColocatedRun]:
+        """Whole repetitions only."""
+        file = folder / self._file
+        try:
+            runs = msgspec.json.decode(file.read_bytes(), type=list[ColocatedRun])
+        except OSError as error:
+            raise InvalidInput(f"{file} cannot be read ({error.strerror}); run {self.name} first") from error
+        except msgspec.MsgspecError as error:
+            raise InvalidInput(f"{file} is of another version ({error}); run {self.name} again") from error
+        num = Counter(run.repetition for run in runs)
+        return [run for run in runs if num[run.repetition] == len(self.contenders)]
+
+    @property
+    def _file(self) -> str:
+        return f"{self.name}-runs.json"
+
+    def findings(self, runs: Sequence[ColocatedRun]) -> Findings:
+        """Of runs that were played, beside their simulated twins. Raises InvalidInput if a job failed."""
+        measured = findings_of(self, runs)
+        twins = twins_of(runs, self.contenders[0], NUM_SLOTS, CORES)
+        return findings_of(self, runs, twins) if twins else measured
 
     def _played(self, context: Context, up: Up) -> Iterator[ColocatedRun]:
         """Every contender plays the schedule of a repetition, in an order that is shuffled each time."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from swell.arrays import FloatArray
+from swell.model.errors import InvalidInput
 from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun
 
 #: A model is usable when so much of the drop of its loss is done.
@@ -84,7 +85,7 @@ class RunMeasures:
 
 
 def measures_of(runs: Sequence[ColocatedRun]) -> list[RunMeasures]:
-    """Of runs of one schedule. Raises ValueError if a job of them did not succeed."""
+    """Of runs of one schedule. Raises InvalidInput if a job of them did not succeed."""
     names = [record.job.name for record in runs[0].jobs]
     usable = {name: learning_of(_named(runs, name)).usable_steps for name in names}
     return [_measures(run, usable) for run in runs]
@@ -100,7 +101,10 @@ def _measures(run: ColocatedRun, usable_steps: Mapping[str, float]) -> RunMeasur
         name, ended_s = record.job.name, record.completion_s
         usable = time_of_steps(record, usable_steps[name])
         if ended_s is None or usable is None:
-            raise ValueError(f"job {name!r} under {run.label} did not succeed")
+            raise InvalidInput(
+                f"job {name!r} did not succeed under {run.label} in run {run.repetition + 1}, so nothing "
+                "is compared; run the schedule again"
+            )
         completion_s[name], usable_s[name] = ended_s, usable
     return RunMeasures(completion_s, usable_s, run.makespan_s, run.control_cpu_s / run.makespan_s)
 

@@ -46,6 +46,7 @@ class Context:
         platforms: starts some of its own, one after the other, for what is played there.
         repetitions: of what is played on real processes.
         runs: folder in which the records of what was played are kept.
+        played: folder of such records, which are told of again instead.
     """
 
     data: Path
@@ -56,6 +57,7 @@ class Context:
     platforms: Platforms | None = None
     repetitions: int = 5
     runs: Path | None = None
+    played: Path | None = None
 
 
 class Experiment(Protocol):

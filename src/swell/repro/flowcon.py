@@ -10,8 +10,10 @@ from swell.repro.experiment import Paper
 from swell.repro.flowcon_schedule import FIXED, FIXED_SCALE, RANDOM_SCALE, Schedule, drawn
 from swell.repro.flowcon_words import INTRODUCTION
 
-#: The paper's: a threshold in percent, and an interval in seconds.
+#: Of figure 7: a threshold in percent, and an interval in seconds.
 ALPHA, INTERVAL_S = 5.0, 20.0
+#: The same of figures 9 and 12; of figure 17 the paper tells none.
+OF_FIVE, OF_TEN = (3.0, 30.0), (10.0, 20.0)
 #: Figures 3 to 6, table 2.
 ALPHAS, INTERVALS_S = (1.0, 3.0, 5.0, 10.0, 15.0), (20.0, 30.0, 40.0, 50.0, 60.0)
 #: Of our own policy; jobs report no more often than `REPORT_S`.
@@ -26,22 +28,23 @@ def _flowcon(
     return Contender(label or "flowcon", "flowcon", parameters)
 
 
-def _contenders(scale: float) -> tuple[Contender, ...]:
-    interval_s = max(FIT_INTERVAL_S / scale, REPORT_S)
-    fit = Contender("flowcon_fit", "flowcon_fit", (("interval_s", interval_s),))
-    return (NONE, _flowcon(scale), fit)
+def _contenders(scale: float, alpha: float = ALPHA, interval_s: float = INTERVAL_S) -> tuple[Contender, ...]:
+    fit_s = max(FIT_INTERVAL_S / scale, REPORT_S)
+    fit = Contender("flowcon_fit", "flowcon_fit", (("interval_s", fit_s),))
+    return (NONE, _flowcon(scale, alpha, interval_s), fit)
 
 
 def _fixed(seed: int) -> Schedule:
     return FIXED
 
 
-def _random(name: str, num: int, figure: str) -> ColocatedExperiment:
+def _random(num: int, figure: str, parameters: tuple[float, float] = OF_TEN) -> ColocatedExperiment:
+    alpha, interval_s = parameters
     return ColocatedExperiment(
-        name=name,
-        title=f"Figure {figure}: {num} jobs at random moments",
+        name=f"random{num}",
+        title=f"Figure {figure}: {num} jobs at random moments, alpha {alpha:g} %, interval {interval_s:g} s",
         draw=lambda seed: drawn(num, seed),
-        contenders=_contenders(RANDOM_SCALE),
+        contenders=_contenders(RANDOM_SCALE, alpha, interval_s),
         is_bar=num == 10,
     )
 
@@ -71,9 +74,9 @@ PAPER = Paper(
             ),
             late_job=FIXED[-1].name,
         ),
-        _random("random5", 5, "9"),
-        _random("random10", 10, "12"),
-        _random("random15", 15, "17"),
+        _random(5, "9", OF_FIVE),
+        _random(10, "12"),
+        _random(15, "17"),
         ColocatedExperiment(
             name="alpha",
             title="Table 2: the fixed schedule at other thresholds",

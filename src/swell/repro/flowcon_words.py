@@ -10,8 +10,8 @@ Learning Applications*, ICPP 2019, section 5. Its jobs are trained for real here
   alone can use all of it. The daemon and the agent are not confined to it.
 * **Times** are shorter than the paper's: one second stands for 10 s in the fixed schedule and for 20 s in
   the random ones. FlowCon's interval is shorter by the same factor.
-* **Limits** are cgroup weights; `quota` is the paper's hard limit. The line `Truth` says which mechanism was
-  used. No containers are used.
+* **Limits** are weights: what one job does not use, others get. `quotas` in `cpu` are hard limits, as
+  `docker update --cpus` sets them. The line `Truth` says by which mechanism. No containers are used.
 * **Policies**: `none` is `fifo`, which divides no cores. `flowcon` is the paper's, `flowcon_fit` ours.
 * **Repetitions**: each draws its own schedule, and runs it under every policy, in a shuffled order. Figures
   are means over repetitions; +- is half of a 95 % confidence interval (Student's t) of the ratio to `none`
