@@ -174,8 +174,8 @@ def _job_table(experiment: Contest, measured: Measured) -> Table:
 def _twin_table(experiment: Contest, twins: Sequence[Twin]) -> Table:
     return Table(
         name=f"{experiment.name}-simulated",
-        title="the same runs simulated, with the speeds and starts without control: how far the completion "
-        "of a job is from the real one, as a share of that",
+        title="the same runs simulated, with speeds, starts and cores in use as without control: how far "
+        "the completion of a job is from the real one, as a share of that",
         columns=(Column("policy"), Column("jobs"), Column("mean error"), Column("mean of absolutes")),
         rows=tuple(
             (label, len(errors), float(np.mean(errors)), float(np.mean(np.abs(errors))))

@@ -10,7 +10,7 @@ import numpy as np
 from swell.api.submission import parse
 from swell.assemble import new_core
 from swell.model.job import Profile
-from swell.repro.colocated_measures import learning_of
+from swell.repro.colocated_measures import JobLearning, learning_of
 from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun, Contender
 from swell.settings import make_settings
 from swell.sim.change_cost import AsMeasured
@@ -42,7 +42,7 @@ class Twin(NamedTuple):
 def twins_of(
     runs: Sequence[ColocatedRun], no_control: Contender, num_devices: int, cores: float
 ) -> list[Twin]:
-    """Every job of every run beside its twin. Speeds and starts are those without control.
+    """Every job of every run beside its twin. Speeds, starts and cores in use are those without control.
 
     A job that did not succeed has none.
     """
@@ -64,7 +64,7 @@ def _completions(
     chosen = run.contender
     settings = make_settings({f"{chosen.policy}.{name}": value for name, value in chosen.parameters})
     scenario = Scenario(
-        nodes=cluster(1, num_devices, KIND, cores),
+        nodes=cluster(1, num_devices, KIND, min(cores, _used_cores(none))),
         jobs=[_sim_job(job, _rate_per_cpu_s(job)) for job in none.jobs],
         cost=AsMeasured(unprofiled_start_s=_mean_start_s(none.jobs)),
         timings=GangTimings(report_s=REPORT_S, grain_steps=1.0),
@@ -92,8 +92,33 @@ def _sim_job(record: ColocatedJobRecord, rate_per_s: float) -> SimJob:
         ),
         speed=TrueSpeed(np.array([1]), np.array([rate_per_s])),
         num_steps=job.steps,
-        loss=JobLoss(MeasuredCurve(tuple(zip(learning.steps.tolist(), learning.loss.tolist(), strict=True)))),
+        loss=JobLoss(
+            MeasuredCurve(tuple(zip(learning.steps.tolist(), learning.loss.tolist(), strict=True))),
+            noise=_noise_of(record, learning),
+        ),
     )
+
+
+def _used_cores(none: ColocatedRun) -> float:
+    """That jobs had without control: starts, the agent and others on the machine have the rest."""
+    first_s = min(job.samples[0].at_s for job in none.jobs)
+    return sum(map(_cpu_s, none.jobs)) / (none.makespan_s - first_s)
+
+
+def _cpu_s(record: ColocatedJobRecord) -> float:
+    """From the first report to the last."""
+    known = [sample.cpu_s for sample in record.samples if sample.cpu_s is not None]
+    return known[-1] - known[0]
+
+
+def _noise_of(record: ColocatedJobRecord, learning: JobLearning) -> float:
+    """Standard deviation of a reported loss, in the half of the job in which it falls least."""
+    reported = np.interp(
+        learning.steps,
+        [sample.steps for sample in record.samples],
+        [sample.loss for sample in record.samples],
+    )
+    return float(np.std((reported - learning.loss)[len(learning.steps) // 2 :]))
 
 
 def _rate_per_cpu_s(record: ColocatedJobRecord) -> float:
