@@ -7,7 +7,8 @@ Learning Applications*, ICPP 2019, section 5. Its jobs are trained for real here
 * **Jobs**: a variational auto-encoder, a convolutional network and a bidirectional recurrent network on
   8 x 8 digits; an LSTM and a GRU on Python's language reference. All in PyTorch, one process each.
 * **Machine**: `swell up --devices cpu:16 --cores 1`. One core is shared, as the paper's one CPU is: a job
-  alone can use all of it. The daemon and the agent are not confined to it.
+  alone can use all of it. For the figures here the daemon and the agent had no other core either
+  (`taskset -c 0 swell repro flowcon fixed`), and two schedules ran side by side, each on a core of its own.
 * **Times** are shorter than the paper's: one second stands for 10 s in the fixed schedule and for 20 s in
   the random ones. FlowCon's interval is shorter by the same factor.
 * **Limits** are weights: what one job does not use, others get. `quotas` in `cpu` are hard limits, as
