@@ -127,6 +127,16 @@ def test_a_job_that_failed_is_named() -> None:
         measures_of([broken])
 
 
+@pytest.mark.parametrize("label", ["none", "flowcon_fit"])
+def test_an_experiment_in_which_a_job_failed_says_which(label: str) -> None:
+    runs = [_of(contender, 0) for contender in EXPERIMENT.contenders]
+    at = next(at for at, run in enumerate(runs) if run.label == label)
+    failed = msgspec.structs.replace(runs[at].jobs[0], finished_s=None, samples=())
+    runs[at] = msgspec.structs.replace(runs[at], jobs=(failed, *runs[at].jobs[1:]))
+    with pytest.raises(InvalidInput, match=f"job 'vae-1' did not succeed under {label}"):
+        EXPERIMENT.findings(runs)
+
+
 def test_losses_that_differ_are_seen() -> None:
     assert all(are_losses_equal([run_of("none"), run_of("flowcon", (2.0, 1.0, 1.0))]).values())
     other = run_of("flowcon")

@@ -82,9 +82,7 @@ class ColocatedExperiment:
 
     def findings(self, runs: Sequence[ColocatedRun]) -> Findings:
         """Of runs that were played, beside their simulated twins. Raises InvalidInput if a job failed."""
-        measured = findings_of(self, runs)
-        twins = twins_of(runs, self.contenders[0], NUM_SLOTS, CORES)
-        return findings_of(self, runs, twins) if twins else measured
+        return findings_of(self, runs, twins_of(runs, self.contenders[0], NUM_SLOTS, CORES))
 
     def _played(self, context: Context, up: Up) -> Iterator[ColocatedRun]:
         """Every contender plays the schedule of a repetition, in an order that is shuffled each time."""

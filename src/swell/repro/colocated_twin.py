@@ -44,11 +44,13 @@ def twins_of(
 ) -> list[Twin]:
     """Every job of every run beside its twin. Speeds, starts and cores in use are those without control.
 
-    A job that did not succeed has none.
+    A job that did not succeed has none, nor has a repetition in which too little is known without control.
     """
-    none = {run.repetition: run for run in runs if run.contender == no_control}
+    none = {run.repetition: run for run in runs if run.contender == no_control and _is_known(run)}
     twins = []
     for run in runs:
+        if run.repetition not in none:
+            continue
         simulated = _completions(run, none[run.repetition], num_devices, cores)
         for job in run.jobs:
             simulated_s = simulated[job.job.name]
@@ -99,6 +101,16 @@ def _sim_job(record: ColocatedJobRecord, rate_per_s: float) -> SimJob:
     )
 
 
+def _is_known(none: ColocatedRun) -> bool:
+    """Whether the speed of each job can be told."""
+    return all(len(_told(job)) > 1 and job.completion_s is not None for job in none.jobs)
+
+
+def _told(record: ColocatedJobRecord) -> list[tuple[int, float]]:
+    """(steps, CPU seconds) of each report that has both."""
+    return [(sample.steps, sample.cpu_s) for sample in record.samples if sample.cpu_s is not None]
+
+
 def _used_cores(none: ColocatedRun) -> float:
     """That jobs had without control: starts, the agent and others on the machine have the rest."""
     first_s = min(job.samples[0].at_s for job in none.jobs)
@@ -107,8 +119,8 @@ def _used_cores(none: ColocatedRun) -> float:
 
 def _cpu_s(record: ColocatedJobRecord) -> float:
     """From the first report to the last."""
-    known = [sample.cpu_s for sample in record.samples if sample.cpu_s is not None]
-    return known[-1] - known[0]
+    told = _told(record)
+    return told[-1][1] - told[0][1]
 
 
 def _noise_of(record: ColocatedJobRecord, learning: JobLearning) -> float:
@@ -123,9 +135,8 @@ def _noise_of(record: ColocatedJobRecord, learning: JobLearning) -> float:
 
 def _rate_per_cpu_s(record: ColocatedJobRecord) -> float:
     """Steps for each second of CPU, from the first report to the last."""
-    known = [(sample.steps, sample.cpu_s) for sample in record.samples if sample.cpu_s is not None]
-    (first, first_s), (last, last_s) = known[0], known[-1]
-    return (last - first) / (last_s - first_s)
+    told = _told(record)
+    return (told[-1][0] - told[0][0]) / _cpu_s(record)
 
 
 def _mean_start_s(records: Sequence[ColocatedJobRecord]) -> float:
