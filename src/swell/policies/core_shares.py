@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -19,6 +20,18 @@ from swell.solvers.marginal import serve_in_order
 
 #: A gang that is launched now is on its node when the policy is asked again, this long from now.
 LAUNCHED_S = 0.1
+
+
+class Sharer(Protocol):
+    """What a policy remembers of a job that shares a node."""
+
+    @property
+    def share(self) -> float:
+        """In (0, 1]."""
+
+    @property
+    def is_blind(self) -> bool:
+        """It learns unseen."""
 
 
 @dataclass(frozen=True)
@@ -62,19 +75,19 @@ def first_come(snapshot: Snapshot) -> Slots:
 def divided(
     snapshot: Snapshot,
     slots: Slots,
-    share_of: Mapping[int, float],
-    blind: frozenset[int],
+    sharers: Mapping[int, Sharer],
     why_share: Callable[[int], str],
     wake_s: float,
     memory: Memory,
 ) -> Allocation:
-    """The answer; `share_of` rows that are not there have share 1, `blind` ones learn unseen.
+    """The answer; jobs that run and are none of the `sharers`, by row, have share 1.
 
     `wake_s` is moved forward if a gang is launched: from then on it has neighbours.
     """
     share = np.where(slots.level > 0, 1.0, np.nan)
-    for row, part in share_of.items():
-        share[row] = part
+    for row, sharer in sharers.items():
+        share[row] = sharer.share
+    blind = frozenset(row for row, sharer in sharers.items() if sharer.is_blind)
 
     def why(row: int) -> str:
         return f"CPU share {100 * share[row]:.3g} %: {why_share(row)}"

@@ -116,8 +116,7 @@ class FlowCon(Policy):
         return divided(
             snapshot,
             slots,
-            {row: container.share for row, container in containers.items()},
-            frozenset(row for row, container in containers.items() if container.is_blind),
+            containers,
             lambda row: _why(slots.learning, row, containers.get(row)),
             min((worker.due_s for worker in workers.values()), default=math.inf),
             {"workers": msgspec.to_builtins(workers)},

@@ -81,8 +81,7 @@ class FlowConFit(Policy):
         return divided(
             snapshot,
             slots,
-            {row: learner.share for row, learner in learners.items()},
-            frozenset(row for row, learner in learners.items() if learner.is_blind),
+            learners,
             lambda row: _why(slots.learning, row, learners.get(row)),
             min((node.due_s for node in nodes.values()), default=math.inf),
             {"nodes": msgspec.to_builtins(nodes)},
