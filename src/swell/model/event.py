@@ -115,7 +115,7 @@ class StepsReported(GangEvent, frozen=True, kw_only=True):
     pause_s: float | None = None  #: time the latest change of the gang took from training
     between: BetweenSteps | None = None  #: epochs that ended in the time reported on, and what followed each
     noise_scale: float | None = None  #: samples; of a job whose batch is open: see `BatchProfile`
-    usage: GangUsage | None = None  #: of the gang by now; None: nobody measures it
+    usage: GangUsage | None = None  #: of the gang by now; None: it is not measured
 
     @property
     def brings_steps(self) -> bool:

@@ -9,7 +9,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """How a gang runs, beside where. Another dimension is a field here, and a column of `Options`."""
 
     global_batch: int | None = None  #: samples of a step; None: the job's own batch
-    #: Of the cores of its node, relative to what its neighbours have: in (0, 1]; None: nobody divides them.
+    #: Of the cores of its node, relative to what its neighbours have: in (0, 1]; None: they are not divided.
     share: float | None = None
 
     def told(self, own_batch: int) -> str:

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 from swell.model.event import AnyEvent
-from swell.model.job import BetweenSteps
+from swell.model.job import LOSS, BetweenSteps
 from swell.model.target import PLAIN_CONFIGURATION, Configuration, Target
 from swell.model.usage import GangUsage
 from swell.sim.contention import ALONE, CorePace
 from swell.sim.epoch_ends import TrainedSteps
 from swell.sim.job import SimJob
-from swell.sim.loss_curves import LOSS
 
 #: Of a step: so little is nothing, for progress is summed up from pieces.
 WHOLE = 1e-4

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from swell.model.job import (
+    LOSS,
     MOST_BETWEEN_S,
     AfterRefusal,
     BetweenSteps,
@@ -18,7 +19,6 @@ from swell.model.job import (
 )
 from swell.sim.epoch_ends import EpochEnds
 from swell.sim.job import SimJob, TrueSpeed
-from swell.sim.loss_curves import LOSS
 from swell.sim.loss_text import parse_loss
 from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.profiles.curve import ThroughputCurve

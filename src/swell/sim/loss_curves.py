@@ -11,8 +11,6 @@ import numpy as np
 
 from swell.arrays import FloatArray
 
-#: The metric that reports tell apart from all others.
-LOSS = "loss"
 #: Steps of a job whose noise is drawn apart; it repeats after so many, a prime.
 NUM_DRAWS = 1009
 #: Points at which a curve is looked at for the first that is good enough.

@@ -26,7 +26,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=Fal
     joining: tuple[str, ...] = ()  #: of workers that start while these train
     global_batch: int | None = None  #: samples of a step; None: the job's own batch
     end: str = ""  #: how the gang ended with it: `suspended`, or an outcome; empty: it goes on
-    share: float | None = None  #: of the cores of its nodes; None: nobody divides them
+    share: float | None = None  #: of the cores of its nodes; None: they are not divided
 
     @property
     def trains(self) -> bool:
