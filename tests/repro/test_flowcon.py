@@ -24,6 +24,7 @@ from swell.repro.colocated_measures import (
     USABLE_SHARE,
     are_losses_equal,
     learning_of,
+    losses_of,
     measures_of,
     time_of_steps,
 )
@@ -95,14 +96,15 @@ def test_each_script_is_there() -> None:
 
 # ---------------------------------------------------------------- measures
 def test_a_model_is_usable_after_most_of_its_drop() -> None:
-    learning = learning_of([record(FIXED[0]), record(FIXED[0], stretch=2.0)])
+    learning = learning_of(losses_of([run_of("none"), run_of("none", (2.0, 1.0, 1.0))], FIXED[0].name))
     assert learning.usable_steps == pytest.approx(-SCALE * math.log(1.0 - USABLE_SHARE), abs=NUM_STEPS / 50)
 
 
 @given(st.floats(0.01, 100.0))
 def test_the_scale_of_a_loss_does_not_matter(scale: float) -> None:
-    scaled = learning_of([record(FIXED[0], loss_scale=scale)])
-    assert scaled.usable_steps == learning_of([record(FIXED[0])]).usable_steps
+    losses = losses_of([run_of("none")], FIXED[0].name)
+    scaled = learning_of({step: scale * loss for step, loss in losses.items()})
+    assert scaled.usable_steps == learning_of(losses).usable_steps
 
 
 @given(st.floats(0.1, 10.0), st.floats(0.0, NUM_STEPS))

@@ -32,7 +32,8 @@ Interference = Annotated[
     float,
     typer.Option(
         metavar="SHARE",
-        help="Each busy neighbour on a node with --cores makes a job's steps longer by this share.",
+        help="Each halving of a job's part of the cores of a node with --cores also makes its steps longer "
+        "by this share.",
     ),
 ]
 ReportEvery = Annotated[

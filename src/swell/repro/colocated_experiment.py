@@ -13,7 +13,8 @@ import msgspec
 from swell.model.errors import InvalidInput
 from swell.repro.colocated_findings import findings_of
 from swell.repro.colocated_run import ColocatedRun, Contender, run_schedule
-from swell.repro.colocated_twin import twins_of
+from swell.repro.colocated_speed import step_costs
+from swell.repro.colocated_twin import is_known, twins_of
 from swell.repro.experiment import Context, Up
 from swell.repro.findings import Findings
 from swell.repro.flowcon_schedule import Schedule
@@ -82,7 +83,11 @@ class ColocatedExperiment:
 
     def findings(self, runs: Sequence[ColocatedRun]) -> Findings:
         """Of runs that were played, beside their simulated twins. Raises InvalidInput if a job failed."""
-        return findings_of(self, runs, twins_of(runs, self.contenders[0], NUM_SLOTS, CORES))
+        known = [run for run in runs if is_known(run)]
+        if not known:
+            return findings_of(self, runs)
+        costs = step_costs(known)
+        return findings_of(self, runs, twins_of(known, costs, NUM_SLOTS, CORES), costs.interference_share)
 
     def _played(self, context: Context, up: Up) -> Iterator[ColocatedRun]:
         """Every contender plays the schedule of a repetition, in an order that is shuffled each time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 import swell
 from swell.repro.colocated_measures import RunMeasures, are_losses_equal, measures_of
 from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun
-from swell.repro.colocated_twin import Twin
+from swell.repro.colocated_twin import Twin, mean_errors
 from swell.repro.findings import Cell, Chart, Column, Findings, Panel, Series, Table
 from swell.repro.intervals import Interval
 
@@ -52,7 +52,12 @@ class Against(NamedTuple):
 Measured = Mapping[str, Sequence[RunMeasures]]
 
 
-def findings_of(experiment: Contest, runs: Sequence[ColocatedRun], twins: Sequence[Twin] = ()) -> Findings:
+def findings_of(
+    experiment: Contest,
+    runs: Sequence[ColocatedRun],
+    twins: Sequence[Twin] = (),
+    interference_share: float | None = None,
+) -> Findings:
     """The first label is no control."""
     measured = _by_label(experiment, runs)
     against = {label: _against(experiment, measured, label) for label in list(measured)[1:]}
@@ -63,10 +68,10 @@ def findings_of(experiment: Contest, runs: Sequence[ColocatedRun], twins: Sequen
         tables=(
             _table(experiment, measured, against),
             _job_table(experiment, measured),
-            *([_twin_table(experiment, twins)] if twins else []),
+            *([_twin_table(experiment, measured, twins)] if twins else []),
         ),
         charts=(_chart(experiment, measured), _usage_chart(experiment, runs)),
-        notes=tuple(_notes(experiment, runs, against)),
+        notes=(*_notes(experiment, runs, against), *_interference(interference_share)),
         missed=tuple(_missed(experiment, against, twins)) if experiment.is_bar else (),
     )
 
@@ -157,8 +162,8 @@ def _mean(runs: Sequence[RunMeasures], tell: Callable[[RunMeasures], float]) -> 
 def _job_table(experiment: Contest, measured: Measured) -> Table:
     labels = experiment.labels()
     jobs = list(measured[labels[0]][0].completion_s)
-    is_one_schedule = all(list(run.completion_s) == jobs for runs in measured.values() for run in runs)
-    names = jobs if is_one_schedule else [f"job {number}" for number in range(1, len(jobs) + 1)]
+    is_one = _is_one_schedule(run for runs in measured.values() for run in runs)
+    names = jobs if is_one else [f"job {number}" for number in range(1, len(jobs) + 1)]
 
     def mean(label: str, place: int) -> float:
         return _mean(measured[label], lambda run: list(run.completion_s.values())[place])
@@ -171,24 +176,60 @@ def _job_table(experiment: Contest, measured: Measured) -> Table:
     )
 
 
-def _twin_table(experiment: Contest, twins: Sequence[Twin]) -> Table:
+def _twin_table(experiment: Contest, measured: Measured, twins: Sequence[Twin]) -> Table:
     return Table(
         name=f"{experiment.name}-simulated",
-        title="the same runs simulated, with speeds, starts and cores in use as without control: how far "
-        "the completion of a job is from the real one, as a share of that",
-        columns=(Column("policy"), Column("jobs"), Column("mean error"), Column("mean of absolutes")),
+        title="the same runs simulated, with the speeds, starts and cores in use of each run: how far the "
+        "mean completion of its jobs, and that of single jobs, is from the real one, as a share of that; "
+        "real spread: how far single jobs of one schedule are from their mean over the real runs",
+        columns=(
+            Column("policy"),
+            Column("jobs"),
+            Column("all runs together"),
+            Column("mean of a run"),
+            Column("single jobs"),
+            Column("real spread"),
+        ),
         rows=tuple(
-            (label, len(errors), float(np.mean(errors)), float(np.mean(np.abs(errors))))
+            (
+                label,
+                len(found),
+                _together(found),
+                _mean_absolute(mean_errors(found)),
+                _mean_absolute([twin.error_share for twin in found]),
+                _spread(measured[label]),
+            )
             for label in experiment.labels()
-            if (errors := [twin.error_share for twin in twins if twin.label == label])
+            if (found := [twin for twin in twins if twin.label == label])
         ),
     )
 
 
+def _spread(runs: Sequence[RunMeasures]) -> float | None:
+    """None where there is one run, or each had a schedule of its own."""
+    if len(runs) < 2 or not _is_one_schedule(runs):
+        return None
+    completions_s = np.array([list(run.completion_s.values()) for run in runs])
+    return float(np.mean(np.abs(completions_s / completions_s.mean(axis=0) - 1.0)))
+
+
+def _is_one_schedule(runs: Iterable[RunMeasures]) -> bool:
+    return len({tuple(run.completion_s) for run in runs}) == 1
+
+
+def _together(twins: Sequence[Twin]) -> float:
+    return sum(twin.simulated_s for twin in twins) / sum(twin.live_s for twin in twins) - 1.0
+
+
+def _mean_absolute(errors: Sequence[float]) -> float:
+    return float(np.mean(np.abs(errors)))
+
+
 def _missed_twins(experiment: Contest, twins: Sequence[Twin]) -> Iterator[str]:
-    error = float(np.mean([abs(twin.error_share) for twin in twins])) if twins else 0.0
-    if error > MOST_ERROR_SHARE:
-        yield f"{experiment.name}: simulated completions are {error:.1%} from the real ones"
+    for label in experiment.labels():
+        found = [twin for twin in twins if twin.label == label]
+        if found and abs(error := _together(found)) > MOST_ERROR_SHARE:
+            yield f"{experiment.name}: simulated completions under {label} are {error:.1%} from the real ones"
 
 
 def _chart(experiment: Contest, measured: Measured) -> Chart:
@@ -262,6 +303,14 @@ def _notes(
     ]
     num, same = sum(map(len, equal)), sum(sum(one.values()) for one in equal)
     yield f"{same} of {num} jobs ended with the very same loss, to the last bit, under every policy."
+
+
+def _interference(share: float | None) -> Iterator[str]:
+    if share is not None:
+        yield (
+            f"Each halving of a job's part of the core adds {share:.1%} to the CPU time that its steps cost "
+            "alone."
+        )
 
 
 def _missed(experiment: Contest, against: Mapping[str, Against], twins: Sequence[Twin]) -> Iterator[str]:

@@ -38,12 +38,15 @@ class JobLearning:
         return float(np.median(self.loss[self.steps >= (1.0 - END_SHARE) * self.steps[-1]]))
 
 
-def learning_of(records: Iterable[ColocatedJobRecord]) -> JobLearning:
-    """Of one job, from all its runs: they make the same steps from the same seed."""
-    seen = {sample.steps: sample.loss for record in records for sample in record.samples}
-    steps = np.array(sorted(seen), dtype=np.float64)
-    loss = np.array([seen[int(at)] for at in steps])
-    return JobLearning(steps, _smoothed(loss))
+def losses_of(runs: Iterable[ColocatedRun], name: str) -> dict[int, float]:
+    """Of this job by its steps, from all its runs: they make the same steps from the same seed."""
+    return {sample.steps: sample.loss for record in _named(runs, name) for sample in record.samples}
+
+
+def learning_of(losses: Mapping[int, float]) -> JobLearning:
+    """Of one job, from its losses by steps."""
+    steps = np.array(sorted(losses), dtype=np.float64)
+    return JobLearning(steps, _smoothed(np.array([losses[int(at)] for at in steps])))
 
 
 def _smoothed(loss: FloatArray) -> FloatArray:
@@ -87,7 +90,7 @@ class RunMeasures:
 def measures_of(runs: Sequence[ColocatedRun]) -> list[RunMeasures]:
     """Of runs of one schedule. Raises InvalidInput if a job of them did not succeed."""
     names = [record.job.name for record in runs[0].jobs]
-    usable = {name: learning_of(_named(runs, name)).usable_steps for name in names}
+    usable = {name: learning_of(losses_of(runs, name)).usable_steps for name in names}
     return [_measures(run, usable) for run in runs]
 
 

@@ -1,17 +1,20 @@
-"""A run of jobs that shared a machine again, simulated: as fast, and learning as much, as without control."""
+"""A run of jobs that shared a machine again, simulated with speeds that were measured without control."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, cast
 
+import msgspec
 import numpy as np
 
 from swell.api.submission import parse
 from swell.assemble import new_core
 from swell.model.job import Profile
-from swell.repro.colocated_measures import JobLearning, learning_of
+from swell.repro.colocated_measures import losses_of
 from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun, Contender
+from swell.repro.colocated_speed import StepCosts, key_of
 from swell.settings import make_settings
 from swell.sim.change_cost import AsMeasured
 from swell.sim.contention import CpuShares
@@ -30,6 +33,7 @@ class Twin(NamedTuple):
     """One job of one run, live and simulated: seconds from its submission to its end."""
 
     label: str  #: of the policy
+    repetition: int
     live_s: float
     simulated_s: float
 
@@ -39,46 +43,64 @@ class Twin(NamedTuple):
         return self.simulated_s / self.live_s - 1.0
 
 
-def twins_of(
-    runs: Sequence[ColocatedRun], no_control: Contender, num_devices: int, cores: float
-) -> list[Twin]:
-    """Every job of every run beside its twin. Speeds, starts and cores in use are those without control.
+def mean_errors(twins: Sequence[Twin]) -> list[float]:
+    """Of each run: how far the mean completion time of its jobs is from the live one, as a share of that."""
+    runs: dict[tuple[str, int], list[Twin]] = {}
+    for twin in twins:
+        runs.setdefault((twin.label, twin.repetition), []).append(twin)
+    return [
+        sum(twin.simulated_s for twin in one) / sum(twin.live_s for twin in one) - 1.0
+        for one in runs.values()
+    ]
 
-    A job that did not succeed has none, nor has a repetition in which too little is known without control.
+
+def twins_of(runs: Sequence[ColocatedRun], costs: StepCosts, num_devices: int, cores: float) -> list[Twin]:
+    """Every job of every run beside its twin.
+
+    How long starts take and how many cores jobs have in all are measured in the run itself. The loss after a
+    step is the real one. Shares, and so times, are what the policy decides in the simulation.
+
+    Args:
+        runs: each `is_known`.
     """
-    none = {run.repetition: run for run in runs if run.contender == no_control and _is_known(run)}
     twins = []
     for run in runs:
-        if run.repetition not in none:
-            continue
-        simulated = _completions(run, none[run.repetition], num_devices, cores)
+        group = [other for other in runs if other.repetition == run.repetition]
+        simulated = _completions(run.contender, _world(run, group, costs, num_devices, cores))
         for job in run.jobs:
             simulated_s = simulated[job.job.name]
             if job.completion_s is not None and simulated_s is not None:
-                twins.append(Twin(run.label, job.completion_s, simulated_s))
+                twins.append(Twin(run.label, run.repetition, job.completion_s, simulated_s))
     return twins
 
 
-def _completions(
-    run: ColocatedRun, none: ColocatedRun, num_devices: int, cores: float
-) -> Mapping[str, float | None]:
+def _completions(contender: Contender, world: Scenario) -> Mapping[str, float | None]:
     """By name of job."""
-    chosen = run.contender
-    settings = make_settings({f"{chosen.policy}.{name}": value for name, value in chosen.parameters})
-    scenario = Scenario(
-        nodes=cluster(1, num_devices, KIND, min(cores, _used_cores(none))),
-        jobs=[_sim_job(job, _rate_per_cpu_s(job)) for job in none.jobs],
-        cost=AsMeasured(unprofiled_start_s=_mean_start_s(none.jobs)),
-        timings=GangTimings(report_s=REPORT_S, grain_steps=1.0),
-        sharing=CoreDivision(cpu_shares=cast("CpuShares", chosen.limits)),
-    )
-    outcome = simulate(new_core(chosen.policy, settings), scenario, with_offers=False)
+    settings = make_settings({f"{contender.policy}.{name}": value for name, value in contender.parameters})
+    sharing = msgspec.structs.replace(world.sharing, cpu_shares=cast("CpuShares", contender.limits))
+    scenario = replace(world, sharing=sharing)
+    outcome = simulate(new_core(contender.policy, settings), scenario, with_offers=False)
     return {job.id: job.jct_s for job in outcome.jobs}
 
 
-def _sim_job(record: ColocatedJobRecord, rate_per_s: float) -> SimJob:
+def _world(
+    run: ColocatedRun, group: Sequence[ColocatedRun], costs: StepCosts, num_devices: int, cores: float
+) -> Scenario:
+    """Of a run in a repetition whose runs are `group`."""
+    return Scenario(
+        nodes=cluster(1, num_devices, KIND, min(cores, _used_cores(run))),
+        jobs=[
+            _sim_job(job, 1.0 / costs.alone_cpu_s[key_of(run, job)], losses_of(group, job.job.name))
+            for job in run.jobs
+        ],
+        cost=AsMeasured(unprofiled_start_s=_mean_start_s(run.jobs)),
+        timings=GangTimings(report_s=REPORT_S, grain_steps=1.0),
+        sharing=CoreDivision(interference_share=costs.interference_share),
+    )
+
+
+def _sim_job(record: ColocatedJobRecord, rate_per_s: float, losses: Mapping[int, float]) -> SimJob:
     job = record.job
-    learning = learning_of([record])
     return SimJob(
         id=job.name,
         submit_s=record.submitted_s,
@@ -94,16 +116,24 @@ def _sim_job(record: ColocatedJobRecord, rate_per_s: float) -> SimJob:
         ),
         speed=TrueSpeed(np.array([1]), np.array([rate_per_s])),
         num_steps=job.steps,
-        loss=JobLoss(
-            MeasuredCurve(tuple(zip(learning.steps.tolist(), learning.loss.tolist(), strict=True))),
-            noise=_noise_of(record, learning),
-        ),
+        loss=JobLoss(_nearest(losses, job.steps)),
     )
 
 
-def _is_known(none: ColocatedRun) -> bool:
-    """Whether the speed of each job can be told."""
-    return all(len(_told(job)) > 1 and job.completion_s is not None for job in none.jobs)
+def _nearest(losses: Mapping[int, float], num_steps: int) -> MeasuredCurve:
+    """After each step, the loss after the nearest step that was told: as noisy as losses are."""
+    told = np.array(sorted(losses))
+    steps = np.arange(num_steps + 1)
+    after = np.clip(np.searchsorted(told, steps), 1, len(told) - 1)
+    nearest = np.where(steps - told[after - 1] <= told[after] - steps, told[after - 1], told[after])
+    return MeasuredCurve(
+        tuple((float(at), losses[int(near)]) for at, near in zip(steps, nearest, strict=True))
+    )
+
+
+def is_known(run: ColocatedRun) -> bool:
+    """Whether the speed of each job can be told: every one succeeded, and reported more than once."""
+    return all(len(_told(job)) > 1 and job.completion_s is not None for job in run.jobs)
 
 
 def _told(record: ColocatedJobRecord) -> list[tuple[int, float]]:
@@ -111,32 +141,16 @@ def _told(record: ColocatedJobRecord) -> list[tuple[int, float]]:
     return [(sample.steps, sample.cpu_s) for sample in record.samples if sample.cpu_s is not None]
 
 
-def _used_cores(none: ColocatedRun) -> float:
-    """That jobs had without control: starts, the agent and others on the machine have the rest."""
-    first_s = min(job.samples[0].at_s for job in none.jobs)
-    return sum(map(_cpu_s, none.jobs)) / (none.makespan_s - first_s)
+def _used_cores(run: ColocatedRun) -> float:
+    """That steps had: starts, the agent and others on the machine have the rest."""
+    first_s = min(job.samples[0].at_s for job in run.jobs)
+    return sum(map(_cpu_s, run.jobs)) / (run.makespan_s - first_s)
 
 
 def _cpu_s(record: ColocatedJobRecord) -> float:
-    """From the first report to the last."""
-    told = _told(record)
-    return told[-1][1] - told[0][1]
-
-
-def _noise_of(record: ColocatedJobRecord, learning: JobLearning) -> float:
-    """Standard deviation of a reported loss, in the half of the job in which it falls least."""
-    reported = np.interp(
-        learning.steps,
-        [sample.steps for sample in record.samples],
-        [sample.loss for sample in record.samples],
-    )
-    return float(np.std((reported - learning.loss)[len(learning.steps) // 2 :]))
-
-
-def _rate_per_cpu_s(record: ColocatedJobRecord) -> float:
-    """Steps for each second of CPU, from the first report to the last."""
-    told = _told(record)
-    return (told[-1][0] - told[0][0]) / _cpu_s(record)
+    """Of all its steps, at what they cost from the first report to the last."""
+    (first, first_cpu_s), *_, (last, last_cpu_s) = _told(record)
+    return record.job.steps * (last_cpu_s - first_cpu_s) / (last - first)
 
 
 def _mean_start_s(records: Sequence[ColocatedJobRecord]) -> float:

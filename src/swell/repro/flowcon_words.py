@@ -17,6 +17,12 @@ Learning Applications*, ICPP 2019, section 5. Its jobs are trained for real here
 * **Repetitions**: each draws its own schedule, and runs it under every policy, in a shuffled order. Figures
   are means over repetitions; +- is half of a 95 % confidence interval (Student's t) of the ratio to `none`
   in the same repetition.
+* **Simulated** runs have what a step costs alone, the starts and the cores in use from the real run, and the
+  interference from all runs. The losses are the real ones. Shares and times are what the policy decides in
+  the simulation. Once losses hardly fall, shares follow the noise of single losses, so that single jobs of
+  two runs differ, real ones too (`real spread`); the mean over jobs and runs is what can be foretold.
+* **Why the makespan falls**: a job with a small part of a core finds the caches filled by others each time
+  that it has the core. A policy that gives most of the core to a few jobs saves that.
 * A job is *usable* when 95 % of the drop of its loss is done. The loss by step is the same under every
   policy, so the step at which that is comes from all runs of the job together.
 """

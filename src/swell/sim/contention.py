@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Literal, NamedTuple
@@ -72,10 +73,14 @@ RULES: dict[CpuShares, Callable[[float, Sequence[float], Sequence[float]], list[
 }
 
 
-def slowdown(num_gangs: int, interference_share: float) -> float:
-    """Factor on the speed of each of so many busy gangs on a node, beside what cores they get.
+def slowdown(part: float, interference_share: float) -> float:
+    """Factor on the speed of a gang with this part of the cores in use, beside what cores it gets.
 
-    Each neighbour makes a step longer by `interference_share` of its time, as it takes room in caches and
-    memory bandwidth.
+    Each halving of its part makes its steps longer by `interference_share` of their time alone: the longer
+    others have a core in between, the more of the caches is theirs. (Measured with up to ten gangs on one
+    core; see docs/results/flowcon.md.)
+
+    Args:
+        part: cores that it gets / cores that all gangs on the node get, in (0, 1].
     """
-    return 1.0 / (1.0 + interference_share * max(num_gangs - 1, 0))
+    return 1.0 / (1.0 - interference_share * math.log2(min(part, 1.0)))

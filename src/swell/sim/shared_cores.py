@@ -15,7 +15,8 @@ class CoreDivision(msgspec.Struct, frozen=True, kw_only=True):
     """How the cores of a node are divided among the gangs that are busy on it."""
 
     cpu_shares: CpuShares = "weight"  #: what the share of a gang means
-    interference_share: float = 0.0  #: of a step's time, that each neighbour makes it longer
+    #: Of a step's time alone, that each halving of a gang's part of the cores adds: see `slowdown`..
+    interference_share: float = 0.0
 
 
 BY_WEIGHT = CoreDivision()
@@ -82,9 +83,9 @@ class SharedCores:
         demands = [self._demand(one, name) for one in gangs.values()]
         shares = [one.configuration.share or 1.0 for one in gangs.values()]
         given = self._divide(self._cores[name], demands, shares)
-        factor = slowdown(len(gangs), self._sharing.interference_share)
+        used, interference_share = sum(given), self._sharing.interference_share
         return {
-            job_id: CorePace(1.0 if got == demand else got / demand, factor)
+            job_id: CorePace(1.0 if got == demand else got / demand, slowdown(got / used, interference_share))
             for job_id, got, demand in zip(gangs, given, demands, strict=True)
         }
 

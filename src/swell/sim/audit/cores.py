@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -74,8 +75,9 @@ class Neighbours:
 
     def _pace(self, job_id: str, gangs: Sequence[Busy]) -> float:
         own = next(gang for gang in gangs if gang.job_id == job_id)
-        slower = 1.0 + self._sharing["interference_share"] * (len(gangs) - 1)
-        return float(self._given(gangs)[job_id] / own.demand / slower)
+        given = self._given(gangs)
+        halvings = math.log2(sum(given.values()) / given[job_id])
+        return given[job_id] / own.demand / (1.0 + float(self._sharing["interference_share"]) * halvings)
 
     def _given(self, gangs: Sequence[Busy]) -> Mapping[str, float]:
         """Cores by job: in rounds, in each of which those are content that want no more than their part."""
