@@ -148,6 +148,38 @@ def test_the_back_off_is_capped_and_ends_with_an_arrival() -> None:
     assert node.tell((0.0, 81.0), (1.0, 0.0)) == 5.0
 
 
+@given(
+    starts_s=st.lists(st.floats(0.0, 100.0), min_size=1, max_size=12),
+    interval_s=st.sampled_from([0.5, 5.0, 7.0]),
+)
+def test_more_nodes_are_no_reason_to_be_asked_more_often(starts_s: list[float], interval_s: float) -> None:
+    """One job on each node, from its own instant on: the policy is asked when one starts, and on one grid."""
+    policy, state, now_s, asked_s = FlowConFit(interval_s=interval_s), PolicyState(), 0.0, []
+    coming = sorted({*starts_s})
+    while now_s < 200.0:
+        rows = [
+            best_effort(f"j{at}", {1: 1.0}, 1e4, held=1, node=at, value=math.exp(start_s - now_s), cpu=0.1)
+            for at, start_s in enumerate(starts_s)
+            if start_s <= now_s
+        ]
+        state.begin(policy.name, now_s)
+        view = snapshot(rows, 99, now_s=now_s, cores=1.0)
+        answer = policy.decide(replace(view, memory=state.memory))
+        state.end(answer.memory, math.inf)
+        asked_s.append(now_s)
+        now_s = min([answer.wake_s, *(start_s for start_s in coming if start_s > now_s)])
+    alone_s = [at_s for at_s in asked_s if at_s not in coming and at_s > 0.0]
+    assert all(at_s % interval_s == 0.0 for at_s in alone_s)
+    assert len(alone_s) <= 200.0 / interval_s
+
+
+@pytest.mark.parametrize(("now_s", "next_s"), [(0.0, 5.0), (2.4, 5.0), (2.6, 10.0), (5.0, 10.0), (5.2, 10.0)])
+def test_the_next_measurement_is_half_an_interval_away_at_least(now_s: float, next_s: float) -> None:
+    node = Node()
+    node.now_s = now_s
+    assert now_s + node.tell((1.0, 0.0)) == pytest.approx(next_s)
+
+
 @pytest.mark.parametrize(
     ("loss", "code", "text"),
     [

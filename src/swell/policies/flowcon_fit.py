@@ -53,6 +53,7 @@ class FlowConFit(Policy):
     4 so that noise changes little. None is below `floor`, and a job that is not seen to learn has at least
     1 / jobs. A job that would take longer than `most_slowdown` times as long as with equal shares comes first
     (`solvers.fair_clock`). While no model is about to be usable the interval doubles, a few times at most.
+    All nodes are measured at the same instants, multiples of their intervals.
     Jobs have the workers that they asked for, first come, first served. Each node divides its own cores.
 
     References: Zheng et al., "FlowCon", ICPP 2019, for shares by the progress of the loss, and the back-off.
@@ -94,7 +95,7 @@ class FlowConFit(Policy):
         is_changed = node.members.keys() != ids.keys()
         if is_changed:
             node.doublings = 0
-            node.due_s = min(node.due_s, now_s + self.interval_s)
+            node.due_s = min(node.due_s, self._next_s(now_s, doublings=0))
             for job_id in sorted(node.members.keys() - ids.keys()):
                 leave(node, job_id, now_s)
             for job_id in sorted(ids.keys() - node.members.keys()):
@@ -105,11 +106,20 @@ class FlowConFit(Policy):
             )
             advance(node, work_s)
             node.doublings = _doublings(node)
-            node.due_s = now_s + self.interval_s * 2.0**node.doublings
+            node.due_s = self._next_s(now_s, node.doublings)
         elif not is_changed:
             return
         cores = learning.cores[next(iter(ids.values()))]
         self._divide(node, 1.0 if math.isnan(cores) else float(cores))
+
+    def _next_s(self, now_s: float, doublings: int) -> float:
+        """The next multiple of the interval, half of `interval_s` away at least.
+
+        Whatever the number of nodes, the policy is asked once for all that are due. Rates over a shorter time
+        would say little.
+        """
+        every_s = self.interval_s * 2.0**doublings
+        return ((now_s + 0.5 * self.interval_s) // every_s + 1.0) * every_s
 
     def _divide(self, node: SharedNode, cores: float) -> None:
         """The next shares, relative to the largest gain; where some job is urgent, it comes first."""
