@@ -18,11 +18,12 @@ from tests.executors.puppets import devices, make_spec
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.containers.meter import ContainerMeter
 from swell.executors.local.devices import parse_devices
-from swell.executors.local.limits.limiter import CoreSharing, ShareMode
+from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import GangEnded, GangResized, GangStarted, Outcome
 from swell.model.job import JobSpec
+from swell.model.share_mode import ShareMode
 from swell.model.target import Configuration, Target
 
 pytestmark = pytest.mark.soak

@@ -31,9 +31,10 @@ from swell.executors.local.containers.engine import (
 from swell.executors.local.containers.group import share_words
 from swell.executors.local.containers.mounts import Mount, inside, job_mounts, package_mounts
 from swell.executors.local.containers.order import ContainerOrder
-from swell.executors.local.limits.limiter import CoreSharing, ShareMode
+from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.processes.namespaces import find_child, inner_pid
 from swell.model.code import CodeTree
+from swell.model.share_mode import ShareMode
 
 DOCKER, PODMAN = Engine("docker", "/usr/bin/docker"), Engine("podman", "/usr/bin/podman")
 

@@ -35,7 +35,7 @@ from swell.executors.local.limits.control_groups import PREFIX
 from swell.executors.local.limits.detection import limiter_offers
 from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.group_places import group_places
-from swell.executors.local.limits.limiter import CoreSharing, ShareMode
+from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (
@@ -49,6 +49,7 @@ from swell.model.event import (
     StepsReported,
     WorkersLost,
 )
+from swell.model.share_mode import ShareMode
 from swell.model.target import Configuration, Target
 from swell.model.usage import GangUsage
 

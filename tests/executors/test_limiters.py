@@ -24,7 +24,7 @@ from swell.executors.local.limits.cores import PERIOD_US, available_cores, quota
 from swell.executors.local.limits.detection import check_sharing, limiter_offers, new_limiter
 from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.group_places import group_places
-from swell.executors.local.limits.limiter import CoreSharing, GangGroup, Limiter, LimitError, ShareMode
+from swell.executors.local.limits.limiter import CoreSharing, GangGroup, Limiter, LimitError
 from swell.executors.local.limits.niceness import (
     NICEST,
     OWN_NICENESS,
@@ -32,6 +32,7 @@ from swell.executors.local.limits.niceness import (
     NiceProcesses,
     niceness,
 )
+from swell.model.share_mode import ShareMode
 
 BUSY = "while True: pass"
 #: Burns so many seconds of CPU, then waits for a line.

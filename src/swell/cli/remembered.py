@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from swell.api.errors import InvalidOption
 from swell.executors.local.containers.engine import ContainerChoice
-from swell.executors.local.limits.limiter import CoreSharing, ShareMode
+from swell.executors.local.limits.limiter import CoreSharing
+from swell.model.share_mode import ShareMode
 from swell.settings import InvalidSetting, Settings, make_settings, parse_setting, spell
 from swell.store.errors import StateError
 from swell.store.folder import LastOptions, StateFolder

@@ -10,7 +10,8 @@ from swell.executors.local.containers.engine import Engine
 from swell.executors.local.containers.meter import ContainerMeter
 from swell.executors.local.limits.cgroup_v1 import weight
 from swell.executors.local.limits.cores import available_cores
-from swell.executors.local.limits.limiter import FULL_SHARE, CoreSharing, ShareMode
+from swell.executors.local.limits.limiter import FULL_SHARE, CoreSharing
+from swell.model.share_mode import ShareMode
 from swell.model.usage import GangUsage
 
 #: The engines take no smaller part of a core.

@@ -8,8 +8,9 @@ from pathlib import Path
 from swell.executors.local.limits.cores import PERIOD_US, is_part, quota_us
 from swell.executors.local.limits.group_files import GroupFiles, numbers
 from swell.executors.local.limits.group_places import GroupPlace
-from swell.executors.local.limits.limiter import CoreSharing, ShareMode
+from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.limits.process_usage import resident_bytes
+from swell.model.share_mode import ShareMode
 from swell.model.usage import GangUsage
 
 #: `cpu.shares` of a group for which none was chosen, and the least that the kernel takes.

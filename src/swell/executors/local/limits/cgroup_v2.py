@@ -12,7 +12,8 @@ from pathlib import Path
 
 from swell.executors.local.limits.cores import PERIOD_US, is_part, quota_us
 from swell.executors.local.limits.group_files import GroupFiles, numbers
-from swell.executors.local.limits.limiter import CoreSharing, ShareMode
+from swell.executors.local.limits.limiter import CoreSharing
+from swell.model.share_mode import ShareMode
 from swell.model.usage import GangUsage
 
 #: `cpu.weight` of a group for which none was chosen.

@@ -15,8 +15,9 @@ from swell.executors.local.limits.control_groups import ControlGroups
 from swell.executors.local.limits.cores import available_cores, is_part
 from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.group_places import UNIFIED, GroupPlace, group_places
-from swell.executors.local.limits.limiter import CoreSharing, Limiter, LimitError, ShareMode
+from swell.executors.local.limits.limiter import CoreSharing, Limiter, LimitError
 from swell.executors.local.limits.niceness import MeasuredProcesses, NiceProcesses
+from swell.model.share_mode import ShareMode
 
 #: systemd marks the groups that it leaves to others; the second one is for older versions.
 DELEGATED = ("user.delegate", "trusted.delegate")

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
+from swell.model.share_mode import ShareMode
 from swell.model.usage import GangUsage
 
 #: Share of a gang for which nobody has chosen one.
 FULL_SHARE = 1.0
-
-
-class ShareMode(StrEnum):
-    """What a CPU share means (`swell up --cpu-shares`)."""
-
-    WEIGHT = "weight"  #: relative to the neighbours; what one gang does not use, others get
-    QUOTA = "quota"  #: that part of the node's cores, and no more
-    OFF = "off"  #: nothing: cores are not divided, usage is measured
 
 
 @dataclass(frozen=True, slots=True)

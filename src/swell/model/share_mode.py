@@ -1,0 +1,13 @@
+"""What a CPU share means, on machines and in simulations."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class ShareMode(StrEnum):
+    """Of a gang, beside its neighbours on a node (`--cpu-shares`)."""
+
+    WEIGHT = "weight"  #: relative to the neighbours; what one gang does not use, others get
+    QUOTA = "quota"  #: that part of the node's cores, and no more
+    OFF = "off"  #: nothing: cores are not divided, usage is measured
