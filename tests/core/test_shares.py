@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -14,9 +16,11 @@ from hypothesis import strategies as st
 from tests.core.bench import Bench, only
 from tests.core.fakes import Fixed, spec
 
+from swell.core.backoff import FIRST_BACK_OFF_S
 from swell.core.job_usage import JobUsage
-from swell.model.command import AnyCommand, LaunchGang, Reconfigure
-from swell.model.event import GangStarted
+from swell.live.board import ViewBoard
+from swell.model.command import AnyCommand, LaunchGang, Reconfigure, WakeAt
+from swell.model.event import Event, GangStarted, Woke
 from swell.model.learning import Learning
 from swell.model.options import Domain
 from swell.model.plan import Allocation
@@ -89,6 +93,59 @@ def test_another_share_is_a_change_of_the_same_members(bench: Bench, policy: Sha
     )
 
 
+class ToldBench(Bench):
+    """Whose stories are read."""
+
+    def __init__(self, policy: Sharing) -> None:
+        self.board = ViewBoard()
+        super().__init__(policy=policy)
+
+    def say(self, *events: Event, after_s: float = 1.0) -> list[AnyCommand]:
+        commands = super().say(*events, after_s=after_s)
+        self.board.post(self.core)
+        return commands
+
+    def give(self, policy: Sharing, *shares: float) -> None:
+        """Job `a` has these, one after the other."""
+        for now in shares:
+            for command in changes(share(self, policy, a=now)):
+                self.resized(command.generation)
+
+    def texts(self) -> list[str]:
+        return [story.text for story in self.board.stories("a")]
+
+
+@given(shares=st.lists(st.sampled_from([0.05, 0.25, 1.0]), min_size=1, max_size=6))
+def test_changes_of_share_in_a_row_are_one_line_of_the_story(shares: list[float]) -> None:
+    policy = Sharing(is_floor=False)
+    bench = ToldBench(policy)
+    bench.run("a")
+    before = bench.texts()
+    bench.give(policy, *shares)
+    *same, line = bench.texts()
+    assert same == before
+    assert line.startswith(f"its CPU share went from 100 % to {100 * shares[-1]:g} %")
+    num = 1 + sum(one != other for one, other in pairwise(shares))
+    extremes = f", between {100 * min(shares):g} % and {100 * max(shares):g} %"
+    assert (f" in {num} changes within " in line and line.endswith(extremes)) == (num > 1)
+    other = Bench(policy=policy)
+    other.core.load(bench.core.save())
+    assert other.job("a").share_changes == bench.board.stories("a")[-1], "a restarted head goes on with it"
+
+
+def test_what_else_happens_ends_the_line(policy: Sharing) -> None:
+    bench = ToldBench(policy)
+    bench.run("a", workers=2)
+    bench.give(policy, 0.5, 0.25)
+    bench.want(a=4)
+    bench.resized(only(changes(share(bench, policy, b=1.0)), Reconfigure).generation)
+    bench.give(policy, 1.0)
+    texts = " | ".join(bench.texts()[-4:])
+    assert re.search("100 % to 25 % in 2 .*from 2 to 4.*went from 2 to 4.*25 % to 100 %$", texts), texts
+    times = [story.at_s for story in bench.board.stories("a")]
+    assert times == sorted(times)
+
+
 def test_a_share_that_could_not_be_set_is_tried_again_later(bench: Bench, policy: Sharing) -> None:
     bench.run("a")
     change = only(changes(share(bench, policy, a=0.5)), Reconfigure)
@@ -97,6 +154,27 @@ def test_a_share_that_could_not_be_set_is_tried_again_later(bench: Bench, policy
     bench.now_s += 1000.0
     again = only(changes(share(bench, policy, a=0.25)), Reconfigure)
     assert again.generation > change.generation
+
+
+def test_a_share_that_could_not_be_set_is_no_obstacle_to_a_resize(bench: Bench, policy: Sharing) -> None:
+    bench.run("a", workers=2)
+    for _ in range(3):
+        bench.resize_failed(only(changes(share(bench, policy, a=0.5)), Reconfigure).generation)
+        bench.now_s += 10.0
+    bench.resize_failed(only(changes(share(bench, policy, a=0.5)), Reconfigure).generation)
+    assert not changes(share(bench, policy, b=1.0)), "the share is not asked for again so soon"
+    bench.want(a=4)
+    assert len(only(changes(share(bench, policy, b=1.0)), Reconfigure).target.devices) == 4
+
+
+def test_a_share_that_could_not_be_set_is_asked_for_again_by_itself(bench: Bench, policy: Sharing) -> None:
+    bench.run("a")
+    refused = only(changes(share(bench, policy, a=0.5)), Reconfigure)
+    bench.resize_failed(refused.generation)
+    wakes_s = [one.at_s for one in bench.core.under_way() if isinstance(one, WakeAt)]
+    assert min(wakes_s) == pytest.approx(bench.now_s - 1.0 + FIRST_BACK_OFF_S)
+    bench.now_s += 1.0
+    assert only(bench.say(Woke(at_s=bench.now_s)), Reconfigure).target == refused.target
 
 
 def test_a_share_survives_a_resize_and_a_loss(bench: Bench, policy: Sharing) -> None:

@@ -54,7 +54,8 @@ class RecordedRun:
 
     def stories(self, view: JobView) -> Sequence[Story]:
         """The history of the job's decisions, oldest first."""
-        return self._record.stories(self._policy, view.id)
+        told = self._record.stories(self._policy, view.id)
+        return told if view.share_changes is None else [*told, view.share_changes]
 
     @property
     def times(self) -> RunTimes:

@@ -255,16 +255,20 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
-    before, has_members = record.sizes.latest, record.gang.is_reconfigured_in_place
+    before, gang = record.sizes.latest, record.gang
     learn_stretch(state, record, event.at_s, event.steps)
     record.become(record.gang.changed(event.generation))
     record.progress.done_steps = _truth(record, event.steps)
     note_phase(state, record, event.steps)
     record.backoff.num_failed_changes = 0
     record.backoff.go_on()
-    if has_members:
-        state.set_rate(record, record.num_workers)
+    if gang.is_given_a_share:
+        record.backoff.num_refused_shares = 0
+        record.note_share(state.now_s, gang.members.configuration)
+    elif gang.is_reconfigured_in_place:
         state.tell(record, "batch", f"goes on with {_told_configuration(record)}")
+    if gang.is_reconfigured_in_place:
+        state.set_rate(record, record.num_workers)
         return
     record.resizes.num_done += 1
     _note_steps(record, event)
@@ -281,11 +285,12 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
 
 @_apply_to.register
 def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
-    has_members = record.gang.is_reconfigured_in_place
-    record.become(record.gang.change_failed())
+    gang, backoff = record.gang, record.backoff
+    record.become(gang.change_failed())
     record.resizes.fail(event.at_s)
-    cause = record.backoff.note_failed_change(state.now_s, event.message)
-    kept = _told_configuration(record) if has_members else _workers(record.num_workers)
+    note = backoff.note_refused_share if gang.is_given_a_share else backoff.note_failed_change
+    cause = note(state.now_s, event.message)
+    kept = _told_configuration(record) if gang.is_reconfigured_in_place else _workers(record.num_workers)
     state.tell(record, "resize_failed", f"kept its {kept}: the change did not work: {cause}")
 
 
@@ -443,7 +448,8 @@ def _release(record: JobRecord, at_s: float) -> None:
     """Its processes are gone, and it makes no progress. What becomes of the job is said next."""
     record.advance(at_s)
     record.resizes.end(at_s)
-    record.backoff.num_failed_changes = 0
+    record.backoff.num_failed_changes = record.backoff.num_refused_shares = 0
+    record.backoff.share_until_s = 0.0
     record.progress.rate_per_s = 0.0
     record.progress.resume()
     record.sizes.note(at_s, 0)

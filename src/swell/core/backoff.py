@@ -20,6 +20,8 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True):
     until_s: float = 0.0
     num_setbacks: int = 0  #: losses of the gang without a finished step, or of the trial run
     num_failed_changes: int = 0  #: resizes and suspends that the gang could not do
+    share_until_s: float = 0.0  #: its CPU share is not changed; all else may be
+    num_refused_shares: int = 0  #: in a row
     cause: str = ""  #: of the latest failure, until the job goes on
 
     @property
@@ -37,10 +39,24 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True):
 
         Returns the cause as its story is to tell it: in full only where that is news.
         """
-        is_known = self.num_failed_changes > 0 and _is_same_cause(self.cause, message)
-        self.cause = message
+        cause = self._note_cause(self.num_failed_changes, message)
         self.until_s = now_s + _delay_s(self.num_failed_changes)
         self.num_failed_changes += 1
+        return cause
+
+    def note_refused_share(self, now_s: float, message: str) -> str:
+        """Its machine would not give it another CPU share, which is no obstacle to any other change.
+
+        Returns the cause as `note_failed_change` does.
+        """
+        cause = self._note_cause(self.num_refused_shares, message)
+        self.share_until_s = now_s + _delay_s(self.num_refused_shares)
+        self.num_refused_shares += 1
+        return cause
+
+    def _note_cause(self, num_before: int, message: str) -> str:
+        is_known = num_before > 0 and _is_same_cause(self.cause, message)
+        self.cause = message
         return "for the same reason as before" if is_known else message
 
     def go_on(self) -> None:

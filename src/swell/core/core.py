@@ -303,7 +303,8 @@ class Core:
         for command in commands:
             if isinstance(command, LaunchGang | Reconfigure | SuspendGang):
                 record = state.records[command.job_id]
-                state.tell(record, "decided", self._decision(record, command, plans.get(record.id)))
+                if not record.gang.is_given_a_share:  # what comes of that is told with others
+                    state.tell(record, "decided", self._decision(record, command, plans.get(record.id)))
                 if isinstance(command, Reconfigure) and not record.gang.is_reconfigured_in_place:
                     record.resizes.ask(expect_resize(state, record, command, plans.get(record.id)))
             if not isinstance(command, WakeAt):
@@ -331,7 +332,11 @@ class Core:
         """Ask to be woken for what the plan waits for, unless that is what was asked last."""
         state = self._state
         ends_s = [planned_s, state.unknown.due_s(self._settings.yield_s)]
-        wake_s = min([*ends_s, *(record.backoff.until_s for record in self._held_back())])
+        backoffs = [record.backoff for record in state.special("held back")]
+        ends_s += [
+            at_s for one in backoffs for at_s in (one.until_s, one.share_until_s) if at_s > state.now_s
+        ]
+        wake_s = min(ends_s)
         wake_s = max(wake_s, state.now_s + LEAST_WAIT_S)
         if math.isinf(wake_s) or wake_s == state.wake_s:
             return []

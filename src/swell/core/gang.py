@@ -76,6 +76,11 @@ class GangState(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, kw_on
         return False
 
     @property
+    def is_given_a_share(self) -> bool:
+        """All that is to change is its CPU share."""
+        return False
+
+    @property
     def is_leaving(self) -> bool:
         """It was told to give up devices, or to say what is left of it, and has not answered."""
         return False
@@ -207,6 +212,11 @@ class ChangingGang(FormedGang, frozen=True, kw_only=True):
         return is_other and set(self.members.devices) == set(self.goal.devices) and not self.losses
 
     @property
+    def is_given_a_share(self) -> bool:
+        has_batch = self.goal.configuration.has_batch_of(self.members.configuration)
+        return has_batch and self.is_reconfigured_in_place
+
+    @property
     def is_leaving(self) -> bool:
         is_growing = set(self.members.devices) < set(self.goal.devices)
         return not (is_growing or self.is_reconfigured_in_place)
@@ -313,6 +323,10 @@ class EndingGang(GangState, frozen=True, kw_only=True):
     @property
     def is_reconfigured_in_place(self) -> bool:
         return self.of.is_reconfigured_in_place
+
+    @property
+    def is_given_a_share(self) -> bool:
+        return self.of.is_given_a_share
 
     def started(self, generation: int) -> AnyGang:
         return self.of.started(generation).end()

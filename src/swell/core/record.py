@@ -13,9 +13,10 @@ from swell.core.job_status import JobStatus
 from swell.core.job_usage import JobUsage
 from swell.core.phases import check_transition
 from swell.core.resizes import ResizeLog
+from swell.core.share_changes import ShareChanges
 from swell.core.size_history import SizeHistory
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
-from swell.model.target import Target
+from swell.model.target import Configuration, Target
 from swell.model.view import JobView
 
 #: Work of a restart job without an estimate, in seconds on one worker.
@@ -58,6 +59,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     admission: Admission = msgspec.field(default_factory=Admission)
     status: JobStatus = msgspec.field(default_factory=JobStatus)
     usage: JobUsage = msgspec.field(default_factory=JobUsage)
+    share_changes: ShareChanges | None = None  #: that its story does not tell yet
 
     @property
     def phase(self) -> Phase:
@@ -175,7 +177,8 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def is_content(self, at_s: float) -> bool:
         """It trains, and a change that failed could have been asked for again and was not."""
-        return isinstance(self.gang, SteadyGang) and at_s > self.backoff.until_s
+        until_s = max(self.backoff.until_s, self.backoff.share_until_s)
+        return isinstance(self.gang, SteadyGang) and at_s > until_s
 
     def accept(self, is_promised: bool) -> None:
         """Its deadline is promised, or let in by a policy that makes no promises; or the one asked for is."""
@@ -220,6 +223,14 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
         elapsed_s = self.progress.advance(at_s, len(self.gang.held))
         if self.gang.members.devices:
             self.tenure.train(elapsed_s)
+
+    def note_share(self, at_s: float, before: Configuration) -> None:
+        """Its CPU share has just become another one."""
+        share, changes = self.gang.members.configuration.weight, self.share_changes
+        if changes is None:
+            self.share_changes = ShareChanges.begin(at_s, before.weight, share)
+        else:
+            self.share_changes = changes.then(at_s, share)
 
     def view(self) -> JobView:
         spec, status, gang = self.spec, self.status, self.gang
@@ -269,6 +280,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
             metric=spec.metric,
             metric_rises=spec.metric_rises,
             share=gang.members.configuration.share,
+            share_changes=None if self.share_changes is None else self.share_changes.story,
             cpu_s=self.usage.cpu_s,
             memory_used_bytes=self.usage.latest.memory_bytes if self.usage.latest and gang.held else None,
             reason_code=status.reason_code,

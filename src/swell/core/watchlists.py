@@ -49,7 +49,7 @@ def kinds_of(record: JobRecord) -> tuple[Kind, ...]:
         kinds.append("pinned")
         if record.gang.is_leaving:
             kinds.append("leaving")
-    if record.backoff.until_s > 0.0:
+    if record.backoff.until_s > 0.0 or record.backoff.share_until_s > 0.0:
         kinds.append("held back")
     if record.gang.goal.configuration != PLAIN_CONFIGURATION:
         kinds.append("configured")

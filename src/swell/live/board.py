@@ -116,7 +116,8 @@ class ViewBoard:
     def stories(self, job_id: str) -> list[Story]:
         """Those that the journal does not have; or, after a restart, may have."""
         with self._lock:
-            return list(self._stories.get(job_id, ()))
+            told, view = list(self._stories.get(job_id, ())), self._open.get(job_id)
+        return told if view is None or view.share_changes is None else [*told, view.share_changes]
 
     def all_stories(self) -> list[tuple[str, Story]]:
         """Those of all jobs, by job. `forget_stories` forgets them here."""

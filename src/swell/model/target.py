@@ -12,6 +12,11 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     #: Of the cores of its node, relative to what its neighbours have: in (0, 1]; None: they are not divided.
     share: float | None = None
 
+    @property
+    def weight(self) -> float:
+        """The share; a gang without one weighs as much as one that has all."""
+        return 1.0 if self.share is None else self.share
+
     def told(self, own_batch: int) -> str:
         """For people, of a job with that batch of its own."""
         batch = f"{self.global_batch or own_batch} samples in a step"
