@@ -31,6 +31,7 @@ class FakeControl:
         self.stopped = threading.Event()
         self.started_s = time.time()
         self.cores: float | None = None  #: of its node
+        self.warnings: dict[str, str] = {}
         self.specs: dict[str, JobSpec] = {}
         self._lock = threading.Lock()
         self._jobs: dict[str, JobView] = {}
@@ -160,6 +161,7 @@ class FakeControl:
             num_free=sum(holder is None for holder in devices.values()),
             num_stale_reports=0,
             journal_bytes=40960,
+            warnings=self.warnings,
         )
 
     def prune(self, request: PruneRequest) -> list[PrunedJob]:

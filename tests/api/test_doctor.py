@@ -24,7 +24,7 @@ from swell.model.event import Outcome
 from swell.model.job import Phase
 from swell.store.backup import back_up, restore
 from swell.store.errors import StateError
-from swell.store.folder import StateFolder
+from swell.store.folder import LastOptions, StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock
 
@@ -103,6 +103,13 @@ def test_the_ways_to_enforce_shares_are_told(site: Site) -> None:
     for finding in told:
         is_offered = "not offered: " not in finding.text
         assert is_offered or finding.text.partition("not offered: ")[2]
+
+
+def test_shares_that_are_off_are_enforced_by_nothing(site: Site) -> None:
+    site.folder.write_options(LastOptions(devices="cpu:2", policy="fifo", preload=(), cpu_shares="off"))
+    first, *others = [finding for finding in examine(site.folder.path) if finding.about == "cpu shares"]
+    assert (first.level, first.text) == (Level.OK, "not enforced: --cpu-shares off")
+    assert len(others) == 3 and not any(finding.text.startswith("by ") for finding in others)
 
 
 def test_it_is_told_what_can_run_containers(site: Site) -> None:

@@ -71,6 +71,8 @@ def open_platform(
         journal = SqlJournal(folder.journal)
         platform = FakePlatform(folder.jobs)
         platform.cores = options.sharing.cores
+        if why := os.environ.get("FAKE_LACK"):
+            platform.warnings = {"cpu shares": why}
         yield platform
         journal.close()
 

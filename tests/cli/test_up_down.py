@@ -124,6 +124,11 @@ def test_up_remembers_how_it_was_started(state: Path) -> None:
     assert remembered() == LastOptions(devices="paced:8@200", policy="fifo", preload=())
 
 
+def test_up_says_what_shares_cannot_do(state: Path) -> None:
+    up = run_swell("up", "--state", state, *PACED, FAKE_LACK="no quotas")
+    assert (up.returncode, up.stderr) == (0, "note: no quotas\n")
+
+
 def test_a_module_that_is_nowhere_is_not_left_to_the_first_job_to_find(state: Path) -> None:
     fails(
         run_swell("up", "--state", state, "--preload", "nowhere.at_all"), 1, "--preload", "'nowhere.at_all'"

@@ -115,7 +115,7 @@ class FakeGroup:
 
 
 class FakeLimiter:
-    name = "fake"
+    name, lack = "fake", ""
 
     def __init__(self) -> None:
         self.broken: set[str] = set()
@@ -214,6 +214,19 @@ def test_a_share_that_cannot_be_had_is_a_failed_change_and_one_warning() -> None
     scene.limiter.broken.clear()
     assert scene.limits.change(reconfigure(5, 0.25, 0), is_of_same_devices=True) is None
     assert scene.warnings[1:] == [("share", "")]
+
+
+def test_a_job_with_a_share_is_told_what_its_machine_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeLimiter, "lack", "no quota")
+    scene = Scene()
+    assert scene.warnings == [("quota", "no quota")] and scene.group.share == 0.5
+    scene.limits.ended(JOB)
+    assert scene.warnings[1:] == [("quota", "")]
+    begin = launch(lambda **_: make_spec(), devices(0, 1))
+    scene.limits.launch(begin)
+    assert len(scene.warnings) == 2, "nobody chose a share for it"
+    scene.limits.launch(with_share(begin, 0.5), FakeGroup(set()))
+    assert len(scene.warnings) == 2, "the engine of its container has quotas"
 
 
 def test_a_repair_or_another_batch_does_not_fail_because_of_a_share_that_stays() -> None:

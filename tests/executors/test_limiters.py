@@ -21,7 +21,13 @@ from tests.executors.listening import eventually
 from swell.executors.local.limits import cgroup_v1, cgroup_v2, control_groups, detection
 from swell.executors.local.limits.control_groups import ControlGroups
 from swell.executors.local.limits.cores import PERIOD_US, available_cores, quota_us
-from swell.executors.local.limits.detection import check_sharing, limiter_offers, new_limiter
+from swell.executors.local.limits.detection import (
+    check_sharing,
+    lack_of_agent,
+    limiter_in_use,
+    limiter_offers,
+    new_limiter,
+)
 from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.group_places import group_places
 from swell.executors.local.limits.limiter import CoreSharing, GangGroup, Limiter, LimitError
@@ -383,8 +389,27 @@ def test_a_kernel_that_refuses_after_all_leaves_niceness(
     kernel = FakeV2(tmp_path / "root")
     kernel.boot()
     monkeypatch.setattr(FakeV2, "_hand_down", refuse)
-    assert isinstance(new_limiter(CoreSharing(), tmp_path, kernel), NiceProcesses)
+    limiter = new_limiter(CoreSharing(), tmp_path, kernel)
+    assert isinstance(limiter, NiceProcesses) and not limiter.lack, "weights they are"
     assert "cgroup v2 cannot be used" in caplog.text
+    lack = new_limiter(QUOTA, tmp_path, kernel).lack
+    assert "a weight by niceness and no quota" in lack and "--cpu-shares weight" in lack
+    assert lack == lack_of_agent(QUOTA, tmp_path, os.getpid(), kernel), "as the daemon sees it"
+
+
+@pytest.mark.parametrize("version", [FakeV1, FakeV2])
+def test_others_see_which_groups_an_agent_has(tmp_path: Path, version: type[FakeV1 | FakeV2]) -> None:
+    kernel = version(tmp_path / "root")
+    rig = fake_rig(kernel, tmp_path, QUOTA)
+    own = kernel.at(f"/proc/{os.getpid()}/cgroup")
+    own.parent.mkdir()
+    own.write_text(kernel.read(kernel.at("/proc/self/cgroup")))
+    assert limiter_in_use(tmp_path, os.getpid(), kernel) == rig.limiter.name
+    assert not lack_of_agent(QUOTA, tmp_path, os.getpid(), kernel) and not rig.limiter.lack
+    assert not limiter_in_use(tmp_path / "other", os.getpid(), kernel)
+    rig.limiter.close()
+    assert not limiter_in_use(tmp_path, os.getpid(), kernel)
+    assert lack_of_agent(QUOTA, tmp_path, os.getpid(), kernel)
 
 
 # ------------------------------------------------------------ version 1

@@ -112,6 +112,8 @@ class TimedExecutor:
         )
         return RunningWork(gangs=tuple(found))
 
+    lack = ""
+
     def acknowledge(self) -> None: ...
     def shut_down(self) -> None: ...
 

@@ -159,6 +159,8 @@ class Hands:
         ]
         return RunningWork(gangs=tuple(found), trials=self.trials)
 
+    lack = ""
+
     def acknowledge(self) -> None:
         self.num_acknowledged += 1
 

@@ -9,21 +9,40 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from swell.core.core import Core, CoreSettings
+from swell.core.planner import Planner
 from swell.live import platform as platform_module
-from swell.live.platform import Platform
+from swell.live.platform import Platform, Site
 from swell.live.recovery import ReplayError, compare, replay
 from swell.model.cluster import Node
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.event import NodeJoined, Outcome
 from swell.model.job import Elasticity, JobClass, Phase
+from swell.model.options import Domain
+from swell.model.share_mode import ABOUT_SHARES
 from swell.store import sqlite
 from swell.store.journal import SqlJournal
 
-from .parts import NODE, Hands, new_core, new_platform, new_platform_unread, spec
+from .parts import (
+    NODE,
+    FirstFree,
+    Hands,
+    Linear,
+    OneDeviceEach,
+    new_core,
+    new_platform,
+    new_platform_unread,
+    spec,
+)
 
 PATIENCE_S = 20.0
+
+
+class Dividing(OneDeviceEach):
+    domain = Domain(shares_cores=True)
 
 
 @contextmanager
@@ -225,3 +244,35 @@ def test_a_batch_that_cannot_be_handled_is_named_with_a_remedy(tmp_path: Path) -
     with pytest.raises(ReplayError, match=r"batch 2 .*swell doctor --salvage"):
         platform.recover(journal.history())
     journal.close()
+
+
+@pytest.mark.parametrize(
+    ("policy", "cores", "is_told"),
+    [
+        (Dividing(), None, True),
+        (Dividing(), 64.0, True),
+        (Dividing(), 0.5, False),
+        (OneDeviceEach(), None, False),
+    ],
+)
+def test_a_policy_that_has_no_cores_to_divide_is_told_of(
+    tmp_path: Path, policy: OneDeviceEach, cores: float | None, is_told: bool
+) -> None:
+    hands, journal = Hands(), SqlJournal(tmp_path / "journal.db")
+    site = Site(jobs_dir=tmp_path, policy="one", nodes=(msgspec.structs.replace(NODE, cores=cores),))
+    core = Core(Planner(policy, FirstFree()), Linear(), CoreSettings())
+    platform = Platform(site, core, journal, hands)
+    platform.recover(journal.history())
+    platform.start()
+    thread = threading.Thread(target=platform.run)
+    thread.start()
+    try:
+        until(lambda: bool(platform.cluster().nodes))
+        told = platform.cluster().warnings.get(ABOUT_SHARES, "")
+        assert ("each device has a core of its own" in told) == is_told == bool(told)
+        hands.lack = "no quotas"
+        assert platform.cluster().warnings[ABOUT_SHARES].startswith("no quotas")
+    finally:
+        platform.stop()
+        thread.join(PATIENCE_S)
+        journal.close()

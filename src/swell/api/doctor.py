@@ -15,8 +15,10 @@ import msgspec
 from swell.assemble import refuse_lost_journal, replay_journal, unended_jobs
 from swell.executors.local.containers.engine import engine_offers
 from swell.executors.local.launch import find_agent
-from swell.executors.local.limits.detection import limiter_offers
+from swell.executors.local.limits.detection import limiter_in_use, limiter_offers
+from swell.executors.local.limits.niceness import NiceProcesses
 from swell.live.job_folders import JobFolders
+from swell.model.share_mode import ABOUT_SHARES, ShareMode
 from swell.model.view import JobView
 from swell.settings import InvalidSetting, make_settings
 from swell.store import sqlite
@@ -144,16 +146,34 @@ def _disk(folder: StateFolder) -> Finding:
 
 
 def _limiters(folder: StateFolder) -> Iterator[Finding]:
-    """By what the CPU shares of jobs are enforced: the first way that is offered; and why not by another."""
-    agent, is_used = find_agent(folder.path), False
-    for offer in limiter_offers(pid=None if agent is None else agent.pid):
+    """By what the CPU shares of jobs are enforced, or would be; what else is offered, and what is not."""
+    agent, mode = find_agent(folder.path), _share_mode(folder)
+    offers = limiter_offers(pid=None if agent is None else agent.pid)
+    used = next(offer.name for offer in offers if offer.is_offered)
+    if mode is ShareMode.OFF:
+        used = ""
+        yield _ok(ABOUT_SHARES, "not enforced: --cpu-shares off")
+    elif agent is not None:
+        used = limiter_in_use(folder.path, agent.pid) or NiceProcesses.name
+        if mode is ShareMode.QUOTA and used == NiceProcesses.name:
+            yield _warn(
+                ABOUT_SHARES, "no quotas: control groups cannot be used", f"see {folder.path / 'agent.log'}"
+            )
+    for offer in offers:
+        text = f"{offer.name}, not offered: {offer.why_not}"
         if offer.is_offered:
-            text = f"{offer.name}, offered" if is_used else f"by {offer.name}"
-            is_used = True
-        else:
-            text = f"{offer.name}, not offered: {offer.why_not}"
+            text = f"by {offer.name}" if offer.name == used else f"{offer.name}, offered"
         note = f" ({offer.note})" if offer.note and offer.is_offered else ""
-        yield Finding(level=Level.OK, about="cpu shares", text=text + note, remedy=offer.remedy)
+        yield Finding(level=Level.OK, about=ABOUT_SHARES, text=text + note, remedy=offer.remedy)
+
+
+def _share_mode(folder: StateFolder) -> ShareMode:
+    """As last chosen."""
+    try:
+        options = folder.read_options()
+        return ShareMode.WEIGHT if options is None else ShareMode(options.cpu_shares)
+    except (StateError, ValueError):
+        return ShareMode.WEIGHT  # as `swell up` takes it to be
 
 
 def _engines() -> Iterator[Finding]:

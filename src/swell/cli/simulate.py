@@ -19,7 +19,7 @@ from swell.model.errors import InvalidInput
 from swell.model.job import AfterRefusal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from swell.settings import Settings
     from swell.sim.epoch_ends import EpochEnds
@@ -225,6 +225,7 @@ def simulate(
     check_folder("--plot", plot)
     check_folder("--stories", stories)
     most = _bound(scenario, conditions) if bound else None
+    _note_undivided(names, conditions)
     truth = truth_of(workload, conditions, settings.changed, most)
     runs = {name: _run(name, scenario, settings, stories, is_listed=jobs is not None) for name in names}
     results = _results(runs, truth, conditions, timing)
@@ -233,6 +234,18 @@ def simulate(
     else:
         print_results(results, timing)
     _write(runs, results, json, jobs, stories, plot)
+
+
+def _note_undivided(names: Sequence[str], conditions: Conditions) -> None:
+    """A note and no error: jobs run, as they would first come, first served."""
+    from swell.policies.registry import POLICIES
+
+    dividing = [name for name in names if POLICIES[name].domain.shares_cores]
+    if dividing and conditions.cores is None:
+        warn(
+            f"{', '.join(dividing)}: to divide cores, jobs must share them, and without --cores each device "
+            "has its own: shares change nothing, and jobs run as under fifo; give --cores NUMBER"
+        )
 
 
 def policy_names(text: str) -> list[str]:

@@ -47,8 +47,9 @@ from swell.model.job import PLAIN, Elasticity, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
 from swell.model.options import Sizes
 from swell.model.running import RunningWork
+from swell.model.share_mode import ABOUT_SHARES
 from swell.model.sizes import format_bytes
-from swell.model.view import ClusterView, JobView, Story, SubmitResult
+from swell.model.view import ClusterView, JobView, NodeView, Story, SubmitResult
 
 #: After so many batches, or as many as there are open jobs, they are folded into one state: what a fold costs
 #: is in proportion to these, and so it costs each turn the same. Where it fails, again after so many more.
@@ -143,6 +144,10 @@ class Executor(Hands, Protocol):
 
     def acknowledge(self) -> None:
         """All that was delivered and handled so far is in the journal."""
+
+    @property
+    def lack(self) -> str:
+        """What it cannot do of what was asked for, for people; empty: nothing."""
 
     def shut_down(self) -> None:
         """End every process and wait until all are gone."""
@@ -506,7 +511,7 @@ class Platform:
             clock_note=self._clock_note(),
             disk_free_bytes=space.free,
             disk_bytes=space.total,
-            warnings=self._warnings(space.free),
+            warnings=self._warnings(space.free, nodes),
             refused_nodes=self._board.refused_nodes,
         )
 
@@ -520,8 +525,10 @@ class Platform:
             return ""
         return followed(calendar.step_s, self._clock.now_s() - stepped_s)
 
-    def _warnings(self, free_bytes: int) -> dict[str, str]:
+    def _warnings(self, free_bytes: int, nodes: Sequence[NodeView]) -> dict[str, str]:
         warnings = {}
+        if lacks := [lack for lack in (self._executor.lack, self._lack_of_neighbours(nodes)) if lack]:
+            warnings[ABOUT_SHARES] = "; ".join(lacks)
         if notices := self._store.notices:
             warnings["journal file"] = "; ".join(notices)
         if self._journal.why:
@@ -532,6 +539,17 @@ class Platform:
                 f"less than min_free_bytes={limit}: make room, as with `swell prune`, or lower the setting"
             )
         return warnings
+
+    def _lack_of_neighbours(self, nodes: Sequence[NodeView]) -> str:
+        """Why a policy that divides cores divides none; empty: it does, or is no such policy."""
+        is_shared = any(node.cores is not None and node.cores < len(node.devices) for node in nodes)
+        if is_shared or not nodes or not self._core.domain.shares_cores:
+            return ""
+        return (
+            f"policy {self._site.policy} divides the cores that jobs of a node share, and here each device "
+            "has a core of its own: shares change nothing while a worker uses one core; give `swell up` more "
+            "devices than cores, as --devices cpu:4 --cores 2"
+        )
 
     def stop(self) -> None:
         """Suspend every job, then let `run` return. Returns once the journal has it. Raises Unavailable."""

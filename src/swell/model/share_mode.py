@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+#: Topic of warnings that shares have no effect, or another one than was asked for.
+ABOUT_SHARES = "cpu shares"
+
 
 class ShareMode(StrEnum):
     """Of a gang, beside its neighbours on a node (`--cpu-shares`)."""

@@ -41,10 +41,11 @@ class Doing(Enum):
     SHARE = auto()  #: give the gang a share
     KEEP = auto()  #: have its processes in its group, and read what they use
     MEMORY = auto()  #: limit its memory
+    QUOTA = auto()  #: hold it to its share also where others leave cores idle
 
 
 #: Topics of warnings.
-_TOPICS = {Doing.SHARE: "share", Doing.KEEP: "share", Doing.MEMORY: "memory"}
+_TOPICS = {Doing.SHARE: "share", Doing.KEEP: "share", Doing.MEMORY: "memory", Doing.QUOTA: "quota"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +88,16 @@ class GangLimits:
     # ------------------------------------------------------------ commands
     def launch(self, command: LaunchGang, group: GangGroup | None = None) -> None:
         """Before its first worker is started. `group`: that of its container, if it has one."""
-        share = _share_of(command)
+        share, is_contained = _share_of(command), group is not None
         group = group or self._limiter.group(command.job_id)
         gang = LimitedGang(command.job_id, group, share, command.spec.memory_bytes)
         self._gangs[command.job_id] = gang
         if gang.memory_bytes is not None:
             self._limit_memory(gang, gang.memory_bytes)
         self._set_share(gang, share)
+        if not is_contained and command.target.configuration.share is not None and self._limiter.lack:
+            gang.troubles[Doing.QUOTA] = self._limiter.lack
+            self._warn(gang.job_id, _TOPICS[Doing.QUOTA], self._limiter.lack)
 
     def change(self, command: Reconfigure, is_of_same_devices: bool) -> ResizeFailed | None:
         """Before the gang hears of it. The answer, if it is about the share alone and that cannot be had.

@@ -25,6 +25,12 @@ PREFIX = "swell-"
 log = logging.getLogger("swell.agent")
 
 
+def platform_group(state_dir: Path, pid: int) -> str:
+    """How the group of a platform is called whose agent is this process."""
+    digest = hashlib.sha256(os.fsencode(state_dir.resolve())).hexdigest()[:12]
+    return f"{PREFIX}{digest}-{pid}"
+
+
 class GroupVersion(Protocol):
     """One version of control groups, for one platform. Groups are called by their paths below its own one."""
 
@@ -61,9 +67,10 @@ class ControlGroups:
 
     def __init__(self, version: GroupVersion, state_dir: Path) -> None:
         self._version = version
-        digest = hashlib.sha256(os.fsencode(state_dir.resolve())).hexdigest()[:12]
-        self.platform = f"{PREFIX}{digest}-{os.getpid()}"
+        self.platform = platform_group(state_dir, os.getpid())
         self._num_groups = 0
+
+    lack = ""
 
     @property
     def name(self) -> str:

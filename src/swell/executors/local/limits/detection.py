@@ -11,7 +11,7 @@ from pathlib import Path
 from swell.executors.local.limits import cgroup_v1, cgroup_v2
 from swell.executors.local.limits.cgroup_v1 import CgroupV1
 from swell.executors.local.limits.cgroup_v2 import CgroupV2
-from swell.executors.local.limits.control_groups import ControlGroups
+from swell.executors.local.limits.control_groups import ControlGroups, platform_group
 from swell.executors.local.limits.cores import available_cores, is_part
 from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.group_places import UNIFIED, GroupPlace, group_places
@@ -88,15 +88,44 @@ def new_limiter(sharing: CoreSharing, state_dir: Path, files: GroupFiles | None 
     elif _offer_of_v1(files, places).is_offered:
         version = CgroupV1(files, _writable(files, places), sharing)
     else:
-        return NiceProcesses()
+        return NiceProcesses(_lack(sharing))
     groups = ControlGroups(version, state_dir)
     try:
         groups.begin()
     except OSError as error:
         log.warning("%s cannot be used (%s): CPU shares are niceness", version.name, error)
         groups.close()
-        return NiceProcesses()
+        return NiceProcesses(_lack(sharing))
     return groups
+
+
+def _lack(sharing: CoreSharing) -> str:
+    """Of an agent that has no control groups."""
+    if sharing.mode is not ShareMode.QUOTA:
+        return ""
+    return (
+        "a CPU share is a weight by niceness and no quota, because control groups cannot be used (agent.log "
+        "says why); `swell doctor` lists what this machine offers, --cpu-shares weight asks for no quota"
+    )
+
+
+def limiter_in_use(state_dir: Path, pid: int, files: GroupFiles | None = None) -> str:
+    """The name of the control groups that the agent of a platform has; empty: it has none.
+
+    Args:
+        pid: the agent's.
+    """
+    files = files or GroupFiles()
+    places, group = group_places(files, pid), platform_group(state_dir, pid)
+    tops = {name: place.folder for name, place in places.items()}
+    if UNIFIED in tops and (cgroup_v2.top_of(tops[UNIFIED]) / group).is_dir():
+        return CgroupV2.name
+    return CgroupV1.name if cgroup_v1.CPU in tops and (tops[cgroup_v1.CPU] / group).is_dir() else ""
+
+
+def lack_of_agent(sharing: CoreSharing, state_dir: Path, pid: int, files: GroupFiles | None = None) -> str:
+    """`Limiter.lack` of an agent, as another process sees it."""
+    return "" if limiter_in_use(state_dir, pid, files) else _lack(sharing)
 
 
 # ------------------------------------------------------------ version 2

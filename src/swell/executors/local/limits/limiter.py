@@ -71,6 +71,10 @@ class Limiter(Protocol):
     def name(self) -> str:
         """For people: `cgroup v2`."""
 
+    @property
+    def lack(self) -> str:
+        """What it cannot do of what was asked for, why, and the remedy; empty: nothing."""
+
     def group(self, name: str) -> GangGroup:
         """A new one. Touches nothing until it is used."""
 

@@ -25,6 +25,9 @@ class NiceProcesses:
 
     name = "nice"
 
+    def __init__(self, lack: str = "") -> None:
+        self.lack = lack
+
     def group(self, name: str) -> NiceGroup:
         return NiceGroup(_set_niceness)
 
@@ -35,7 +38,7 @@ class NiceProcesses:
 class MeasuredProcesses:
     """See `limiter.Limiter`: limits nothing."""
 
-    name = "off"
+    name, lack = "off", ""
 
     def group(self, name: str) -> NiceGroup:
         return NiceGroup(lambda pid, share: None)
