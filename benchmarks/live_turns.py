@@ -58,6 +58,8 @@ REPORTS_A_SUBMISSION = 5
 class ObedientMachine:
     """Implements `live.platform.Executor`: everything succeeds at once."""
 
+    lack = ""
+
     def __init__(self) -> None:
         self._gangs: dict[str, tuple[int, int]] = {}  #: job id -> generation, workers
         self._deliver: Callable[[AnyEvent], None] = lambda event: None

@@ -109,6 +109,7 @@ class ToldBench(Bench):
         """Job `a` has these, one after the other."""
         for now in shares:
             for command in changes(share(self, policy, a=now)):
+                assert isinstance(command, Reconfigure)
                 self.resized(command.generation)
 
     def texts(self) -> list[str]:
