@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from tests.sim.worlds import head
 
 from swell.cli import main
+from swell.model.share_mode import ShareMode
 from swell.sim.audit.run import Audit, audit
-from swell.sim.contention import CpuShares
+from swell.sim.contention import RULES
 from swell.sim.epoch_ends import EpochEnds
 from swell.sim.injected_faults import FaultRates
 from swell.sim.metrics import metrics_of
@@ -111,8 +112,8 @@ def test_an_honest_run_whose_batches_are_open_has_no_difference(tmp_path: Path) 
     assert looked_at(tmp_path, "saxena", "saxena").differences == ()
 
 
-@pytest.mark.parametrize("cpu_shares", ["weight", "quota"])
-def test_gangs_are_as_fast_as_their_neighbours_let_them_be(cpu_shares: CpuShares, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cpu_shares", RULES)
+def test_gangs_are_as_fast_as_their_neighbours_let_them_be(cpu_shares: ShareMode, tmp_path: Path) -> None:
     """And not as they would be with other shares, or other neighbours."""
     conditions = msgspec.structs.replace(CROWDED, sharing=CoreDivision(cpu_shares=cpu_shares))
     record(tmp_path, conditions)

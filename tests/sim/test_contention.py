@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from swell.sim.contention import RULES, CpuShares, by_quota, by_weight, slowdown
+from swell.model.share_mode import ShareMode
+from swell.sim.contention import RULES, by_quota, by_weight, slowdown
 
 CORES = st.floats(0.1, 128.0)
 GANGS = st.lists(st.tuples(st.floats(0.0, 64.0), st.floats(0.001, 1.0)), min_size=1, max_size=12)
@@ -18,7 +19,7 @@ NEAR = 1e-9
 @pytest.mark.parametrize("rule", RULES)
 @given(cores=CORES, gangs=GANGS)
 def test_none_gets_more_than_it_uses_and_all_together_no_more_than_there_is(
-    rule: CpuShares, cores: float, gangs: list[tuple[float, float]]
+    rule: ShareMode, cores: float, gangs: list[tuple[float, float]]
 ) -> None:
     demands, shares = [demand for demand, _ in gangs], [share for _, share in gangs]
     given = RULES[rule](cores, demands, shares)

@@ -17,6 +17,7 @@ from tests.sim.worlds import job
 from swell.core.core import Core
 from swell.model.coding import encode
 from swell.model.job import Phase
+from swell.model.share_mode import ShareMode
 from swell.sim.epoch_ends import EpochEnds
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
@@ -28,7 +29,7 @@ from swell.sim.shared_cores import CoreDivision
 from swell.sim.simulate import cluster
 
 CURVE = ExponentialApproach(2.0, 0.5, 25.0)
-QUOTA = CoreDivision(cpu_shares="quota")
+QUOTA = CoreDivision(cpu_shares=ShareMode.QUOTA)
 
 
 def test_ten_equal_jobs_on_two_cores_go_at_a_fifth_of_their_speed() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -49,11 +49,10 @@ ReportEvery = Annotated[
 
 def core_sharing(cpu_shares: str, interference: float) -> CoreDivision:
     """Raises InvalidInput for a mode that there is not."""
-    from swell.sim.contention import CpuShares
+    from swell.model.share_mode import ShareMode
+    from swell.sim.contention import RULES
     from swell.sim.shared_cores import CoreDivision
 
-    modes: tuple[CpuShares, ...] = get_args(CpuShares)
-    for mode in modes:
-        if mode == cpu_shares:
-            return CoreDivision(cpu_shares=mode, interference_share=interference)
-    raise InvalidInput(f"--cpu-shares is {cpu_shares!r}; choose one of {', '.join(modes)}")
+    if cpu_shares not in [*RULES]:
+        raise InvalidInput(f"--cpu-shares is {cpu_shares!r}; choose one of {', '.join(RULES)}")
+    return CoreDivision(cpu_shares=ShareMode(cpu_shares), interference_share=interference)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -12,12 +12,12 @@ import numpy as np
 from swell.api.submission import parse
 from swell.assemble import new_core
 from swell.model.job import Profile
+from swell.model.share_mode import ShareMode
 from swell.repro.colocated_measures import losses_of
 from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun, Contender
 from swell.repro.colocated_speed import StepCosts, key_of
 from swell.settings import make_settings
 from swell.sim.change_cost import AsMeasured
-from swell.sim.contention import CpuShares
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob, TrueSpeed
 from swell.sim.loss_curves import JobLoss, MeasuredCurve
@@ -77,7 +77,7 @@ def twins_of(runs: Sequence[ColocatedRun], costs: StepCosts, num_devices: int, c
 def _completions(contender: Contender, world: Scenario) -> Mapping[str, float | None]:
     """By name of job."""
     settings = make_settings({f"{contender.policy}.{name}": value for name, value in contender.parameters})
-    sharing = msgspec.structs.replace(world.sharing, cpu_shares=cast("CpuShares", contender.limits))
+    sharing = msgspec.structs.replace(world.sharing, cpu_shares=ShareMode(contender.limits))
     scenario = replace(world, sharing=sharing)
     outcome = simulate(new_core(contender.policy, settings), scenario, with_offers=False)
     return {job.id: job.jct_s for job in outcome.jobs}

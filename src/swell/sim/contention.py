@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-#: What a share means; see `by_weight` and `by_quota`.
-CpuShares = Literal["weight", "quota"]
+from swell.model.share_mode import ShareMode
 
 
 class CorePace(NamedTuple):
@@ -67,9 +66,10 @@ def by_quota(cores: float, demands: Sequence[float], shares: Sequence[float]) ->
     return by_weight(cores, limits, [1.0] * len(limits))
 
 
-RULES: dict[CpuShares, Callable[[float, Sequence[float], Sequence[float]], list[float]]] = {
-    "weight": by_weight,
-    "quota": by_quota,
+#: What can be simulated of what a share may mean.
+RULES: dict[ShareMode, Callable[[float, Sequence[float], Sequence[float]], list[float]]] = {
+    ShareMode.WEIGHT: by_weight,
+    ShareMode.QUOTA: by_quota,
 }
 
 

@@ -7,14 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from swell.model.cluster import Node
-from swell.sim.contention import ALONE, RULES, CorePace, CpuShares, slowdown
+from swell.model.share_mode import ShareMode
+from swell.sim.contention import ALONE, RULES, CorePace, slowdown
 from swell.sim.gang import Training
 
 
 class CoreDivision(msgspec.Struct, frozen=True, kw_only=True):
     """How the cores of a node are divided among the gangs that are busy on it."""
 
-    cpu_shares: CpuShares = "weight"  #: what the share of a gang means
+    cpu_shares: ShareMode = ShareMode.WEIGHT  #: what the share of a gang means
     #: Of a step's time alone, that each halving of a gang's part of the cores adds: see `slowdown`..
     interference_share: float = 0.0
 
