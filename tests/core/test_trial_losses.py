@@ -174,6 +174,17 @@ def test_a_job_that_trains_again_says_no_more_that_it_was_lost() -> None:
     assert script.message == ""
 
 
+def test_the_story_tells_how_workers_were_lost_after_the_job_trains_again() -> None:
+    script = Script()
+    script.start(1.0)
+    script.end(2.0, Outcome.LOST, 0, "worker 0 could not be started: no room\nTraceback\nboom")
+    told = [story.text for _, story in script.core.stories() if story.code == "requeued"]
+    assert told == [
+        "lost all its workers and waits to go on from its last checkpoint: "
+        "worker 0 could not be started: no room"
+    ]
+
+
 @pytest.mark.parametrize("told", ["", "succeeded, but its last lines were cut off after 600 s"])
 def test_a_job_that_succeeded_says_what_its_end_says_and_no_old_failure(told: str) -> None:
     script = Script()

@@ -412,7 +412,7 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     elif event.outcome is Outcome.LOST:
         record.backoff.note_loss(state.now_s)
         record.tenure.take()
-        _requeue(state, record, "lost all its workers")
+        _requeue(state, record, "lost all its workers", event.message)
     else:
         _requeue(state, record, "was stopped")
 
@@ -432,10 +432,12 @@ def _note_end(record: JobRecord, event: GangEnded) -> None:
         record.backoff.cause = event.message or record.backoff.cause
 
 
-def _requeue(state: HeadState, record: JobRecord, cause: str) -> None:
+def _requeue(state: HeadState, record: JobRecord, cause: str, message: str = "") -> None:
+    """`message`: how its workers ended; the log of one may follow in further lines."""
     record.become(NO_GANG)
     record.status.end_warnings_of_gang()
-    state.explain(record, "requeued", f"{cause} and waits to go on from its last checkpoint")
+    how = f": {message.splitlines()[0]}" if message else ""
+    state.explain(record, "requeued", f"{cause} and waits to go on from its last checkpoint{how}")
 
 
 def _continued(record: JobRecord) -> str:
