@@ -26,7 +26,11 @@ def test_a_script_that_reports_runs_alone_and_imports_nothing_for_it() -> None:
 
 
 def test_what_is_no_number_is_an_error_alone_as_in_a_job() -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"swell\.report\(loss=\[0\.3\]\) is not a number"):
         swell.report(loss=[0.3])  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="could not convert"):
+    with pytest.raises(TypeError, match=r"accuracy=None.*leave out what is not known"):
+        swell.report(loss=0.3, accuracy=None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="loss='low'"):
         swell.report(loss="low")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"loss=.*too large"):
+        swell.report(loss=10**400)

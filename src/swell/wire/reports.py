@@ -21,9 +21,21 @@ def report(**values: SupportsFloat) -> None:
     Raises:
         TypeError, ValueError: a value is no number.
     """
-    numbers = {name: float(value) for name, value in values.items()}
+    numbers = {name: _number(name, value) for name, value in values.items()}
     if _receivers:
         _receivers[-1](numbers)
+
+
+def _number(name: str, value: SupportsFloat) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ValueError(
+            f"swell.report({name}=...): the number is too large; give one up to 1.7e308"
+        ) from error
+    except (TypeError, ValueError) as error:
+        rule = "is not a number or a tensor with one element; leave out what is not known"
+        raise type(error)(f"swell.report({name}={value!r:.80}) {rule}") from error
 
 
 def send_reports_to(receiver: Receiver) -> None:
