@@ -556,7 +556,7 @@ def test_a_user_without_privilege_has_niceness() -> None:
 
 
 # ------------------------------------------------------------ what can be asked for
-@pytest.mark.parametrize("cores", [0.0, -1.0, 1e6, float("nan")])
+@pytest.mark.parametrize("cores", [0.0, -1.0, 1e-9, 1e6, float("nan")])
 def test_cores_that_there_are_not(cores: float) -> None:
     with pytest.raises(LimitError, match=f"this process may use {available_cores()} cores"):
         check_sharing(CoreSharing(cores=cores))

@@ -9,13 +9,10 @@ from collections.abc import Callable, Coroutine, Iterable
 from swell.executors.local.containers.engine import Engine
 from swell.executors.local.containers.meter import ContainerMeter
 from swell.executors.local.limits.cgroup_v1 import weight
-from swell.executors.local.limits.cores import available_cores
+from swell.executors.local.limits.cores import LEAST_CORES, available_cores
 from swell.executors.local.limits.limiter import FULL_SHARE, CoreSharing
 from swell.model.share_mode import ShareMode
 from swell.model.usage import GangUsage
-
-#: The engines take no smaller part of a core.
-LEAST_CORES = 0.01
 
 #: Runs something beside the agent's loop.
 Spawner = Callable[[Coroutine[None, None, None]], object]

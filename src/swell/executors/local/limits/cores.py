@@ -9,6 +9,8 @@ import os
 PERIOD_US = 100_000
 #: The kernel takes no less.
 LEAST_QUOTA_US = 1_000
+#: No smaller part of a core can be a limit.
+LEAST_CORES = LEAST_QUOTA_US / PERIOD_US
 
 
 def available_cores() -> int:

@@ -12,7 +12,7 @@ from swell.executors.local.limits import cgroup_v1, cgroup_v2
 from swell.executors.local.limits.cgroup_v1 import CgroupV1
 from swell.executors.local.limits.cgroup_v2 import CgroupV2
 from swell.executors.local.limits.control_groups import ControlGroups, platform_group
-from swell.executors.local.limits.cores import available_cores, is_part
+from swell.executors.local.limits.cores import LEAST_CORES, available_cores, is_part
 from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.group_places import UNIFIED, GroupPlace, group_places
 from swell.executors.local.limits.limiter import CoreSharing, Limiter, LimitError
@@ -53,10 +53,10 @@ def limiter_offers(files: GroupFiles | None = None, pid: int | None = None) -> t
 def check_sharing(sharing: CoreSharing, files: GroupFiles | None = None) -> None:
     """Raises LimitError: cores cannot be shared like this here."""
     num_cores = available_cores()
-    if sharing.cores is not None and not 0 < sharing.cores <= num_cores:
+    if sharing.cores is not None and not LEAST_CORES <= sharing.cores <= num_cores:
         raise LimitError(
             f"--cores {sharing.cores:g}: this process may use {num_cores} cores; "
-            f"name at most {num_cores}, or 0 for all of them"
+            f"name {LEAST_CORES:g} to {num_cores}, or 0 for all of them"
         )
     if sharing.mode is ShareMode.OFF and is_part(sharing.cores):
         raise LimitError(
