@@ -233,16 +233,21 @@ def folders_of(group: GangGroup) -> list[Path]:
     return [Path(entry).parent for entry in group.entries]
 
 
-def test_a_group_that_vanished_is_made_anew_with_its_share_and_its_processes(groups: Rig) -> None:
+def test_a_group_that_vanished_is_made_anew_with_its_share_and_its_processes(
+    groups: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
     group = groups.limiter.group("job-1")
     group.set_share(0.25)
     process = groups.burnt(group, 0.2)
     group.keep([process.pid])
     before = group.usage()
     (said,) = [file.read_text() for file in _weights(group)]
+    assert not caplog.messages
     for folder in folders_of(group):
         vanish(groups, folder)
-    group.keep([process.pid])
+    for _ in range(2):
+        group.keep([process.pid])
+    assert len(caplog.messages) == 1 and "has vanished" in caplog.text
     for folder in folders_of(group):
         assert process.pid in GroupFiles().pids(folder)
     assert [file.read_text() for file in _weights(group)] == [said]

@@ -121,6 +121,7 @@ class ControlGroup:
         self._group = group
         self._share = FULL_SHARE
         self._memory_bytes: int | None = None
+        self._made: set[Path] = set()  #: folders that are there, as far as is known
         self._seen = GangUsage(cpu_s=0.0)  #: of the folders that there are
         self._lost = GangUsage(cpu_s=0.0)  #: of those before, which have vanished
 
@@ -195,7 +196,13 @@ class ControlGroup:
             return
         if self._folders[0] in missing:
             self._lost, self._seen = _sum(self._lost, self._seen), GangUsage(cpu_s=0.0)
+        if vanished := self._made.intersection(missing):
+            self._made -= vanished
+            log.warning(
+                "control group %s has vanished, and is made anew", ", ".join(map(str, sorted(vanished)))
+            )
         self._make(missing)
+        self._made.update(missing)
         if self._memory_bytes is not None:
             self._write_memory(self._memory_bytes)
         self._write(self._version.share_settings(self._group, self._share))
