@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ from tests.executors.container_engines import TestedEngine, fake_docker
 from tests.executors.puppets import make_spec
 
 import swell
+from swell.executors.exit_status import NOT_STARTED
 from swell.executors.local.agent.containers import agent_of
 from swell.executors.local.containers import bootstrap
 from swell.executors.local.containers.engine import (
@@ -31,6 +34,7 @@ from swell.executors.local.containers.engine import (
 from swell.executors.local.containers.group import share_words
 from swell.executors.local.containers.mounts import Mount, inside, job_mounts, package_mounts
 from swell.executors.local.containers.order import ContainerOrder
+from swell.executors.local.containers.place import ContainedZygote, Room
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.processes.namespaces import find_child, inner_pid
 from swell.model.code import CodeTree
@@ -123,6 +127,22 @@ def test_a_container_can_do_little() -> None:
     assert words[-4:] == ["python3", "img:1", "/run/swell/packages/0/x.py", "{}"]
     assert "A=b c" in words
     assert "SWELL_TOKEN" not in line
+
+
+@pytest.mark.parametrize("limit_words", [(), ("--memory", "16777216", "--memory-swap", "16777216")])
+def test_a_zygote_that_was_killed_reminds_of_the_memory_limit(
+    tmp_path: Path, limit_words: tuple[str, ...]
+) -> None:
+    order = ContainerOrder(
+        name="n", image="i", labels={}, mounts=(), environ={}, limit_words=limit_words, arguments=()
+    )
+    channel, other = socket.socketpair()
+    with channel, other:
+        room = Room(lambda: tmp_path, listen=lambda path: asyncio.start_unix_server(lambda *_: None, path))
+        zygote = ContainedZygote(channel, os.getpid(), "img:1", room, order.limits_memory)
+        end = zygote.why_cold(["torch"])
+    assert end.status == NOT_STARTED
+    assert ("memory limit" in end.why) == bool(limit_words)
 
 
 @pytest.mark.parametrize(

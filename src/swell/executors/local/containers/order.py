@@ -36,6 +36,10 @@ class ContainerOrder:
     limit_words: tuple[str, ...]  #: options about CPU and memory
     arguments: tuple[str, ...]  #: of its Python
 
+    @property
+    def limits_memory(self) -> bool:
+        return "--memory" in self.limit_words
+
     def words(self, engine: Engine) -> list[str]:
         """From `run` on. It has no network but a loopback device, and can change only what is mounted so."""
         return [

@@ -116,7 +116,7 @@ class ContainerPlace:
                 raise
         self._hand_over(channel)
         self._started(engine, order.name, pid)
-        return ContainedZygote(channel, pid, self._image, self._room)
+        return ContainedZygote(channel, pid, self._image, self._room, order.limits_memory)
 
     def _run(self, engine: Engine, order: ContainerOrder) -> int:
         """Pid of the first process. Raises PlaceError."""
@@ -196,11 +196,14 @@ def _end_of(error: BaseException) -> ColdEnd | None:
 class ContainedZygote:
     """See `RunningZygote`: the first process of a container, which ends with it."""
 
-    def __init__(self, channel: socket.socket, pid: int, image: str, room: Room) -> None:
+    def __init__(
+        self, channel: socket.socket, pid: int, image: str, room: Room, has_memory_limit: bool
+    ) -> None:
         self.channel = channel
         self.pid = pid
         self._image = image
         self._room = room
+        self._has_memory_limit = has_memory_limit
 
     def find_worker(self, pid: int) -> int | None:
         """Its children are the workers, and what these left behind."""
@@ -218,7 +221,9 @@ class ContainedZygote:
         self._room.close()
         if told:
             return ColdEnd(UNFIT, f"image {self._image} cannot be used: {told}")
+        guess = "; the job's memory limit, which these count for, may be too low"
         return ColdEnd(
             NOT_STARTED,
-            f"the container of image {self._image} was ended while it imported {', '.join(modules)}",
+            f"the container of image {self._image} was ended while it imported {', '.join(modules)}"
+            f"{guess if self._has_memory_limit else ''}",
         )
