@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -113,6 +114,15 @@ def test_a_run_whose_job_failed_has_no_twin() -> None:
     assert is_known(run)
     failed = replace_job(run, finished_s=None)
     assert not is_known(failed)
+
+
+def test_a_run_with_a_job_that_was_too_short_to_be_measured_has_no_twin() -> None:
+    short = replace(FIXED[-1], steps=20)
+    runs = [share_equally((*_of_steps(FIXED[:-1], 1000), last), 0.004, 0.0) for last in (short, FIXED[-1])]
+    short_run, run = runs[0], msgspec.structs.replace(runs[1], repetition=1)
+    assert is_known(short_run)
+    twins = twins_of([short_run, run], step_costs([short_run, run]), num_devices=16, cores=1.0)
+    assert {twin.repetition for twin in twins} == {1}
 
 
 def replace_job(run: ColocatedRun, finished_s: float | None) -> ColocatedRun:

@@ -60,11 +60,15 @@ def twins_of(runs: Sequence[ColocatedRun], costs: StepCosts, num_devices: int, c
     How long starts take and how many cores jobs have in all are measured in the run itself. The loss after a
     step is the real one. Shares, and so times, are what the policy decides in the simulation.
 
+    A run has none if `costs` tell nothing of one of its jobs.
+
     Args:
         runs: each `is_known`.
     """
     twins = []
     for run in runs:
+        if not all(key_of(run, job) in costs.alone_cpu_s for job in run.jobs):
+            continue
         group = [other for other in runs if other.repetition == run.repetition]
         simulated = _completions(run.contender, _world(run, group, costs, num_devices, cores))
         for job in run.jobs:
