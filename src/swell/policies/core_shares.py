@@ -127,7 +127,7 @@ class _SharesAccount:
 def why_blind(learning: Learning, row: int) -> str:
     """Of a job that has no number, or no CPU time, to be measured by."""
     if np.isnan(learning.value_s[row]):
-        return "an equal part, for it has never reported its metric"
+        return "it has never reported its metric"
     if np.isnan(learning.value[row]):
-        return "an equal part, for its metric is not a finite number"
-    return "an equal part, for its CPU time is not measured"
+        return "its metric is not a finite number"
+    return "its CPU time is not measured"

@@ -199,9 +199,9 @@ def _measure(container: Container, now_s: float, learning: Learning, row: int) -
 
 def _why(learning: Learning, row: int, container: Container | None) -> str:
     if container is None:
-        return "no job shares its cores yet"
+        return "no job is known to share its cores yet"
     if container.is_blind:
-        return why_blind(learning, row)
+        return f"an equal part, for {why_blind(learning, row)}"
     if container.growth is None:
         return "it is new and not measured yet"
     if container.best == 0.0:

@@ -186,11 +186,11 @@ def _doublings(node: SharedNode) -> int:
 
 def _why(learning: Learning, row: int, learner: Learner | None) -> str:
     if learner is None:
-        return "no job shares its cores yet"
+        return "no job is known to share its cores yet"
     if learner.is_urgent:
         return "it would end too late otherwise"
     if learner.is_blind:
-        return why_blind(learning, row)
+        return f"at least 1 / jobs, for {why_blind(learning, row)}"
     if learner.gain_per_s is None:
         return "it is new and not measured yet"
     if learner.is_flat:
