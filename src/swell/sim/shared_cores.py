@@ -16,7 +16,7 @@ class CoreDivision(msgspec.Struct, frozen=True, kw_only=True):
     """How the cores of a node are divided among the gangs that are busy on it."""
 
     cpu_shares: ShareMode = ShareMode.WEIGHT  #: what the share of a gang means
-    #: Of a step's time alone, that each halving of a gang's part of the cores adds: see `slowdown`..
+    #: Of a step's time alone, that each halving of a gang's part of the cores adds: see `slowdown`.
     interference_share: float = 0.0
 
 
