@@ -139,6 +139,15 @@ def test_an_experiment_in_which_a_job_failed_says_which(label: str) -> None:
         EXPERIMENT.findings(runs)
 
 
+def test_an_experiment_in_which_a_job_never_told_its_loss_says_which() -> None:
+    runs = [_of(contender, 0) for contender in EXPERIMENT.contenders]
+    for at, run in enumerate(runs):
+        silent = msgspec.structs.replace(run.jobs[0], samples=())
+        runs[at] = msgspec.structs.replace(run, jobs=(silent, *run.jobs[1:]))
+    with pytest.raises(InvalidInput, match=r"job 'vae-1' .* or never told its loss"):
+        EXPERIMENT.findings(runs)
+
+
 def test_losses_that_differ_are_seen() -> None:
     assert all(are_losses_equal([run_of("none"), run_of("flowcon", (2.0, 1.0, 1.0))]).values())
     other = run_of("flowcon")
@@ -234,6 +243,14 @@ def test_a_repetition_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     whole = [_of(contender, 0) for contender in contenders]
     (tmp_path / "fixed-runs.json").write_bytes(msgspec.json.encode([*whole, _of(contenders[0], 1)]))
     assert "1 repetitions" in EXPERIMENT.run(Context(data=Path(), played=tmp_path)).truth[0]
+
+
+@pytest.mark.parametrize("num_runs", [0, 1])
+def test_without_a_whole_repetition_nothing_is_told(tmp_path: Path, num_runs: int) -> None:
+    runs = [_of(EXPERIMENT.contenders[0], 0)] * num_runs
+    (tmp_path / "fixed-runs.json").write_bytes(msgspec.json.encode(runs))
+    with pytest.raises(InvalidInput, match=r"no whole repetition; run fixed again"):
+        EXPERIMENT.run(Context(data=Path(), played=tmp_path))
 
 
 def _of(contender: Contender, repetition: int) -> ColocatedRun:

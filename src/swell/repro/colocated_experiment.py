@@ -66,7 +66,7 @@ class ColocatedExperiment:
             (folder / self._file).write_bytes(msgspec.json.encode(runs))
 
     def _read(self, folder: Path) -> list[ColocatedRun]:
-        """Whole repetitions only."""
+        """Whole repetitions only. Raises InvalidInput: there is none, or the file is of no use."""
         file = folder / self._file
         try:
             runs = msgspec.json.decode(file.read_bytes(), type=list[ColocatedRun])
@@ -75,7 +75,10 @@ class ColocatedExperiment:
         except msgspec.MsgspecError as error:
             raise InvalidInput(f"{file} is of another version ({error}); run {self.name} again") from error
         num = Counter(run.repetition for run in runs)
-        return [run for run in runs if num[run.repetition] == len(self.contenders)]
+        whole = [run for run in runs if num[run.repetition] == len(self.contenders)]
+        if not whole:
+            raise InvalidInput(f"{file} has no whole repetition; run {self.name} again")
+        return whole
 
     @property
     def _file(self) -> str:

@@ -88,7 +88,11 @@ class RunMeasures:
 
 
 def measures_of(runs: Sequence[ColocatedRun]) -> list[RunMeasures]:
-    """Of runs of one schedule. Raises InvalidInput if a job of them did not succeed."""
+    """Of runs of one schedule. Raises InvalidInput if a job of them did not succeed, or told no loss."""
+    for run in runs:
+        for record in run.jobs:
+            if record.completion_s is None or not record.samples:
+                raise _not_succeeded(run, record)
     names = [record.job.name for record in runs[0].jobs]
     usable = {name: learning_of(losses_of(runs, name)).usable_steps for name in names}
     return [_measures(run, usable) for run in runs]
@@ -104,12 +108,16 @@ def _measures(run: ColocatedRun, usable_steps: Mapping[str, float]) -> RunMeasur
         name, ended_s = record.job.name, record.completion_s
         usable = time_of_steps(record, usable_steps[name])
         if ended_s is None or usable is None:
-            raise InvalidInput(
-                f"job {name!r} did not succeed under {run.label} in run {run.repetition + 1}, so nothing "
-                "is compared; run the schedule again"
-            )
+            raise _not_succeeded(run, record)
         completion_s[name], usable_s[name] = ended_s, usable
     return RunMeasures(completion_s, usable_s, run.makespan_s, run.control_cpu_s / run.makespan_s)
+
+
+def _not_succeeded(run: ColocatedRun, record: ColocatedJobRecord) -> InvalidInput:
+    return InvalidInput(
+        f"job {record.job.name!r} did not succeed under {run.label} in run {run.repetition + 1}, or never "
+        "told its loss, so nothing is compared; run the schedule again"
+    )
 
 
 def are_losses_equal(runs: Sequence[ColocatedRun]) -> dict[str, bool]:
