@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tests.api.stage import on_stage
 from tests.live.test_platform import until
 
-from swell.api.doctor import Level, examine
+from swell.api.doctor import examine
+from swell.api.finding import Level
 from swell.api.salvage import salvage
 from swell.assemble import PlatformOptions, left_behind, open_platform, unended_jobs
 from swell.live.job_folders import ENDED, SUBMITTED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.api.fake_control import FakeControl
 from tests.cli.conftest import Run
@@ -44,6 +45,17 @@ def test_doctor_says_what_is_bad_and_ends_with_1(
     assert '"level": "bad"' in capsys.readouterr().out
     assert main.run(["doctor", "--salvage"]) == 1
     assert "nothing of " in capsys.readouterr().err
+
+
+def test_doctor_looks_at_the_machine_though_there_is_no_platform(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SWELL_STATE", str(tmp_path / "none"))
+    assert main.run(["doctor", "--json"]) == 1
+    about = [finding["about"] for finding in msgspec.json.decode(capsys.readouterr().out)]
+    assert about[0] == "folder"
+    assert {"devices", "torch", "namespaces", "network", "disk", "shared memory", "clock"} <= set(about)
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_copy_is_made_and_put_back(

@@ -7,11 +7,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
 
-import msgspec
-
+from swell.api.finding import Finding, bad, ok, warn
 from swell.assemble import refuse_lost_journal, replay_journal, unended_jobs
 from swell.executors.local.containers.engine import engine_offers
 from swell.executors.local.launch import find_agent
@@ -27,65 +25,34 @@ from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 from swell.wire.checkpoint_files import checkpoints_in, is_whole
 
-#: Less free space than this will soon be none; with less than that nothing can be saved.
-WARN_BYTES, BAD_BYTES = 1 << 30, 64 << 20
 #: Ids that a finding names.
 NUM_NAMED = 5
-
-
-class Level(StrEnum):
-    """How bad a finding is."""
-
-    OK = "ok"
-    WARN = "warn"  #: something should be done, sooner or later
-    BAD = "bad"  #: the platform cannot start, or loses something
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was looked at."""
-
-    level: Level
-    about: str
-    text: str
-    remedy: str = ""
 
 
 def examine(state_dir: Path) -> list[Finding]:
     """Everything there is to know. Raises nothing about what is in the folder."""
     folder = StateFolder(state_dir)
     if not folder.path.is_dir():
-        return [_bad("folder", f"there is no folder {folder.path}", "choose another with --state")]
-    findings = [_folder(folder), *_processes(folder), _options(folder), _disk(folder)]
+        return [bad("folder", f"there is no folder {folder.path}", "choose another with --state")]
+    findings = [_folder(folder), *_processes(folder), _options(folder)]
     findings += [*_limiters(folder), *_engines()]
     with tempfile.TemporaryDirectory(prefix="swell-doctor-") as place:
         return findings + list(_journal(folder, StateFolder(place)))
-
-
-def _ok(about: str, text: str) -> Finding:
-    return Finding(level=Level.OK, about=about, text=text)
-
-
-def _warn(about: str, text: str, remedy: str) -> Finding:
-    return Finding(level=Level.WARN, about=about, text=text, remedy=remedy)
-
-
-def _bad(about: str, text: str, remedy: str) -> Finding:
-    return Finding(level=Level.BAD, about=about, text=text, remedy=remedy)
 
 
 # ------------------------------------------------------------ the folder
 def _folder(folder: StateFolder) -> Finding:
     found = folder.path.stat()
     if found.st_uid != os.geteuid():
-        return _bad(
+        return bad(
             "folder",
             f"{folder.path} belongs to user {found.st_uid}, and this is user {os.geteuid()}",
             "run swell as its owner, or choose another with --state",
         )
     if found.st_mode & 0o077:
         mode = f"{found.st_mode & 0o777:04o}"
-        return _warn("folder", f"{folder.path} has mode {mode}: others may look into it", "chmod 700")
-    return _ok("folder", f"only you can read {folder.path}")
+        return warn("folder", f"{folder.path} has mode {mode}: others may look into it", "chmod 700")
+    return ok("folder", f"only you can read {folder.path}")
 
 
 def _processes(folder: StateFolder) -> Iterator[Finding]:
@@ -94,20 +61,20 @@ def _processes(folder: StateFolder) -> Iterator[Finding]:
         endpoint = folder.read_endpoint()
     except StateError as error:
         endpoint = None
-        yield _bad("daemon", str(error), f"remove {folder.endpoint}")
+        yield bad("daemon", str(error), f"remove {folder.endpoint}")
     if is_held:
         where = f"pid {endpoint.pid}" if endpoint else "its address is unknown"
-        yield _ok("daemon", f"is up ({where})")
+        yield ok("daemon", f"is up ({where})")
     elif endpoint is not None:
-        yield _warn("daemon", "was killed; its endpoint.json remains", "`swell up` goes on")
+        yield warn("daemon", "was killed; its endpoint.json remains", "`swell up` goes on")
     else:
-        yield _ok("daemon", "is down")
+        yield ok("daemon", "is down")
     if agent is not None and not is_held:
-        yield _warn(
+        yield warn(
             "agent", f"runs without a daemon (pid {agent.pid})", "`swell up` adopts it, `swell down` ends it"
         )
     else:
-        yield _ok("agent", f"is up (pid {agent.pid})" if agent else "is down")
+        yield ok("agent", f"is up (pid {agent.pid})" if agent else "is down")
 
 
 def _is_held(lock: Path) -> bool:
@@ -131,18 +98,8 @@ def _options(folder: StateFolder) -> Finding:
         if options is not None:
             make_settings(options.settings)
     except (StateError, InvalidSetting) as error:
-        return _warn("options", str(error), f"remove {folder.options}: `swell up` then takes the defaults")
-    return _ok("options", "none yet" if options is None else f"{options.devices}, {options.policy}")
-
-
-def _disk(folder: StateFolder) -> Finding:
-    free = shutil.disk_usage(folder.path).free
-    text = f"{free / (1 << 30):.1f} GiB free"
-    if free < BAD_BYTES:
-        return _bad("disk", text, "make room: neither the journal nor a checkpoint can be written soon")
-    if free < WARN_BYTES:
-        return _warn("disk", text, "make room for checkpoints and logs")
-    return _ok("disk", text)
+        return warn("options", str(error), f"remove {folder.options}: `swell up` then takes the defaults")
+    return ok("options", "none yet" if options is None else f"{options.devices}, {options.policy}")
 
 
 def _limiters(folder: StateFolder) -> Iterator[Finding]:
@@ -152,11 +109,11 @@ def _limiters(folder: StateFolder) -> Iterator[Finding]:
     used = next(offer.name for offer in offers if offer.is_offered)
     if mode is ShareMode.OFF:
         used = ""
-        yield _ok(ABOUT_SHARES, "not enforced: --cpu-shares off")
+        yield ok(ABOUT_SHARES, "not enforced: --cpu-shares off")
     elif agent is not None:
         used = limiter_in_use(folder.path, agent.pid) or NiceProcesses.name
         if mode is ShareMode.QUOTA and used == NiceProcesses.name:
-            yield _warn(
+            yield warn(
                 ABOUT_SHARES, "no quotas: control groups cannot be used", f"see {folder.path / 'agent.log'}"
             )
     for offer in offers:
@@ -164,7 +121,7 @@ def _limiters(folder: StateFolder) -> Iterator[Finding]:
         if offer.is_offered:
             text = f"by {offer.name}" if offer.name == used else f"{offer.name}, offered"
         note = f" ({offer.note})" if offer.note and offer.is_offered else ""
-        yield Finding(level=Level.OK, about=ABOUT_SHARES, text=text + note, remedy=offer.remedy)
+        yield ok(ABOUT_SHARES, text + note, offer.remedy)
 
 
 def _share_mode(folder: StateFolder) -> ShareMode:
@@ -182,14 +139,14 @@ def _engines() -> Iterator[Finding]:
         text = f"{offer.name} {offer.version} can be used"
         if not offer.is_offered:
             text = f"{offer.name} cannot be used: {offer.why_not}"
-        yield Finding(level=Level.OK, about="containers", text=text, remedy=offer.remedy)
+        yield ok("containers", text, offer.remedy)
 
 
 # ------------------------------------------------------------ the journal
 def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
     """`place`: where a copy is looked at, for SQLite changes what it opens."""
     if not folder.journal.exists() and not JobFolders(folder.jobs).ids():
-        yield _ok("journal", "none yet")
+        yield ok("journal", "none yet")
         return
     try:
         refuse_lost_journal(folder)
@@ -204,22 +161,22 @@ def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
         open_jobs = unended_jobs(place.path)
     except StateError as error:
         text = str(error).replace(str(place.path), str(folder.path))
-        yield _bad("journal", text.partition(": `swell")[0], way_back(folder.journal))
+        yield bad("journal", text.partition(": `swell")[0], way_back(folder.journal))
         return
     if is_blank and (num := len(JobFolders(folder.jobs).ids())):
-        yield _bad("journal", f"is empty, but there are folders of {num} jobs", way_back(folder.journal))
+        yield bad("journal", f"is empty, but there are folders of {num} jobs", way_back(folder.journal))
         return
     size = sqlite.bytes_on_disk(folder.journal)
-    yield _ok(
+    yield ok(
         "journal",
         f"{size:,} bytes; batches since the last fold: {found.num_batches}, open jobs: {len(open_jobs)}, "
         f"jobs in the archive: {len(ended)}",
     )
     if damaged:
-        yield _bad("archive", f"{len(damaged)} damaged rows: {_named(damaged)}", way_back(folder.journal))
+        yield bad("archive", f"{len(damaged)} damaged rows: {_named(damaged)}", way_back(folder.journal))
     if not found.is_equal:
         text = f"batch {found.first_difference} leads to other commands now than it did then"
-        yield _warn("replay", text, "harmless by itself; please report it with a copy of the journal")
+        yield warn("replay", text, "harmless by itself; please report it with a copy of the journal")
     yield from _jobs(folder, place, open_jobs, ended)
 
 
@@ -247,25 +204,25 @@ def _jobs(
     salvage = f"`swell doctor --salvage --state {folder.path}` recovers those that have a job.json"
     if strange := sorted(there - known):
         text = f"{len(strange)} job folders are not in the journal: {_named(strange)}"
-        yield _warn("jobs", text, f"{salvage}; or remove them")
+        yield warn("jobs", text, f"{salvage}; or remove them")
     if bare := sorted(view.id for view in open_jobs if view.id not in there):
         text = f"{len(bare)} open jobs have no folder: {_named(bare)}"
-        yield _warn("jobs", text, "they will begin at step 0")
+        yield warn("jobs", text, "they will begin at step 0")
     if mute := sorted(view.id for view in open_jobs if view.id in there and not folders.submitted(view.id)):
         text = f"{len(mute)} open jobs have no readable job.json: {_named(mute)}"
-        yield _warn("jobs", text, "the next `swell up` writes it; without it they are lost with the journal")
+        yield warn("jobs", text, "the next `swell up` writes it; without it they are lost with the journal")
     if over := sorted(view.id for view in open_jobs if folders.ended(view.id)):
         text = f"{len(over)} open jobs have already ended, according to their folders: {_named(over)}"
-        yield _warn(
+        yield warn(
             "jobs",
             text,
             f"they would run again; `swell doctor --salvage --state {folder.path}` records their end",
         )
     if not (strange or bare or mute or over):
-        yield _ok("jobs", f"{len(there)} folders, all in the journal")
+        yield ok("jobs", f"{len(there)} folders, all in the journal")
     if gone := sorted(ended - there):
         text = f"{len(gone)} ended jobs no longer have a folder: {_named(gone)}"
-        yield _ok("jobs", f"{text}; `swell prune {gone[0]}` removes such a job from the list")
+        yield ok("jobs", f"{text}; `swell prune {gone[0]}` removes such a job from the list")
     yield from _checkpoints(folders, open_jobs)
 
 
@@ -286,18 +243,18 @@ def _checkpoints(folders: JobFolders, open_jobs: list[JobView]) -> Iterator[Find
         try:
             damaged = [path for digest, path in found if not is_whole(path, digest)]
         except OSError as error:
-            yield _bad("checkpoints", f"of {view.id} cannot be read ({error})", "check the disk")
+            yield bad("checkpoints", f"of {view.id} cannot be read ({error})", "check the disk")
             continue
         num_sound += len(found) - len(damaged)
         if damaged and len(damaged) == len(found):
             text = f"all {len(found)} of {view.id} are damaged"
-            yield _bad(
+            yield bad(
                 "checkpoints", text, "it will begin at step 0; put a sound copy there to continue from it"
             )
         elif damaged:
             text = f"{len(damaged)} of {view.id} damaged: {_named([path.name for path in damaged])}"
-            yield _warn("checkpoints", text, "it continues from another one; remove these")
-    yield _ok("checkpoints", f"{num_sound} of open jobs are sound")
+            yield warn("checkpoints", text, "it continues from another one; remove these")
+    yield ok("checkpoints", f"{num_sound} of open jobs are sound")
 
 
 def _named(ids: list[str]) -> str:

@@ -28,18 +28,22 @@ def doctor(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Check a state folder: journal, jobs, checkpoints, processes, disk. Changes nothing without --salvage.
+    """Check a state folder (journal, jobs, checkpoints, processes) and this machine (devices, torch,
+    namespaces, network, disk, clock). Changes nothing without --salvage.
 
     Exit status 1: a check failed. The platform may be running, except with --salvage.
     """
-    from swell.api.doctor import Level, examine
+    from swell.api.doctor import examine
+    from swell.api.finding import Level
+    from swell.api.machine_facts import probe_machine
+    from swell.api.machine_findings import machine_findings
     from swell.store.folder import StateFolder
 
     path = StateFolder(state).path
     if salvage:
         _salvage(path, json)
         return
-    findings = examine(path)
+    findings = [*examine(path), *machine_findings(probe_machine(path))]
     if json:
         print_json(findings)
     else:

@@ -1,0 +1,210 @@
+"""What a machine has, as far as it matters to a platform on it. Looking changes nothing and sends nothing."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pynvml
+
+from swell.executors.local.devices import DeviceError, parse_devices
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
+LOOPBACK = "127.0.0.1"
+#: An address for documents (RFC 5737). To connect a UDP socket to it finds the route, and sends nothing.
+_OUTSIDE = ("203.0.113.1", 9)
+_PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+#: Importing torch takes seconds, on a busy machine more.
+_TORCH_WITHIN_S = 60.0
+_ASK_NCCL = (
+    "import torch.distributed as d, torch.cuda as c;"
+    "print('.'.join(map(str, c.nccl.version())) if d.is_nccl_available() else '')"
+)
+_CUDA_LINE = re.compile(r"^cuda\b[^=]*= *'([^']+)'", re.MULTILINE)
+_VERSION_LINE = re.compile(r"^__version__ *= *'([^']+)'", re.MULTILINE)
+#: adjtimex(2): what it returns, and a bit of `status`, where no program keeps the clock right.
+_TIME_ERROR, _STA_UNSYNC = 5, 0x40
+
+
+class TorchBuild(msgspec.Struct, frozen=True, kw_only=True):
+    """The torch of this interpreter."""
+
+    version: str
+    cuda: str = ""  #: version that it was built for; empty: for none
+    nccl: str = ""  #: version; empty: it has none, or no CUDA
+
+
+class ClockState(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kernel knows of its calendar clock."""
+
+    is_synchronised: bool
+    error_s: float  #: upper bound of its deviation
+
+
+class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A `..._problem` is empty if there is none."""
+
+    devices: dict[str, int]  #: kind -> number, as `--devices auto` offers them
+    devices_problem: str
+    gpu_problem: str  #: why NVML tells of no GPU
+    torch: TorchBuild | None  #: None: it is not installed
+    namespaces: dict[str, int]  #: kind -> error number; 0: it can be made
+    loopback_problem: str
+    num_ports: int  #: that the kernel gives to connections and to listeners that name none
+    host_name: str
+    outward_address: str  #: of the interface that leads to other machines; empty: none does
+    outward_problem: str
+    state_folder: str  #: or the nearest folder above that is there
+    state_free_bytes: int
+    shared_free_bytes: int  #: -1: there is no shared memory
+    clock: ClockState | None  #: None: the kernel does not tell
+
+
+def probe_machine(state_dir: Path) -> MachineFacts:
+    """Takes a tenth of a second, and the time of importing torch if that was built for CUDA."""
+    devices, devices_problem = _devices()
+    outward, outward_problem = _outward_address()
+    folder = _nearest(state_dir)
+    return MachineFacts(
+        devices=devices,
+        devices_problem=devices_problem,
+        gpu_problem=_gpu_problem(),
+        torch=probe_torch(),
+        namespaces=_namespaces(),
+        loopback_problem=_loopback_problem(),
+        num_ports=_num_ports(),
+        host_name=socket.gethostname(),
+        outward_address=outward,
+        outward_problem=outward_problem,
+        state_folder=str(folder),
+        state_free_bytes=shutil.disk_usage(folder).free,
+        shared_free_bytes=shutil.disk_usage(SHARED_MEMORY).free if SHARED_MEMORY.is_dir() else -1,
+        clock=_clock(),
+    )
+
+
+# ------------------------------------------------------------ devices
+def _devices() -> tuple[dict[str, int], str]:
+    try:
+        nodes = parse_devices("auto")
+    except DeviceError as error:
+        return {}, str(error)
+    return {local.node.kind: len(local.node.devices) for local in nodes}, ""
+
+
+def _gpu_problem() -> str:
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return str(error)
+    try:
+        return "" if pynvml.nvmlDeviceGetCount() else "NVML finds none"
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def probe_torch() -> TorchBuild | None:
+    """From its files: importing it takes seconds."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return None
+    text = (Path(spec.origin).parent / "version.py").read_text()
+    version, cuda = _VERSION_LINE.search(text), _CUDA_LINE.search(text)
+    return TorchBuild(
+        version=version[1] if version else "of an unknown version",
+        cuda=cuda[1] if cuda else "",
+        nccl=_nccl() if cuda else "",
+    )
+
+
+def _nccl() -> str:
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _ASK_NCCL],
+            capture_output=True,
+            text=True,
+            timeout=_TORCH_WITHIN_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return ""
+    return done.stdout.strip()
+
+
+# ------------------------------------------------------------ kernel
+def _namespaces() -> dict[str, int]:
+    program = Path(__file__).with_name("namespace_probe.py")
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(program)], capture_output=True, text=True, check=True
+    )
+    return msgspec.convert(json.loads(done.stdout), dict[str, int])
+
+
+class _Timex(ctypes.Structure):
+    """Of adjtimex(2), up to what is read; the rest is kept free for the kernel."""
+
+    _fields_ = [
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("frequency", ctypes.c_long),
+        ("most_error_us", ctypes.c_long),
+        ("estimated_error_us", ctypes.c_long),
+        ("status", ctypes.c_int),
+        ("rest", ctypes.c_long * 32),
+    ]
+
+
+def _clock() -> ClockState | None:
+    """With `modes` 0 the call only reads."""
+    buffer = _Timex()
+    state = ctypes.CDLL(None).adjtimex(ctypes.byref(buffer))
+    if state < 0:
+        return None
+    is_lost = state == _TIME_ERROR or bool(buffer.status & _STA_UNSYNC)
+    return ClockState(is_synchronised=not is_lost, error_s=buffer.most_error_us / 1e6)
+
+
+def _nearest(folder: Path) -> Path:
+    folder = folder.absolute()
+    return next(path for path in (folder, *folder.parents) if path.is_dir())
+
+
+# ------------------------------------------------------------ network
+def _loopback_problem() -> str:
+    """Whether a program can listen there, on any free port, and be reached."""
+    try:
+        with (
+            socket.create_server((LOOPBACK, 0)) as server,
+            socket.create_connection(server.getsockname(), timeout=1.0),
+        ):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def _num_ports() -> int:
+    """0: the kernel does not tell."""
+    try:
+        first, last = map(int, _PORT_RANGE.read_text().split())
+    except OSError:
+        return 0
+    return last - first + 1
+
+
+def _outward_address() -> tuple[str, str]:
+    """And why there is none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+        try:
+            line.connect(_OUTSIDE)
+        except OSError as error:
+            return "", os.strerror(error.errno or 0)
+        return str(line.getsockname()[0]), ""

@@ -1,0 +1,134 @@
+"""What a machine offers to a platform, and lacks: what it has been found to have, judged."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+
+from swell.api.finding import Finding, bad, ok, warn
+from swell.api.machine_facts import LOOPBACK, SHARED_MEMORY, MachineFacts
+
+#: Less free space than this will soon be none; with less than that nothing can be saved.
+WARN_BYTES, BAD_BYTES = 1 << 30, 64 << 20
+#: Each connection of a worker to its agent, its peers and its store takes a port.
+FEW_PORTS = 1000
+#: A clock that may be off by more than this is told, though a program keeps it.
+WARN_CLOCK_S = 1.0
+
+
+def machine_findings(facts: MachineFacts) -> list[Finding]:
+    """What only several machines need, and what only GPUs need, is no fault of a machine that lacks it."""
+    return [
+        *_devices(facts),
+        *_torch(facts),
+        *_namespaces(facts),
+        *_network(facts),
+        _disk(facts),
+        _shared_memory(facts),
+        _clock(facts),
+    ]
+
+
+# ------------------------------------------------------------ devices
+def _devices(facts: MachineFacts) -> Iterator[Finding]:
+    if facts.devices_problem:
+        yield warn("devices", facts.devices_problem, "name some with `swell up --devices`")
+    for kind, num in facts.devices.items():
+        yield ok("devices", f"{num} of kind {kind}")
+    if facts.gpu_problem:
+        remedy = "if it has one: install its driver, and give it to this container"
+        yield ok("devices", f"no GPU is offered: {facts.gpu_problem}", remedy)
+
+
+def _torch(facts: MachineFacts) -> Iterator[Finding]:
+    build, has_gpus = facts.torch, not facts.gpu_problem
+    if build is None:
+        yield ok("torch", "is not installed: no worker can run here", "pip install 'swell[torch]'")
+        return
+    text = f"{build.version}, built " + (f"for CUDA {build.cuda}" if build.cuda else "without CUDA")
+    if has_gpus and not build.cuda:
+        yield warn("torch", f"{text}: the GPUs cannot be used", "install a build of torch for CUDA")
+    else:
+        yield ok("torch", text)
+    if build.nccl:
+        yield ok("nccl", f"{build.nccl}, offered")
+    elif build.cuda:
+        text = "not offered: this build of torch has none, or cannot be imported"
+        remedy = "install a build of torch with NCCL; without it gangs on GPUs cannot have two workers"
+        yield warn("nccl", text, remedy) if has_gpus else ok("nccl", text, remedy)
+
+
+# ------------------------------------------------------------ namespaces
+def _namespaces(facts: MachineFacts) -> Iterator[Finding]:
+    """They are what several machines on one are made of, and rootless Podman."""
+    if offered := [kind for kind, number in facts.namespaces.items() if not number]:
+        yield ok("namespaces", f"{', '.join(offered)}, offered")
+    for kind, number in facts.namespaces.items():
+        if number:
+            text = f"{kind}, not offered: {os.strerror(number)}"
+            yield ok("namespaces", text, _remedy_for_namespace(number))
+
+
+def _remedy_for_namespace(number: int) -> str:
+    if number == errno.ENOSPC:
+        return "let root raise `user.max_user_namespaces` (sysctl)"
+    if number == errno.EINVAL:
+        return "use a kernel that has them"
+    return (
+        "let root set `kernel.unprivileged_userns_clone=1` or, with AppArmor, "
+        "`kernel.apparmor_restrict_unprivileged_userns=0` (sysctl); in a container: run it privileged"
+    )
+
+
+# ------------------------------------------------------------ network
+def _network(facts: MachineFacts) -> Iterator[Finding]:
+    if facts.loopback_problem:
+        text = f"{LOOPBACK} cannot be used: {facts.loopback_problem}"
+        yield bad("network", text, "`ip link set lo up`, and end programs that hold very many ports")
+    else:
+        yield ok("network", f"{LOOPBACK} can be used")
+    if facts.num_ports:
+        text = f"{facts.num_ports:,} ports for connections"
+        remedy = "let root widen `net.ipv4.ip_local_port_range` (sysctl)"
+        yield warn("ports", text, remedy) if facts.num_ports < FEW_PORTS else ok("ports", text)
+    if facts.outward_address:
+        yield ok("network", f"{facts.host_name} would be advertised as {facts.outward_address}")
+    else:
+        text = f"no address to advertise to other machines: {facts.outward_problem}"
+        yield ok("network", text, "for several machines: connect it to a network with a default route")
+
+
+# ------------------------------------------------------------ room
+def _disk(facts: MachineFacts) -> Finding:
+    text = f"{_gib(facts.state_free_bytes)} free in {facts.state_folder}"
+    if facts.state_free_bytes < BAD_BYTES:
+        return bad("disk", text, "make room: neither the journal nor a checkpoint can be written soon")
+    if facts.state_free_bytes < WARN_BYTES:
+        return warn("disk", text, "make room for checkpoints and logs")
+    return ok("disk", text)
+
+
+def _shared_memory(facts: MachineFacts) -> Finding:
+    """Docker gives 64 MiB to a container that names no size."""
+    remedy = f"`mount -o remount,size=SIZE {SHARED_MEMORY}`; for a container: `docker run --shm-size SIZE`"
+    if facts.shared_free_bytes < 0:
+        return warn("shared memory", f"there is no {SHARED_MEMORY}: loaders with workers fail", remedy)
+    text = f"{_gib(facts.shared_free_bytes)} free in {SHARED_MEMORY}"
+    if facts.shared_free_bytes < WARN_BYTES:
+        return warn("shared memory", f"{text}: loaders with workers may fail", remedy)
+    return ok("shared memory", text)
+
+
+def _gib(num_bytes: int) -> str:
+    return f"{num_bytes / (1 << 30):.1f} GiB"
+
+
+def _clock(facts: MachineFacts) -> Finding:
+    remedy = "run chrony or systemd-timesyncd, here or on the machine around this one"
+    if facts.clock is None:
+        return ok("clock", "the kernel does not say whether it is synchronised", remedy)
+    if not facts.clock.is_synchronised:
+        return warn("clock", "is not synchronised: deadlines that are times of day may be off", remedy)
+    text = f"is synchronised, off by {facts.clock.error_s:.3f} s at most"
+    return warn("clock", text, remedy) if facts.clock.error_s > WARN_CLOCK_S else ok("clock", text)

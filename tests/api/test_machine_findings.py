@@ -1,0 +1,221 @@
+"""What a machine lacks is told with a remedy, and what it offers without one."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.machines.namespaces import Network, why_not
+
+from swell.api import machine_facts
+from swell.api.finding import Finding, Level
+from swell.api.machine_facts import ClockState, MachineFacts, TorchBuild, probe_machine
+from swell.api.machine_findings import BAD_BYTES, FEW_PORTS, WARN_BYTES, machine_findings
+
+ROOT = Path(__file__).parents[2]
+#: A machine that lacks nothing.
+COMPLETE = MachineFacts(
+    devices={"cuda:NVIDIA H200": 8},
+    devices_problem="",
+    gpu_problem="",
+    torch=TorchBuild(version="2.13.0+cu130", cuda="13.0", nccl="2.27.5"),
+    namespaces={"user": 0, "net": 0, "pid": 0, "mount": 0},
+    loopback_problem="",
+    num_ports=28_232,
+    host_name="node7",
+    outward_address="10.9.0.17",
+    outward_problem="",
+    state_folder="/state",
+    state_free_bytes=WARN_BYTES,
+    shared_free_bytes=WARN_BYTES,
+    clock=ClockState(is_synchronised=True, error_s=0.004),
+)
+
+
+def findings_with(**lacks: Any) -> list[Finding]:
+    return machine_findings(msgspec.structs.replace(COMPLETE, **lacks))
+
+
+def test_a_complete_machine_needs_no_remedy() -> None:
+    findings = findings_with()
+    assert {(finding.level, finding.remedy) for finding in findings} == {(Level.OK, "")}
+    texts = [f"{finding.about}: {finding.text}" for finding in findings]
+    assert "devices: 8 of kind cuda:NVIDIA H200" in texts
+    assert "nccl: 2.27.5, offered" in texts
+    assert "namespaces: user, net, pid, mount, offered" in texts
+    assert "network: node7 would be advertised as 10.9.0.17" in texts
+
+
+NO_GPU = {"devices": {"cpu": 2}, "gpu_problem": "Driver Not Loaded"}
+CPU_TORCH = {"torch": TorchBuild(version="2.13.0+cpu")}
+
+
+@pytest.mark.parametrize(
+    ("lacks", "level", "text", "remedy"),
+    [
+        (NO_GPU, Level.OK, "devices: no GPU is offered: Driver Not Loaded", "driver"),
+        (
+            {"devices": {}, "devices_problem": "this machine has GPUs of 2 kinds"},
+            Level.WARN,
+            "devices: this machine has GPUs of 2 kinds",
+            "--devices",
+        ),
+        ({"torch": None}, Level.OK, "torch: is not installed: no worker can run here", "pip install"),
+        (CPU_TORCH, Level.WARN, "torch: 2.13.0+cpu, built without CUDA: the GPUs cannot be used", "for CUDA"),
+        (
+            {"torch": TorchBuild(version="2.13.0", cuda="13.0")},
+            Level.WARN,
+            "nccl: not offered: this build of torch has none, or cannot be imported",
+            "with NCCL",
+        ),
+        (
+            {"torch": TorchBuild(version="2.13.0", cuda="13.0"), **NO_GPU},
+            Level.OK,
+            "nccl: not offered: this build of torch has none, or cannot be imported",
+            "with NCCL",
+        ),
+        (
+            {"namespaces": {"user": errno.EPERM, "net": 0}},
+            Level.OK,
+            "namespaces: user, not offered: Operation not permitted",
+            "kernel.unprivileged_userns_clone=1",
+        ),
+        (
+            {"namespaces": {"pid": errno.ENOSPC}},
+            Level.OK,
+            "namespaces: pid, not offered: No space left on device",
+            "user.max_user_namespaces",
+        ),
+        (
+            {"namespaces": {"user": errno.EINVAL}},
+            Level.OK,
+            "namespaces: user, not offered: Invalid argument",
+            "kernel that has them",
+        ),
+        (
+            {"loopback_problem": "Network is unreachable"},
+            Level.BAD,
+            "network: 127.0.0.1 cannot be used: Network is unreachable",
+            "ip link set lo up",
+        ),
+        ({"num_ports": FEW_PORTS - 1}, Level.WARN, "ports: 999 ports for connections", "ip_local_port_range"),
+        (
+            {"outward_address": "", "outward_problem": "Network is unreachable"},
+            Level.OK,
+            "network: no address to advertise to other machines: Network is unreachable",
+            "default route",
+        ),
+        ({"state_free_bytes": WARN_BYTES - 1}, Level.WARN, "disk: 1.0 GiB free in /state", "make room"),
+        ({"state_free_bytes": BAD_BYTES - 1}, Level.BAD, "disk: 0.1 GiB free in /state", "make room"),
+        (
+            {"shared_free_bytes": 64 << 20},
+            Level.WARN,
+            "shared memory: 0.1 GiB free in /dev/shm: loaders with workers may fail",
+            "--shm-size",
+        ),
+        (
+            {"shared_free_bytes": -1},
+            Level.WARN,
+            "shared memory: there is no /dev/shm: loaders with workers fail",
+            "mount",
+        ),
+        (
+            {"clock": ClockState(is_synchronised=False, error_s=16.0)},
+            Level.WARN,
+            "clock: is not synchronised: deadlines that are times of day may be off",
+            "chrony",
+        ),
+        (
+            {"clock": ClockState(is_synchronised=True, error_s=2.5)},
+            Level.WARN,
+            "clock: is synchronised, off by 2.500 s at most",
+            "chrony",
+        ),
+        ({"clock": None}, Level.OK, "clock: the kernel does not say whether it is synchronised", "chrony"),
+    ],
+)
+def test_a_lack_is_told_with_its_remedy(lacks: dict[str, Any], level: Level, text: str, remedy: str) -> None:
+    findings = findings_with(**lacks)
+    (found,) = [finding for finding in findings if f"{finding.about}: {finding.text}" == text]
+    assert found.level is level and remedy in found.remedy
+    worst = {finding.level for finding in findings if finding is not found}
+    assert worst == {Level.OK}, "and everything else is as it was"
+
+
+def test_without_gpus_a_torch_for_cpus_is_all_that_is_needed() -> None:
+    findings = findings_with(**NO_GPU, **CPU_TORCH)
+    assert {finding.level for finding in findings} == {Level.OK}
+    assert "nccl" not in {finding.about for finding in findings}
+
+
+def test_a_kernel_that_does_not_tell_its_ports_is_not_blamed() -> None:
+    assert "ports" not in {finding.about for finding in findings_with(num_ports=0)}
+
+
+# ------------------------------------------------------------ this machine
+def test_this_machine_is_probed(tmp_path: Path) -> None:
+    facts = probe_machine(tmp_path / "none" / "state")
+    assert facts.state_folder == str(tmp_path) and facts.state_free_bytes > 0
+    assert facts.devices or facts.devices_problem
+    assert list(facts.namespaces) == ["user", "net", "pid", "mount"]
+    assert facts.host_name == socket.gethostname() and facts.loopback_problem == ""
+    assert bool(facts.outward_address) != bool(facts.outward_problem)
+    assert machine_findings(facts)
+
+
+@pytest.mark.parametrize(
+    ("text", "build"),
+    [
+        ("__version__ = '2.13.0+cpu'\ncuda: Optional[str] = None\n", TorchBuild(version="2.13.0+cpu")),
+        (
+            "__version__ = '2.13.0+cu130'\ncuda: Optional[str] = '13.0'\n",
+            TorchBuild(version="2.13.0+cu130", cuda="13.0", nccl="2.27.5"),
+        ),
+        ("__version__ = '2.6.0'\ncuda = '12.4'\n", TorchBuild(version="2.6.0", cuda="12.4", nccl="2.27.5")),
+        ("", TorchBuild(version="of an unknown version")),
+    ],
+)
+def test_what_torch_was_built_for_is_read_off_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, build: TorchBuild
+) -> None:
+    """In place of torch: a package whose distributed part tells of NCCL as torch's does."""
+    package = tmp_path / "torch"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "version.py").write_text(text)
+    (package / "distributed.py").write_text("def is_nccl_available(): return True\n")
+    (package / "cuda.py").write_text("class nccl:\n    version = staticmethod(lambda: (2, 27, 5))\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert machine_facts.probe_torch() == build
+
+
+def test_a_machine_without_a_route_and_without_namespaces_says_so() -> None:
+    """On a machine of its own, whose root forbids user namespaces and takes the route away."""
+    if why_not():
+        pytest.skip(f"machines cannot be had here: {why_not()}")
+    ask = (
+        "from pathlib import Path; from swell.api.machine_facts import probe_machine as probe;"
+        "import msgspec; print(msgspec.json.encode(probe(Path('state'))).decode())"
+    )
+    with Network(1, as_user=True) as network:
+
+        def probe(before: str) -> MachineFacts:
+            words = ("sh", "-c", f'{before}; exec "$@"', "sh", sys.executable, "-c", ask)
+            printed = network[0].run(*words, env={"PYTHONPATH": str(ROOT / "src")})
+            return msgspec.json.decode(printed, type=MachineFacts)
+
+        whole = probe("true")
+        assert (whole.host_name, whole.outward_address) == (network[0].name, network[0].address)
+        lacking = probe(
+            "ip route del default; ip link set lo down; echo 0 > /proc/sys/user/max_net_namespaces"
+        )
+        assert lacking.outward_problem == "Network is unreachable"
+        assert lacking.loopback_problem
+        assert lacking.namespaces == {"user": 0, "net": errno.ENOSPC, "pid": 0, "mount": 0}
