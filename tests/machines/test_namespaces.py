@@ -320,8 +320,8 @@ def test_an_ordinary_user_has_machines_too(python: str) -> None:
         )
     except OSError as error:
         pytest.skip(f"{python} in {ROOT} is not for everybody ({error.strerror})")
-    if "cannot: " in done.stderr:
-        pytest.skip(done.stderr.strip())
+    if "cannot: " in done.stderr or "ImportError" in done.stderr:  # this Python may be an old one
+        pytest.skip(done.stderr.strip().splitlines()[-1])
     assert done.stdout == "('user',) True False\n", done.stderr
 
 
