@@ -231,7 +231,7 @@ def test_a_job_without_a_number_has_an_equal_part_and_is_told(value_at: float, w
         best_effort("d", {1: 1.0}, 1e6, held=1, value=1.0, value_at=0.0, cpu=1.0),
     ]
     answer = later(rows)
-    assert answer.share is not None and answer.share.tolist() == [0.25, 1.0, 1.0, 1.0]
+    assert answer.share is not None and answer.share.tolist() == [1.0, 1.0, 1.0, 1.0]
     assert answer.reasons[0].code == "blind" == answer.account.codes[0]
     assert why in answer.reasons[0].text
 
@@ -243,7 +243,9 @@ def test_each_node_divides_its_own_cores() -> None:
         for name, node, value in (("a", 0, math.nan), ("b", 0, 1.0), ("c", 1, math.nan), ("d", -1, 1.0))
     ]
     answer = later(rows)
-    assert answer.share is not None and answer.share.tolist() == [0.5, 1.0, 1.0, 1.0]
+    assert answer.share is not None and answer.share.tolist() == [1.0, 1.0, 1.0, 1.0]
+    nodes = {name: set(node["members"]) for name, node in answer.memory["workers"].items()}
+    assert nodes == {"0": {"a", "b"}, "1": {"c"}}
 
 
 @pytest.mark.parametrize(("policy", "kept"), [(FlowCon(), "workers"), (FlowConFit(), "nodes")])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -122,6 +123,16 @@ class _SharesAccount:
     def reason(self, row: int) -> Reason:
         reason = self.others.reason(row)
         return Reason("blind", reason.text) if row in self.blind else reason
+
+
+def equal_part(seen: Iterable[float]) -> float:
+    """The share of jobs whose learning is not seen: with it each of them gets 1 / jobs of the cores.
+
+    Args:
+        seen: shares of all other jobs; with none all are alike.
+    """
+    shares = list(seen)
+    return math.fsum(shares) / len(shares) if shares else 1.0
 
 
 def why_blind(learning: Learning, row: int) -> str:

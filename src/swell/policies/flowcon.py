@@ -12,7 +12,7 @@ from swell.model.learning import Learning
 from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.policies.core_shares import divided, first_come, why_blind
+from swell.policies.core_shares import divided, equal_part, first_come, why_blind
 from swell.policies.policy import Policy
 
 #: The lists: NL, young and quickly growing; WL, near convergence; CL, converging and growing slowly.
@@ -84,7 +84,7 @@ class FlowCon(Policy):
         alpha is a percentage and the scale of a loss does not matter. The only resource is CPU.
         Line 3: a job that has not reported since the last run is not measured, and keeps its list. A new
         one has no G: it stays in NL with share 1 and counts as one at its best. A job without a
-        metric, or with NaN, is in no list and has 1 / jobs.
+        metric, or with NaN, is in no list and has the mean share of those that are.
         Lines 4-13: lists are one mark for each job, so that it is in one of them only.
         Line 17: the interval is its initial value again when some job is no longer completing; in print,
         only when one arrives or exits.
@@ -159,16 +159,18 @@ class FlowCon(Policy):
             return True
         floor = 1.0 / (self.beta * len(members))
         total = math.fsum(container.growth_share for container in seen)
-        for container in members.values():
-            if container.is_blind:
-                container.share = max(floor, 1.0 / len(members))
-            elif container.group == WATCHING:
+        for container in seen:
+            if container.group == WATCHING:
                 container.share = max(floor, container.share)  # lines 23-24
             elif container.growth is None:
                 container.share = 1.0
             else:
                 part = container.growth_share / total if total > 0.0 else 0.0  # lines 21, 26
                 container.share = max(floor, round(part, SHARE_DIGITS))  # line 22
+        unseen = max(floor, round(equal_part(container.share for container in seen), SHARE_DIGITS))
+        for container in members.values():
+            if container.is_blind:
+                container.share = unseen
         return False
 
 

@@ -13,7 +13,7 @@ from swell.model.learning import Learning
 from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.policies.core_shares import divided, first_come, why_blind
+from swell.policies.core_shares import divided, equal_part, first_come, why_blind
 from swell.policies.learners import Learner, SharedNode, advance, arrive, leave, observe
 from swell.policies.policy import Policy
 from swell.solvers.fair_clock import urgent
@@ -50,11 +50,12 @@ class FlowConFit(Policy):
     A model is usable at 95 % of the drop of its loss. How likely that is, and when, follows from the fit of
     its samples with their noise, normalised by the job's own range (`solvers.loss_curve`). A job that is past
     it counts by what is left of it alone. The largest gain has share 1, others less, in steps of a factor of
-    4 so that noise changes little. None is below `floor`, and a job that is not seen to learn has at least
-    1 / jobs. A job that would take longer than `most_slowdown` times as long as with equal shares comes first
-    (`solvers.fair_clock`). While no model is about to be usable the interval doubles, a few times at most.
-    All nodes are measured at the same instants, multiples of their intervals.
-    Jobs have the workers that they asked for, first come, first served. Each node divides its own cores.
+    4 so that noise changes little. None is below `floor`, and a job that is seen not to learn has at least
+    1 / jobs. One that tells nothing has the mean share of the others. A job that would take longer than
+    `most_slowdown` times as long as with equal shares comes first (`solvers.fair_clock`). While no model is
+    about to be usable the interval doubles, a few times at most. All nodes are measured at the same
+    instants, multiples of their intervals. Jobs have the workers that they asked for, first come, first
+    served. Each node divides its own cores.
 
     References: Zheng et al., "FlowCon", ICPP 2019, for shares by the progress of the loss, and the back-off.
     Deviates: in everything else; there are no lists and no alpha. Gains are of time to a usable model, and
@@ -128,20 +129,30 @@ class FlowConFit(Policy):
         gains = [self._gain(learner) for learner in members]
         most = max((gain for gain in gains if math.isfinite(gain)), default=0.0)
         total_s = math.fsum(learner.left_s or 0.0 for learner in members)
+        unseen = set(range(len(members)))
         for place, learner in enumerate(members):
             learner.is_urgent = place in first
-            wanted = 0.0
-            if learner.is_urgent or (not first and (math.isinf(gains[place]) or most <= 0.0)):
-                wanted = 1.0
-            elif first:
-                wanted = 1.0 / SHARE_STEP if math.isinf(gains[place]) else 0.0
-            else:
-                wanted = (gains[place] / most) ** self.sharpness
-            if cores / learner.most_cores * (learner.left_s or 0.0) >= total_s:
-                wanted = 1.0  # or it would be alone at the end, and other cores would idle
+            # Or it would be alone at the end, and other cores would idle.
+            is_longest = cores / learner.most_cores * (learner.left_s or 0.0) >= total_s
+            if learner.is_blind and not (learner.is_urgent or is_longest):
+                continue
+            unseen.discard(place)
+            wanted = self._wanted(gains[place], most, bool(first))
+            wanted = 1.0 if learner.is_urgent or is_longest else wanted
             learner.share = self._steady(learner.share, max(wanted, self.floor))
-            if learner.is_blind or learner.is_flat:
+            if learner.is_flat:
                 learner.share = max(learner.share, 1.0 / len(members))
+        part = equal_part(learner.share for place, learner in enumerate(members) if place not in unseen)
+        for place in unseen:
+            members[place].share = max(self.floor, part)
+
+    def _wanted(self, gain_per_s: float, most_per_s: float, is_any_urgent: bool) -> float:
+        """The share of a job that is not urgent; its gain is inf where it is not known."""
+        if math.isinf(gain_per_s):
+            return 1.0 / SHARE_STEP if is_any_urgent else 1.0
+        if is_any_urgent:
+            return 0.0
+        return (gain_per_s / most_per_s) ** self.sharpness if most_per_s > 0.0 else 1.0
 
     def _gain(self, learner: Learner) -> float:
         """Of usable models and ends, per CPU second; inf: not known."""
@@ -190,7 +201,7 @@ def _why(learning: Learning, row: int, learner: Learner | None) -> str:
     if learner.is_urgent:
         return "it would end too late otherwise"
     if learner.is_blind:
-        return f"at least 1 / jobs, for {why_blind(learning, row)}"
+        return f"an equal part, for {why_blind(learning, row)}"
     if learner.gain_per_s is None:
         return "it is new and not measured yet"
     if learner.is_flat:
