@@ -192,12 +192,14 @@ def test_with_many_jobs_the_time_to_a_usable_model_counts() -> None:
 
 
 def test_a_page_is_written(tmp_path: Path) -> None:
-    runs = [run_of("none"), run_of("flowcon", (1.0, 1.0, 0.6)), run_of("flowcon_fit", (1.0, 1.0, 0.5))]
+    runs = [run_of("none"), run_of("flowcon", (1.0, 1.0, 0.9)), run_of("flowcon_fit", (1.0, 1.0, 0.5))]
     three = replace(EXPERIMENT, contenders=(*EXPERIMENT.contenders, Contender("flowcon", "flowcon")))
     write(findings_of(three, runs), tmp_path / "out")
     files = write_page(PAPER, read(PAPER, tmp_path / "out"), tmp_path / "docs")
     assert {file.name for file in files} == {"flowcon.md", "fixed.png", "fixed-cpu.png"}
-    assert "weights of cgroup v1" in files[0].read_text(encoding="utf-8")
+    text = files[0].read_text(encoding="utf-8")
+    assert "weights of cgroup v1" in text
+    assert "Not reached:\n\n* fixed: the late job under flowcon takes 0.900 of its time\n" in text
 
 
 # ---------------------------------------------------------------- how it is played

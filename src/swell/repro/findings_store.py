@@ -58,6 +58,8 @@ def _page(paper: Paper, summary: Iterable[Findings], all_findings: Sequence[Find
     parts += [paper.introduction.strip()]
     for findings in all_findings:
         parts += [f"## {findings.title}", *_shown(paper, findings)]
+        missed = [f"* {text}" for text in findings.missed]
+        parts += ["Not reached:", "\n".join(missed)] if missed else []
         parts += ["Truth: " + findings.truth[0] + "."]
         parts += ["\n".join(f"* {line}" for line in findings.truth[1:])] if findings.truth[1:] else []
     reasons = dict(reason for findings in all_findings for reason in findings.reasons)
