@@ -1,0 +1,113 @@
+"""The controller's side: what a host held is free when its term is over, and no sooner."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.leases.messages import FromController, LeaseAsked, LeaseGranted, TermOver
+
+
+class HostTerm(msgspec.Struct, frozen=True, kw_only=True):
+    """What the next controller must know of a host: to be written before anyone acts on it."""
+
+    host: str
+    term: int | None  #: None: not known; it may be any one
+    lease_s: float  #: the longest that was granted in the term
+    is_over: bool
+
+
+@dataclass(slots=True)
+class _Term:
+    number: int | None
+    lease_s: float
+    free_s: float
+    unknown_until_s: float = -math.inf  #: until then a lease may last that was granted in any term
+    is_refused: bool = False  #: not granted any longer
+    is_told: bool = False  #: that it is over
+
+
+class GrantedLeases:
+    """Of all hosts, by names that no two machines share. Times are of one clock of the controller.
+
+    That clock is at most `CLOCK_ERROR_SHARE` faster than real time, and never goes back. It may stand still
+    while the controller does, so that what it did not hear meanwhile counts as no silence.
+    """
+
+    def __init__(self, times: LeaseTimes) -> None:
+        self._times = times
+        self._terms: dict[str, _Term] = {}
+        self._ended: list[tuple[str, int | None]] = []
+
+    def recall(self, records: Iterable[HostTerm], now_s: float) -> None:
+        """What an earlier controller may have granted until now.
+
+        What was known to be over is not told again by `take_ended`.
+        """
+        for record in records:
+            free_s = now_s if record.is_over else now_s + self._times.wait_after_s(record.lease_s)
+            term = _Term(record.term, record.lease_s, free_s)
+            term.is_refused = term.is_told = record.is_over
+            term.unknown_until_s = free_s if record.term is None else -math.inf
+            self._terms[record.host] = term
+
+    def answer(self, host: str, asked: LeaseAsked, now_s: float) -> FromController:
+        """`now_s`: read after the message had come. Write `records`, if changed, before this is sent."""
+        term = self._terms.get(host)
+        if term is None or term.number is None or asked.term > term.number:
+            term = self._begin(host, asked.term, now_s)
+        elif asked.term < term.number or term.is_refused or now_s >= term.free_s:
+            return TermOver(term=asked.term)
+        term.lease_s = max(term.lease_s, self._times.lease_s)
+        term.free_s = max(term.free_s, now_s + self._times.wait_s)
+        return LeaseGranted(term=asked.term, number=asked.number, lease_s=self._times.lease_s)
+
+    def refuse(self, host: str) -> None:
+        """Grant nothing more in the host's present term. It is over when its last lease is."""
+        if (term := self._terms.get(host)) is not None:
+            term.is_refused = True
+
+    def is_free(self, host: str, now_s: float) -> bool:
+        """Whether no worker can run there: what it held may be given away, its jobs may run elsewhere."""
+        term = self._terms.get(host)
+        return term is None or now_s >= term.free_s
+
+    def take_ended(self, now_s: float) -> list[tuple[str, int | None]]:
+        """Hosts and their terms that are over, each term once. No worker started in one of them is left."""
+        for host, term in self._terms.items():
+            if now_s >= term.free_s:
+                term.is_refused = True
+                self._end(host, term)
+        ended, self._ended = self._ended, []
+        return ended
+
+    def records(self, now_s: float) -> list[HostTerm]:
+        """For `recall` of the next controller."""
+        return [
+            HostTerm(
+                host=host,
+                term=None if now_s < term.unknown_until_s else term.number,
+                lease_s=term.lease_s,
+                is_over=now_s >= term.free_s,
+            )
+            for host, term in self._terms.items()
+        ]
+
+    def _begin(self, host: str, number: int, now_s: float) -> _Term:
+        former = self._terms.get(host)
+        term = self._terms[host] = _Term(number, 0.0, now_s)
+        if former is not None and now_s < former.unknown_until_s:
+            term.lease_s, term.free_s = former.lease_s, former.free_s
+            term.unknown_until_s = former.unknown_until_s
+        elif former is not None:
+            self._end(host, former)
+        return term
+
+    def _end(self, host: str, term: _Term) -> None:
+        if not term.is_told:
+            term.is_told = True
+            self._ended.append((host, term.number))

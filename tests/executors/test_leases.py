@@ -1,0 +1,364 @@
+"""A device is never given twice: hosts, workers and controllers in a hostile world, and single rules."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.executors.leases.granted_leases import GrantedLeases, HostTerm
+from swell.executors.leases.held_lease import MAX_UNANSWERED, HeldLease, TermPhase
+from swell.executors.leases.lease_times import CLOCK_ERROR_SHARE, InvalidLeaseTimes, LeaseTimes
+from swell.executors.leases.messages import FromController, LeaseAsked, LeaseGranted, TermOver
+
+HOST = "h"
+TICK_S = 0.1
+#: Of the network, from and to the host.
+UP, DOWN = (True, True), (False, False)
+
+
+@dataclass
+class Worker:
+    """Looks at the end of its lease before each step; can be stopped on its own."""
+
+    term: int
+    end_s: float  #: as it sees it, by the host's clock
+    started_s: float  #: in real time
+    is_frozen: bool = False
+
+
+@dataclass
+class Machine:
+    """A host process with workers. Its clock shows `rate` times the real time."""
+
+    rate: float
+    lease: HeldLease = field(default_factory=lambda: HeldLease(1))
+    workers: list[Worker] = field(default_factory=list)
+    is_frozen: bool = False
+    killing_since_s: float | None = None
+
+    def show_end(self) -> None:
+        for worker in self.workers:
+            worker.end_s = self.lease.end_s
+
+
+class HostileLeases:
+    """Messages are late, lost, doubled, overtaken; processes freeze and start again; clocks run unevenly."""
+
+    times = LeaseTimes(lease_s=3.0, margin_s=0.5)
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.now_s = 0.0
+        self.machine = Machine(self.some_rate())
+        self.controller_rate, self.controller_s = self.some_rate(), 1000.0
+        self.is_controller_frozen = False
+        self.granted = GrantedLeases(self.times)
+        self.given_up: dict[int, float] = {}  #: terms whose devices the controller gave away, and when
+        self.records: list[HostTerm] = []
+        self.are_records_lost = False
+        self.to_controller: list[LeaseAsked] = []
+        self.to_host: list[FromController] = []
+        self.old_questions: list[LeaseAsked] = []
+        self.old_answers: list[FromController] = []
+        self.is_out_up = self.is_back_up = True
+
+    def some_rate(self) -> float:
+        return 1 + self.chance.choice([-1, 0, 1, self.chance.uniform(-1, 1)]) * CLOCK_ERROR_SHARE
+
+    @property
+    def host_s(self) -> float:
+        return 50.0 + self.now_s * self.machine.rate
+
+    # ------------------------------------------------------------ time
+    def pass_time(self, num_ticks: int) -> None:
+        for _ in range(num_ticks):
+            self.now_s += TICK_S
+            if not self.is_controller_frozen:
+                self.controller_s += TICK_S * self.controller_rate
+                self.give_up()
+            self.act_on_host()
+            self.end_workers()
+            self.carry()
+            self.no_device_is_given_twice()
+
+    def act_on_host(self) -> None:
+        machine = self.machine
+        if machine.is_frozen:
+            return
+        phase = machine.lease.phase(self.host_s)
+        if phase is TermPhase.OVER:
+            self.kill_workers()
+        elif phase is TermPhase.HELD and len(machine.workers) < 2:
+            machine.workers.append(Worker(machine.lease.term, machine.lease.end_s, self.now_s))
+        if (asked := machine.lease.ask(self.host_s)) is not None:
+            self.to_controller.append(asked)
+
+    def kill_workers(self) -> None:
+        """SIGKILL ends stopped processes too, and takes its time, within the margin."""
+        machine = self.machine
+        if machine.killing_since_s is None:
+            machine.killing_since_s = self.now_s
+        if self.now_s - machine.killing_since_s >= self.times.margin_s - 2.5 * TICK_S:
+            machine.workers.clear()
+            machine.lease, machine.killing_since_s = machine.lease.next_term(self.host_s), None
+
+    def end_workers(self) -> None:
+        """A worker whose host process is stopped ends by itself, a stopped one as soon as it goes on."""
+        self.machine.workers = [
+            worker
+            for worker in self.machine.workers
+            if worker.is_frozen or not self.machine.is_frozen or self.host_s < worker.end_s
+        ]
+
+    # ------------------------------------------------------------ the network
+    def change_network(self) -> None:
+        """What is under way when a direction fails arrives later, or never, or again."""
+        self.is_out_up, self.is_back_up = self.chance.choice([UP, UP, DOWN, (False, True), (True, False)])
+
+    def carry(self) -> None:
+        if self.is_out_up and not self.is_controller_frozen:
+            while self.to_controller:
+                self.reach_controller(0)
+        if self.is_back_up and not self.machine.is_frozen:
+            while self.to_host:
+                self.reach_host(0)
+
+    def reach_controller(self, index: int) -> None:
+        asked = self.to_controller.pop(index)
+        self.old_questions.append(asked)
+        self.to_host.append(self.granted.answer(HOST, asked, self.controller_s))
+        self.records = self.granted.records(self.controller_s)
+
+    def reach_host(self, index: int) -> None:
+        answer = self.to_host.pop(index)
+        self.old_answers.append(answer)
+        self.machine.lease.hear(answer, self.host_s)
+        self.machine.show_end()
+
+    def repeat_question(self) -> None:
+        self.to_controller.insert(0, self.chance.choice(self.old_questions[-20:]))
+        self.reach_controller(0)
+
+    def repeat_answer(self) -> None:
+        self.to_host.insert(0, self.chance.choice(self.old_answers[-20:]))
+        self.reach_host(0)
+
+    def let_a_question_through(self) -> None:
+        self.reach_controller(self.chance.randrange(len(self.to_controller)))
+
+    def let_an_answer_through(self) -> None:
+        self.reach_host(self.chance.randrange(len(self.to_host)))
+
+    def lose_all(self) -> None:
+        self.to_controller.clear()
+        self.to_host.clear()
+
+    # ------------------------------------------------------------ processes
+    def freeze_or_thaw_host(self) -> None:
+        self.machine.is_frozen = not self.machine.is_frozen
+        self.act_on_host()
+
+    def freeze_or_thaw_worker(self) -> None:
+        worker = self.chance.choice(self.machine.workers)
+        worker.is_frozen = not worker.is_frozen
+        if not worker.is_frozen and self.host_s >= worker.end_s:
+            self.machine.workers.remove(worker)
+
+    def restart_host(self) -> None:
+        """The kernel ends workers with their host, and the next host waits for the lock that they hold."""
+        term = self.machine.lease.term
+        self.machine = Machine(self.machine.rate, HeldLease(term + 1))
+
+    def freeze_or_thaw_controller(self) -> None:
+        self.is_controller_frozen = not self.is_controller_frozen
+
+    def restart_controller(self) -> None:
+        lease_s, start_s = self.chance.choice([1.0, 3.0, 5.0]), self.chance.uniform(0, 1e6)
+        are_records_lost = self.chance.random() < 0.3
+        longest_s = max([record.lease_s for record in self.records], default=0.0)
+        self.times = LeaseTimes(lease_s=lease_s, margin_s=self.times.margin_s)
+        self.granted, self.controller_s, self.is_controller_frozen = GrantedLeases(self.times), start_s, False
+        self.are_records_lost |= are_records_lost
+        if are_records_lost and self.records:
+            self.records = [HostTerm(host=HOST, term=None, lease_s=longest_s, is_over=False)]
+        self.granted.recall(self.records, start_s)
+
+    def refuse(self) -> None:
+        self.granted.refuse(HOST)
+
+    # ------------------------------------------------------------ the laws
+    def give_up(self) -> None:
+        for _, term in self.granted.take_ended(self.controller_s):
+            if term is None:
+                continue
+            assert self.are_records_lost or term not in self.given_up, "each term ends once"
+            self.given_up[term] = self.now_s
+        self.records = self.granted.records(self.controller_s)
+
+    def no_device_is_given_twice(self) -> None:
+        running = [worker for worker in self.machine.workers if not worker.is_frozen]
+        for worker in running:
+            assert self.given_up.get(worker.term, -math.inf) < worker.started_s
+        assert not running or not self.granted.is_free(HOST, self.controller_s)
+
+    # ------------------------------------------------------------ chance
+    def live(self) -> None:
+        """A while, of which the most is time that passes; then all is healed."""
+        for _ in range(60):
+            self.pass_time(self.chance.choice([1, 3, 10, 30, 60]))
+            self.chance.choice(self.possible())()
+            self.no_device_is_given_twice()
+        self.heal()
+
+    def possible(self) -> list[Callable[[], None]]:
+        machine = self.machine
+        events = [self.change_network] * 6 + [self.freeze_or_thaw_host, self.freeze_or_thaw_controller] * 2
+        events += [self.lose_all, self.restart_host, self.restart_controller, self.refuse]
+        events += [self.freeze_or_thaw_worker] * (2 * bool(machine.workers))
+        if not self.is_controller_frozen:
+            events += [self.repeat_question] * bool(self.old_questions)
+            events += [self.let_a_question_through] * bool(self.to_controller)
+        if not machine.is_frozen:
+            events += [self.repeat_answer] * bool(self.old_answers)
+            events += [self.let_an_answer_through] * bool(self.to_host)
+        return events
+
+    def heal(self) -> None:
+        """The host has a lease again, after at most one term that had to end first."""
+        self.machine.is_frozen = self.is_controller_frozen = False
+        self.machine.workers = [worker for worker in self.machine.workers if not worker.is_frozen]
+        self.is_out_up = self.is_back_up = True
+        self.pass_time(300)
+        assert self.machine.lease.phase(self.host_s) is TermPhase.HELD
+        assert self.machine.workers and not self.granted.is_free(HOST, self.controller_s)
+
+
+@given(st.integers(0, 2**32))
+def test_no_device_is_given_twice_and_all_resumes(seed: int) -> None:
+    HostileLeases(seed).live()
+
+
+RATES = st.floats(1 - CLOCK_ERROR_SHARE, 1 + CLOCK_ERROR_SHARE)
+TIMES = st.builds(LeaseTimes, lease_s=st.floats(0.1, 3600), margin_s=st.floats(0.1, 600))
+
+
+@given(TIMES, RATES, RATES)
+def test_the_wait_outlasts_the_lease_and_the_margin(
+    times: LeaseTimes, host: float, controller: float
+) -> None:
+    gone_s = times.lease_s / host + times.margin_s
+    assert times.wait_s / controller >= gone_s * (1 - 1e-9)
+    assert times.wait_s <= (times.lease_s + times.margin_s) * (1 + 4 * CLOCK_ERROR_SHARE), "and not by much"
+
+
+@pytest.mark.parametrize("wrong_s", [0.0, -1.0, math.nan, math.inf])
+def test_times_that_are_none_are_refused(wrong_s: float) -> None:
+    with pytest.raises(InvalidLeaseTimes, match=r"lease_s=.* must be above 0 s"):
+        LeaseTimes(lease_s=wrong_s)
+    with pytest.raises(InvalidLeaseTimes, match=r"margin_s=.* must be above 0 s"):
+        LeaseTimes(margin_s=wrong_s)
+
+
+def granted_at(lease: HeldLease, asked_s: float, now_s: float, lease_s: float = 10.0) -> None:
+    asked = lease.ask(asked_s)
+    assert asked is not None
+    lease.hear(LeaseGranted(term=asked.term, number=asked.number, lease_s=lease_s), now_s)
+
+
+def test_a_lease_counts_from_when_it_was_asked_for() -> None:
+    lease = HeldLease(1)
+    assert lease.phase(100.0) is TermPhase.ASKED
+    granted_at(lease, asked_s=100.0, now_s=109.0)
+    assert (lease.phase(109.9), lease.phase(110.0)) == (TermPhase.HELD, TermPhase.OVER)
+
+
+def test_an_answer_that_is_later_than_its_lease_is_of_no_use() -> None:
+    lease = HeldLease(1)
+    granted_at(lease, asked_s=100.0, now_s=110.0)
+    assert lease.phase(110.0) is TermPhase.ASKED, "no worker was started: nothing is over"
+
+
+def test_a_shorter_lease_does_not_take_back_a_longer_one() -> None:
+    lease = HeldLease(1)
+    granted_at(lease, asked_s=100.0, now_s=100.0)
+    granted_at(lease, asked_s=102.0, now_s=102.0, lease_s=1.0)
+    assert lease.end_s == 110.0
+
+
+def test_a_term_that_is_over_stays_so() -> None:
+    lease = HeldLease(4)
+    with pytest.raises(ValueError, match="term 4 is not over"):
+        lease.next_term(0.0)
+    asked = lease.ask(0.0)
+    assert asked is not None
+    lease.hear(TermOver(term=3), 0.0)
+    assert lease.phase(0.0) is TermPhase.ASKED, "of an earlier term"
+    lease.hear(TermOver(term=4), 0.0)
+    lease.hear(LeaseGranted(term=4, number=asked.number, lease_s=9.0), 0.0)
+    assert lease.phase(0.0) is TermPhase.OVER and lease.ask(99.0) is None
+    assert lease.next_term(0.0).term == 5
+
+
+def test_questions_come_evenly_at_once_on_a_new_line_and_are_not_kept_for_ever() -> None:
+    lease = HeldLease(1)
+    granted_at(lease, asked_s=0.0, now_s=0.0, lease_s=12.0)
+    assert lease.ask(1.9) is None and lease.ask(2.0) is not None
+    lease.open_line()
+    assert lease.ask(2.1) is not None
+    cut_off = HeldLease(1)
+    for now_s in range(1000):
+        assert cut_off.ask(float(now_s)) is not None
+    cut_off.hear(LeaseGranted(term=1, number=1000 - MAX_UNANSWERED, lease_s=1e4), 1000.0)
+    assert cut_off.phase(1000.0) is TermPhase.ASKED
+    cut_off.hear(LeaseGranted(term=1, number=1000, lease_s=1e4), 1000.0)
+    assert cut_off.phase(1000.0) is TermPhase.HELD
+
+
+def test_a_question_of_an_earlier_term_gets_no_lease() -> None:
+    granted = GrantedLeases(LeaseTimes())
+    granted.answer(HOST, LeaseAsked(term=2, number=1), 0.0)
+    assert granted.answer(HOST, LeaseAsked(term=1, number=9), 1.0) == TermOver(term=1)
+    granted.answer(HOST, LeaseAsked(term=3, number=1), 2.0)
+    assert granted.take_ended(2.0) == [(HOST, 2)], "the host says that nothing of it is left"
+
+
+def test_a_host_that_is_refused_is_free_only_after_its_lease() -> None:
+    times = LeaseTimes(lease_s=10.0, margin_s=1.0)
+    granted = GrantedLeases(times)
+    granted.answer(HOST, LeaseAsked(term=1, number=1), 0.0)
+    granted.refuse(HOST)
+    assert granted.answer(HOST, LeaseAsked(term=1, number=2), 1.0) == TermOver(term=1)
+    assert not granted.is_free(HOST, times.wait_s - 0.01) and granted.is_free(HOST, times.wait_s)
+
+
+def test_the_next_controller_waits_for_the_leases_of_the_former() -> None:
+    long, short = LeaseTimes(lease_s=60.0), LeaseTimes(lease_s=5.0)
+    former, following = GrantedLeases(long), GrantedLeases(short)
+    former.answer(HOST, LeaseAsked(term=7, number=1), 0.0)
+    following.recall(former.records(0.0), 1000.0)
+    assert not following.is_free(HOST, 1000.0 + long.wait_s - 0.01)
+    assert following.take_ended(1000.0 + long.wait_s) == [(HOST, 7)]
+    third = GrantedLeases(short)
+    third.recall(following.records(1000.0 + long.wait_s), 0.0)
+    assert third.is_free(HOST, 0.0) and third.take_ended(0.0) == []
+    assert third.answer(HOST, LeaseAsked(term=7, number=2), 0.0) == TermOver(term=7)
+
+
+def test_a_host_of_which_no_record_is_left_is_waited_for_in_whatever_term() -> None:
+    """Found by the law: a question of the term that has the longer lease is no proof that it is over."""
+    long, short = LeaseTimes(lease_s=60.0), LeaseTimes(lease_s=5.0)
+    granted = GrantedLeases(short)
+    granted.recall([HostTerm(host=HOST, term=None, lease_s=60.0, is_over=False)], 0.0)
+    for term in (3, 4):
+        assert isinstance(granted.answer(HOST, LeaseAsked(term=term, number=1), 1.0), LeaseGranted)
+    assert not granted.is_free(HOST, long.wait_s - 0.01)
+    following = GrantedLeases(short)
+    following.recall(granted.records(1.0), 0.0)
+    following.answer(HOST, LeaseAsked(term=5, number=1), 1.0)
+    assert not following.is_free(HOST, long.wait_s - 0.01) and following.is_free(HOST, long.wait_s)
