@@ -1,0 +1,28 @@
+"""Clocks that no time service sets, slows or speeds up: what leases are counted by."""
+
+from __future__ import annotations
+
+import time
+
+
+class HostClock:
+    """Of the side that holds a lease: not slow, and counts the time in which the machine sleeps.
+
+    The raw clock stands still while the machine sleeps. `CLOCK_BOOTTIME` does not, but is slewed with
+    `CLOCK_MONOTONIC`, by up to a tenth; their difference is the time slept.
+    """
+
+    def __init__(self) -> None:
+        self._latest_s = float("-inf")
+
+    def now_s(self) -> float:
+        """Seconds since the boot; never goes back. The same for all processes of the machine, to some µs."""
+        awake_s = time.clock_gettime(time.CLOCK_MONOTONIC)
+        slept_s = time.clock_gettime(time.CLOCK_BOOTTIME) - awake_s
+        self._latest_s = max(self._latest_s, time.clock_gettime(time.CLOCK_MONOTONIC_RAW) + slept_s)
+        return self._latest_s
+
+
+def granter_now_s() -> float:
+    """Of the side that grants leases: not fast. It may stand still while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
