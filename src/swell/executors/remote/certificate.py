@@ -1,0 +1,96 @@
+"""The certificate of a controller: signed by itself, and known to hosts by its fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from swell.wire.whole_files import write_whole
+
+#: Key and certificate in one file: they are there together or not at all.
+CERTIFICATE_FILE = "listen.pem"
+#: Nobody looks at it: hosts compare the fingerprint and nothing else.
+VALID_DAYS = 36500
+
+
+class UnusableCertificate(ValueError):
+    """The file cannot be read as what it should be; the text names the remedy."""
+
+
+def make_certificate(folder: Path) -> Path:
+    """Its file in `folder`, which is made unless it is there: the tokens given out name its fingerprint."""
+    path = folder / CERTIFICATE_FILE
+    if not path.exists():
+        write_whole(path, _self_signed(), mode=0o600, is_synced=True)
+    return path
+
+
+def fingerprint_of(path: Path) -> bytes:
+    """SHA-256 of the certificate, 32 bytes. Raises UnusableCertificate."""
+    try:
+        text = path.read_text("ascii")
+        der = ssl.PEM_cert_to_DER_cert(text[text.index(ssl.PEM_HEADER) :])
+    except (OSError, ValueError) as error:
+        raise _unusable(path, error) from error
+    return hashlib.sha256(der).digest()
+
+
+def controller_context(path: Path) -> ssl.SSLContext:
+    """For the side that listens. Raises UnusableCertificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.num_tickets = 0  # hosts resume no sessions
+    try:
+        context.load_cert_chain(path)
+    except (OSError, ssl.SSLError) as error:
+        raise _unusable(path, error) from error
+    return context
+
+
+def host_context() -> ssl.SSLContext:
+    """For the side that connects. It trusts no authority: call `has_fingerprint` before the first word."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def has_fingerprint(connection: ssl.SSLObject, fingerprint: bytes) -> bool:
+    """Whether the other side has proved that the key of this certificate is its own."""
+    der = connection.getpeercert(binary_form=True)
+    return der is not None and hashlib.sha256(der).digest() == fingerprint
+
+
+def _self_signed() -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "swell")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=VALID_DAYS))
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return private + certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _unusable(path: Path, error: Exception) -> UnusableCertificate:
+    return UnusableCertificate(
+        f"{path} is no certificate with its key ({error}); it must be the file that Swell wrote: restore it, "
+        "or remove it and give every host a new join token"
+    )

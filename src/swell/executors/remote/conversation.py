@@ -1,0 +1,124 @@
+"""A stream of messages with another process, over one line after another."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
+from swell.executors.remote.machine_line import MachineLine, too_long
+from swell.executors.remote.opening import JoinRefused
+from swell.executors.remote.stream import Aside, BrokenStream, OnLine, SequencedStream
+from swell.model.coding import encode
+
+#: What is around a body, with the longest number.
+FRAME_BYTES = 64
+MAX_BODY_BYTES = MAX_LINE_BYTES - FRAME_BYTES
+
+_decoder = msgspec.json.Decoder(OnLine | JoinRefused)
+
+
+class Listener(Protocol):
+    """What the owner of a conversation hears. Bodies are JSON, see `swell.model.coding`."""
+
+    def heard(self, body: bytes) -> None:
+        """The next message of the stream."""
+
+    def heard_aside(self, body: bytes) -> None:
+        """A message of the moment."""
+
+    def peer_replaced(self) -> None:
+        """Another process is there now. It knows nothing, and what was not delivered is dropped."""
+
+    def line_closed(self, why: str) -> None:
+        """Nothing arrives until another line is attached. `why`: of the side that closed it; may be empty."""
+
+
+class Conversation:
+    """One end. Every method returns at once, and must be called from the loop's thread."""
+
+    def __init__(self, session: str, listener: Listener) -> None:
+        """`session`: of this process; no other has it."""
+        self._stream = SequencedStream(session)
+        self._listener = listener
+        self._line: MachineLine | None = None
+        self._why = ""
+
+    def __len__(self) -> int:
+        """Messages that the other side may not have; they are kept in memory."""
+        return len(self._stream)
+
+    def attach(self, line: MachineLine) -> None:
+        """Go on upon this line, which has just been opened. A former one is closed, and heard no longer."""
+        former, self._line, self._why = self._line, line, ""
+        line.heard, line.closed = self._hear, self._lose
+        if former is not None:
+            former.refuse("the other side has opened another line", is_final=False)
+        self._stream.open_line()
+        self.advance()
+
+    def say(self, message: msgspec.Struct) -> None:
+        """Arrives once, after what was said before, unless the other process ends. Raises MessageTooLong."""
+        self._stream.say(_body(message))
+        self.advance()
+
+    def say_aside(self, message: msgspec.Struct) -> None:
+        """Arrives soon or not at all; not after what waits to be sent. Raises MessageTooLong."""
+        body = _body(message)
+        if self._line is not None and self._stream.is_open:
+            self._line.send_encoded(msgspec.json.encode(Aside(body=msgspec.Raw(body))))
+
+    def advance(self) -> None:
+        """Send what the line takes; to be called several times a second."""
+        while self._line is not None and self._line.is_open and not self._line.is_full:
+            message = self._stream.next_message()
+            if message is None:
+                return
+            self._line.send_encoded(msgspec.json.encode(message))
+
+    def acknowledge(self) -> None:
+        """Tell what has come; to be called about once a second."""
+        received = self._stream.acknowledge()
+        if received is not None and self._line is not None:
+            self._line.send_encoded(msgspec.json.encode(received))
+
+    def close(self) -> None:
+        """Close the line. What was not delivered can still be, on another one."""
+        if self._line is not None:
+            self._line.close()
+
+    # ------------------------------------------------------------ the line
+    def _hear(self, link: LineLink, text: bytes) -> None:
+        if link is not self._line:
+            return
+        try:
+            message = _decoder.decode(text)
+            if isinstance(message, JoinRefused):
+                self._why = message.why
+                return
+            heard = self._stream.hear(message)
+        except (BrokenStream, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            self._line.refuse(f"a message cannot be understood ({error}); the line is closed", is_final=False)
+            return
+        if heard.is_new_peer:
+            self._listener.peer_replaced()
+        if heard.body is not None:
+            self._listener.heard(bytes(heard.body))
+        elif isinstance(message, Aside):
+            self._listener.heard_aside(bytes(message.body))
+        self.advance()
+
+    def _lose(self, link: LineLink) -> None:
+        if link is self._line:
+            why = self._why or self._line.why_closed
+            self._line = None
+            self._stream.close_line()
+            self._listener.line_closed(why)
+
+
+def _body(message: msgspec.Struct) -> bytes:
+    body = encode(message)
+    if len(body) > MAX_BODY_BYTES:
+        raise too_long(type(message).__name__, len(body), MAX_BODY_BYTES)
+    return body

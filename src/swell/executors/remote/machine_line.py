@@ -1,0 +1,73 @@
+"""One end of a connection between two machines: lines of JSON over TLS, none of them too long."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+
+import msgspec
+
+from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
+from swell.executors.remote.opening import JoinRefused
+from swell.model.coding import encode
+
+
+class MessageTooLong(ValueError):
+    """The other side would close the line; the text names the message."""
+
+
+def too_long(message: str, num_bytes: int, limit: int) -> MessageTooLong:
+    return MessageTooLong(
+        f"message {message} has {num_bytes} bytes; one between machines has at most {limit}: send it in parts"
+    )
+
+
+class MachineLine(LineLink):
+    """What is too long is not sent, and closes the line if it comes: the other side hears why."""
+
+    def __init__(
+        self,
+        heard: Callable[[LineLink, bytes], None],
+        closed: Callable[[LineLink], None] | None = None,
+        *,
+        max_line_bytes: int = MAX_LINE_BYTES,
+    ) -> None:
+        super().__init__(heard, closed, max_line_bytes=max_line_bytes)
+        self.why_closed = ""  #: what this side told the other one; empty: nothing
+
+    def send(self, message: msgspec.Struct) -> None:
+        """As before. Raises MessageTooLong."""
+        line = encode(message)
+        if len(line) > MAX_LINE_BYTES:
+            raise too_long(type(message).__name__, len(line), MAX_LINE_BYTES)
+        self.send_encoded(line)
+
+    def send_encoded(self, line: bytes) -> None:
+        """A message that is a line of JSON, and short enough."""
+        if self._transport is not None and self.is_open:
+            self._transport.write(line + b"\n")
+
+    def refuse(self, why: str, *, is_final: bool = True) -> None:
+        """Tell the other side why, and close."""
+        if self.is_open:
+            self.why_closed = why
+            self.send(JoinRefused(why=why, is_final=is_final))
+            self.close()
+
+    @property
+    def tls(self) -> ssl.SSLObject | None:
+        """Of an open line."""
+        tls: ssl.SSLObject | None = None
+        if self._transport is not None:
+            tls = self._transport.get_extra_info("ssl_object")
+        return tls
+
+    @property
+    def peer(self) -> str:
+        """The address of the other side, for people."""
+        peer = None if self._transport is None else self._transport.get_extra_info("peername")
+        return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "an unknown address"
+
+    def _abort(self) -> None:
+        limit = self.received.max_line_bytes
+        self.refuse(f"a message has more than {limit} bytes; that is the limit here: send it in parts")

@@ -1,0 +1,50 @@
+"""The first words of a host and of the controller: who it is, and whether they understand each other."""
+
+from __future__ import annotations
+
+import msgspec
+
+#: Raised when a host and a controller of two versions would not understand each other.
+JOIN_PROTOCOL = 1
+
+
+class OpeningMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Fields are added with a default and never taken away: other versions have to read what is wrong."""
+
+
+class Join(OpeningMessage, frozen=True, kw_only=True):
+    """First line of a host."""
+
+    protocol: int
+    version: str  #: of Swell, for people
+    host: str  #: the name of the node
+    machine: str  #: of the state folder on its machine, which no other one has
+    token: str  #: its name
+    secret: str = ""  #: in hexadecimal digits
+
+
+class JoinAccepted(OpeningMessage, frozen=True, kw_only=True):
+    """The host is known; from now on both send what they like."""
+
+    protocol: int
+    version: str
+
+
+class JoinRefused(OpeningMessage, frozen=True, kw_only=True):
+    """Instead, or later: why the line is closed. `is_final`: to try again is of no use."""
+
+    why: str
+    is_final: bool = True
+
+
+Opening = JoinAccepted | JoinRefused
+
+
+def why_not_understood(join: Join, version: str) -> str | None:
+    """What separates a host from a controller of this version; None: nothing."""
+    if join.protocol == JOIN_PROTOCOL:
+        return None
+    return (
+        f"host {join.host!r} has Swell {join.version} (protocol {join.protocol}), this head has {version} "
+        f"(protocol {JOIN_PROTOCOL}); both must speak the same protocol: install Swell {version} on the host"
+    )

@@ -1,0 +1,103 @@
+"""The tokens that a controller knows: a digest of each secret, and whether it was revoked."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from pathlib import Path
+
+import msgspec
+
+from swell.executors.remote.join_token import NAME, SECRET_BYTES, JoinToken
+from swell.wire.whole_files import write_whole
+
+TOKENS_FILE = "join-tokens.json"
+#: Compared with where no token has the name, so that the answer takes as long.
+_OF_NOBODY = "0" * 64
+
+
+class UnknownToken(ValueError):
+    """The list does not have it, or has it already; the text names the remedy."""
+
+
+class KnownToken(msgspec.Struct, kw_only=True):
+    """Who reads the file cannot join with it."""
+
+    sha256: str  #: of the secret, in hexadecimal digits
+    is_revoked: bool = False
+
+
+class TokenList:
+    """In one file, of which this object is the only writer."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises UnknownToken if the file is damaged."""
+        self._path = folder / TOKENS_FILE
+        self._tokens: dict[str, KnownToken] = {}
+        try:
+            self._tokens = msgspec.json.decode(self._path.read_bytes(), type=dict[str, KnownToken])
+        except FileNotFoundError:
+            pass  # no token was given out yet
+        except msgspec.MsgspecError as error:
+            raise UnknownToken(
+                f"{self._path} is damaged ({error}); it must be the list of join tokens that Swell wrote: "
+                "restore it, or remove it and give every host a new token"
+            ) from error
+
+    @property
+    def names(self) -> dict[str, bool]:
+        """Of all tokens, each with whether it was revoked."""
+        return {name: token.is_revoked for name, token in self._tokens.items()}
+
+    def add(self, name: str, fingerprint: bytes) -> JoinToken:
+        """A new token. Only what is returned has its secret. Raises UnknownToken."""
+        if not NAME.fullmatch(name):
+            raise UnknownToken(
+                f"join token name {name!r} cannot be used; a name has 1 to 40 letters, digits, `-` and `_`: "
+                "choose another one"
+            )
+        if name in self._tokens:
+            raise UnknownToken(f"there is a join token {name!r}; names are used once: choose another one")
+        token = JoinToken(name, fingerprint, secrets.token_bytes(SECRET_BYTES))
+        self._tokens[name] = KnownToken(sha256=_digest(token.secret))
+        self._write()
+        return token
+
+    def revoke(self, name: str) -> None:
+        """From now on it opens nothing. Its lines are the listener's affair. Raises UnknownToken."""
+        if name not in self._tokens:
+            known = ", ".join(sorted(self._tokens)) or "none"
+            raise UnknownToken(
+                f"there is no join token {name!r}; one that was given out can be revoked: choose of {known}"
+            )
+        self._tokens[name].is_revoked = True
+        self._write()
+
+    def why_refused(self, name: str, secret: str) -> str | None:
+        """None: it is in force. The time it takes says nothing about the secret. `secret`: in hexadecimal."""
+        known = self._tokens.get(name)
+        try:
+            digest = _digest(bytes.fromhex(secret))
+        except ValueError:
+            digest = ""
+        if not hmac.compare_digest(digest, _OF_NOBODY if known is None else known.sha256) or known is None:
+            return (
+                f"join token {name[:40]!r} is not known here; a host needs one that this head has given out: "
+                "get a new one there"
+            )
+        if known.is_revoked:
+            return revoked(name)
+        return None
+
+    def _write(self) -> None:
+        write_whole(self._path, msgspec.json.encode(self._tokens), mode=0o600, is_synced=True)
+
+
+def revoked(name: str) -> str:
+    """What a host with this token is told."""
+    return f"join token {name!r} was revoked; it is never valid again: get a new one at the head"
+
+
+def _digest(secret: bytes) -> str:
+    return hashlib.sha256(secret).hexdigest()

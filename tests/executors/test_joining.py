@@ -1,0 +1,425 @@
+"""Hosts that join over TLS, and all that must not: each hears why, and the others notice nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
+from swell.executors.remote import join_listener, joining
+from swell.executors.remote.certificate import (
+    CERTIFICATE_FILE,
+    UnusableCertificate,
+    controller_context,
+    fingerprint_of,
+    host_context,
+    make_certificate,
+)
+from swell.executors.remote.join_listener import JoinListener
+from swell.executors.remote.join_token import InvalidToken, JoinToken, parse_token, read_token, write_token
+from swell.executors.remote.joining import CannotJoin, join
+from swell.executors.remote.machine_line import MachineLine, MessageTooLong
+from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinRefused
+from swell.executors.remote.token_list import TOKENS_FILE, TokenList, UnknownToken
+
+LOOPBACK = "127.0.0.1"
+PATIENCE_S = 20.0
+ME = Join(protocol=JOIN_PROTOCOL, version="1.2", host="n1", machine="m", token="")
+
+
+class Note(msgspec.Struct, frozen=True):
+    text: str
+
+
+def note_of(line: bytes) -> str:
+    return msgspec.json.decode(line, type=Note).text
+
+
+class Head:
+    """Listens, and answers every note of a host in capitals."""
+
+    def __init__(self, folder: Path) -> None:
+        self.certificate = make_certificate(folder)
+        self.tokens = TokenList(folder)
+        self.token = self.tokens.add("rack-1", fingerprint_of(self.certificate))
+        self.listener = JoinListener(self.certificate, self.tokens, "1.2", self._joined, self._why_not)
+        self.joined: list[Join] = []
+        self.closed: list[str] = []
+        self.port = 0
+
+    def _why_not(self, join: Join) -> str | None:
+        return "node 'twin' is here; choose another name" if join.host == "twin" else None
+
+    def _joined(self, line: MachineLine, join: Join) -> None:
+        self.joined.append(join)
+        line.heard = lambda link, text: line.send(Note(note_of(text).upper()))
+        line.closed = lambda link: self.closed.append(join.host)
+
+    async def attach(self, token: JoinToken | None = None, me: Join = ME) -> Host:
+        host = Host()
+        await join(LOOPBACK, self.port, token or self.token, me, host.take)
+        return host
+
+    async def stranger(self, *, is_tls: bool = True) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        tls = {"ssl": host_context(), "server_hostname": ""} if is_tls else {}
+        return await asyncio.open_connection(LOOPBACK, self.port, **tls)  # type: ignore[arg-type]
+
+
+class Host:
+    """What a host keeps of what it hears."""
+
+    line: MachineLine
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+        self.is_lost = asyncio.Event()
+
+    def take(self, line: MachineLine) -> None:
+        self.line, line.heard, line.closed = line, self.hear, self.lose
+
+    def hear(self, link: LineLink, line: bytes) -> None:
+        self.heard.append(line)
+
+    def lose(self, link: LineLink) -> None:
+        self.is_lost.set()
+
+    async def echoes(self) -> None:
+        """The line works in both directions."""
+        num_heard = len(self.heard)
+        self.line.send(Note("ping"))
+        await until(lambda: len(self.heard) > num_heard)
+        assert note_of(self.heard[-1]) == "PING"
+
+    @property
+    def why_lost(self) -> str:
+        return msgspec.json.decode(self.heard[-1], type=JoinRefused).why
+
+
+async def until(is_true: Callable[[], bool]) -> None:
+    while not is_true():
+        await asyncio.sleep(0.005)
+
+
+def play(folder: Path, scene: Callable[[Head], Awaitable[None]]) -> Head:
+    """In a scene with a host that has joined before, and works at the end as at the beginning."""
+
+    async def run() -> Head:
+        head = Head(folder)
+        head.port = await head.listener.listen(LOOPBACK)
+        bystander = await head.attach(me=msgspec.structs.replace(ME, host="bystander"))
+        await bystander.echoes()
+        await asyncio.wait_for(scene(head), PATIENCE_S)
+        await bystander.echoes()
+        await head.listener.close()
+        bystander.line.close()
+        await bystander.is_lost.wait()
+        return head
+
+    return asyncio.run(run())
+
+
+# ---------------------------------------------------------------- who may join
+def test_the_right_token_joins_and_both_sides_speak(tmp_path: Path) -> None:
+    async def scene(head: Head) -> None:
+        host = await head.attach()
+        await host.echoes()
+        host.line.close()
+        await host.is_lost.wait()
+        await until(lambda: head.closed == ["n1"])
+
+    head = play(tmp_path, scene)
+    assert [(known.host, known.version, known.token) for known in head.joined[1:]] == [
+        ("n1", "1.2", "rack-1")
+    ]
+
+
+def refused(folder: Path, attach: Callable[[Head], Awaitable[object]]) -> CannotJoin:
+    errors = []
+
+    async def scene(head: Head) -> None:
+        with pytest.raises(CannotJoin) as raised:
+            await attach(head)
+        errors.append(raised.value)
+
+    head = play(folder, scene)
+    assert len(head.joined) == 1, "nobody but the bystander"
+    return errors[0]
+
+
+def test_a_wrong_secret_is_refused(tmp_path: Path) -> None:
+    error = refused(
+        tmp_path, lambda head: head.attach(JoinToken("rack-1", head.token.fingerprint, bytes(32)))
+    )
+    assert error.is_final
+    assert "join token 'rack-1' is not known here; a host needs one that this head has given out" in str(
+        error
+    )
+
+
+def test_an_unknown_name_is_refused_with_the_same_words(tmp_path: Path) -> None:
+    error = refused(
+        tmp_path, lambda head: head.attach(JoinToken("rack-2", head.token.fingerprint, head.token.secret))
+    )
+    assert "join token 'rack-2' is not known here; a host needs one" in str(error)
+
+
+def test_a_revoked_token_is_refused_and_its_lines_are_closed(tmp_path: Path) -> None:
+    async def scene(head: Head) -> None:
+        token = head.tokens.add("lent", head.token.fingerprint)
+        host = await head.attach(token)
+        head.listener.revoke("lent")
+        await host.is_lost.wait()
+        assert host.why_lost.startswith("join token 'lent' was revoked; it is never valid again")
+        with pytest.raises(CannotJoin, match="join token 'lent' was revoked"):
+            await head.attach(token)
+
+    play(tmp_path, scene)
+    assert TokenList(tmp_path).names == {"rack-1": False, "lent": True}, "it is on disk"
+
+
+def test_another_version_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def attach(head: Head) -> None:
+        monkeypatch.setattr(joining, "JOIN_PROTOCOL", JOIN_PROTOCOL + 1)
+        await head.attach(me=msgspec.structs.replace(ME, version="9.9"))
+
+    text = str(refused(tmp_path, attach))
+    assert "host 'n1' has Swell 9.9 (protocol 2), this head has 1.2 (protocol 1)" in text
+    assert text.endswith("install Swell 1.2 on the host")
+
+
+def test_who_has_a_token_can_be_refused_for_another_reason(tmp_path: Path) -> None:
+    error = refused(tmp_path, lambda head: head.attach(me=msgspec.structs.replace(ME, host="twin")))
+    assert str(error).endswith("refuses: node 'twin' is here; choose another name")
+
+
+# ---------------------------------------------------------------- whom a host believes
+def test_a_man_in_the_middle_hears_no_secret(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    heard = []
+
+    async def scene(head: Head) -> None:
+        async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            heard.append(await reader.read())
+            writer.close()
+
+        context = controller_context(make_certificate(tmp_path / "other"))
+        server = await asyncio.start_server(listen, LOOPBACK, ssl=context)
+        head.port, port = server.sockets[0].getsockname()[1], head.port
+        with pytest.raises(CannotJoin, match="another certificate than join token 'rack-1' names") as raised:
+            await head.attach()
+        assert raised.value.is_final
+        await until(lambda: bool(heard))
+        head.port = port
+        server.close()
+
+    play(tmp_path, scene)
+    assert heard == [b""]
+
+
+def test_a_head_that_speaks_no_tls_is_named(tmp_path: Path) -> None:
+    async def scene(head: Head) -> None:
+        async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            writer.close()
+
+        server = await asyncio.start_server(listen, LOOPBACK)
+        head.port, port = server.sockets[0].getsockname()[1], head.port
+        with pytest.raises(
+            CannotJoin, match=r"does not speak TLS 1\.3 .*: use the address that the head printed"
+        ):
+            await head.attach()
+        head.port = port
+        server.close()
+
+    play(tmp_path, scene)
+
+
+def test_a_head_that_is_not_there_or_silent_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server((LOOPBACK, 0)) as deaf:
+        port = deaf.getsockname()[1]
+        monkeypatch.setattr(joining, "JOIN_S", 0.2)
+        token = JoinToken("a", bytes(32), bytes(32))
+        with pytest.raises(CannotJoin, match=r"did not answer within 0\.2 s"):
+            asyncio.run(join(LOOPBACK, port, token, ME, lambda line: None))
+    monkeypatch.setattr(joining, "JOIN_S", 10.0)
+    with pytest.raises(CannotJoin, match=f"the head at {LOOPBACK}:{port} cannot be reached") as raised:
+        asyncio.run(join(LOOPBACK, port, token, ME, lambda line: None))
+    assert not raised.value.is_final, "it may be there later"
+
+
+# ---------------------------------------------------------------- strangers
+@pytest.mark.parametrize("said", [b"{}\n", b"\xff\n", b"[" * 4000 + b"\n", b'{"type":"Join"}\n'])
+def test_a_first_line_that_is_none_is_refused(tmp_path: Path, said: bytes) -> None:
+    async def scene(head: Head) -> None:
+        reader, writer = await head.stranger()
+        writer.write(said)
+        assert b"the first line is no join message" in await reader.read()
+        writer.close()
+
+    play(tmp_path, scene)
+
+
+def test_a_first_line_is_short(tmp_path: Path) -> None:
+    async def scene(head: Head) -> None:
+        reader, writer = await head.stranger()
+        writer.write(b"x" * (join_listener.FIRST_LINE_BYTES + 1))
+        assert b"a message has more than 4096 bytes" in await reader.read()
+        writer.close()
+
+    play(tmp_path, scene)
+
+
+def test_plain_text_is_refused_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(head: Head) -> None:
+        reader, writer = await head.stranger(is_tls=False)
+        writer.write(b'{"type":"Join"}\n')
+        assert b"no join" not in await reader.read()
+        writer.close()
+
+    with caplog.at_level(logging.WARNING, "swell.hosts"):
+        play(tmp_path, scene)
+    assert "does not speak TLS 1.3" in caplog.messages[0]
+
+
+def test_silence_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in TLS nor after it, nor where bytes trickle in."""
+    monkeypatch.setattr(join_listener, "OPENING_S", 0.3)
+
+    async def scene(head: Head) -> None:
+        silent, plain = await head.stranger(), await head.stranger(is_tls=False)
+        plain[1].write(b"\x16\x03\x01")  # the beginning of a TLS record
+        silent[1].write(b"x")
+        assert b"no join message came within 0.3 s" in await silent[0].read()
+        assert await plain[0].read() == b""
+        for _, writer in (silent, plain):
+            writer.close()
+
+    play(tmp_path, scene)
+
+
+def test_many_strangers_give_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(join_listener, "MAX_UNIDENTIFIED", 4)
+    monkeypatch.setattr(join_listener, "OPENING_S", 600.0)
+
+    async def scene(head: Head) -> None:
+        strangers = [await head.stranger(is_tls=False) for _ in range(20)]
+        for reader, _ in strangers[:16]:
+            assert await reader.read() == b"", "the oldest go"
+        assert len(head.listener._unidentified) <= 4
+        host = await head.attach()
+        await host.echoes()
+        host.line.close()
+        for _, writer in strangers:
+            writer.close()
+
+    play(tmp_path, scene)
+
+
+def test_strangers_do_not_fill_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(head: Head) -> None:
+        for _ in range(10):
+            reader, writer = await head.stranger()
+            writer.write(b"you\n")
+            await reader.read()
+            writer.close()
+
+    with caplog.at_level(logging.WARNING, "swell.hosts"):
+        play(tmp_path, scene)
+    assert len(caplog.messages) == 1
+
+
+# ---------------------------------------------------------------- messages
+def test_a_message_that_is_too_long_is_not_sent_and_not_taken(tmp_path: Path) -> None:
+    async def scene(head: Head) -> None:
+        host = await head.attach()
+        with pytest.raises(
+            MessageTooLong, match=r"message Note has .* bytes; one between machines has at most"
+        ):
+            host.line.send(Note("x" * MAX_LINE_BYTES))
+        await host.echoes()
+        assert host.line._transport is not None
+        host.line._transport.write(b"x" * (MAX_LINE_BYTES + 1))
+        await host.is_lost.wait()
+        assert host.why_lost.startswith(f"a message has more than {MAX_LINE_BYTES} bytes")
+
+    assert play(tmp_path, scene).closed[0] == "n1"
+
+
+# ---------------------------------------------------------------- tokens and certificates
+@given(st.binary(min_size=32, max_size=32), st.binary(min_size=32, max_size=32), st.integers(0, 200))
+def test_a_token_is_a_line_and_no_part_of_it_is_a_token(print_: bytes, secret: bytes, cut: int) -> None:
+    token = JoinToken("rack_1-a", print_, secret)
+    text = str(token)
+    assert "\n" not in text and parse_token(f" {text}\n") == token
+    assert secret.hex() not in repr(token)
+    if cut < len(text):
+        with pytest.raises(InvalidToken, match="copy the whole line"):
+            parse_token(text[:cut])
+
+
+def test_a_token_file_is_its_owners_only(tmp_path: Path) -> None:
+    path, token = tmp_path / "token", JoinToken("a", bytes(32), bytes(32))
+    with pytest.raises(InvalidToken, match=r"cannot be read \(No such file"):
+        read_token(path)
+    write_token(path, token)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert read_token(path) == token
+    path.chmod(0o640)
+    with pytest.raises(InvalidToken, match="chmod 600"):
+        read_token(path)
+    path.write_text(str(token)[:-1])
+    path.chmod(0o600)
+    with pytest.raises(InvalidToken, match=r"token: join token 'a' was cut off or changed"):
+        read_token(path)
+    with pytest.raises(InvalidToken, match="cannot be read"):
+        read_token(tmp_path)
+    with pytest.raises(InvalidToken, match="no file that only its owner can read"):
+        read_token(Path(os.devnull))
+
+
+def test_what_the_head_keeps_opens_nothing(tmp_path: Path) -> None:
+    tokens = TokenList(tmp_path)
+    token = tokens.add("a", bytes(32))
+    file = tmp_path / TOKENS_FILE
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert token.secret.hex() not in file.read_text() and str(token) not in file.read_text()
+    assert TokenList(tmp_path).why_refused("a", token.secret.hex()) is None
+    for name in ("a", "b c", ""):
+        with pytest.raises(UnknownToken, match="choose another one"):
+            tokens.add(name, bytes(32))
+    with pytest.raises(UnknownToken, match="choose of a"):
+        tokens.revoke("b")
+    file.write_text("{")
+    with pytest.raises(UnknownToken, match="is damaged"):
+        TokenList(tmp_path)
+
+
+def test_a_certificate_is_made_once_and_told_if_damaged(tmp_path: Path) -> None:
+    path = make_certificate(tmp_path)
+    assert path == tmp_path / CERTIFICATE_FILE and path.stat().st_mode & 0o777 == 0o600
+    fingerprint = fingerprint_of(path)
+    assert len(fingerprint) == 32 and fingerprint_of(make_certificate(tmp_path)) == fingerprint
+    path.write_text("x")
+    for use in (fingerprint_of, controller_context):
+        with pytest.raises(UnusableCertificate, match="remove it and give every host a new join token"):
+            use(path)
+
+
+def test_older_tls_is_refused(tmp_path: Path) -> None:
+    async def scene(head: Head) -> None:
+        context = host_context()
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await asyncio.open_connection(LOOPBACK, head.port, ssl=context, server_hostname="")
+
+    play(tmp_path, scene)
