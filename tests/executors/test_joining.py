@@ -28,7 +28,7 @@ from swell.executors.remote.certificate import (
 from swell.executors.remote.join_listener import JoinListener
 from swell.executors.remote.join_token import InvalidToken, JoinToken, parse_token, read_token, write_token
 from swell.executors.remote.joining import CannotJoin, join
-from swell.executors.remote.machine_line import MachineLine, MessageTooLong
+from swell.executors.remote.machine_line import UNANSWERED_S, MachineLine, MessageTooLong
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinRefused
 from swell.executors.remote.token_list import TOKENS_FILE, TokenList, UnknownToken
 
@@ -200,6 +200,21 @@ def test_another_version_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.
 def test_who_has_a_token_can_be_refused_for_another_reason(tmp_path: Path) -> None:
     error = refused(tmp_path, lambda head: head.attach(me=msgspec.structs.replace(ME, host="twin")))
     assert str(error).endswith("refuses: node 'twin' is here; choose another name")
+
+
+def test_a_line_to_a_machine_that_is_gone_is_closed_by_the_kernel(tmp_path: Path) -> None:
+    """Cut between two network namespaces, both ends closed after 10.1 s. Here: the kernel was asked to."""
+
+    async def scene(head: Head) -> None:
+        host = await head.attach()
+        for line in (host.line, *head.listener._lines):
+            assert line._transport is not None
+            asked = line._transport.get_extra_info("socket").getsockopt
+            assert asked(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == UNANSWERED_S * 1000
+            assert asked(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        host.line.close()
+
+    play(tmp_path, scene)
 
 
 # ---------------------------------------------------------------- whom a host believes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import ssl
 from collections.abc import Callable
 
@@ -10,6 +12,11 @@ import msgspec
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
 from swell.executors.remote.opening import JoinRefused
 from swell.model.coding import encode
+
+#: A line on which the other machine's kernel answers nothing for so long is closed: well within a lease, so
+#: that there is time for another line. TCP alone would try for a quarter of an hour.
+UNANSWERED_S = 10
+PROBE_EVERY_S = 2
 
 
 class MessageTooLong(ValueError):
@@ -34,6 +41,15 @@ class MachineLine(LineLink):
     ) -> None:
         super().__init__(heard, closed, max_line_bytes=max_line_bytes)
         self.why_closed = ""  #: what this side told the other one; empty: nothing
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        line: socket.socket = transport.get_extra_info("socket")
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_EVERY_S)
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_EVERY_S)
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, UNANSWERED_S // PROBE_EVERY_S)
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNANSWERED_S * 1000)
+        super().connection_made(transport)
 
     def send(self, message: msgspec.Struct) -> None:
         """As before. Raises MessageTooLong."""
