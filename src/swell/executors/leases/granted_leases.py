@@ -80,7 +80,6 @@ class GrantedLeases:
         """Hosts and their terms that are over, each term once. No worker started in one of them is left."""
         for host, term in self._terms.items():
             if now_s >= term.free_s:
-                term.is_refused = True
                 self._end(host, term)
         ended, self._ended = self._ended, []
         return ended
