@@ -18,9 +18,12 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).parents[2]
 
 
+#: On PYTHONPATH: a fake platform behind `up` and `replay`.
+FAKES = os.pathsep.join((str(ROOT / "tests" / "cli" / "fake_site"), str(ROOT)))
+
+
 def run_swell(*words: object, **environ: str) -> subprocess.CompletedProcess[str]:
     """The program, with a fake platform behind `up` and `replay`."""
-    fakes = os.pathsep.join((str(ROOT / "tests" / "cli" / "fake_site"), str(ROOT)))
     plain = {name: value for name, value in os.environ.items() if not name.startswith("SWELL_")}
     return subprocess.run(
         [sys.executable, "-P", "-m", "swell.cli.main", *map(str, words)],
@@ -28,7 +31,7 @@ def run_swell(*words: object, **environ: str) -> subprocess.CompletedProcess[str
         text=True,
         stdin=subprocess.DEVNULL,
         timeout=60,
-        env=plain | {"PYTHONPATH": fakes} | environ,
+        env=plain | {"PYTHONPATH": FAKES} | environ,
         check=False,
     )
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.api.fake_control import FakeControl
-from tests.cli.conftest import run_swell
+from tests.cli.conftest import FAKES, Run, run_swell
 from tests.cli.test_program import fails
 from tests.store.views import job_view
 
@@ -44,6 +44,30 @@ def state(tmp_path: Path) -> Iterator[Path]:
     if endpoint is not None:
         with suppress(ProcessLookupError):  # it was ended, and could not say so
             os.kill(endpoint.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def up(state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The same as the program inside this process, where the daemon is what matters: it is a real one."""
+    for name in [name for name in os.environ if name.startswith("SWELL_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PYTHONPATH", FAKES)
+
+    def run(*words: object, **environ: str) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as patch:
+            for name, value in environ.items():
+                patch.setenv(name, value)
+            status = main.run(["up", "--state", str(state), *map(str, words)])
+        out, err = capsys.readouterr()
+        return subprocess.CompletedProcess(["up", *map(str, words)], status, out, err)
+
+    return run
+
+
+def end(state: Path) -> None:
+    """The platform, which remembers how it was started."""
+    os.kill(pid_of(state), signal.SIGTERM)
+    wait_for_lock(state)
 
 
 def pid_of(state: Path) -> int:
@@ -102,24 +126,22 @@ def test_without_torch_up_and_submit_say_at_once_how_to_get_it(state: Path, scri
     fails(demo, 1, "needs torch and scikit-learn", f"`{sys.executable} -m pip install 'swell[demo]'`")
 
 
-def up_and_down(state: Path, *options: str) -> str:
-    """What it said; what it was started with is remembered from then on."""
-    up = run_swell("up", "--state", state, *options)
-    assert (up.returncode, up.stderr) == (0, "")
-    assert run_swell("down", "--state", state).returncode == 0
-    return up.stdout
-
-
 def test_up_remembers_how_it_was_started(state: Path) -> None:
+    def up_and_down(*options: str) -> str:
+        up = run_swell("up", "--state", state, *options)
+        assert (up.returncode, up.stderr) == (0, "")
+        assert run_swell("down", "--state", state).returncode == 0
+        return up.stdout
+
     def remembered() -> LastOptions | None:
         return StateFolder(state).read_options()
 
-    first = up_and_down(state, *PACED, "--preload", "json", "--preload", "csv")
+    first = up_and_down(*PACED, "--preload", "json", "--preload", "csv")
     assert "as last time" not in first
-    second = up_and_down(state, "--policy", "fifo")
+    second = up_and_down("--policy", "fifo")
     assert "\nas last time: --devices paced:8@200, --preload json, --preload csv\n" in second
     assert remembered() == LastOptions(devices="paced:8@200", policy="fifo", preload=("json", "csv"))
-    third = up_and_down(state, "--preload", "")
+    third = up_and_down("--preload", "")
     assert "\nas last time: --devices paced:8@200, --policy fifo\n" in third
     assert remembered() == LastOptions(devices="paced:8@200", policy="fifo", preload=())
 
@@ -129,62 +151,68 @@ def test_up_says_what_shares_cannot_do(state: Path) -> None:
     assert (up.returncode, up.stderr) == (0, "note: no quotas\n")
 
 
-def test_a_module_that_is_nowhere_is_not_left_to_the_first_job_to_find(state: Path) -> None:
-    fails(
-        run_swell("up", "--state", state, "--preload", "nowhere.at_all"), 1, "--preload", "'nowhere.at_all'"
-    )
+def test_a_module_that_is_nowhere_is_not_left_to_the_first_job_to_find(state: Path, up: Run) -> None:
+    fails(up("--preload", "nowhere.at_all"), 1, "--preload", "'nowhere.at_all'")
     assert not state.exists()
 
 
-def test_settings_are_remembered_one_by_one(state: Path) -> None:
+def started(state: Path, up: Run, *options: str) -> str:
+    """What `up` said; what it was started with is remembered from then on."""
+    done = up(*options)
+    assert (done.returncode, done.stderr) == (0, "")
+    end(state)
+    return done.stdout
+
+
+def test_settings_are_remembered_one_by_one(state: Path, up: Run) -> None:
     def remembered() -> dict[str, float]:
         options = StateFolder(state).read_options()
         assert options is not None
         return options.settings
 
-    first = up_and_down(state, *PACED, "--set", "ready_s=300", "--set", "keep_checkpoints=3")
+    first = started(state, up, *PACED, "--set", "ready_s=300", "--set", "keep_checkpoints=3")
     assert "as last time" not in first
-    second = up_and_down(state, "--set", "min_hold_s=2.5")
+    second = started(state, up, "--set", "min_hold_s=2.5")
     told = "as last time: --devices paced:8@200, --set ready_s=300, --set keep_checkpoints=3"
     assert f"\n{told}\n" in second
     assert remembered() == {"ready_s": 300, "keep_checkpoints": 3, "min_hold_s": 2.5}
-    up_and_down(state, "--set", f"ready_s={Settings().ready_s:g}")
+    started(state, up, "--set", f"ready_s={Settings().ready_s:g}")
     assert remembered() == {"keep_checkpoints": 3, "min_hold_s": 2.5}
-    assert "\nas last time: --devices paced:8@200\n" in up_and_down(state, "--set", "", "--set", "stop_s=9")
+    assert "\nas last time: --devices paced:8@200\n" in started(state, up, "--set", "", "--set", "stop_s=9")
     assert remembered() == {"stop_s": 9}
 
 
-def test_how_cores_are_shared_is_remembered(state: Path) -> None:
+def test_how_cores_are_shared_is_remembered(state: Path, up: Run) -> None:
     def remembered() -> tuple[float | None, str]:
         options = StateFolder(state).read_options()
         assert options is not None
         return options.cores, options.cpu_shares
 
-    up_and_down(state, *PACED, "--cores", "1")
+    started(state, up, *PACED, "--cores", "1")
     assert remembered() == (1.0, "weight")
-    second = up_and_down(state, "--cpu-shares", "off")
+    second = started(state, up, "--cpu-shares", "off")
     assert "\nas last time: --devices paced:8@200, --cores 1\n" in second
     assert remembered() == (1.0, "off")
-    third = up_and_down(state, "--cores", "0")
+    third = started(state, up, "--cores", "0")
     assert "\nas last time: --devices paced:8@200, --cpu-shares off\n" in third
     assert remembered() == (None, "off")
 
 
-def test_what_runs_containers_is_remembered(state: Path) -> None:
-    up_and_down(state, *PACED, "--containers", "off")
+def test_what_runs_containers_is_remembered(state: Path, up: Run) -> None:
+    started(state, up, *PACED, "--containers", "off")
     options = StateFolder(state).read_options()
     assert options is not None
     assert options.containers == "off"
-    assert "\nas last time: --devices paced:8@200, --containers off\n" in up_and_down(state)
+    assert "\nas last time: --devices paced:8@200, --containers off\n" in started(state, up)
 
 
-def test_remembered_cores_that_there_are_no_longer_are_said_to_be_so(state: Path) -> None:
+def test_remembered_cores_that_there_are_no_longer_are_said_to_be_so(state: Path, up: Run) -> None:
     folder = StateFolder(state)
     folder.create()
     folder.log.touch()
     folder.write_options(LastOptions(devices="paced:8@200", policy="fifo", preload=(), cores=4096.0))
     expected = "(--cores 4096 is from the last `swell up`; give it again)"
-    fails(run_swell("up", "--state", state), 1, "this process may use", expected)
+    fails(up(), 1, "this process may use", expected)
 
 
 def test_options_from_before_there_were_settings_can_be_read(state: Path) -> None:
@@ -234,14 +262,14 @@ def test_remembered_settings_that_cannot_be_are_said_to_be_so(
     assert f"(--set {name}={value:g} is from the last `swell up`; {remedy})" in capsys.readouterr().err
 
 
-def test_options_that_cannot_be_read_are_the_defaults(state: Path) -> None:
+def test_options_that_cannot_be_read_are_the_defaults(state: Path, up: Run) -> None:
     folder = StateFolder(state)
     folder.create()
     folder.log.touch()
     folder.options.write_text('{"policy": "fifo", "colour": "red"}')
-    up = run_swell("up", "--state", state, *PACED)
-    assert (up.returncode, up.stdout.count("policy elasticflow")) == (0, 1)
-    assert re.fullmatch(r"swell: \S+options.json cannot be read \(.+\); .+ the defaults\n", up.stderr)
+    done = up(*PACED)
+    assert (done.returncode, done.stdout.count("policy elasticflow")) == (0, 1)
+    assert re.fullmatch(r"swell: \S+options.json cannot be read \(.+\); .+ the defaults\n", done.stderr)
     assert folder.read_options() == LastOptions(devices="paced:8@200", policy="elasticflow", preload=())
 
 
@@ -257,14 +285,13 @@ def test_remembered_options_that_cannot_be_met_are_said_to_be_so(state: Path, ho
     assert folder.read_options() == LastOptions(devices="paced:8@200", policy="astrology", preload=())
 
 
-def test_a_killed_daemon_leaves_a_folder_that_can_be_used(state: Path) -> None:
-    assert run_swell("up", "--state", state, *PACED).returncode == 0
+def test_a_killed_daemon_leaves_a_folder_that_can_be_used(state: Path, up: Run) -> None:
+    assert up(*PACED).returncode == 0
     os.kill(pid_of(state), signal.SIGKILL)
     wait_for_lock(state)
     fails(run_swell("jobs", "--state", state), 1, "start one with `swell up`")
-    assert run_swell("up", "--state", state, *PACED).returncode == 0
-    os.kill(pid_of(state), signal.SIGTERM)
-    wait_for_lock(state)
+    assert up(*PACED).returncode == 0
+    end(state)
     assert StateFolder(state).read_endpoint() is None
 
 
@@ -300,27 +327,29 @@ def test_the_foreground_ends_with_an_interrupt(state: Path) -> None:
         (("--containers", "lxc"), ("--containers lxc: choose from auto, docker, podman, off",)),
     ],
 )
-def test_options_that_cannot_be_met(state: Path, options: tuple[str, ...], parts: tuple[str, ...]) -> None:
-    fails(run_swell("up", "--state", state, *PACED, *options), 1, *parts)
+def test_options_that_cannot_be_met(
+    state: Path, up: Run, options: tuple[str, ...], parts: tuple[str, ...]
+) -> None:
+    fails(up(*PACED, *options), 1, *parts)
     if state.exists():
         wait_for_lock(state)  # nobody is left behind
 
 
-def test_http_is_answered_where_it_was_asked_for(state: Path) -> None:
-    up = run_swell("up", "--state", state, *PACED, "--port", 0)
-    (url,) = re.findall(rf"pid {pid_of(state)}, (http://127\.0\.0\.1:\d+)\n", up.stdout)
+def test_http_is_answered_where_it_was_asked_for(state: Path, up: Run) -> None:
+    done = up(*PACED, "--port", 0)
+    (url,) = re.findall(rf"pid {pid_of(state)}, (http://127\.0\.0\.1:\d+)\n", done.stdout)
     token = StateFolder(state).read_token()
     for headers, status in (({"Authorization": f"Bearer {token}"}, 200), ({}, 401)):
         assert httpx.get(f"{url}/v1/jobs", headers=headers, trust_env=False).status_code == status
     assert run_swell("down", "--state", state).returncode == 0
     assert not StateFolder(state).socket.exists()
-    assert "http:" not in run_swell("up", "--state", state, *PACED).stdout, "a port is not remembered"
+    assert "http:" not in up(*PACED).stdout, "a port is not remembered"
 
 
-def test_a_taken_port(state: Path) -> None:
+def test_a_taken_port(state: Path, up: Run) -> None:
     with bind() as listener:
         port = listener.getsockname()[1]
-        fails(run_swell("up", "--state", state, *PACED, "--port", port), 1, f"port {port}", "choose another")
+        fails(up(*PACED, "--port", port), 1, f"port {port}", "choose another")
 
 
 def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
@@ -329,14 +358,14 @@ def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
         fails(run_swell("up", "--state", place, *PACED), 1, f"{place}", "--state")
 
 
-def test_a_folder_from_a_newer_version(state: Path) -> None:
+def test_a_folder_from_a_newer_version(state: Path, up: Run) -> None:
     folder = StateFolder(state)
     folder.create()
     SqlJournal(folder.journal).close()
     with sqlite3.connect(folder.journal) as raw:
         raw.execute("UPDATE meta SET schema_version = 9, written_by = '9.9'")
     raw.close()
-    fails(run_swell("up", "--state", state, *PACED), 1, "written by Swell 9.9 (schema 9)", "upgrade Swell")
+    fails(up(*PACED), 1, "written by Swell 9.9 (schema 9)", "upgrade Swell")
 
 
 def test_a_mistake_of_ours_is_shown_whole(state: Path) -> None:
@@ -348,17 +377,15 @@ def test_a_mistake_of_ours_is_shown_whole(state: Path) -> None:
         assert "RuntimeError: a mistake of ours" in up.stderr
 
 
-def test_up_says_so_only_when_the_agent_answers(state: Path) -> None:
-    fails(
-        run_swell("up", "--state", state, *PACED, FAKE_PLATFORM="no_agent"), 1, "the agent ended", "no room"
-    )
+def test_up_says_so_only_when_the_agent_answers(state: Path, up: Run) -> None:
+    fails(up(*PACED, FAKE_PLATFORM="no_agent"), 1, "the agent ended", "no room")
     assert StateFolder(state).read_endpoint() is None
     wait_for_lock(state)
 
 
 @pytest.mark.parametrize("has_endpoint", [True, False])
-def test_a_daemon_that_hangs_is_named_and_ended_by_force(state: Path, has_endpoint: bool) -> None:
-    assert run_swell("up", "--state", state, *PACED).returncode == 0
+def test_a_daemon_that_hangs_is_named_and_ended_by_force(state: Path, up: Run, has_endpoint: bool) -> None:
+    assert up(*PACED).returncode == 0
     pid = pid_of(state)
     os.kill(pid, signal.SIGSTOP)
     if not has_endpoint:  # as it is while it starts
@@ -372,8 +399,8 @@ def test_a_daemon_that_hangs_is_named_and_ended_by_force(state: Path, has_endpoi
     wait_for_lock(state)
 
 
-def test_force_is_no_more_than_down_where_the_platform_answers(state: Path) -> None:
-    assert run_swell("up", "--state", state, *PACED).returncode == 0
+def test_force_is_no_more_than_down_where_the_platform_answers(state: Path, up: Run) -> None:
+    assert up(*PACED).returncode == 0
     pid = pid_of(state)
     down = run_swell("down", "--state", state, "--force")
     assert (down.returncode, down.stderr) == (0, "")
@@ -382,9 +409,9 @@ def test_force_is_no_more_than_down_where_the_platform_answers(state: Path) -> N
 
 
 def test_force_ends_a_daemon_that_does_not_end_in_time(
-    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    state: Path, up: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_swell("up", "--state", state, *PACED).returncode == 0
+    assert up(*PACED).returncode == 0
     pid = pid_of(state)
     monkeypatch.setattr(down, "END_WITHIN_S", 0.0)
     assert main.run(["down", "--state", str(state), "--force"]) == 0
@@ -399,8 +426,8 @@ def test_down_where_nothing_ever_was(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_down_names_the_jobs_that_were_not_saved(state: Path) -> None:
-    assert run_swell("up", "--state", state, *PACED).returncode == 0
+def test_down_names_the_jobs_that_were_not_saved(state: Path, up: Run) -> None:
+    assert up(*PACED).returncode == 0
     jobs = "a-1:running:7:8 b-2:queued c-3:stopping:9 d-4:starting"
     down = run_swell("down", "--state", state, FAKE_JOBS=jobs)
     assert (down.returncode, down.stderr) == (1, "")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tarfile
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -83,9 +85,10 @@ def real_docker(folder: Path) -> Iterator[TestedEngine]:
     with pytest.MonkeyPatch.context() as patch:
         daemon = None
         if _fails(["docker", "version"]):
-            daemon = _start_dockerd(folder)
-            patch.setenv("DOCKER_HOST", f"unix://{folder}/docker.sock")
-            _await(lambda: not _fails(["docker", "version"]), daemon)
+            with _one_at_a_time("dockerd"):
+                daemon = _start_dockerd(folder)
+                patch.setenv("DOCKER_HOST", f"unix://{folder}/docker.sock")
+                _await(lambda: not _fails(["docker", "version"]), daemon)
         try:
             with _images("docker") as engine:
                 yield engine
@@ -95,6 +98,14 @@ def real_docker(folder: Path) -> Iterator[TestedEngine]:
                 daemon.terminate()
                 daemon.wait()
                 shutil.rmtree(folder / "exec", ignore_errors=True)
+
+
+@contextmanager
+def _one_at_a_time(name: str) -> Iterator[None]:
+    """Among all test processes of this machine."""
+    with Path(tempfile.gettempdir(), f"swell-tests-{name}-{os.geteuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _kill_all() -> None:
