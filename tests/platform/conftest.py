@@ -42,12 +42,33 @@ def swell(program: Program) -> Iterator[Program]:
     yield program
     if program.daemon_pid is None:
         program.up()
+    end_jobs(program)
+
+
+def end_jobs(program: Program) -> None:
+    """Those that a test has left."""
     with connect(program.state) as client:
         open_jobs = [job.id for job in client.jobs() if not job.phase.is_end]
         for job in open_jobs:
             client.cancel(job)
     for job in open_jobs:
         program.await_job(job, lambda view: view.phase.is_end, f"end of {job}")
+
+
+@pytest.fixture(scope="module")
+def other_program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    program = Program(tmp_path_factory.mktemp("apart") / "state")
+    yield program
+    program("down")
+    assert program.processes() == set()
+
+
+@pytest.fixture
+def apart(other_program: Program) -> Iterator[Program]:
+    """A platform for the tests of one file, each of which starts it under another policy."""
+    yield other_program
+    if other_program.daemon_pid is not None:
+        end_jobs(other_program)
 
 
 @pytest.fixture(scope="session")

@@ -107,6 +107,13 @@ class Program:
     def up(self) -> None:
         self.ok("up", "--devices", DEVICES)
 
+    def up_with(self, policy: str, *settings: str) -> None:
+        """Under a policy, with these settings alone. A daemon that runs is killed; its agent goes on."""
+        if daemon := self.daemon_pid:
+            kill(daemon)
+        words = (word for setting in ("", *settings) for word in ("--set", setting))
+        self.ok("up", "--devices", DEVICES, "--policy", policy, *words)
+
     def submit(self, folder: Path, *options: object, script: Path = PLANE) -> str:
         """A job of 64 samples a step that runs in `folder`; returns its id."""
         return job_id(self.ok(*submission(folder, *options, script=script)))

@@ -5,34 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.platform.program import DEVICES, Program, read_diary
+from tests.platform.program import Program, read_diary
 
 pytest.importorskip("torch")
 
 
 @pytest.mark.parametrize("policy", ["bftrainer", "bftrainer_corrected", "bftrainer_equal_share"])
-def test_jobs_get_all_devices_between_them_and_each_step_is_made_once(policy: str, tmp_path: Path) -> None:
+def test_jobs_get_all_devices_between_them_and_each_step_is_made_once(
+    policy: str, apart: Program, tmp_path: Path
+) -> None:
     """With room for one trainer the second waits; with room for both, equal shares are two devices each."""
-    swell = Program(tmp_path / "state")
     first_dir, second_dir = tmp_path / "first", tmp_path / "second"
     first_dir.mkdir()
     second_dir.mkdir()
     is_equal = policy == "bftrainer_equal_share"
-    at_once = () if is_equal else ("--set", f"{policy}.max_trainers=1")
-    swell.ok("up", "--devices", DEVICES, "--policy", policy, *at_once)
-    try:
-        first = swell.submit(first_dir, "--epochs", 32)
-        swell.await_training(first, 4, first_dir)
-        second = swell.submit(second_dir, "--epochs", 8)
-        if is_equal:
-            swell.await_job(second, lambda job: job.workers == 2, "half of the devices")
-        assert swell.await_end(first).steps == 256
-        assert swell.await_end(second).steps == 64
-        begun = [workers for _, workers in swell.job(second).sizes]
-        assert begun[0] == (2 if is_equal else 4)
-        for folder, num_steps in ((first_dir, 256), (second_dir, 64)):
-            assert [entry.step for entry in read_diary(folder)] == list(range(1, num_steps + 1))
-        swell.ok("replay")
-    finally:
-        swell("down")
-    assert swell.processes() == set()
+    apart.up_with(policy, *(() if is_equal else (f"{policy}.max_trainers=1",)))
+    first = apart.submit(first_dir, "--epochs", 32)
+    apart.await_training(first, 4, first_dir)
+    second = apart.submit(second_dir, "--epochs", 8)
+    if is_equal:
+        apart.await_job(second, lambda job: job.workers == 2, "half of the devices")
+    assert apart.await_end(first).steps == 256
+    assert apart.await_end(second).steps == 64
+    begun = [workers for _, workers in apart.job(second).sizes]
+    assert begun[0] == (2 if is_equal else 4)
+    for folder, num_steps in ((first_dir, 256), (second_dir, 64)):
+        assert [entry.step for entry in read_diary(folder)] == list(range(1, num_steps + 1))
+    apart.ok("replay")
