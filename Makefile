@@ -10,13 +10,14 @@ STAMP := $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
 
-# Two at a time, for tests of processes wait more than they compute; more would slow down those that measure.
+# Three at a time on two cores, for tests of processes wait as long as they compute.
 # In the order of the folders: else the files with the fewest tests, which are the longest, would come last, one alone.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test-soak: $(STAMP)
 	$(BIN)/python -m pytest -m 'soak and not chaos'
+	$(BIN)/python -m pytest --hypothesis-profile=thorough tests/policies/test_laws.py tests/core/test_liveness.py
 
 # 300 faults, about half an hour; CHAOS_SEED=2 make test-chaos is another life. A full disk needs root: a tmpfs is mounted.
 test-chaos: $(STAMP)

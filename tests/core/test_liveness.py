@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import FirstFree, Shuffler, core_of, node, spec, strict
 from tests.core.head import Head
+from tests.examples import share_of_examples
 
 from swell.core.ports import Placer
 from swell.model.event import DrainRequested, Opened, ResizeFailed
@@ -160,7 +161,7 @@ def test_killed_at_every_turn_the_end_is_the_same(is_folded: bool) -> None:
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=share_of_examples(0.03), deadline=None)
 @given(SEEDS)
 def test_every_job_ends_under_the_real_policies(policy: str, seed: int) -> None:
     """With what `swell up` runs: a belief fitted to profiles and reports, and each of the policies."""

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import share_of_examples
 from tests.policies.fluid import follow
 from tests.policies.guide import from_the_guide
 from tests.policies.snapshots import Job, permuted, snapshots, some_jobs
@@ -27,6 +28,7 @@ every_policy = pytest.mark.parametrize(
     [*(make() for make in POLICIES.values()), *from_the_guide(), new_policy("saxena", {"drops": 1})],
     ids=lambda policy: policy.name,
 )
+fewer = settings(max_examples=share_of_examples(0.4))  # each policy has examples of its own
 
 
 def same(first: object, second: object) -> bool:
@@ -40,6 +42,7 @@ def same(first: object, second: object) -> bool:
 
 
 @every_policy
+@fewer
 @given(first=snapshots(opens_batches=True), second=snapshots(opens_batches=True), is_due=st.booleans())
 def test_an_allocation_is_legal(policy: Policy, first: Snapshot, second: Snapshot, is_due: bool) -> None:
     """Also the next one, whatever has happened meanwhile."""
@@ -83,6 +86,7 @@ def check_shares(view: Snapshot, answer: Allocation) -> None:
 
 
 @every_policy
+@fewer
 @given(view=snapshots(opens_batches=True), data=st.data())
 def test_the_order_of_rows_does_not_matter(policy: Policy, view: Snapshot, data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(view.num_jobs)))
@@ -111,6 +115,7 @@ def in_thousandths(view: Snapshot) -> Snapshot:
 
 
 @every_policy
+@fewer
 @given(view=snapshots(opens_batches=True))
 def test_what_was_decided_is_decided_again(policy: Policy, view: Snapshot) -> None:
     """Holding what the policy gave, at the same instant, nobody is changed, if a step is little work."""
@@ -142,6 +147,7 @@ def test_what_was_decided_is_decided_again(policy: Policy, view: Snapshot) -> No
 
 
 @every_policy
+@fewer
 @given(jobs=some_jobs(5), num_devices=st.sampled_from([1, 3, 4, 8]), hold_s=st.sampled_from([0.0, 1.0]))
 def test_every_job_that_can_run_ends(
     policy: Policy, jobs: list[Job], num_devices: int, hold_s: float
