@@ -21,7 +21,7 @@ import pytest
 
 from swell.executors.local.processes.listing import list_processes
 
-START_S = 30.0
+START_S = 60.0
 TESTS = Path(__file__).parents[1]
 #: Of the standard library, not needed in an image.
 LEFT_OUT = {
