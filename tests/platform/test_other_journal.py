@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.platform.program import (
+    DEVICES,
     STEPS_PER_EPOCH,
     Program,
     eventually,
@@ -37,6 +38,17 @@ def kill_daemon_and_replace_journal(swell: Program, journal: Path | None) -> Non
         file.unlink()
     if journal is not None:
         journal.rename(StateFolder(swell.state).journal)
+
+
+def up_without_jobs(swell: Program, aside: Path) -> None:
+    """As the refusal of `up` advises. Workers that still run may save, and so make their folder again."""
+    for attempt in range(3):
+        (swell.state / "jobs").rename(aside / f"jobs-{attempt}")
+        done = swell("up", "--devices", DEVICES)
+        if done.returncode == 0:
+            return
+        assert "the journal is lost" in done.stderr, done
+    raise AssertionError(done)
 
 
 def check_learned(folder: Path, expected: Any) -> None:
@@ -81,8 +93,7 @@ def test_with_an_empty_journal_the_devices_are_given_once_they_are_free(
     pids = swell.await_training(lost, 4, folders[0]).live_pids
     assert len(pids) == 4
     kill_daemon_and_replace_journal(swell, None)
-    (swell.state / "jobs").rename(tmp_path / "jobs")  # as the refusal of `up` advises
-    swell.up()
+    up_without_jobs(swell, tmp_path)
     job = swell.submit(folders[1], "--steps", 8, "--workers", "4")
     eventually(lambda: read_diary(folders[1]), "the first step on these devices")
     assert not any(map(is_alive, pids))
