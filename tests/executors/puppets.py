@@ -51,7 +51,7 @@ def make_stage(
     return Stage(job_id, make_spec(**changes), total_steps, "/checkpoints", bindings)
 
 
-def is_stopped(pid: int) -> bool:
+def is_stopped(worker: int) -> bool:
     """No puppet ever is."""
     return False
 

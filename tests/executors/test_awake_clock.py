@@ -88,7 +88,7 @@ def test_a_restart_gang_is_given_its_time_to_save_when_its_agent_stalls() -> Non
     processes.now_s = fake.clock.now_s()
     processes.command(launch_plain(0, 1))
     processes.do(processes.gang.tick(fake.clock.now_s()))
-    processes.stopped |= {100}
+    processes.stopped |= {0}
     fake.time_s += STALL_S
     processes.do(processes.gang.tick(fake.clock.now_s()))
     assert processes.signals == [], "that it is stopped was seen just now"

@@ -81,7 +81,7 @@ def started(job: str, generation: int) -> GangStarted:
 
 
 def new_run(folder: Path, kind: str = WORKER) -> AgentRun:
-    choreography = RestartGang(make_stage(), 0, lambda: 1, is_stopped)
+    choreography = RestartGang(make_stage(), 0, is_stopped)
     return AgentRun("a", "a", make_spec(), choreography, folder, {}, kind)
 
 
@@ -191,7 +191,7 @@ def test_what_is_measured_between_steps_is_folded_with_them_while_no_daemon_list
 
 def test_a_line_of_a_restart_jobs_first_worker_may_be_a_report(tmp_path: Path) -> None:
     spec = make_spec(elasticity=Elasticity.RESTART, metric="accuracy")
-    choreography = RestartGang(make_stage(), 0, lambda: 1, is_stopped)
+    choreography = RestartGang(make_stage(), 0, is_stopped)
     run = AgentRun("a", "a", spec, choreography, tmp_path, {})
     names = []
     for worker, rank in ((0, "0"), (1, "1")):

@@ -349,7 +349,7 @@ def test_a_worker_whose_process_was_stopped_is_killed_within_seconds() -> None:
     spec = make_spec()
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=spec, total_steps=1000))
     made.settle()
-    stopped.update(made.gang.pids)
+    stopped.update(made.puppets)
     made.now_s += 2.9
     made._apply(made.gang.said(0, m.Alive(), made.now_s))  # stopped just now
     assert made.gang.tick(made.now_s) == []
@@ -365,7 +365,7 @@ def test_last_lines_of_a_process_that_was_stopped_are_cut_off() -> None:
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=spec, total_steps=1000))
     made.settle()
     made.gang.said(0, m.Finished(steps=1000), made.now_s)
-    stopped.update(made.gang.pids)
+    stopped.update(made.puppets)
     made.now_s += 6.0
     made._apply(made.gang.tick(made.now_s))
     made.hear(0)

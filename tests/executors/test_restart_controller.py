@@ -12,7 +12,7 @@ from tests.executors.contract import JOB, is_alive
 from tests.executors.listening import Listener
 from tests.executors.puppets import make_spec, make_stage, target
 
-from swell.executors.gang.effects import Kill, Report, Spawn
+from swell.executors.gang.effects import FindPort, Kill, Report, Spawn
 from swell.executors.gang.restart_controller import RestartGang
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
@@ -42,8 +42,8 @@ class Processes:
     """Carries out what the gang says; a test decides when processes end."""
 
     def __init__(self) -> None:
-        self.stopped: set[int] = set()  #: pids
-        self.gang = RestartGang(make_stage(None), 0, lambda: 4711, self.stopped.__contains__)
+        self.stopped: set[int] = set()
+        self.gang = RestartGang(make_stage(None), 0, self.stopped.__contains__)
         self.alive: dict[int, dict[str, str]] = {}
         self.signals: list[tuple[int, int]] = []
         self.events: list[AnyEvent] = []
@@ -57,6 +57,8 @@ class Processes:
             if isinstance(effect, Spawn):
                 self.alive[effect.worker] = effect.environ
                 self.do(self.gang.forked(effect.worker, effect.worker + 100, self.now_s))
+            elif isinstance(effect, FindPort):
+                self.do(self.gang.port_found("127.0.0.1", 4711, self.now_s))
             elif isinstance(effect, Kill):
                 self.signals.append((effect.worker, effect.signal))
             elif isinstance(effect, Report):
@@ -274,7 +276,7 @@ def test_a_worker_that_was_stopped_is_killed_and_the_gang_goes_on_from_its_own_c
     processes.command(launch(0, 1))
     processes.now_s = 10.0
     processes.do(processes.gang.tick(10.0))
-    processes.stopped.add(processes.gang.pids[1])
+    processes.stopped.add(1)
     processes.do(processes.gang.tick(12.9))
     assert processes.signals == []
     processes.do(processes.gang.tick(13.1))

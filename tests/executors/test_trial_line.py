@@ -80,7 +80,7 @@ class Machines:
         for effect in effects:
             match effect:
                 case Spawn(worker, devices, _, entry):
-                    pid = next(self.pids)
+                    pid = run.pids[worker] = next(self.pids)
                     self.processes[pid] = Process(run, worker, devices, entry is not None)
                     self.do(run, run.director.forked(worker, pid, self.time_s))
                 case Kill(worker, number):

@@ -252,7 +252,7 @@ def test_a_joiner_that_was_stopped_on_its_way_is_no_fault_of_the_script(is_conne
     made.command(resize(2, 0, 1))
     if is_connected:
         made._apply(made.gang.said(1, m.Hello(token="t", worker=1, pid=1001), made.now_s))
-    stopped.add(1001)
+    stopped.add(1)
     made.puppets[1].phase = "stopped"
     made.now_s += 3.1
     effects = list(made.gang.tick(made.now_s))
@@ -265,7 +265,7 @@ def test_a_joiner_that_was_stopped_on_its_way_is_no_fault_of_the_script(is_conne
 
 
 def test_a_launch_whose_worker_is_stopped_is_lost_and_not_failed() -> None:
-    stopped = {1000}
+    stopped = {0}
     made = PuppetWorld(Gang(make_stage(), 0, stopped.__contains__))
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=make_spec(), total_steps=1000))
     made.now_s += 3.1
@@ -283,7 +283,7 @@ def test_a_gang_of_stopped_workers_is_lost_and_goes_on_from_its_checkpoint() -> 
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=spec, total_steps=1000))
     made.settle()
     made._apply(made.gang.said(0, m.CheckpointSaved(steps=2, path="/checkpoints/x"), made.now_s))
-    stopped.update(made.gang.pids)
+    stopped.update(made.puppets)
     for puppet in made.puppets.values():
         puppet.phase = "stopped"
     made.now_s += 3.1

@@ -6,3 +6,5 @@ NOT_STARTED = -1000
 OVER_MEMORY = -1001
 #: Likewise: there never was one, because of what its job asks for. Another try would end the same.
 UNFIT = -1002
+#: Likewise: nothing is known of it any more, because its host is gone.
+HOST_LOST = -1003

@@ -38,13 +38,29 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True)
+class FindPort:
+    """Name a free port of the host that has these devices; answered by `port_found` or `no_port`."""
+
+    devices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Tell the daemon."""
 
     event: AnyEvent
 
 
-Effect = Spawn | Send | Kill | Report
+Effect = Spawn | Send | Kill | FindPort | Report
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerExit:
+    """How a worker ended."""
+
+    worker: int
+    status: int  #: exit code, minus the signal that ended the process, or one of `exit_status`
+    log_tail: str  #: the end of its output, or why there is none
 
 
 class GangEventFields(TypedDict):
@@ -89,7 +105,10 @@ class Choreography(Protocol):
     def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]: ...
 
     def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
-        """`status` is the exit code, or minus the signal that ended the process."""
+        """One worker is gone; see `WorkerExit`."""
+
+    def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> Sequence[Effect]:
+        """Several are gone at once, as when their host is: that is one loss."""
 
     def tick(self, now_s: float) -> Sequence[Effect]:
         """Time has passed. To be called several times a second."""

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from swell.executors.gang.departures import Departures
-from swell.executors.gang.effects import Effect
+from swell.executors.gang.effects import Effect, WorkerExit
 from swell.executors.gang.formation import Formation
 from swell.executors.gang.handlers import Handlers
 from swell.executors.gang.hang_detection import Vigil
@@ -53,7 +53,7 @@ from swell.wire import messages
 
 
 class Gang:
-    """See `effects.Choreography`. `is_stopped` tells whether a process, by its pid, was stopped."""
+    """See `effects.Choreography`. `is_stopped` tells whether the process of a worker was stopped."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Gang:
         roster, membership = Roster(), Membership()
         setback, suspension, vigil = Setback(), Suspension(), Vigil()
         pass_limit = PassLimit(max_local_batch)
-        formation = Formation(roster, pass_limit, effects)
+        formation = Formation(roster, pass_limit, effects, stage.host_of)
         workers = Workers(roster, effects, first_worker)
         progress = TrainingProgress(stage, saved_steps, membership, dialogue)
         shutdown = Shutdown(patience, dialogue, roster, formation, workers, progress)
@@ -162,9 +162,14 @@ class Gang:
         return self._act()
 
     def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
+        return self.exited_together([WorkerExit(worker, status, log_tail)], now_s)
+
+    def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> Sequence[Effect]:
         self._dialogue.now_s = now_s
-        if (member := self._roster.members.pop(worker, None)) is not None:
-            self._departures.note_exit(member, status, log_tail)
+        gone = [(self._roster.members.pop(ended.worker, None), ended) for ended in exits]
+        for member, ended in gone:
+            if member is not None:
+                self._departures.note_exit(member, ended.status, ended.log_tail)
         return self._act()
 
     def tick(self, now_s: float) -> Sequence[Effect]:

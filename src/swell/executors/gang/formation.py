@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from swell.executors.gang.effects import Effect, Send
-from swell.executors.gang.member import Member, Roster, State, best_source
+from swell.executors.gang.local_ranks import local_ranks
+from swell.executors.gang.member import Member, Roster, Slot, State, best_source
 from swell.executors.gang.memory_limit import PassLimit
 from swell.wire import messages
 
@@ -13,7 +14,9 @@ from swell.wire import messages
 class Formation:
     """Says orders to members; they go to `effects`, whose owner hands them on."""
 
-    def __init__(self, roster: Roster, pass_limit: PassLimit, effects: list[Effect]) -> None:
+    def __init__(
+        self, roster: Roster, pass_limit: PassLimit, effects: list[Effect], host_of: Callable[[Slot], str]
+    ) -> None:
         self.round = 0
         self.batch: int | None = None  #: of the latest group: samples of a step; None: the job's own batch
         self.ordered_s = 0.0  #: when the latest order was given
@@ -21,6 +24,7 @@ class Formation:
         self._roster = roster
         self._pass_limit = pass_limit
         self._effects = effects
+        self._host_of = host_of
 
     def regroup(self, group: Sequence[Member], batch: int | None, now_s: float) -> None:
         """Be this group, with this batch, at the next step boundary; whoever is not in it leaves.
@@ -34,6 +38,7 @@ class Formation:
         has_news = not all(member.has_state for member in group)
         chosen = {member.number for member in group}
         leavers = [m for m in self._roster.in_group() if m.number not in chosen and m.state is not State.LEFT]
+        places = local_ranks([self._host_of(member.slot) for member in group])
         for rank, member in enumerate([*group, *leavers]):
             is_leaver = rank >= len(group)
             member.state = State.LEAVING if is_leaver else State.FORMING
@@ -44,8 +49,8 @@ class Formation:
                 global_batch=batch,
                 source=source,
                 has_news=has_news,
-                local_rank=0 if is_leaver else rank,
-                local_world_size=len(group),
+                local_rank=0 if is_leaver else places[rank].local_rank,
+                local_world_size=1 if is_leaver else places[rank].local_world_size,
                 max_local_batch=self._pass_limit.max_local_batch,
             )
             self._effects.append(Send(member.number, order))

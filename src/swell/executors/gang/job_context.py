@@ -24,7 +24,7 @@ class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One job on this machine: its request, its folder, and what each device id stands for."""
+    """One job: its request, its folder, and what each device id stands for on which host."""
 
     job_id: str
     spec: JobSpec
@@ -32,6 +32,11 @@ class Stage:
     checkpoint_dir: str
     bindings: Mapping[str, DeviceBinding]
     worker_settings: WorkerSettings = field(default_factory=WorkerSettings)
+    hosts: Mapping[str, str] = field(default_factory=dict)  #: by device; those not named are of one host
+
+    def host_of(self, devices: tuple[str, ...]) -> str:
+        """On which host a worker with these devices is."""
+        return self.hosts.get(devices[0], "")
 
     def welcome(
         self,

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
 from swell.executors.gang.divergence import Divergence
-from swell.executors.gang.effects import Effect, Kill, Spawn
+from swell.executors.gang.effects import Effect, FindPort, Kill, Spawn, WorkerExit
 from swell.executors.gang.job_context import Stage
+from swell.executors.gang.local_ranks import LocalRank, local_ranks
 from swell.executors.gang.member import Member, Slot, State, cut_slots, flatten
 from swell.executors.gang.open_batch import refusal
 from swell.executors.gang.replies import Dialogue
@@ -35,7 +36,6 @@ from swell.model.job import LOSS
 from swell.wire import environ
 from swell.wire.messages import Distributed, FromWorker, Reported, Stepped
 
-LOOPBACK = "127.0.0.1"
 #: Topic of a warning.
 SIZE = "size"
 
@@ -50,15 +50,14 @@ class RestartAim(Enum):
 class RestartGang:
     """See `effects.Choreography`.
 
-    `find_port` names a free port for each start: rank 0 of the script's own process group listens there.
-    `is_stopped` tells whether a process, by its pid, was stopped.
+    `is_stopped` tells whether the process of a worker was stopped. Each start asks for a free port
+    (`FindPort`): rank 0 of the script's own process group listens there.
     """
 
     def __init__(
         self,
         stage: Stage,
         first_worker: int,
-        find_port: Callable[[], int],
         is_stopped: Callable[[int], bool],
         patience: Patience | None = None,
     ) -> None:
@@ -70,12 +69,12 @@ class RestartGang:
         self._divergence = Divergence(stops_on_nan=False)
         self._stage = stage
         self._patience = patience or Patience()
-        self._find_port = find_port
         self._next_worker = first_worker
         self._num_starts = 0
         self._running = 0  # generation of the processes that run
         self._members: dict[int, Member] = {}  # in rank order: spawned so
         self._target: tuple[Slot, ...] = ()
+        self._asked_port: Slot | None = None  #: of the worker on whose host a port is looked for
         self._aim = RestartAim.RUN
         self._terminate_at_s = float("inf")
         self._kill_at_s = float("inf")
@@ -129,15 +128,41 @@ class RestartGang:
         return self._drain()
 
     def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
+        return self.exited_together([WorkerExit(worker, status, log_tail)], now_s)
+
+    def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> Sequence[Effect]:
         self._dialogue.now_s = now_s
-        member = self._members.pop(worker, None)
+        for ended in exits:
+            self._note_exit(ended)
+        if exits and not self._members:
+            self._tell_values()
+            self._go_on()
+        return self._drain()
+
+    def _note_exit(self, ended: WorkerExit) -> None:
+        member, status = self._members.pop(ended.worker, None), ended.status
         if member is not None and self._aim is RestartAim.RUN and status != 0:
             is_at_fault = is_fault_of_script(status)
-            self._end_all(
-                Outcome.FAILED if is_at_fault else Outcome.LOST, describe_exit(member, status, log_tail)
-            )
-        if not self._members:
-            self._tell_values()
+            why = describe_exit(member, status, ended.log_tail)
+            self._end_all(Outcome.FAILED if is_at_fault else Outcome.LOST, why)
+
+    def port_found(self, address: str, port: int, now_s: float) -> Sequence[Effect]:
+        """The answer to `FindPort`."""
+        self._dialogue.now_s = now_s
+        asked, self._asked_port = self._asked_port, None
+        if asked is not None and self._aim is RestartAim.RESTART and not self._members:
+            if asked == self._target[0]:
+                self._start(address, port)
+            else:  # rank 0 is to be elsewhere by now
+                self._ask_port()
+        return self._drain()
+
+    def no_port(self, why: str, now_s: float) -> Sequence[Effect]:
+        """The other answer: the host is gone, or has none."""
+        self._dialogue.now_s = now_s
+        asked, self._asked_port = self._asked_port, None
+        if asked is not None and self._aim is RestartAim.RESTART and not self._members:
+            self._end_all(Outcome.LOST, why)
             self._go_on()
         return self._drain()
 
@@ -157,7 +182,7 @@ class RestartGang:
     def _watch(self, member: Member) -> None:
         """A process that was stopped cannot say so; its peers would wait until their group's timeout."""
         now_s = self._dialogue.now_s
-        if member.pid is None or member.is_killed or not self._is_stopped(member.pid):
+        if member.pid is None or member.is_killed or not self._is_stopped(member.number):
             member.heard_s = now_s
         elif now_s - (member.heard_s or member.since_s) > self._patience.standstill_s:
             member.is_killed, member.failure = True, stopped(member)
@@ -248,7 +273,7 @@ class RestartGang:
         """Every process is gone. An exit with 0 after our SIGTERM is a stop: the script may not be done."""
         self._terminate_at_s = self._kill_at_s = float("inf")
         if self._aim is RestartAim.RESTART:
-            self._start()
+            self._ask_port()
         elif self._aim is RestartAim.SUSPEND:
             self._dialogue.close(GangSuspended(**self._dialogue.facts(), steps=self.steps))
         else:
@@ -257,32 +282,39 @@ class RestartGang:
                 GangEnded(**facts, outcome=self._outcome, steps=self.steps, message=self._message)
             )
 
-    def _start(self) -> None:
+    def _ask_port(self) -> None:
+        if self._asked_port is None:
+            self._asked_port = self._target[0]
+            self._effects.append(FindPort(self._target[0]))
+
+    def _start(self, address: str, port: int) -> None:
         self._aim, self._running = RestartAim.RUN, self.generation
         self._tally.restart()
         ballot = f"{self._stage.checkpoint_dir}/leaving-{self._next_worker}"
-        port = self._find_port()
-        for rank, slot in enumerate(self._target):
+        hosts = [self._stage.host_of(slot) for slot in self._target]
+        for rank, (slot, place) in enumerate(zip(self._target, local_ranks(hosts), strict=True)):
             member = Member(self._next_worker, slot, since_s=self._dialogue.now_s)
             self._next_worker += 1
             self._members[member.number] = member
-            environment = self._environment(rank, port, ballot)
-            self._effects.append(Spawn(member.number, flatten(self._target), environment))
+            near = flatten(s for s, host in zip(self._target, hosts, strict=True) if host == hosts[rank])
+            environment = {
+                **self._environment(rank, place),
+                environ.MASTER_ADDR: address,
+                environ.MASTER_PORT: str(port),
+                environ.BALLOT: ballot,
+            }
+            self._effects.append(Spawn(member.number, near, environment))
         self._num_starts += 1
 
-    def _environment(self, rank: int, port: int, ballot: str) -> dict[str, str]:
-        size = str(len(self._target))
+    def _environment(self, rank: int, place: LocalRank) -> dict[str, str]:
         return {
             environ.RANK: str(rank),
-            environ.WORLD_SIZE: size,
-            environ.LOCAL_RANK: str(rank),
-            environ.LOCAL_WORLD_SIZE: size,
-            environ.GROUP_RANK: "0",
-            environ.MASTER_ADDR: LOOPBACK,
-            environ.MASTER_PORT: str(port),
+            environ.WORLD_SIZE: str(len(self._target)),
+            environ.LOCAL_RANK: str(place.local_rank),
+            environ.LOCAL_WORLD_SIZE: str(place.local_world_size),
+            environ.GROUP_RANK: str(place.group_rank),
             environ.RESTART_COUNT: str(self._num_starts),
             environ.RUN_ID: self._stage.job_id,
-            environ.BALLOT: ballot,
         }
 
     def _tell_started(self) -> None:

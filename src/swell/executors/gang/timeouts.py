@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from swell.executors.exit_status import NOT_STARTED, OVER_MEMORY, UNFIT
+from swell.executors.exit_status import HOST_LOST, NOT_STARTED, OVER_MEMORY, UNFIT
 from swell.executors.gang.member import Member, State
 from swell.wire.environ import EXIT_STOPPED
 
@@ -67,7 +67,7 @@ def stands_still(member: Member, now_s: float, patience: Patience, is_stopped: C
     since_s = member.since_s if member.heard_s is None else member.heard_s
     if member.pid is None or now_s - since_s <= patience.standstill_s:
         return False
-    return is_stopped(member.pid)
+    return is_stopped(member.number)
 
 
 def is_silent(member: Member, now_s: float, patience: Patience) -> bool:
@@ -128,6 +128,8 @@ def describe_exit(member: Member, status: int, log_tail: str) -> str:
         return f"worker {member.number} could not be started, through no fault of the script: {log_tail}"
     if status == UNFIT:
         return f"worker {member.number} could not be started: {log_tail}"
+    if status == HOST_LOST:
+        return f"worker {member.number} was lost: {log_tail}"
     if status == OVER_MEMORY:
         return f"worker {member.number} was killed: the processes of its job went beyond their {log_tail}"
     if status < 0:

@@ -18,7 +18,7 @@ from functools import singledispatchmethod
 
 from swell.executors.exit_status import UNFIT
 from swell.executors.gang.allreduce import GroupTimes, allreduce_s, sizes_to_measure
-from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
+from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn, WorkerExit
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import Stage
 from swell.executors.gang.member import Member, State
@@ -83,7 +83,7 @@ class Trial:
         conduct: Conduct,
         is_stopped: Callable[[int], bool],
     ) -> None:
-        """`num_devices`: that there are of the kind; `is_stopped`: whether a process, by its pid, was."""
+        """`num_devices`: that there are of the kind; `is_stopped`: whether the process of a worker was."""
         self._conduct = conduct
         self._is_stopped = is_stopped
         self.table = table
@@ -178,6 +178,13 @@ class Trial:
             if not part.members:
                 self._end_part(part)
         return self._drain()
+
+    def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> list[Effect]:
+        return [
+            effect
+            for ended in exits
+            for effect in self.exited(ended.worker, ended.status, ended.log_tail, now_s)
+        ]
 
     def _note_exit(self, part: TrialPart, member: Member, status: int, log_tail: str) -> None:
         if status == 0 and part.size is not None:

@@ -17,7 +17,7 @@ from swell.executors.gang.workers import Workers
 
 @dataclass(slots=True)
 class Watchdog:
-    """`is_stopped` tells whether a process, by its pid, was stopped."""
+    """`is_stopped` tells whether the process of a worker, by its number, was stopped."""
 
     script: str
     patience: Patience

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +13,8 @@ from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import DeviceBinding, Stage
 from swell.executors.gang.restart_controller import RestartGang
 from swell.executors.local.agent.job_code import drop_code, place_code
-from swell.executors.local.agent.run import AgentRun
+from swell.executors.local.agent.run import AgentRun, stopped_by_number
 from swell.executors.local.logs.files import WORKER, job_folder, next_number
-from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.local.protocol import LiveGang
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang
 from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed
@@ -86,19 +85,22 @@ class AgentGangs:
             return self._not_launched(command, Outcome.FAILED, str(error))
         except OSError as error:
             return self._not_launched(command, Outcome.LOST, str(error))
-        gang = self._new_gang(command, folder, first)
+        pids: dict[int, int] = {}
+        gang = self._new_gang(command, folder, first, stopped_by_number(pids))
         self._gangs.pop(command.job_id, None)
         self._gangs[command.job_id] = gang
-        return AgentRun(command.job_id, command.job_id, command.spec, gang, folder, self._bindings)
+        return AgentRun(command.job_id, command.job_id, command.spec, gang, folder, self._bindings, pids=pids)
 
-    def _new_gang(self, command: LaunchGang, folder: Path, first: int) -> Choreography:
+    def _new_gang(
+        self, command: LaunchGang, folder: Path, first: int, is_stopped: Callable[[int], bool]
+    ) -> Choreography:
         conduct, spec = self._conduct, command.spec
         checkpoints = str(folder / "checkpoints")
         stage = Stage(
             command.job_id, spec, command.total_steps, checkpoints, self._bindings, conduct.worker_settings
         )
         if spec.elasticity is Elasticity.RESTART:
-            return RestartGang(stage, first, find_port, is_stopped, conduct.patience)
+            return RestartGang(stage, first, is_stopped, conduct.patience)
         before = self._legacies.get(command.job_id, Legacy())
         known = before.max_local_batch
         bound = command.max_local_batch if known is None else known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -24,6 +24,7 @@ from swell.executors.local.logs.files import (
     note_leaders,
 )
 from swell.executors.local.logs.pieces import end_offset
+from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.local.zygote.forking import Fork
 from swell.model.event import JobWarned
 from swell.model.job import Elasticity, JobSpec
@@ -73,6 +74,7 @@ class AgentRun:
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     links: dict[int, LineLink] = field(default_factory=dict)
     live: set[int] = field(default_factory=set)
+    pids: dict[int, int] = field(default_factory=dict)  #: by worker
     exits: dict[int, tuple[int, str]] = field(default_factory=dict)  #: known, but the line is not yet drained
     finished_s: float | None = None  #: when the first of its workers met the end condition
     num_strays: int = 0  #: processes ended that workers had left behind, and not told of yet
@@ -171,3 +173,10 @@ class AgentRun:
         if gpus:
             variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         return variables
+
+
+def stopped_by_number(
+    pids: Mapping[int, int], is_stopped: Callable[[int], bool] = is_stopped
+) -> Callable[[int], bool]:
+    """Whether the process of a worker was stopped. `pids`: by worker; more may come."""
+    return lambda worker: worker in pids and is_stopped(pids[worker])

@@ -20,13 +20,14 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.gang.dropped_output import DroppedOutput
-from swell.executors.gang.effects import Choreography, Effect, Kill, Report, Send, Spawn
+from swell.executors.gang.effects import Choreography, Effect, FindPort, Kill, Report, Send, Spawn
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.gang.restart_controller import RestartGang
 from swell.executors.local.agent.awake_clock import AwakeClock
 from swell.executors.local.agent.containers import ADDRESS, Containers
 from swell.executors.local.agent.gang_limits import GangLimits
-from swell.executors.local.agent.gangs import LOOPBACK, AgentGangs, unknown
+from swell.executors.local.agent.gangs import LOOPBACK, AgentGangs, find_port, unknown
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.outbox import Outbox
 from swell.executors.local.agent.run import AgentRun
@@ -317,6 +318,7 @@ class Crew:
     def _worker_forked(self, key: str, pid: int) -> None:
         run, worker = self._find(key)
         if run is not None:
+            run.pids[worker] = pid
             self._limits.forked(run.key, worker, pid)
             self.do(run, run.director.forked(worker, pid, self.now_s()))
 
@@ -389,6 +391,8 @@ class Crew:
                         link.send(message)
                 case Kill(worker, number):
                     self._zygotes.signal(f"{run.key}/{worker}", number)
+                case FindPort() if isinstance(run.director, RestartGang):
+                    self.do(run, run.director.port_found(LOOPBACK, find_port(), self.now_s()))
                 case Report(event):
                     self._trials.shown(run, event)
                     self.report(event)

@@ -21,7 +21,7 @@ from swell.executors.gang.job_context import DeviceBinding, Stage
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.local.agent.job_code import place_code
 from swell.executors.local.agent.profile_cache import ProfileCache
-from swell.executors.local.agent.run import AgentRun
+from swell.executors.local.agent.run import AgentRun, stopped_by_number
 from swell.executors.local.agent.trial_devices import Machine, RunningPart, allot
 from swell.executors.local.logs.files import TRIAL, job_folder, next_number
 from swell.executors.local.processes.stopped import is_stopped
@@ -78,7 +78,7 @@ class Trials:
         num_cores: int | None = None,
         is_stopped: Callable[[int], bool] = is_stopped,
     ) -> None:
-        """`num_cores`: by default all that this process may use."""
+        """`num_cores`: by default all that this process may use; `is_stopped`: a process, by its pid."""
         self._state_dir = state_dir
         self._conduct = conduct
         self._host = host
@@ -243,10 +243,11 @@ class Trials:
         )
         first = next_number(folder, TRIAL)
         table = self._table(kind)
-        trial = Trial(stage, command, first, num_devices, table, conduct, self._is_stopped)
-        run = AgentRun(
-            f"trial:{command.job_id}", command.job_id, command.spec, trial, folder, bindings, TRIAL
-        )
+        pids: dict[int, int] = {}
+        stopped = stopped_by_number(pids, self._is_stopped)
+        trial = Trial(stage, command, first, num_devices, table, conduct, stopped)
+        key = f"trial:{command.job_id}"
+        run = AgentRun(key, command.job_id, command.spec, trial, folder, bindings, TRIAL, pids=pids)
         return Begun(command, trial, run)
 
     def _table(self, kind: str) -> dict[int, GroupTimes]:

@@ -1,0 +1,137 @@
+"""What the gang protocol makes of workers on several machines."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_stage, target
+
+from swell.executors.exit_status import HOST_LOST
+from swell.executors.gang.effects import FindPort, Report, Send, Spawn, WorkerExit
+from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.job_context import Stage
+from swell.executors.gang.local_ranks import local_ranks
+from swell.executors.gang.restart_controller import RestartGang
+from swell.model.command import LaunchGang, Reconfigure, StopGang
+from swell.model.event import GangEnded, GangResized, Outcome, StepsReported, WorkersLost
+from swell.model.job import Elasticity
+from swell.wire import messages as m
+
+
+def two_hosts(**changes: object) -> Stage:
+    """Devices 0 to 3 are of host a, 4 to 7 of host b."""
+    hosts = {f"node0/{number}": "ab"[number // 4] for number in range(8)}
+    return dataclasses.replace(make_stage(**changes), hosts=hosts)  # type: ignore[arg-type]
+
+
+def launch(stage: Stage, *numbers: int) -> LaunchGang:
+    return LaunchGang(
+        job_id=JOB, generation=1, target=target(*numbers), spec=stage.spec, total_steps=stage.total_steps
+    )
+
+
+@given(st.lists(st.sampled_from("abc")))
+def test_local_ranks_count_up_within_each_host(hosts: list[str]) -> None:
+    ranks = local_ranks(hosts)
+    for host in set(hosts):
+        of_host = [rank for rank, name in zip(ranks, hosts, strict=True) if name == host]
+        assert [rank.local_rank for rank in of_host] == list(range(len(of_host)))
+        assert {rank.local_world_size for rank in of_host} == {len(of_host)}
+        assert len({rank.group_rank for rank in of_host}) == 1
+    assert sorted({rank.group_rank for rank in ranks}) == list(range(len(set(hosts))))
+
+
+def test_members_of_a_group_are_told_their_ranks_on_their_own_host() -> None:
+    stage = two_hosts()
+    gang, orders = Gang(stage, 0, is_stopped), []
+    for effect in gang.command(launch(stage, 0, 1, 4), 0.0):
+        assert isinstance(effect, Spawn)
+        gang.said(effect.worker, m.Hello(token="t", worker=effect.worker, pid=effect.worker + 1000), 0.0)
+    for worker in range(3):
+        told = gang.said(worker, m.Ready(grad_bytes=4, state_bytes=8, samples_per_epoch=64), 0.0)
+        orders += [e.message for e in told if isinstance(e, Send)]
+    ranks = [(o.rank, o.local_rank, o.local_world_size) for o in orders if isinstance(o, m.Regroup)]
+    assert ranks == [(0, 0, 2), (1, 1, 2), (2, 0, 1)]
+
+
+def test_a_host_that_is_lost_is_one_loss_and_one_regroup() -> None:
+    stage = two_hosts()
+    world = PuppetWorld(Gang(stage, 0, is_stopped))
+    world.command(launch(stage, 0, 1, 4, 5, 6))
+    world.settle()
+    round_before = world.newest_round
+    gone = [number for number, puppet in world.puppets.items() if stage.host_of(puppet.slot) == "b"]
+    for number in gone:
+        del world.puppets[number]
+    exits = [WorkerExit(number, HOST_LOST, "host b is gone") for number in gone]
+    world.is_clean = False
+    world._apply(world.gang.exited_together(exits, world.now_s))
+    world.settle()
+    (lost,) = (event for event in world.events if isinstance(event, WorkersLost))
+    assert lost.devices == devices(4, 5, 6)
+    assert "was lost: host b is gone" in lost.message
+    assert world.newest_round == round_before + 1
+    world.command(Reconfigure(job_id=JOB, generation=2, target=target(0, 1)))
+    world.settle()
+    assert isinstance([e for e in world.events if not isinstance(e, StepsReported)][-1], GangResized)
+
+
+def test_a_gang_whose_hosts_are_all_lost_is_lost() -> None:
+    stage = two_hosts()
+    world = PuppetWorld(Gang(stage, 0, is_stopped))
+    world.command(launch(stage, 0, 4))
+    world.settle()
+    exits = [WorkerExit(number, HOST_LOST, "the network is gone") for number in world.puppets]
+    world.puppets.clear()
+    world._apply(world.gang.exited_together(exits, world.now_s))
+    ended = world.events[-1]
+    assert isinstance(ended, GangEnded)
+    assert ended.outcome is Outcome.LOST
+
+
+# ---------------------------------------------------------------- scripts that are stopped and started
+def restart_gang() -> RestartGang:
+    return RestartGang(two_hosts(elasticity=Elasticity.RESTART), 0, is_stopped)
+
+
+def test_a_script_finds_torchruns_environment_of_its_host() -> None:
+    gang, stage = restart_gang(), two_hosts(elasticity=Elasticity.RESTART)
+    assert gang.command(launch(stage, 0, 1, 4), 0.0) == [FindPort(devices(0))]
+    spawns = gang.port_found("10.9.0.11", 4711, 0.0)
+    assert all(isinstance(spawn, Spawn) for spawn in spawns)
+    told = [(s.devices, s.environ) for s in spawns if isinstance(s, Spawn)]
+    assert [seen for seen, _ in told] == [devices(0, 1), devices(0, 1), devices(4)]
+    names = ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "WORLD_SIZE", "MASTER_ADDR")
+    assert [[environ[name] for name in names] for _, environ in told] == [
+        ["0", "0", "2", "0", "3", "10.9.0.11"],
+        ["1", "1", "2", "0", "3", "10.9.0.11"],
+        ["2", "0", "1", "1", "3", "10.9.0.11"],
+    ]
+
+
+def test_a_port_that_comes_too_late_starts_nothing() -> None:
+    gang, stage = restart_gang(), two_hosts(elasticity=Elasticity.RESTART)
+    gang.command(launch(stage, 0), 0.0)
+    (report,) = gang.command(StopGang(job_id=JOB, generation=1), 1.0)
+    assert isinstance(report, Report) and isinstance(report.event, GangEnded)
+    assert report.event.outcome is Outcome.STOPPED
+    assert gang.port_found("127.0.0.1", 4711, 2.0) == []
+
+
+def test_a_port_of_a_host_that_rank_0_has_left_is_not_used() -> None:
+    gang, stage = restart_gang(), two_hosts(elasticity=Elasticity.RESTART)
+    gang.command(launch(stage, 0), 0.0)
+    assert gang.command(Reconfigure(job_id=JOB, generation=2, target=target(4)), 0.0) == []
+    assert gang.port_found("10.9.0.11", 4711, 1.0) == [FindPort(devices(4))]
+    (spawn,) = gang.port_found("10.9.0.12", 4712, 2.0)
+    assert isinstance(spawn, Spawn) and spawn.environ["MASTER_ADDR"] == "10.9.0.12"
+
+
+def test_a_gang_whose_host_goes_before_it_names_a_port_is_lost() -> None:
+    gang, stage = restart_gang(), two_hosts(elasticity=Elasticity.RESTART)
+    gang.command(launch(stage, 0), 0.0)
+    (report,) = gang.no_port("host a is gone", 1.0)
+    assert isinstance(report, Report) and isinstance(report.event, GangEnded)
+    assert (report.event.outcome, report.event.message) == (Outcome.LOST, "host a is gone")
