@@ -16,7 +16,7 @@ from swell.core.core import CoreSettings
 from swell.executors.gang.gang_settings import Conduct, WorkerSettings
 from swell.executors.gang.timeouts import Patience
 from swell.executors.local.agent import process as agent
-from swell.executors.local.agent.supervisor import CrewOptions
+from swell.executors.local.agent.options import CrewOptions
 from swell.executors.local.launch import AgentSettings, await_address, start_agent, stop_agent
 from swell.settings import InvalidSetting, Settings, bounds, make_settings, parse_setting, spell
 

@@ -10,18 +10,17 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.executors.puppets import is_stopped, make_spec, make_stage, target
+from tests.executors.puppets import make_spec, target
 
+from swell.executors.controller.outbox import Outbox
+from swell.executors.controller.protocol import EventTold, Inventory, LiveGang, Perform
 from swell.executors.gang.allreduce import allreduce_s, sizes_to_measure
-from swell.executors.gang.effects import Send, Spawn
-from swell.executors.gang.restart_controller import RestartGang
-from swell.executors.local.agent.outbox import Outbox
-from swell.executors.local.agent.run import AgentRun
+from swell.executors.hosts.messages import StartWorker, TellWorker
+from swell.executors.local.agent.run import HostedRun
 from swell.executors.local.ledger import DeliveryLedger
 from swell.executors.local.lines import LineLink
 from swell.executors.local.link import _decode
 from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER, next_number
-from swell.executors.local.protocol import EventTold, Inventory, LiveGang, Perform
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, StepsReported
 from swell.model.job import Elasticity
@@ -80,9 +79,16 @@ def started(job: str, generation: int) -> GangStarted:
     return GangStarted(at_s=0.0, job_id=job, generation=generation, steps=0, pids=())
 
 
-def new_run(folder: Path, kind: str = WORKER) -> AgentRun:
-    choreography = RestartGang(make_stage(), 0, is_stopped)
-    return AgentRun("a", "a", make_spec(), choreography, folder, {}, kind)
+def new_run(folder: Path, kind: str = WORKER) -> HostedRun:
+    return HostedRun("a", "a", make_spec(), folder, {}, kind)
+
+
+def start(worker: int, **environ: str) -> StartWorker:
+    return StartWorker(run="a", worker=worker, devices=(), environ=environ)
+
+
+def tell(worker: int, message: Regroup) -> TellWorker:
+    return TellWorker(run="a", worker=worker, message=message)
 
 
 def regroup(rank: int | None) -> Regroup:
@@ -100,27 +106,27 @@ def regroup(rank: int | None) -> Regroup:
 def test_who_leads_is_noted_with_the_place_in_its_log(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     for worker in (0, 1):
-        run.note_leader(Spawn(worker, ()))
+        run.note_leader(start(worker))
     run.log_path(0).write_text("on its way to the group\n")
     run.log_path(1).write_text("four\n")
     for rank, worker in enumerate((0, 1)):
-        run.note_leader(Send(worker, regroup(rank)))
+        run.note_leader(tell(worker, regroup(rank)))
     assert (tmp_path / LEADERS).read_text() == "0 0\n"
-    run.note_leader(Send(0, regroup(None)))
-    run.note_leader(Send(1, regroup(0)))
-    run.note_leader(Send(1, regroup(0)))
+    run.note_leader(tell(0, regroup(None)))
+    run.note_leader(tell(1, regroup(0)))
+    run.note_leader(tell(1, regroup(0)))
     assert (tmp_path / LEADERS).read_text() == "0 0\n1 5\n"
 
 
 def test_a_restarted_gang_is_led_by_its_new_rank_0(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     for worker, rank in ((0, "0"), (1, "1"), (2, "1"), (3, "0")):
-        run.note_leader(Spawn(worker, (), {"RANK": rank}))
+        run.note_leader(start(worker, RANK=rank))
     assert (tmp_path / LEADERS).read_text() == "0 0\n3 0\n"
 
 
 def test_a_live_worker_is_told_at_its_fork_what_will_not_change(tmp_path: Path) -> None:
-    environment = new_run(tmp_path).fork(Spawn(3, ()), "module:function", "127.0.0.1:1").environ
+    environment = new_run(tmp_path).fork(start(3), "module:function", "127.0.0.1:1").environ
     told = {name: value for name, value in environment.items() if name != "SWELL_TOKEN"}
     assert told == {
         "SWELL_AGENT": "127.0.0.1:1",
@@ -135,7 +141,7 @@ def test_a_live_worker_is_told_at_its_fork_what_will_not_change(tmp_path: Path) 
 def test_a_job_sets_variables_but_not_those_of_swell(tmp_path: Path) -> None:
     spec = make_spec(code="0" * 64, env=(("MOOD", "calm"), ("SWELL_WORKER", "7")))
     run = dataclasses.replace(new_run(tmp_path), spec=spec)
-    told = run.fork(Spawn(3, ()), "module:function", "127.0.0.1:1").environ
+    told = run.fork(start(3), "module:function", "127.0.0.1:1").environ
     assert told["MOOD"] == "calm"
     assert told["SWELL_WORKER"] == "3"
     assert told["SWELL_CODE"] == str(run.folder / "code")
@@ -143,14 +149,14 @@ def test_a_job_sets_variables_but_not_those_of_swell(tmp_path: Path) -> None:
 
 def test_leaders_that_cannot_be_noted_stop_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = new_run(tmp_path / "gone")
-    run.note_leader(Spawn(0, ()))
+    run.note_leader(start(0))
     assert "cannot note the leader of a" in caplog.text
     run.folder.mkdir()
     for _ in range(2):
         assert run.try_to_note() is None
         assert (run.folder / LEADERS).read_text() == "0 0\n", "once, as soon as it can be written"
     trial = new_run(tmp_path, TRIAL)
-    trial.note_leader(Spawn(0, ()))
+    trial.note_leader(start(0))
     assert list(tmp_path.iterdir()) == [run.folder]
 
 
@@ -191,17 +197,16 @@ def test_what_is_measured_between_steps_is_folded_with_them_while_no_daemon_list
 
 def test_a_line_of_a_restart_jobs_first_worker_may_be_a_report(tmp_path: Path) -> None:
     spec = make_spec(elasticity=Elasticity.RESTART, metric="accuracy")
-    choreography = RestartGang(make_stage(), 0, is_stopped)
-    run = AgentRun("a", "a", spec, choreography, tmp_path, {})
+    run = HostedRun("a", "a", spec, tmp_path, {})
     names = []
     for worker, rank in ((0, "0"), (1, "1")):
-        spawn = Spawn(worker, (), {"RANK": rank})
+        spawn = start(worker, RANK=rank)
         run.note_leader(spawn)
         names.append(run.fork(spawn, "module:function", "127.0.0.1:1").value_name)
     assert names == ["accuracy", ""]
     live = new_run(tmp_path)
-    live.note_leader(Spawn(0, ()))
-    assert live.fork(Spawn(0, ()), "module:function", "127.0.0.1:1").value_name == ""
+    live.note_leader(start(0))
+    assert live.fork(start(0), "module:function", "127.0.0.1:1").value_name == ""
 
 
 def test_progress_is_not_folded_across_other_news_of_its_job() -> None:

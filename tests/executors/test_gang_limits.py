@@ -23,11 +23,13 @@ from tests.executors.puppets import (
     make_stage,
 )
 
+from swell.executors.controller.shares import KnownShares, not_shared, share_of
+from swell.executors.controller.usage_reports import READ_EVERY_S, UsageReports
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Report
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.restart_controller import RestartGang
-from swell.executors.local.agent.gang_limits import READ_EVERY_S, GangLimits
+from swell.executors.local.agent.gang_limits import GangLimits
 from swell.executors.local.agent.process import read_address
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError, stop_agent
@@ -130,26 +132,39 @@ class FakeLimiter:
 
 
 class Scene:
-    """The limits of an agent that has launched one gang with a share of 0.5."""
+    """A host that has launched one gang with a share of 0.5, and what the controller makes of its answers."""
 
     def __init__(self, broken: Iterable[str] = (), memory_bytes: int | None = None) -> None:
         self.limiter = FakeLimiter()
         self.limiter.broken.update(broken)
-        self.told: list[AnyEvent] = []
-        self.limits = GangLimits(self.limiter, self.told.append)
-        begin = launch(lambda **_: make_spec(), devices(0, 1))
-        self.limits.launch(with_share(begin, 0.5, memory_bytes))
+        self.warnings: list[tuple[str, str]] = []
+        self.limits = GangLimits(self.limiter, lambda job, about, text: self.warnings.append((about, text)))
+        self.shares, self.usage = KnownShares(), UsageReports()
+        begin = with_share(launch(lambda **_: make_spec(), devices(0, 1)), 0.5, memory_bytes)
+        self.limits.launch(JOB, share_of(begin), memory_bytes)
+        self.shares.launch(begin)
         (self.group,) = self.limiter.groups
 
-    @property
-    def warnings(self) -> list[tuple[str, str]]:
-        return [(told.about, told.message) for told in self.told if isinstance(told, JobWarned)]
+    def change(self, command: Reconfigure, *, is_of_same_devices: bool) -> ResizeFailed | None:
+        if not self.shares.is_news(command):
+            return None
+        is_needed = self.shares.is_needed(command, is_of_same_devices)
+        why_not = self.limits.set_share(JOB, share_of(command), is_needed)
+        if why_not:
+            return not_shared(command, why_not)
+        self.shares.ask(command)
+        return None
 
-    def tell(self, event: AnyEvent, now_s: float = 0.0) -> AnyEvent:
-        return self.limits.told(event, now_s)
+    def tell(self, event: AnyEvent) -> None:
+        if (undo := self.shares.told(event)) is not None:
+            self.limits.set_share(JOB, undo.share, is_needed=False)
 
     def report(self, now_s: float) -> GangUsage | None:
-        event = self.tell(StepsReported(at_s=0.0, job_id=JOB, generation=1, steps=1, num_workers=2), now_s)
+        if not self.usage.is_due(JOB, now_s):
+            return None
+        report = StepsReported(at_s=0.0, job_id=JOB, generation=1, steps=1, num_workers=2)
+        self.usage.await_usage(report, ["host"], now_s)
+        (event,) = self.usage.answered(JOB, "host", self.limits.read(JOB, now_s))
         assert isinstance(event, StepsReported)
         return event.usage
 
@@ -165,11 +180,11 @@ def resized(generation: int) -> GangResized:
 def test_a_gang_has_its_share_from_its_launch_and_then_as_it_is_told() -> None:
     scene = Scene(memory_bytes=1 << 30)
     assert (scene.group.share, scene.group.memory_bytes) == (0.5, 1 << 30)
-    assert scene.limits.change(reconfigure(2, 0.25, 0, 1), is_of_same_devices=True) is None
+    assert scene.change(reconfigure(2, 0.25, 0, 1), is_of_same_devices=True) is None
     assert scene.group.share == 0.25
-    assert scene.limits.change(reconfigure(3, None, 0, 1), is_of_same_devices=True) is None
+    assert scene.change(reconfigure(3, None, 0, 1), is_of_same_devices=True) is None
     assert scene.group.share == 1.0
-    assert scene.told == []
+    assert scene.warnings == []
 
 
 @pytest.mark.parametrize(
@@ -177,13 +192,13 @@ def test_a_gang_has_its_share_from_its_launch_and_then_as_it_is_told() -> None:
 )
 def test_a_change_that_is_off_takes_its_share_back(end: AnyEvent) -> None:
     scene = Scene()
-    scene.limits.change(reconfigure(2, 0.25, 0, 1, 2), is_of_same_devices=False)
+    scene.change(reconfigure(2, 0.25, 0, 1, 2), is_of_same_devices=False)
     scene.tell(end)
     assert scene.group.share == 0.5
-    scene.limits.change(reconfigure(3, 0.125, 0), is_of_same_devices=False)
+    scene.change(reconfigure(3, 0.125, 0), is_of_same_devices=False)
     scene.tell(resized(3))
-    scene.limits.change(reconfigure(4, 0.75, 0, 1), is_of_same_devices=False)
-    scene.limits.change(reconfigure(5, 0.8, 0, 1), is_of_same_devices=False)
+    scene.change(reconfigure(4, 0.75, 0, 1), is_of_same_devices=False)
+    scene.change(reconfigure(5, 0.8, 0, 1), is_of_same_devices=False)
     scene.tell(failed(4))  # an old one
     assert scene.group.share == 0.8
     scene.tell(failed(5))
@@ -192,8 +207,8 @@ def test_a_change_that_is_off_takes_its_share_back(end: AnyEvent) -> None:
 
 def test_an_older_command_changes_nothing() -> None:
     scene = Scene()
-    scene.limits.change(reconfigure(3, 0.25, 0, 1, 2), is_of_same_devices=False)
-    scene.limits.change(reconfigure(2, 0.75, 0, 1), is_of_same_devices=True)
+    scene.change(reconfigure(3, 0.25, 0, 1, 2), is_of_same_devices=False)
+    scene.change(reconfigure(2, 0.75, 0, 1), is_of_same_devices=True)
     assert scene.group.share == 0.25
 
 
@@ -201,18 +216,16 @@ def test_a_share_that_cannot_be_had_is_a_failed_change_and_one_warning() -> None
     scene = Scene()
     scene.limiter.broken.add("share")
     for generation in (2, 3):
-        answer = scene.limits.change(reconfigure(generation, 0.25, 0, 1), is_of_same_devices=True)
+        answer = scene.change(reconfigure(generation, 0.25, 0, 1), is_of_same_devices=True)
         assert isinstance(answer, ResizeFailed)
         assert (answer.job_id, answer.generation) == (JOB, generation)
         assert "CPU share cannot become 25 %" in answer.message
     assert scene.warnings == [
         ("share", "its CPU share is not what it should be: Permission denied (groups/share)")
     ]
-    assert scene.limits.change(reconfigure(4, 0.25, 0), is_of_same_devices=False) is None, (
-        "devices matter more"
-    )
+    assert scene.change(reconfigure(4, 0.25, 0), is_of_same_devices=False) is None, "devices matter more"
     scene.limiter.broken.clear()
-    assert scene.limits.change(reconfigure(5, 0.25, 0), is_of_same_devices=True) is None
+    assert scene.change(reconfigure(5, 0.25, 0), is_of_same_devices=True) is None
     assert scene.warnings[1:] == [("share", "")]
 
 
@@ -223,19 +236,19 @@ def test_a_job_with_a_share_is_told_what_its_machine_cannot_do(monkeypatch: pyte
     scene.limits.ended(JOB)
     assert scene.warnings[1:] == [("quota", "")]
     begin = launch(lambda **_: make_spec(), devices(0, 1))
-    scene.limits.launch(begin)
+    scene.limits.launch(JOB, begin.target.configuration.share, None)
     assert len(scene.warnings) == 2, "nobody chose a share for it"
-    scene.limits.launch(with_share(begin, 0.5), FakeGroup(set()))
+    scene.limits.launch(JOB, 0.5, None, FakeGroup(set()))
     assert len(scene.warnings) == 2, "the engine of its container has quotas"
 
 
 def test_a_repair_or_another_batch_does_not_fail_because_of_a_share_that_stays() -> None:
     scene = Scene()
     scene.limiter.broken.add("share")
-    assert scene.limits.change(reconfigure(2, 0.5, 0, 1), is_of_same_devices=True) is None
+    assert scene.change(reconfigure(2, 0.5, 0, 1), is_of_same_devices=True) is None
     assert [about for about, _ in scene.warnings] == ["share"]
     scene.tell(resized(2))
-    assert isinstance(scene.limits.change(reconfigure(3, 0.25, 0, 1), is_of_same_devices=True), ResizeFailed)
+    assert isinstance(scene.change(reconfigure(3, 0.25, 0, 1), is_of_same_devices=True), ResizeFailed)
 
 
 def test_what_cannot_be_read_is_said_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -259,7 +272,6 @@ def test_usage_is_read_at_most_so_often_and_of_silent_gangs_too() -> None:
     scene.limits.forked(JOB, 0, 7)
     scene.limits.tick(60.0)
     assert scene.group.pids == {7}
-    assert scene.limits.told(resized(9), 60.0) == resized(9)
 
 
 def test_a_limit_that_cannot_be_set_is_told_and_the_job_runs() -> None:
@@ -283,9 +295,9 @@ def test_what_could_not_be_set_at_the_launch_is_set_once_it_can_be() -> None:
 def test_the_share_of_a_change_of_devices_is_set_once_it_can_be() -> None:
     scene = Scene()
     scene.limiter.broken.add("share")
-    scene.limits.change(reconfigure(2, 0.25, 0), is_of_same_devices=False)
+    scene.change(reconfigure(2, 0.25, 0), is_of_same_devices=False)
     scene.tell(resized(2))
-    scene.limits.change(reconfigure(3, 0.75, 0), is_of_same_devices=True)
+    scene.change(reconfigure(3, 0.75, 0), is_of_same_devices=True)
     scene.limiter.broken.clear()
     scene.limits.tick(10.0)
     assert scene.group.share == 0.25, "the head takes the third command for failed"
@@ -294,7 +306,7 @@ def test_the_share_of_a_change_of_devices_is_set_once_it_can_be() -> None:
 
 def test_a_share_that_could_not_be_taken_back_is_once_it_can_be() -> None:
     scene = Scene()
-    scene.limits.change(reconfigure(2, 0.25, 0), is_of_same_devices=False)
+    scene.change(reconfigure(2, 0.25, 0), is_of_same_devices=False)
     scene.limiter.broken.add("share")
     scene.tell(failed(2))
     scene.limiter.broken.clear()
@@ -323,7 +335,7 @@ def test_a_group_that_cannot_be_closed_is_left() -> None:
     scene.limits.ended(JOB)
     scene.limits.forked(JOB, 0, 7)
     assert scene.limits.entries(JOB) == ()
-    assert scene.told == []
+    assert scene.warnings == []
 
 
 def test_a_limiter_whose_groups_cannot_be_entered_adds_workers_itself() -> None:

@@ -16,9 +16,9 @@ from tests.core.fakes import Fixed, Shuffler, core_of, profile
 from tests.executors.puppets import PuppetWorld, is_stopped, make_spec, make_stage
 
 from swell.core.core import Core
+from swell.executors.controller.gangs import unknown
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.timeouts import Patience
-from swell.executors.local.agent.gangs import unknown
 from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, WakeAt
 from swell.model.event import AnyEvent, Event, JobProfiled, JobSubmitted, NodeJoined, Woke

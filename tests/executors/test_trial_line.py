@@ -15,15 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import make_spec
 
+from swell.executors.controller.run import DirectedRun
+from swell.executors.controller.trial_devices import Machine, RunningPart, allot
+from swell.executors.controller.trials import LONGEST_WAIT_S, Trials
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang.effects import Effect, Kill, Report, Spawn
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.timeouts import Patience
 from swell.executors.gang.trial_batches import local_batches
-from swell.executors.local.agent.run import AgentRun
-from swell.executors.local.agent.trial_devices import Machine, RunningPart, allot
-from swell.executors.local.agent.trials import LONGEST_WAIT_S, Trials
+from swell.executors.hosts.messages import RunOpened
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
 from swell.model.job import MOST_BETWEEN_S, BetweenSteps, EndCondition, Profile
@@ -35,12 +36,11 @@ NUM_DEVICES = 4
 
 @dataclass
 class Process:
-    run: AgentRun
+    run: DirectedRun
     worker: int
     devices: tuple[str, ...]
     is_calibration: bool
     is_killed: bool = False
-    is_stopped: bool = False
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Machines:
     kind: str = "cpu"
     pace_per_s: float | None = None
     time_s: float = 0.0
-    runs: list[AgentRun] = field(default_factory=list)
+    runs: list[DirectedRun] = field(default_factory=list)
     processes: dict[int, Process] = field(default_factory=dict)  #: by pid
     gangs: Counter[str] = field(default_factory=Counter)
     events: list[AnyEvent] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Machines:
         binding = DeviceBinding(torch_device=device, kind=self.kind, pace_per_s=self.pace_per_s)
         self.bindings = {f"n/{number}": binding for number in range(NUM_DEVICES)}
         conduct = Conduct(patience=PATIENCE, trial_s=120.0)
-        self.trials = Trials(self.folder, self, conduct, self.num_cores, self.is_stopped)
+        self.trials = Trials(self.folder, self, conduct)
 
     # ------------------------------------------------------------ what `Trials` asks
     def now_s(self) -> float:
@@ -72,15 +72,24 @@ class Machines:
     def devices_in_use(self) -> Counter[str]:
         return self.gangs + Counter(d for p in self.processes.values() for d in p.devices)
 
-    def begin_run(self, run: AgentRun, effects: Iterable[Effect]) -> None:
-        self.runs.append(run)
-        self.do(run, effects)
+    def machine(self, host: str) -> Machine:
+        return Machine(self.bindings, self.devices_in_use(), self.num_cores)
 
-    def do(self, run: AgentRun, effects: Iterable[Effect]) -> None:
+    def host_with(self, kind: str) -> str:
+        return "host" if kind == self.kind else ""
+
+    def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
+        opened = RunOpened(run=run, first_worker=0, checkpoint_dir=str(self.folder))
+        self.trials.opened(host, opened)
+
+    def begin_run(self, run: DirectedRun) -> None:
+        self.runs.append(run)
+
+    def do(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Spawn(worker, devices, _, entry):
-                    pid = run.pids[worker] = next(self.pids)
+                    pid = next(self.pids)
                     self.processes[pid] = Process(run, worker, devices, entry is not None)
                     self.do(run, run.director.forked(worker, pid, self.time_s))
                 case Kill(worker, number):
@@ -97,9 +106,6 @@ class Machines:
 
     def report(self, event: AnyEvent) -> None:
         self.events.append(event)
-
-    def is_stopped(self, pid: int) -> bool:
-        return self.processes[pid].is_stopped
 
     # ------------------------------------------------------------ what a test does
     def add(self, job: str, devices_per_worker: int = 1, sizes: tuple[int, ...] = (1, 2, 4)) -> None:
@@ -365,9 +371,10 @@ def test_a_stopped_trial_is_lost_within_seconds(calibrated: Machines) -> None:
     for number in range(NUM_DEVICES + 1):
         calibrated.add(f"j{number}")
     (pid,) = calibrated.scripts("j0")
-    calibrated.processes[pid].is_stopped = True
+    process = calibrated.processes[pid]
+    process.run.stopped.add(process.worker)
     calibrated.pass_time(2.0)
-    assert calibrated.processes[pid].is_stopped
+    assert not process.is_killed
     calibrated.pass_time(1.5)
     assert ended(calibrated) == (Outcome.LOST, f"worker {0} was stopped by a signal, and was killed")
     assert calibrated.scripts("j4"), "the next one has its device"

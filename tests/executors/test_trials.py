@@ -11,11 +11,11 @@ from tests.executors.agents import CALL, zygote_of
 from tests.executors.listening import Listener, eventually
 from tests.executors.puppets import is_stopped, make_spec, make_stage
 
+from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.gang.allreduce import GroupTimes
 from swell.executors.gang.effects import Report
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.trial_controller import Trial
-from swell.executors.local.agent.profile_cache import ProfileCache
 from swell.executors.local.agent.scratch import LINK
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor

@@ -8,7 +8,7 @@ import msgspec
 
 from swell.core.record import JobRecord
 from swell.core.state import job_sizes
-from swell.executors.local.agent.profile_cache import ProfileCache
+from swell.executors.controller.profile_cache import ProfileCache
 from swell.model.cluster import Cluster
 from swell.model.command import ProfileJob
 from swell.model.job import JobSpec, Profile

@@ -21,7 +21,7 @@ from swell.assemble import DEFAULT_POLICY, left_behind, new_core, settings_of
 from swell.core.job_progress import JobProgress
 from swell.core.record import JobRecord
 from swell.core.state import Saved, read_saved
-from swell.executors.local.agent.profile_cache import ProfileCache
+from swell.executors.controller.profile_cache import ProfileCache
 from swell.live.clock import HeadClock
 from swell.live.platform import check_job
 from swell.model.cluster import Cluster, Node

@@ -15,7 +15,7 @@ import swell
 from swell.api.client import Client
 from swell.api.submission import parse
 from swell.core.state import job_sizes
-from swell.executors.local.agent.profile_cache import ProfileCache
+from swell.executors.controller.profile_cache import ProfileCache
 from swell.model.cluster import Node
 from swell.model.command import ProfileJob
 from swell.model.job import JobClass, JobSpec, Profile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from swell.executors.local.protocol import EventTold, ExecutorCommand, Inventory, Perform
+from swell.executors.controller.protocol import EventTold, ExecutorCommand, Inventory, Perform
 from swell.model.command import LaunchGang, ProfileJob, StopGang
 from swell.model.event import (
     AnyEvent,

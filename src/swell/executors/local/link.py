@@ -16,6 +16,13 @@ from pathlib import Path
 
 import msgspec
 
+from swell.executors.controller.protocol import (
+    Acknowledge,
+    EventTold,
+    Inventory,
+    LiveGang,
+    Performed,
+)
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.local.agent.process import DEFAULT_CALL, DEFAULT_PRELOAD
 from swell.executors.local.containers.engine import ContainerChoice
@@ -34,15 +41,10 @@ from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.local.protocol import (
     PROTOCOL,
-    Acknowledge,
     AgentAddress,
     Attach,
     BindDevices,
-    EventTold,
     FromAgent,
-    Inventory,
-    LiveGang,
-    Performed,
     Refused,
     ShutDown,
 )

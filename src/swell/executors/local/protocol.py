@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import msgspec
 
+from swell.executors.controller.protocol import (
+    Acknowledge,
+    AgentMessage,
+    EventTold,
+    Inventory,
+    Perform,
+    Performed,
+)
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.local.limits.limiter import CoreSharing
-from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
-from swell.model.event import AnyEvent
 from swell.wire.messages import Hello
 
 #: Raised when a daemon and an agent of two versions would not understand each other.
 PROTOCOL = 5
-
-ExecutorCommand = ProfileJob | LaunchGang | Reconfigure | SuspendGang | StopGang
-
-
-class AgentMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A message between daemon and agent, one line of JSON."""
 
 
 # ---------------------------------------------------------------- daemon -> agent
@@ -40,19 +40,6 @@ class BindDevices(AgentMessage, frozen=True, kw_only=True):
     bindings: dict[str, DeviceBinding]
 
 
-class Perform(AgentMessage, frozen=True, kw_only=True):
-    """A command; the commands of a session are numbered from 1."""
-
-    number: int
-    command: ExecutorCommand
-
-
-class Acknowledge(AgentMessage, frozen=True, kw_only=True):
-    """Events up to this number are safe."""
-
-    number: int
-
-
 class ShutDown(AgentMessage, frozen=True, kw_only=True):
     """End every process, then yourself."""
 
@@ -62,44 +49,10 @@ FirstLine = Attach | Hello
 
 
 # ---------------------------------------------------------------- agent -> daemon
-class LiveGang(msgspec.Struct, frozen=True, kw_only=True):
-    """A running gang, as the agent knows it."""
-
-    job_id: str
-    generation: int
-    devices: tuple[str, ...]
-    pids: tuple[int, ...]
-    steps: int
-
-
-class Inventory(AgentMessage, frozen=True, kw_only=True):
-    """The agent's answer to `Attach`: running gangs and trial runs."""
-
-    protocol: int = 1  #: `PROTOCOL` of the agent; the first versions did not say it
-    boot_id: str  #: another one: another agent, which knows nothing of an earlier one's gangs
-    num_performed: int  #: commands of this session that have been taken
-    gangs: tuple[LiveGang, ...]
-    profiling: tuple[str, ...]  #: jobs whose trial run is under way, or waits
-    untold: dict[str, int]  #: job -> generation of a gang that has ended, of which the daemon may not know
-
-
 class Refused(AgentMessage, frozen=True, kw_only=True):
     """In place of the inventory: this daemon cannot have what runs."""
 
     message: str
-
-
-class EventTold(AgentMessage, frozen=True, kw_only=True):
-    """An event; sent to each new daemon again until it is acknowledged."""
-
-    number: int
-    event: AnyEvent
-
-
-class Performed(AgentMessage, frozen=True, kw_only=True):
-    """Commands up to this number have been taken."""
-
-    number: int
 
 
 FromAgent = Inventory | Refused | EventTold | Performed

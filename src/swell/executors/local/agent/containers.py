@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from swell import __version__
-from swell.executors.local.agent.run import AgentRun
+from swell.executors.local.agent.run import HostedRun
 from swell.executors.local.containers import bootstrap, mounts
 from swell.executors.local.containers.engine import ContainerChoice, Engine, find_engine
 from swell.executors.local.containers.group import ContainerGroup
@@ -77,7 +77,7 @@ class Containers:
         self._groups[run_key] = ContainerGroup(self._sharing, self._spawn)
         return self._groups[run_key]
 
-    def place(self, run: AgentRun) -> ContainerPlace:
+    def place(self, run: HostedRun) -> ContainerPlace:
         """Where the run's workers are forked."""
         group = self._groups.get(run.key)
         if group is None:  # a trial run: nobody divides anything for it
@@ -94,7 +94,7 @@ class Containers:
             run.spec.image, self._modules, room, self._lock_fd, self._find_engine, order, group.started
         )
 
-    def equip(self, fork: Fork, run: AgentRun) -> Fork:
+    def equip(self, fork: Fork, run: HostedRun) -> Fork:
         """The same request, for a worker in a container: it writes to its own folders only."""
         output = "/tmp" if run.kind == TRIAL else str(run.folder / mounts.OUTPUT_FOLDER)  # noqa: S108
         variables = {environ.OUTPUT: output}
@@ -108,7 +108,7 @@ class Containers:
 
     # ------------------------------------------------------------ a container
     def _order(
-        self, run: AgentRun, group: ContainerGroup, room: Room, name: str, zygote_id: str
+        self, run: HostedRun, group: ContainerGroup, room: Room, name: str, zygote_id: str
     ) -> ContainerOrder:
         """Raises ValueError: the job makes it impossible."""
         if self._choice is ContainerChoice.OFF:

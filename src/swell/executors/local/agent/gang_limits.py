@@ -1,4 +1,4 @@
-"""What the gangs of this agent may have of the machine, and what they have used: shares, memory, usage.
+"""What gangs may have of this machine, and what they have used: shares, memory, usage.
 
 What the kernel refuses never ends a job: its owner is warned once, and it is tried again.
 """
@@ -11,25 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-import msgspec
-
 from swell.executors.exit_status import OVER_MEMORY
-from swell.executors.local.limits.limiter import FULL_SHARE, GangGroup, Limiter
-from swell.model.command import LaunchGang, Reconfigure
-from swell.model.event import (
-    AnyEvent,
-    GangResized,
-    JobWarned,
-    ResizeFailed,
-    StepsReported,
-    WorkersLost,
-)
+from swell.executors.hosts.messages import FULL_SHARE
+from swell.executors.local.limits.limiter import GangGroup, Limiter
 from swell.model.sizes import format_bytes
 from swell.model.usage import GangUsage
 
-#: The usage of a gang is read no more often.
-READ_EVERY_S = 0.5
-#: Gangs that report nothing are looked after so often.
+#: Gangs of which no usage is asked are looked after so often.
 KEEP_EVERY_S = 2.0
 
 log = logging.getLogger("swell.agent")
@@ -48,23 +36,13 @@ class Doing(Enum):
 _TOPICS = {Doing.SHARE: "share", Doing.KEEP: "share", Doing.MEMORY: "memory", Doing.QUOTA: "quota"}
 
 
-@dataclass(frozen=True, slots=True)
-class AskedShare:
-    """The head's latest command, which has yet to be answered."""
-
-    generation: int
-    share: float
-
-
 @dataclass(slots=True)
 class LimitedGang:
     """One gang and its group."""
 
     job_id: str
     group: GangGroup
-    share: float  #: that the head knows the gang to have
     memory_bytes: int | None
-    asked: AskedShare | None = None
     owed: float | None = None  #: the share that it should have, and that could not be set so far
     pids: dict[int, int] = field(default_factory=dict)  #: by worker
     kept_s: float = float("-inf")
@@ -78,48 +56,44 @@ class LimitedGang:
 
 
 class GangLimits:
-    """Of an agent. `report` takes warnings; gangs are called by their jobs' ids."""
+    """Of a host. Gangs are called by their jobs' ids."""
 
-    def __init__(self, limiter: Limiter, report: Callable[[AnyEvent], None]) -> None:
+    def __init__(self, limiter: Limiter, warn: Callable[[str, str, str], None]) -> None:
+        """`warn`: takes a job, what the warning is about, and the message."""
         self._limiter = limiter
-        self._report = report
+        self._warn = warn
         self._gangs: dict[str, LimitedGang] = {}
 
-    # ------------------------------------------------------------ commands
-    def launch(self, command: LaunchGang, group: GangGroup | None = None) -> None:
-        """Before its first worker is started. `group`: that of its container, if it has one."""
-        share, is_contained = _share_of(command), group is not None
-        group = group or self._limiter.group(command.job_id)
-        gang = LimitedGang(command.job_id, group, share, command.spec.memory_bytes)
-        self._gangs[command.job_id] = gang
+    # ------------------------------------------------------------ orders
+    def launch(
+        self, job_id: str, share: float | None, memory_bytes: int | None, group: GangGroup | None = None
+    ) -> None:
+        """Before its first worker is started.
+
+        Args:
+            share: None: nobody has chosen one.
+            group: that of its container, if it has one.
+        """
+        is_contained = group is not None
+        gang = LimitedGang(job_id, group or self._limiter.group(job_id), memory_bytes)
+        self._gangs[job_id] = gang
         if gang.memory_bytes is not None:
             self._limit_memory(gang, gang.memory_bytes)
-        self._set_share(gang, share)
-        if not is_contained and command.target.configuration.share is not None and self._limiter.lack:
+        self._set_share(gang, FULL_SHARE if share is None else share)
+        if not is_contained and share is not None and self._limiter.lack:
             gang.troubles[Doing.QUOTA] = self._limiter.lack
             self._warn(gang.job_id, _TOPICS[Doing.QUOTA], self._limiter.lack)
 
-    def change(self, command: Reconfigure, is_of_same_devices: bool) -> ResizeFailed | None:
-        """Before the gang hears of it. The answer, if it is about the share alone and that cannot be had.
-
-        A change of devices goes on without: others may wait for what the gang is to give up. So does one that
-        leaves the share as it is, such as the repair after a loss, without which the gang refuses any other.
-        """
-        gang = self._gangs.get(command.job_id)
-        share = _share_of(command)
-        if gang is None or (gang.asked is not None and command.generation < gang.asked.generation):
-            return None
-        is_about_share, owed = is_of_same_devices and share != gang.share, gang.owed
-        if self._set_share(gang, share) or not is_about_share:
-            gang.asked = AskedShare(command.generation, share)
-            return None
+    def set_share(self, job_id: str, share: float, is_needed: bool) -> str:
+        """Why it cannot be had, where it is needed; else empty. What is not needed is tried again."""
+        gang = self._gangs.get(job_id)
+        if gang is None:
+            return ""
+        owed = gang.owed
+        if self._set_share(gang, share) or not is_needed:
+            return ""
         gang.owed = owed  # the head will ask again
-        return ResizeFailed(
-            at_s=0.0,
-            job_id=command.job_id,
-            generation=command.generation,
-            message=f"its CPU share cannot become {100 * share:.3g} %: {gang.troubles[Doing.SHARE]}",
-        )
+        return gang.troubles[Doing.SHARE]
 
     # ------------------------------------------------------------ processes
     def entries(self, job_id: str) -> tuple[str, ...]:
@@ -168,26 +142,11 @@ class GangLimits:
         """Every process is gone."""
         self._limiter.close()
 
-    # ------------------------------------------------------------ what is told
-    def told(self, event: AnyEvent, now_s: float) -> AnyEvent:
-        """The event as it is to go out: progress with what the gang has used."""
-        gang = self._gangs.get(getattr(event, "job_id", ""))
-        if gang is None:
-            return event
-        match event:
-            case StepsReported() if now_s - gang.kept_s >= READ_EVERY_S:
-                return msgspec.structs.replace(event, usage=self._read(gang, now_s))
-            case GangResized() if gang.asked is not None and event.generation == gang.asked.generation:
-                gang.share, gang.asked = gang.asked.share, None
-            case ResizeFailed() | WorkersLost() if gang.asked is not None:
-                self._take_back(gang, event.generation)
-        return event
-
-    def _take_back(self, gang: LimitedGang, generation: int) -> None:
-        """The change was off: the head takes the gang for what it was."""
-        if gang.asked is not None and generation == gang.asked.generation:
-            gang.asked = None
-            self._set_share(gang, gang.share)
+    # ------------------------------------------------------------ usage
+    def read(self, job_id: str, now_s: float) -> GangUsage | None:
+        """What the gang has used; None if that cannot be told."""
+        gang = self._gangs.get(job_id)
+        return None if gang is None else self._read(gang, now_s)
 
     def tick(self, now_s: float) -> None:
         """Time has passed."""
@@ -237,14 +196,6 @@ class GangLimits:
             log.warning("%s: %s", gang.job_id, now or f"{before}: no longer")
             self._warn(gang.job_id, about, now)
         return doing not in gang.troubles
-
-    def _warn(self, job_id: str, about: str, message: str) -> None:
-        self._report(JobWarned(at_s=0.0, job_id=job_id, about=about, message=message))
-
-
-def _share_of(command: LaunchGang | Reconfigure) -> float:
-    share = command.target.configuration.share
-    return FULL_SHARE if share is None else share
 
 
 def _told(doing: Doing, error: OSError) -> str:

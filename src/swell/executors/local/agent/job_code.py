@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from swell.executors.code_tree import read_tree
 from swell.model.code import CodeFile, CodeTree, decode_tree, job_tree_path, object_path, tree_path
 from swell.model.job import JobSpec
 
@@ -52,14 +53,6 @@ def place_code(state_dir: Path, job_dir: Path, spec: JobSpec) -> None:
     partial.mkdir(mode=0o700)
     _fill(partial, tree, state_dir)
     partial.rename(code)
-
-
-def read_tree(state_dir: Path, digest: str) -> CodeTree | None:
-    """The manifest of a snapshot; None if it is not there."""
-    try:
-        return decode_tree(tree_path(state_dir, digest).read_bytes())
-    except FileNotFoundError:
-        return None
 
 
 def written_beside(job_dir: Path) -> str:

@@ -18,7 +18,8 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.gang.gang_settings import Conduct
-from swell.executors.local.agent.supervisor import Crew, CrewOptions
+from swell.executors.local.agent.options import CrewOptions
+from swell.executors.local.agent.supervisor import Crew
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.cores import confine
 from swell.executors.local.limits.limiter import CoreSharing

@@ -1,17 +1,16 @@
-"""One set of worker processes that the agent runs: a job's gang or a trial run."""
+"""The processes of one run on this host: workers of a job's gang or of a trial run."""
 
 from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
-from swell.executors.gang.effects import Effect, Send, Spawn
 from swell.executors.gang.gang_settings import LogLimits
 from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.hosts.messages import StartWorker, TellWorker
 from swell.executors.local.agent.job_code import FOLDER as CODE_FOLDER
 from swell.executors.local.agent.job_code import written_beside
 from swell.executors.local.lines import LineLink
@@ -24,48 +23,21 @@ from swell.executors.local.logs.files import (
     note_leaders,
 )
 from swell.executors.local.logs.pieces import end_offset
-from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.local.zygote.forking import Fork
-from swell.model.event import JobWarned
 from swell.model.job import Elasticity, JobSpec
 from swell.wire import environ
-from swell.wire.messages import FromWorker, Regroup
+from swell.wire.messages import Regroup
 
 log = logging.getLogger("swell.agent")
 
 
-class Director(Protocol):
-    """What a choreography hears from its processes."""
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Devices of its present and future processes."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether all its processes are gone."""
-
-    def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]:
-        """The process of the worker was started."""
-
-    def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]:
-        """The worker sent a message."""
-
-    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
-        """The process ended. `status`: exit code, or minus the signal. `log_tail`: end of its output."""
-
-    def tick(self, now_s: float) -> Sequence[Effect]:
-        """Check time limits; called about ten times a second."""
-
-
 @dataclass(slots=True)
-class AgentRun:
-    """Its director, its folder, and the lines to its workers. The token opens this run and no other."""
+class HostedRun:
+    """Its folder, and the lines to its workers. The token opens this run and no other."""
 
     key: str
     job_id: str
     spec: JobSpec
-    director: Director
     folder: Path
     bindings: Mapping[str, DeviceBinding]
     kind: str = WORKER  #: what its logs are called
@@ -76,15 +48,18 @@ class AgentRun:
     live: set[int] = field(default_factory=set)
     pids: dict[int, int] = field(default_factory=dict)  #: by worker
     exits: dict[int, tuple[int, str]] = field(default_factory=dict)  #: known, but the line is not yet drained
-    finished_s: float | None = None  #: when the first of its workers met the end condition
+    heard_s: dict[int, float] = field(default_factory=dict)  #: when each one last spoke, or was forked
+    stopped: set[int] = field(default_factory=set)  #: workers whose processes are told to be stopped
     num_strays: int = 0  #: processes ended that workers had left behind, and not told of yet
 
     def log_path(self, worker: int) -> Path:
         return log_path(self.folder, self.kind, worker)
 
-    def note_leader(self, effect: Spawn | Send) -> None:
+    def note_leader(self, effect: StartWorker | TellWorker) -> None:
         """If this makes a worker rank 0 that was not, keep in the job's folder which, and since when."""
-        if isinstance(effect, Spawn):  # who has no rank yet: the first will have rank 0, if it gets so far
+        if isinstance(
+            effect, StartWorker
+        ):  # who has no rank yet: the first will have rank 0, if it gets so far
             rank = effect.environ.get(environ.RANK)
             is_leader = self.leader is None if rank is None else rank == "0"
         else:
@@ -121,24 +96,24 @@ class AgentRun:
             except OSError as error:
                 log.warning("cannot discard old logs of %s: %s", self.key, error)
 
-    def strays_warning(self) -> JobWarned | None:
-        """What the job's owner should know once the last of its workers is gone."""
+    def strays_warning(self) -> str:
+        """What the job's owner should know once the last of its workers is gone; empty if nothing."""
         if self.live or not self.num_strays:
-            return None
+            return ""
         num, self.num_strays = self.num_strays, 0
         who = (
             "1 process that its script had left behind was"
             if num == 1
             else f"{num} processes that its script had left behind were"
         )
-        return JobWarned(at_s=0.0, job_id=self.job_id, message=f"{who} ended")
+        return f"{who} ended"
 
     def code_warning(self) -> str:
         """What the job's owner should know of what its workers have written; empty if nothing."""
         return written_beside(self.folder) if self.kind == WORKER else ""
 
     def fork(
-        self, spawn: Spawn, call: str, address: str, log_bytes: int = 0, groups: tuple[str, ...] = ()
+        self, spawn: StartWorker, call: str, address: str, log_bytes: int = 0, groups: tuple[str, ...] = ()
     ) -> Fork:
         """The request that starts this worker. Users' names and arguments are list items and values only."""
         variables = self._environ(spawn.worker, address, spawn.devices)
@@ -173,10 +148,3 @@ class AgentRun:
         if gpus:
             variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         return variables
-
-
-def stopped_by_number(
-    pids: Mapping[int, int], is_stopped: Callable[[int], bool] = is_stopped
-) -> Callable[[int], bool]:
-    """Whether the process of a worker was stopped. `pids`: by worker; more may come."""
-    return lambda worker: worker in pids and is_stopped(pids[worker])

@@ -9,9 +9,6 @@ from typing import Protocol
 from swell.model.share_mode import ShareMode
 from swell.model.usage import GangUsage
 
-#: Share of a gang for which nobody has chosen one.
-FULL_SHARE = 1.0
-
 
 @dataclass(frozen=True, slots=True)
 class CoreSharing:

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterable
 
-from swell.executors.local.limits.limiter import FULL_SHARE
+from swell.executors.hosts.messages import FULL_SHARE
 from swell.executors.local.limits.process_usage import ProcessUsage
 from swell.model.usage import GangUsage
 

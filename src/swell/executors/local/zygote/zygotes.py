@@ -108,5 +108,5 @@ class Zygotes:
 
 
 def _run_of(key: str) -> str:
-    """The run of a worker: see `AgentRun.fork`."""
+    """The run of a worker: see `HostedRun.fork`."""
     return key.rpartition("/")[0]

@@ -7,24 +7,21 @@ hangs, or takes long, holds the next one up for `LONGEST_WAIT_S`: then it shares
 from __future__ import annotations
 
 import logging
-import os
-from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from swell.executors.controller.profile_cache import ProfileCache
+from swell.executors.controller.run import DirectedRun
+from swell.executors.controller.trial_devices import Machine, RunningPart, allot
 from swell.executors.gang.allreduce import GroupTimes
 from swell.executors.gang.effects import Effect
 from swell.executors.gang.gang_settings import Conduct
-from swell.executors.gang.job_context import DeviceBinding, Stage
+from swell.executors.gang.job_context import Stage
 from swell.executors.gang.trial_controller import Trial
-from swell.executors.local.agent.job_code import place_code
-from swell.executors.local.agent.profile_cache import ProfileCache
-from swell.executors.local.agent.run import AgentRun, stopped_by_number
-from swell.executors.local.agent.trial_devices import Machine, RunningPart, allot
-from swell.executors.local.logs.files import TRIAL, job_folder, next_number
-from swell.executors.local.processes.stopped import is_stopped
+from swell.executors.hosts.messages import RunOpened
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
 from swell.model.job import BetweenSteps, Elasticity
@@ -35,23 +32,27 @@ LONGEST_WAIT_S = 10.0
 log = logging.getLogger("swell.agent")
 
 
-class TrialHost(Protocol):
+class TrialRunner(Protocol):
     """Who runs processes for the trials."""
 
-    @property
-    def bindings(self) -> dict[str, DeviceBinding]:
-        """Bindings by device id."""
-
     def now_s(self) -> float:
-        """Time of the agent's clock."""
+        """Time of the controller's clock."""
 
-    def devices_in_use(self) -> Counter[str]:
-        """Number of processes on each device."""
+    def machine(self, host: str) -> Machine:
+        """Devices of one host, and how many processes each has now."""
 
-    def begin_run(self, run: AgentRun, effects: Iterable[Effect]) -> None:
-        """Register a run and perform its first effects."""
+    def host_with(self, kind: str) -> str:
+        """The host with the most devices of a kind; empty if there is none."""
 
-    def do(self, run: AgentRun, effects: Iterable[Effect]) -> None:
+    def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
+        """Have a host open this run; answered by `Trials.opened`, or
+        `Trials.refused`, later or before this returns.
+        """
+
+    def begin_run(self, run: DirectedRun) -> None:
+        """Register a run that is open."""
+
+    def do(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
         """Perform the effects in order."""
 
     def report(self, event: AnyEvent) -> None:
@@ -64,29 +65,21 @@ class Begun:
 
     command: ProfileJob
     trial: Trial
-    run: AgentRun
+    run: DirectedRun
+    host: str
 
 
 class Trials:
     """`ProfileJob`s: those that wait, those under way, and what earlier ones measured."""
 
-    def __init__(
-        self,
-        state_dir: Path,
-        host: TrialHost,
-        conduct: Conduct,
-        num_cores: int | None = None,
-        is_stopped: Callable[[int], bool] = is_stopped,
-    ) -> None:
-        """`num_cores`: by default all that this process may use; `is_stopped`: a process, by its pid."""
-        self._state_dir = state_dir
+    def __init__(self, state_dir: Path, runner: TrialRunner, conduct: Conduct) -> None:
         self._conduct = conduct
-        self._host = host
-        self._num_cores = num_cores or len(os.sched_getaffinity(0))
-        self._is_stopped = is_stopped
+        self._runner = runner
         self._cache = ProfileCache(state_dir)
         self._tables: dict[str, dict[int, GroupTimes]] = {}  #: by kind, shared by runs under way
         self._queue: deque[ProfileJob] = deque()
+        self._opening: ProfileJob | None = None  #: a host makes ready for it
+        self._is_called_off = False  #: that one
         self._begun: dict[str, Begun] = {}  #: in order of arrival
         self._first: tuple[str, float] | None = None  #: the first in line for devices, and since when
         self._is_advancing = False
@@ -95,7 +88,8 @@ class Trials:
     @property
     def jobs(self) -> tuple[str, ...]:
         """Whose trial is under way or waits."""
-        return (*self._begun, *(command.job_id for command in self._queue))
+        opening = () if self._opening is None else (self._opening.job_id,)
+        return (*self._begun, *opening, *(command.job_id for command in self._queue))
 
     def add(self, command: ProfileJob) -> None:
         """Answered by an event, at once if it was measured before. Twice the same is once."""
@@ -111,26 +105,29 @@ class Trials:
     def cancel(self, job_id: str) -> None:
         """Ends this run and leaves the others alone."""
         self._queue = deque(command for command in self._queue if command.job_id != job_id)
+        if self._opening is not None and self._opening.job_id == job_id:
+            self._is_called_off = True
         if (begun := self._begun.get(job_id)) is not None:
-            self._host.do(begun.run, begun.trial.stop(self._host.now_s()))
+            self._runner.do(begun.run, begun.trial.stop(self._runner.now_s()))
 
-    def shown(self, run: AgentRun, event: AnyEvent) -> None:
+    def shown(self, run: DirectedRun, event: AnyEvent) -> None:
         """To be told of every report of a run. A later job need not find out what this one has shown."""
         match event:
             case StepsReported(between=BetweenSteps() as seen) if run.job_id not in self._has_shown:
                 self._has_shown.add(run.job_id)
                 self._correct(run, between=seen)
             case GangEnded(outcome=Outcome.SUCCEEDED) if run.finished_s is not None:
-                self._correct(run, end_s=max(0.0, self._host.now_s() - run.finished_s))
+                self._correct(run, end_s=max(0.0, self._runner.now_s() - run.finished_s))
 
     def _correct(
-        self, run: AgentRun, between: BetweenSteps | None = None, end_s: float | None = None
+        self, run: DirectedRun, between: BetweenSteps | None = None, end_s: float | None = None
     ) -> None:
-        kinds = {binding.kind for binding in run.bindings.values()}
+        hosts = run.checkpoint_dirs
+        kinds = {b.kind for host in hosts for b in self._runner.machine(host).bindings.values()}
         if len(kinds) == 1 and run.spec.elasticity is Elasticity.LIVE:
             self._cache.correct(run.spec, kinds.pop(), between, end_s)
 
-    def ended(self, run: AgentRun) -> None:
+    def ended(self, run: DirectedRun) -> None:
         """To be told of the end of every run; most are no trials."""
         self._has_shown.discard(run.job_id)
         begun = self._begun.get(run.job_id)
@@ -164,14 +161,14 @@ class Trials:
     def _line(self) -> list[Begun]:
         """Runs of which nothing is under way, the first to come first."""
         for begun in list(self._begun.values()):
-            self._host.do(begun.run, begun.trial.settle(self._host.now_s()))
+            self._runner.do(begun.run, begun.trial.settle(self._runner.now_s()))
         return [begun for begun in self._begun.values() if begun.trial.is_waiting]
 
     def _has_waited(self, begun: Begun, line: list[Begun]) -> bool:
         """Whether it is the first in line, and has been for too long."""
         if begun is not line[0]:
             return False
-        job_id, now_s = begun.run.job_id, self._host.now_s()
+        job_id, now_s = begun.run.job_id, self._runner.now_s()
         if self._first is None or self._first[0] != job_id:
             self._first = (job_id, now_s)
         return now_s - self._first[1] >= LONGEST_WAIT_S
@@ -180,7 +177,7 @@ class Trials:
         """Whether there were devices for some part of it."""
         kind, trial = begun.command.device_kind, begun.trial
         others = self._others(begun)
-        machine = Machine(self._host.bindings, self._host.devices_in_use(), self._num_cores)
+        machine = self._runner.machine(begun.host)
         for size in self._parts(begun, shares):
             num = trial.num_devices(size)
             devices = allot(machine, kind, num, size is not None, others)
@@ -188,15 +185,16 @@ class Trials:
                 devices = machine.idlest(kind, num)
             if devices is not None:
                 self._first = None
-                now_s = self._host.now_s()
+                now_s = self._runner.now_s()
                 is_known = not trial.is_measured and self._is_known(begun.command)
                 effects = trial.stop(now_s) if is_known else trial.begin_part(size, devices, now_s)
-                self._host.do(begun.run, effects)
+                self._runner.do(begun.run, effects)
                 return True
         return False
 
     def _others(self, begun: Begun) -> list[RunningPart]:
-        trials = [other.trial for other in self._begun.values() if other is not begun]
+        others = [other for other in self._begun.values() if other is not begun]
+        trials = [other.trial for other in others if other.host == begun.host]
         return [RunningPart(t.devices, t.calibrates is not None) for t in trials if t.devices]
 
     def _parts(self, begun: Begun, shares: bool) -> list[int | None]:
@@ -210,45 +208,76 @@ class Trials:
 
     # ------------------------------------------------------------ beginnings
     def _admit(self) -> list[Begun]:
-        """The next one of the queue, begun, with nothing under way yet; empty if there is none."""
-        while self._queue:
+        """The next one of the queue, with nothing under way yet; empty if there is none, or a host has yet to
+        make ready for it.
+        """
+        while self._queue and self._opening is None:
             command = self._queue.popleft()
             if self._is_known(command):
                 continue
-            try:
-                begun = self._open(command)
-            except ValueError as error:
-                self._fail(command, f"job {command.job_id!r} cannot be tried out: {error}", Outcome.FAILED)
-            except OSError as error:
-                self._fail(command, f"job {command.job_id!r} cannot be tried out: {error}", Outcome.LOST)
-            else:
-                self._begun[command.job_id] = begun
-                self._host.begin_run(begun.run, ())
-                return [begun]
+            self._opening = command
+            self._open(command)
+            if line := self._line():
+                return line
         return []
 
-    def _open(self, command: ProfileJob) -> Begun:
-        """Raises ValueError if the job makes it impossible, OSError if the machine does for now."""
-        folder = job_folder(self._state_dir, command.job_id)
-        (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-        place_code(self._state_dir, folder, command.spec)
-        bindings, conduct, kind = self._host.bindings, self._conduct, command.device_kind
+    def _open(self, command: ProfileJob) -> None:
+        run, kind = _run_key(command.job_id), command.device_kind
+        if host := self._runner.host_with(kind):
+            self._runner.open_trial(host, run, command)
+        else:
+            self.refused(
+                run, Outcome.LOST, f"no device of kind {kind!r} is on this machine; see `swell nodes`"
+            )
+
+    def refused(self, run: str, outcome: Outcome, why: str) -> None:
+        """No host makes ready. FAILED: the job makes it impossible; LOST: the hosts do for now."""
+        command = self._taken(run)
+        if command is not None:
+            self._fail(command, f"job {command.job_id!r} cannot be tried out: {why}", outcome)
+            self.advance()
+
+    def opened(self, host: str, opened: RunOpened) -> None:
+        """Workers of the run can be started on this host."""
+        is_called_off = self._is_called_off
+        command = self._taken(opened.run)
+        if command is None:
+            return
+        begun = self._begun[command.job_id] = self._new(command, host, opened)
+        self._runner.begin_run(begun.run)
+        if is_called_off:
+            self._runner.do(begun.run, begun.trial.stop(self._runner.now_s()))
+        self.advance()
+
+    def lose_host(self, host: str, why: str) -> None:
+        """It is gone, and its processes with it: what it has not finished is lost."""
+        for begun in [begun for begun in self._begun.values() if begun.host == host]:
+            message = f"job {begun.run.job_id!r} cannot be tried out: {why}"
+            self._fail(begun.command, message, Outcome.LOST)
+            self._runner.do(begun.run, begun.trial.stop(self._runner.now_s()))
+
+    def _taken(self, run: str) -> ProfileJob | None:
+        """The command whose run a host has answered for; None if nobody waits for that."""
+        command = self._opening
+        if command is None or _run_key(command.job_id) != run:
+            return None
+        self._opening, self._is_called_off = None, False
+        return command
+
+    def _new(self, command: ProfileJob, host: str, opened: RunOpened) -> Begun:
+        conduct, kind, spec = self._conduct, command.device_kind, command.spec
+        bindings = self._runner.machine(host).bindings
         num_devices = sum(binding.kind == kind for binding in bindings.values())
-        if not num_devices:
-            raise OSError(f"no device of kind {kind!r} is on this machine; see `swell nodes`")
-        spec = command.spec
         total_steps = spec.end.total_steps(spec.global_batch, None)
         stage = Stage(
-            command.job_id, spec, total_steps, str(folder / "checkpoints"), bindings, conduct.worker_settings
+            command.job_id, spec, total_steps, opened.checkpoint_dir, bindings, conduct.worker_settings
         )
-        first = next_number(folder, TRIAL)
+        stopped: set[int] = set()
         table = self._table(kind)
-        pids: dict[int, int] = {}
-        stopped = stopped_by_number(pids, self._is_stopped)
-        trial = Trial(stage, command, first, num_devices, table, conduct, stopped)
-        key = f"trial:{command.job_id}"
-        run = AgentRun(key, command.job_id, command.spec, trial, folder, bindings, TRIAL, pids=pids)
-        return Begun(command, trial, run)
+        trial = Trial(stage, command, opened.first_worker, num_devices, table, conduct, stopped.__contains__)
+        run = DirectedRun(opened.run, command.job_id, spec, trial, stopped, is_trial=True)
+        run.checkpoint_dirs[host] = opened.checkpoint_dir
+        return Begun(command, trial, run, host)
 
     def _table(self, kind: str) -> dict[int, GroupTimes]:
         """As it is kept, unless runs under way are filling it."""
@@ -262,12 +291,17 @@ class Trials:
         if profile is None:
             return False
         event = JobProfiled(at_s=0.0, job_id=command.job_id, profile=profile, attempt=command.attempt)
-        self._host.report(event)
+        self._runner.report(event)
         return True
 
     def _fail(self, command: ProfileJob, message: str, outcome: Outcome) -> None:
-        self._host.report(
+        self._runner.report(
             ProfilingFailed(
                 at_s=0.0, job_id=command.job_id, message=message, outcome=outcome, attempt=command.attempt
             )
         )
+
+
+def _run_key(job_id: str) -> str:
+    """How hosts call the trial run of a job."""
+    return f"trial:{job_id}"

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import msgspec
 
+from swell.executors.code_tree import read_tree
 from swell.executors.gang.allreduce import GroupTimes
 from swell.executors.gang.trial_batches import local_batches
-from swell.executors.local.agent.job_code import read_tree
 from swell.model.command import ProfileJob
 from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.wire.whole_files import write_whole

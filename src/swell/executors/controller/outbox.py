@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Protocol
 
+import msgspec
+
+from swell.executors.controller.protocol import EventTold
 from swell.executors.gang.progress import can_fold, fold
-from swell.executors.local.lines import LineLink
-from swell.executors.local.protocol import EventTold
 from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobEvent, StepsReported
+
+
+class DaemonLine(Protocol):
+    """The connection to a daemon."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether what is sent may arrive."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the daemon reads too slowly."""
+
+    def send(self, message: msgspec.Struct) -> None:
+        """Lost if the connection is."""
 
 
 class Outbox:
     """A number is given when an event is first sent: until then progress can be folded into one report."""
 
     def __init__(self) -> None:
-        self._link: LineLink | None = None
+        self._link: DaemonLine | None = None
         self._unsent: deque[AnyEvent] = deque()
         self._unacknowledged: deque[EventTold] = deque()
         self._num_sent = 0
@@ -33,14 +50,14 @@ class Outbox:
             self._unacknowledged.append(told)
             self._link.send(told)
 
-    def attach(self, link: LineLink) -> None:
+    def attach(self, link: DaemonLine) -> None:
         """A daemon has come: it hears first what no daemon has acknowledged."""
         self._link = link
         for told in self._unacknowledged:
             link.send(told)
         self.send()
 
-    def detach(self, link: LineLink) -> None:
+    def detach(self, link: DaemonLine) -> None:
         """Stop sending to this connection. No effect if another daemon has attached since."""
         if self._link is link:
             self._link = None

@@ -1,26 +1,22 @@
-"""The gangs of this machine, by job: how one begins, and what is known of it when it is no more."""
+"""The gangs of a platform, by job: how one begins, and what is known of it when it is no more."""
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
+from swell.executors.controller.protocol import LiveGang
+from swell.executors.controller.run import DirectedRun
 from swell.executors.gang.effects import Choreography
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import DeviceBinding, Stage
 from swell.executors.gang.restart_controller import RestartGang
-from swell.executors.local.agent.job_code import drop_code, place_code
-from swell.executors.local.agent.run import AgentRun, stopped_by_number
-from swell.executors.local.logs.files import WORKER, job_folder, next_number
-from swell.executors.local.protocol import LiveGang
+from swell.executors.hosts.messages import RunOpened
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang
 from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed
 from swell.model.job import Elasticity
 
-LOOPBACK = "127.0.0.1"
 #: Ended gangs that are remembered, to answer a command that was said twice.
 NUM_REMEMBERED = 1000
 
@@ -31,16 +27,23 @@ class Legacy:
 
     saved_steps: int = 0
     max_local_batch: int | None = None
+    next_worker: int = 0  #: no worker of the job had this number, or a higher one
 
 
-class AgentGangs:
+class KnownGangs:
     """Live ones, and ended ones for a while."""
 
-    def __init__(self, state_dir: Path, conduct: Conduct, bindings: Mapping[str, DeviceBinding]) -> None:
-        """`bindings`: what each device id stands for; more may come."""
-        self._state_dir = state_dir
+    def __init__(
+        self, conduct: Conduct, bindings: Mapping[str, DeviceBinding], hosts: Mapping[str, str]
+    ) -> None:
+        """
+        Args:
+            bindings: what each device id stands for; more may come.
+            hosts: the host of each device id; likewise.
+        """
         self._conduct = conduct
         self._bindings = bindings
+        self._hosts = hosts
         self._gangs: dict[str, Choreography] = {}  # the newest last
         self._legacies: dict[str, Legacy] = {}
 
@@ -68,48 +71,57 @@ class AgentGangs:
         )
 
     # ------------------------------------------------------------ begin and end
-    def open(self, command: LaunchGang) -> AgentRun | GangEnded:
-        """A run of a new gang that has yet to hear the command; or why there is none.
+    def open(self, command: LaunchGang, opened: Mapping[str, RunOpened]) -> DirectedRun:
+        """A run of a new gang that has yet to hear the command.
 
-        What this machine lacks for now (a device, room on the disk) loses a gang: it is tried again. What the
-        job itself makes impossible fails it.
+        Args:
+            opened: by host, of every host of the command's devices.
         """
-        if obstacle := self._obstacle(command):
-            return self._not_launched(command, Outcome.LOST, obstacle)
-        try:
-            folder = job_folder(self._state_dir, command.job_id)
-            (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-            place_code(self._state_dir, folder, command.spec)
-            first = next_number(folder, WORKER)
-        except ValueError as error:
-            return self._not_launched(command, Outcome.FAILED, str(error))
-        except OSError as error:
-            return self._not_launched(command, Outcome.LOST, str(error))
-        pids: dict[int, int] = {}
-        gang = self._new_gang(command, folder, first, stopped_by_number(pids))
+        answers = list(opened.values())
+        before = self._legacies.get(command.job_id, Legacy())
+        first = max(before.next_worker, *(answer.first_worker for answer in answers))
+        checkpoints = answers[0].checkpoint_dir
+        stopped: set[int] = set()
+        gang = self._new_gang(command, before, checkpoints, first, stopped)
         self._gangs.pop(command.job_id, None)
         self._gangs[command.job_id] = gang
-        return AgentRun(command.job_id, command.job_id, command.spec, gang, folder, self._bindings, pids=pids)
+        dirs = {host: answer.checkpoint_dir for host, answer in opened.items()}
+        return DirectedRun(
+            command.job_id,
+            command.job_id,
+            command.spec,
+            gang,
+            stopped,
+            checkpoint_dirs=dirs,
+            next_worker=first,
+        )
 
     def _new_gang(
-        self, command: LaunchGang, folder: Path, first: int, is_stopped: Callable[[int], bool]
+        self, command: LaunchGang, before: Legacy, checkpoints: str, first: int, stopped: set[int]
     ) -> Choreography:
         conduct, spec = self._conduct, command.spec
-        checkpoints = str(folder / "checkpoints")
         stage = Stage(
-            command.job_id, spec, command.total_steps, checkpoints, self._bindings, conduct.worker_settings
+            command.job_id,
+            spec,
+            command.total_steps,
+            checkpoints,
+            self._bindings,
+            conduct.worker_settings,
+            self._hosts,
         )
         if spec.elasticity is Elasticity.RESTART:
-            return RestartGang(stage, first, is_stopped, conduct.patience)
-        before = self._legacies.get(command.job_id, Legacy())
+            return RestartGang(stage, first, stopped.__contains__, conduct.patience)
         known = before.max_local_batch
         bound = command.max_local_batch if known is None else known
-        return Gang(stage, first, is_stopped, before.saved_steps, conduct.patience, bound)
+        return Gang(stage, first, stopped.__contains__, before.saved_steps, conduct.patience, bound)
 
-    def ended(self, run: AgentRun) -> None:
+    def ended(self, run: DirectedRun) -> None:
         """To be told of the end of every run; most are trials."""
-        if isinstance(run.director, Gang):
-            self._legacies[run.job_id] = Legacy(run.director.saved_steps, run.director.max_local_batch)
+        gang = run.director
+        if isinstance(gang, Gang):
+            self._legacies[run.job_id] = Legacy(gang.saved_steps, gang.max_local_batch, run.next_worker)
+        elif isinstance(gang, RestartGang):
+            self._legacies[run.job_id] = Legacy(next_worker=run.next_worker)
         over = [job_id for job_id, gang in self._gangs.items() if gang.is_over]
         for job_id in over[:-NUM_REMEMBERED]:
             del self._gangs[job_id]
@@ -123,17 +135,12 @@ class AgentGangs:
         for job_id in over:
             del self._gangs[job_id]
 
-    def told(self, event: AnyEvent) -> None:
-        """To be told of every report."""
-        if isinstance(event, GangEnded) and event.outcome is Outcome.SUCCEEDED:
-            drop_code(job_folder(self._state_dir, event.job_id))
-
     # ------------------------------------------------------------ what cannot be
     def refusal(self, command: GangCommand) -> AnyEvent | None:
         """The answer, if the command cannot be about the job's gang."""
         if command.job_id not in self._gangs:
             return unknown(command)
-        if isinstance(command, Reconfigure) and (obstacle := self._obstacle(command)):
+        if isinstance(command, Reconfigure) and (obstacle := self.obstacle(command)):
             return ResizeFailed(
                 at_s=0.0,
                 job_id=command.job_id,
@@ -142,7 +149,8 @@ class AgentGangs:
             )
         return None
 
-    def _not_launched(self, command: LaunchGang, outcome: Outcome, why: str) -> GangEnded:
+    def not_launched(self, command: LaunchGang, outcome: Outcome, why: str) -> GangEnded:
+        """The answer to a launch that comes to nothing."""
         return GangEnded(
             at_s=0.0,
             job_id=command.job_id,
@@ -152,10 +160,10 @@ class AgentGangs:
             message=f"job {command.job_id!r} cannot be started: {why}",
         )
 
-    def _obstacle(self, command: LaunchGang | Reconfigure) -> str:
-        """What is wrong if a device is not this machine's, or another job's workers are on it; else empty."""
+    def obstacle(self, command: LaunchGang | Reconfigure) -> str:
+        """What is wrong if a device is of no host, or another job's workers are on it; else empty."""
         for device in command.target.devices:
-            if device not in self._bindings:
+            if device not in self._hosts:
                 return f"device {device!r} is not one of this machine's; see `swell nodes`"
         for job_id, gang in self._gangs.items():
             shared = (
@@ -177,10 +185,3 @@ def unknown(command: GangCommand) -> GangEnded:
         steps=0,
         message="" if outcome is Outcome.STOPPED else "the agent knows no such gang",
     )
-
-
-def find_port() -> int:
-    """One that is free now."""
-    with socket.create_server((LOOPBACK, 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port

@@ -1,0 +1,532 @@
+"""Runs every gang and trial run: does what choreographies say, by messages to hosts, and tells the daemon.
+
+It knows no machine. Each input (a command, a message of a host, time) is handled to its end before the next
+one, so what a host answers at once is handled as if it had come later.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from swell.executors.awake_clock import AwakeClock
+from swell.executors.controller.gangs import KnownGangs, unknown
+from swell.executors.controller.outbox import DaemonLine, Outbox
+from swell.executors.controller.preparation import Preparation
+from swell.executors.controller.protocol import ExecutorCommand, Inventory
+from swell.executors.controller.run import DirectedRun
+from swell.executors.controller.shares import KnownShares, not_shared, share_of
+from swell.executors.controller.trial_devices import Machine
+from swell.executors.controller.trials import Trials
+from swell.executors.controller.usage_reports import UsageReports
+from swell.executors.exit_status import HOST_LOST, NOT_STARTED
+from swell.executors.gang.effects import (
+    Choreography,
+    Effect,
+    FindPort,
+    Kill,
+    Report,
+    Send,
+    Spawn,
+    WorkerExit,
+)
+from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.gang.restart_controller import RestartGang
+from swell.executors.hosts import messages
+from swell.executors.hosts.messages import FromHost, NodeHost, ToHost
+from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure
+from swell.model.event import AnyEvent, GangEnded, JobWarned, Outcome, ResizeFailed, StepsReported
+from swell.wire.messages import Finished, FromAgent, FromWorker, Welcome
+
+
+class Controller:
+    """Of one platform. Every method returns at once, and must be called from one thread."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        conduct: Conduct,
+        boot_id: str,
+        protocol: int,
+        time_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`boot_id`, `protocol`: told to daemons, see `Inventory`; `time_s`: a clock that never goes back."""
+        self._boot_id, self._protocol = boot_id, protocol
+        self._clock = AwakeClock(time_s)
+        self._hosts: dict[str, NodeHost] = {}
+        self._bindings: dict[str, DeviceBinding] = {}
+        self._host_of: dict[str, str] = {}  #: by device
+        self._num_cores: dict[str, int] = {}  #: by host
+        self._gangs = KnownGangs(conduct, self._bindings, self._host_of)
+        self._runs: dict[str, DirectedRun] = {}
+        self._preparing: dict[str, Preparation] = {}  #: by job
+        self._shares = KnownShares()
+        self._usage = UsageReports()
+        self._outbox = Outbox()
+        self._session, self._num_performed = "", 0
+        self._trials = Trials(state_dir, self, conduct)
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._is_busy = False
+
+    def now_s(self) -> float:
+        """By a clock that counts no time in which the controller itself was stopped."""
+        return self._clock.now_s()
+
+    # ------------------------------------------------------------ the daemon
+    def attach(self, line: DaemonLine, session: str) -> None:
+        """A daemon has come. It hears what runs, and then what no daemon has acknowledged."""
+        if session != self._session:
+            self._session, self._num_performed = session, 0
+            self._gangs.forget_ended(self._outbox.ended_gangs())
+        line.send(self._inventory())
+        self._outbox.attach(line)
+
+    def detach(self, line: DaemonLine) -> None:
+        """The line is gone. No effect if another daemon has come since."""
+        self._outbox.detach(line)
+
+    def acknowledge(self, number: int) -> None:
+        """Events up to this number are in the journal."""
+        self._outbox.acknowledge(number)
+
+    def perform(self, number: int, command: ExecutorCommand) -> int:
+        """Take a command, if it was not taken before. Returns how many of the session have been taken."""
+        if number > self._num_performed:
+            self._num_performed = number
+            self._handle(lambda: self._perform(command))
+        return self._num_performed
+
+    def running_kinds(self) -> set[tuple[str, str]]:
+        """Jobs with workers, each with the kinds of devices that these are on."""
+        return {
+            (run.job_id, self._bindings[device].kind)
+            for run in self._runs.values()
+            for device in run.director.devices
+            if device in self._bindings
+        }
+
+    def _inventory(self) -> Inventory:
+        return Inventory(
+            protocol=self._protocol,
+            boot_id=self._boot_id,
+            num_performed=self._num_performed,
+            gangs=self._gangs.live(),
+            profiling=self._trials.jobs,
+            untold=self._outbox.ended_gangs(),
+        )
+
+    # ------------------------------------------------------------ inputs, one after another
+    def tick(self) -> None:
+        """Time has passed. To be called ten times a second."""
+        self._handle(self._pass_time)
+
+    def hear(self, host: str, message: FromHost) -> None:
+        """What a host says; one that is not of this platform is not heard."""
+        self._handle(lambda: self._hear(host, message))
+
+    def join_host(self, name: str, host: NodeHost) -> None:
+        """From now on it is told what to do. Its first message names its devices."""
+        self._hosts[name] = host
+
+    def lose_host(self, name: str, why: str) -> None:
+        """Its processes are gone, or will be before anything is done with its devices."""
+        self._handle(lambda: self._lose_host(name, why))
+
+    def _handle(self, work: Callable[[], None]) -> None:
+        self._inbox.append(work)
+        if self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            while self._inbox:
+                self._inbox.popleft()()
+        finally:
+            self._is_busy = False
+
+    def _pass_time(self) -> None:
+        now_s = self.now_s()
+        for run in list(self._runs.values()):
+            self.do(run, run.director.tick(now_s))
+        self._trials.advance()
+        self._outbox.send()
+
+    # ------------------------------------------------------------ commands
+    def _perform(self, command: ExecutorCommand) -> None:
+        if isinstance(command, ProfileJob):
+            self._trials.add(command)
+        elif (preparation := self._preparing.get(command.job_id)) is not None:
+            preparation.behind.append(command)
+        elif isinstance(command, LaunchGang) and self._gangs.is_free(command):
+            self._prepare_launch(command)
+        else:
+            self._command(command)
+
+    def _command(self, command: GangCommand) -> None:
+        gang, refusal = self._gangs.get(command.job_id), self._gangs.refusal(command)
+        if gang is None:
+            self._trials.cancel(command.job_id)
+        if gang is None or refusal is not None:
+            self.report(refusal or unknown(command))
+            return
+        run = self._runs.get(command.job_id)
+        is_old = gang.is_over or command.generation < gang.generation
+        if run is None or is_old or not isinstance(command, Reconfigure):
+            self._obey(gang, command)
+        else:
+            self._prepare_change(run, command)
+
+    def _obey(self, gang: Choreography, command: GangCommand) -> None:
+        effects = gang.command(command, self.now_s())
+        run = self._runs.get(command.job_id)
+        if run is not None:
+            self.do(run, effects)
+        else:  # over: all it has to say is how it ended
+            for effect in effects:
+                if isinstance(effect, Report):
+                    self.report(effect.event)
+
+    # ------------------------------------------------------------ hosts make ready
+    def _prepare_launch(self, command: LaunchGang) -> None:
+        if obstacle := self._gangs.obstacle(command):
+            self.report(self._gangs.not_launched(command, Outcome.LOST, obstacle))
+            return
+        self._prepare(Preparation(command, opening=self._hosts_of(command.target.devices)))
+
+    def _prepare_change(self, run: DirectedRun, command: Reconfigure) -> None:
+        """The share is set before the gang hears of it, on all hosts; new ones open the run."""
+        new = self._hosts_of(command.target.devices) - run.checkpoint_dirs.keys()
+        is_news = self._shares.is_news(command)
+        preparation = Preparation(
+            command, opening=new, setting=set(run.checkpoint_dirs) if is_news else set()
+        )
+        is_of_same = set(command.target.devices) == set(run.director.devices)
+        order = messages.SetShare(
+            run=run.key,
+            generation=command.generation,
+            share=share_of(command),
+            is_needed=self._shares.is_needed(command, is_of_same),
+        )
+        self._prepare(preparation, order)
+
+    def _prepare(self, preparation: Preparation, share: messages.SetShare | None = None) -> None:
+        """`share`: for hosts that have the run already."""
+        command = preparation.command
+        self._preparing[command.job_id] = preparation
+        if share is not None:
+            for host in sorted(preparation.setting):
+                self._tell(host, share)
+        if isinstance(command, LaunchGang):
+            spec = command.spec
+        else:
+            spec = self._runs[command.job_id].spec
+        order = messages.OpenRun(
+            run=command.job_id, job_id=command.job_id, spec=spec, share=command.target.configuration.share
+        )
+        for host in sorted(preparation.opening):
+            self._tell(host, order)
+        self._go_on(preparation)
+
+    def _go_on(self, preparation: Preparation) -> None:
+        """If all hosts have answered: begin, and take what waits behind."""
+        job_id = preparation.command.job_id
+        if not preparation.is_complete or self._preparing.get(job_id) is not preparation:
+            return
+        del self._preparing[job_id]
+        if isinstance(preparation.command, LaunchGang):
+            self._launch(preparation, preparation.command)
+        else:
+            self._change(preparation, preparation.command)
+        for command in preparation.behind:
+            self._perform(command)
+
+    def _launch(self, preparation: Preparation, command: LaunchGang) -> None:
+        refusal = preparation.refusal
+        if refusal is None and (obstacle := self._gangs.obstacle(command)):
+            refusal = Outcome.LOST, obstacle  # since the hosts were asked
+        if refusal is None and not preparation.opened:
+            refusal = Outcome.LOST, "it was given no devices"
+        if refusal is not None:
+            self._close_all(preparation)
+            self.report(self._gangs.not_launched(command, *refusal))
+            return
+        run = self._gangs.open(command, preparation.opened)
+        self._shares.launch(command)
+        self.begin_run(run)
+        gang = self._gangs.get(command.job_id)
+        assert gang is not None  # noqa: S101 - it was just opened
+        self._obey(gang, command)
+
+    def _change(self, preparation: Preparation, command: Reconfigure) -> None:
+        gang, run = self._gangs.get(command.job_id), self._runs.get(command.job_id)
+        if run is None or preparation.refusal is not None or preparation.why_not_shared:
+            self._close_all(preparation)
+        if gang is None:
+            self.report(unknown(command))
+        elif run is None:
+            self._obey(gang, command)
+        elif preparation.refusal is not None:
+            self._share_as_before(run, preparation, command)
+            self.report(_not_opened(command, preparation.refusal[1]))
+        elif preparation.why_not_shared:
+            self._share_as_before(run, preparation, command)
+            self.report(not_shared(command, preparation.why_not_shared))
+        else:
+            dirs = {host: opened.checkpoint_dir for host, opened in preparation.opened.items()}
+            run.checkpoint_dirs.update(dirs)
+            if preparation.shared or preparation.opened:
+                self._shares.ask(command)
+            self._obey(gang, command)
+
+    def _share_as_before(self, run: DirectedRun, preparation: Preparation, command: Reconfigure) -> None:
+        """On those hosts that have set the share of a change that comes to nothing."""
+        self._set_share(run, preparation.shared, command.generation, self._shares.known(run.job_id))
+
+    def _set_share(self, run: DirectedRun, hosts: Iterable[str], generation: int, share: float) -> None:
+        order = messages.SetShare(run=run.key, generation=generation, share=share, is_needed=False)
+        for host in sorted(hosts):
+            self._tell(host, order)
+
+    def _close_all(self, preparation: Preparation) -> None:
+        """What was opened for a command that comes to nothing."""
+        for host in sorted(preparation.opened):
+            self._tell(host, messages.CloseRun(run=preparation.command.job_id))
+
+    def _hosts_of(self, devices: Iterable[str]) -> set[str]:
+        return {self._host_of[device] for device in devices}
+
+    # ------------------------------------------------------------ what hosts say
+    def _hear(self, host: str, message: FromHost) -> None:
+        match message:
+            case messages.DevicesOffered():
+                self._bindings.update(message.devices)
+                self._host_of.update(dict.fromkeys(message.devices, host))
+                self._num_cores[host] = message.num_cores
+            case messages.RunOpened() | messages.RunRefused():
+                self._hear_ready(host, message)
+            case messages.ShareSet(run=key, generation=generation, why_not=why_not):
+                preparation = self._preparing.get(key)
+                if preparation is not None and preparation.command.generation == generation:
+                    preparation.note_shared(host, why_not)
+                    self._go_on(preparation)
+            case messages.UsageRead(run=key, usage=usage):
+                self._send(self._usage.answered(key, host, usage))
+            case messages.OwnerWarned(job_id=job_id, about=about, message=text):
+                self.report(JobWarned(at_s=0.0, job_id=job_id, about=about, message=text))
+            case messages.RunPortFound(run=key, address=address, port=port):
+                run = self._runs.get(key)
+                if run is not None and run.port_host == host and isinstance(run.director, RestartGang):
+                    run.port_host = ""
+                    self.do(run, run.director.port_found(address, port, self.now_s()))
+            case _:
+                run = self._runs.get(message.run)
+                if run is not None and run.workers.get(message.worker) == host:
+                    self._hear_of_worker(run, message)
+
+    def _hear_ready(self, host: str, message: messages.RunOpened | messages.RunRefused) -> None:
+        preparation = self._preparing.get(message.run)
+        if preparation is None and isinstance(message, messages.RunOpened):
+            self._trials.opened(host, message)
+        elif preparation is None and isinstance(message, messages.RunRefused):
+            self._trials.refused(message.run, message.outcome, message.why)
+        elif preparation is not None:
+            if isinstance(message, messages.RunOpened):
+                preparation.note_opened(host, message)
+            else:
+                preparation.note_refused(host, message.outcome, message.why)
+            self._go_on(preparation)
+
+    def _hear_of_worker(
+        self,
+        run: DirectedRun,
+        message: messages.WorkerForked | messages.WorkerSaid | messages.WorkerHalted | messages.WorkerExited,
+    ) -> None:
+        worker, now_s = message.worker, self.now_s()
+        match message:
+            case messages.WorkerForked(pid=pid):
+                self.do(run, run.director.forked(worker, pid, now_s))
+            case messages.WorkerSaid(message=said):
+                self._hear_worker(run, worker, said)
+            case messages.WorkerHalted(is_stopped=is_stopped):
+                (run.stopped.add if is_stopped else run.stopped.discard)(worker)
+            case messages.WorkerExited(status=status, log_tail=log_tail):
+                del run.workers[worker]
+                run.stopped.discard(worker)
+                self.do(run, run.director.exited(worker, status, log_tail, now_s))
+
+    def _hear_worker(self, run: DirectedRun, worker: int, said: FromWorker) -> None:
+        now_s = self.now_s()
+        if isinstance(said, Finished) and run.finished_s is None:
+            run.finished_s = now_s
+        self.do(run, run.director.said(worker, said, now_s))
+
+    def _lose_host(self, name: str, why: str) -> None:
+        if self._hosts.pop(name, None) is None:
+            return
+        self._num_cores.pop(name, None)
+        for device in [device for device, host in self._host_of.items() if host == name]:
+            del self._host_of[device]
+        self._send(self._usage.lose_host(name))
+        for run in list(self._runs.values()):
+            self._lose_workers(run, name, why)
+        self._trials.lose_host(name, why)
+        for preparation in list(self._preparing.values()):
+            if preparation.lose_host(name, why):
+                self._go_on(preparation)
+
+    def _lose_workers(self, run: DirectedRun, host: str, why: str) -> None:
+        """All that a run had on a host, at once."""
+        run.checkpoint_dirs.pop(host, None)
+        gone = [worker for worker, of in run.workers.items() if of == host]
+        for worker in gone:
+            del run.workers[worker]
+        run.stopped.difference_update(gone)
+        exits = [WorkerExit(worker, HOST_LOST, why) for worker in gone]
+        if exits:
+            self.do(run, run.director.exited_together(exits, self.now_s()))
+        if run.port_host == host and isinstance(run.director, RestartGang):
+            run.port_host = ""
+            self.do(run, run.director.no_port(why, self.now_s()))
+
+    # ------------------------------------------------------------ what trials ask
+    def machine(self, host: str) -> Machine:
+        """Devices of one host, and how many processes each has now."""
+        bindings = {device: self._bindings[device] for device, of in self._host_of.items() if of == host}
+        in_use = Counter(
+            device for run in self._runs.values() for device in run.director.devices if device in bindings
+        )
+        return Machine(bindings, in_use, self._num_cores.get(host, 1))
+
+    def host_with(self, kind: str) -> str:
+        """The host with the most devices of a kind; empty if there is none."""
+        nums = Counter(host for device, host in self._host_of.items() if self._bindings[device].kind == kind)
+        return min(nums, key=lambda name: (-nums[name], name), default="")
+
+    def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
+        """Have a host open the run of a trial; its answer goes to the trials."""
+        order = messages.OpenRun(run=run, job_id=command.job_id, spec=command.spec, is_trial=True)
+        self._tell(host, order)
+
+    # ------------------------------------------------------------ doing what a choreography says
+    def begin_run(self, run: DirectedRun) -> None:
+        """Register a run that is open on its hosts."""
+        self._runs[run.key] = run
+
+    def do(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
+        """Perform the effects in order."""
+        for effect in effects:
+            match effect:
+                case Spawn():
+                    self._spawn(run, effect)
+                case Send(worker, message):
+                    self._say(run, worker, message)
+                case Kill(worker, number):
+                    if (host := run.workers.get(worker)) is not None:
+                        self._tell(host, messages.SignalWorker(run=run.key, worker=worker, signal=number))
+                case FindPort(devices):
+                    self._find_port(run, devices[0])
+                case Report(event):
+                    self._trials.shown(run, event)
+                    self.report(event)
+        if run.director.is_over and self._runs.get(run.key) is run:
+            self._end_run(run)
+        elif run.is_trial:
+            self._trials.advance()
+
+    def _spawn(self, run: DirectedRun, spawn: Spawn) -> None:
+        run.next_worker = max(run.next_worker, spawn.worker + 1)
+        hosts = {self._host_of.get(device, "") for device in spawn.devices}
+        host = hosts.pop()
+        run.workers[spawn.worker] = host
+        if hosts or host not in run.checkpoint_dirs:
+            why = "its devices are of several hosts" if hosts else "its host is gone"
+            status = NOT_STARTED if hosts else HOST_LOST
+            exited = messages.WorkerExited(run=run.key, worker=spawn.worker, status=status, log_tail=why)
+            self.hear(host, exited)
+            return
+        order = messages.StartWorker(
+            run=run.key,
+            worker=spawn.worker,
+            devices=spawn.devices,
+            environ=spawn.environ,
+            entry=spawn.entry,
+        )
+        self._tell(host, order)
+
+    def _say(self, run: DirectedRun, worker: int, message: FromAgent) -> None:
+        host = run.workers.get(worker)
+        if host is None:
+            return
+        if isinstance(message, Welcome):  # each host has folders of its own
+            message = msgspec.structs.replace(message, checkpoint_dir=run.checkpoint_dirs[host])
+        self._tell(host, messages.TellWorker(run=run.key, worker=worker, message=message))
+
+    def _find_port(self, run: DirectedRun, device: str) -> None:
+        run.port_host = self._host_of.get(device, "")
+        if run.port_host:
+            self._tell(run.port_host, messages.FindRunPort(run=run.key))
+        elif isinstance(run.director, RestartGang):
+            self.do(run, run.director.no_port("its host is gone", self.now_s()))
+
+    def _end_run(self, run: DirectedRun) -> None:
+        del self._runs[run.key]
+        for host in list(run.checkpoint_dirs):
+            self._tell(host, messages.CloseRun(run=run.key))
+        self._gangs.ended(run)
+        if not run.is_trial:
+            self._shares.ended(run.job_id)
+            self._usage.ended(run.job_id)
+        self._trials.ended(run)
+
+    def _tell(self, host: str, message: ToHost) -> None:
+        """Nothing is lost with a host that is gone: its end was told, or will be."""
+        if (line := self._hosts.get(host)) is not None:
+            line.tell(message)
+
+    # ------------------------------------------------------------ telling the daemon
+    def report(self, event: AnyEvent) -> None:
+        """Choreographies live by a clock that stands still while the machine sleeps; the head's does not."""
+        run = self._runs.get(getattr(event, "job_id", ""))
+        if run is not None:
+            self._act_on(run, event)
+        event = msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME))
+        if self._usage.keep(event):
+            return
+        now_s = self.now_s()
+        if (
+            run is None
+            or not run.checkpoint_dirs
+            or not isinstance(event, StepsReported)
+            or not self._usage.is_due(run.job_id, now_s)
+        ):
+            self._outbox.add(event)
+            return
+        self._usage.await_usage(event, run.checkpoint_dirs, now_s)
+        for host in list(run.checkpoint_dirs):
+            self._tell(host, messages.ReadUsage(run=run.key))
+
+    def _act_on(self, run: DirectedRun, event: AnyEvent) -> None:
+        """What follows on the hosts of a gang from what is told of it."""
+        share = self._shares.told(event)
+        if share is not None:
+            self._set_share(run, run.checkpoint_dirs, share.generation, share.share)
+        if isinstance(event, GangEnded) and event.outcome is Outcome.SUCCEEDED:
+            for host in list(run.checkpoint_dirs):
+                self._tell(host, messages.DropCode(job_id=run.job_id))
+
+    def _send(self, events: Iterable[AnyEvent]) -> None:
+        for event in events:
+            self._outbox.add(event)
+
+
+def _not_opened(command: Reconfigure, why: str) -> ResizeFailed:
+    return ResizeFailed(
+        at_s=0.0,
+        job_id=command.job_id,
+        generation=command.generation,
+        message=f"job {command.job_id!r} cannot change: {why}",
+    )

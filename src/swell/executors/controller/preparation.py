@@ -1,0 +1,53 @@
+"""Commands of the head that wait until hosts are ready for them."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from swell.executors.hosts.messages import RunOpened
+from swell.model.command import GangCommand, LaunchGang, Reconfigure
+from swell.model.event import Outcome
+
+
+@dataclass(slots=True)
+class Preparation:
+    """One command, what its hosts have answered so far, and the later commands of its job."""
+
+    command: LaunchGang | Reconfigure
+    opening: set[str] = field(default_factory=set)  #: hosts that have yet to open the run
+    setting: set[str] = field(default_factory=set)  #: hosts that have yet to set its share
+    opened: dict[str, RunOpened] = field(default_factory=dict)
+    refusal: tuple[Outcome, str] | None = None  #: the first one
+    shared: set[str] = field(default_factory=set)  #: hosts that have set its share
+    why_not_shared: str = ""
+    behind: deque[GangCommand] = field(default_factory=deque)
+
+    @property
+    def is_complete(self) -> bool:
+        """Every host has answered."""
+        return not self.opening and not self.setting
+
+    def note_opened(self, host: str, opened: RunOpened) -> None:
+        self.opening.discard(host)
+        self.opened[host] = opened
+
+    def note_refused(self, host: str, outcome: Outcome, why: str) -> None:
+        self.opening.discard(host)
+        self.refusal = self.refusal or (outcome, why)
+
+    def note_shared(self, host: str, why_not: str) -> None:
+        self.setting.discard(host)
+        if not why_not:
+            self.shared.add(host)
+        self.why_not_shared = self.why_not_shared or why_not
+
+    def lose_host(self, host: str, why: str) -> bool:
+        """Whether an answer was to come from this host. What it has opened is gone with it."""
+        was_awaited = host in self.opening or host in self.opened
+        if was_awaited:
+            self.opened.pop(host, None)
+            self.note_refused(host, Outcome.LOST, why)
+        is_setting = host in self.setting
+        self.setting.discard(host)
+        return was_awaited or is_setting

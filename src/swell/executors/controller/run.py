@@ -1,0 +1,55 @@
+"""One set of workers that the controller directs: a job's gang or a trial run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from swell.executors.gang.effects import Effect, WorkerExit
+from swell.model.job import JobSpec
+from swell.wire.messages import FromWorker
+
+
+class Director(Protocol):
+    """What a choreography hears from its processes."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices of its present and future processes."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all its processes are gone."""
+
+    def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]:
+        """The process of the worker was started."""
+
+    def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]:
+        """The worker sent a message."""
+
+    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
+        """The process ended. `status`: exit code, or minus the signal. `log_tail`: end of its output."""
+
+    def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> Sequence[Effect]:
+        """Several ended at once."""
+
+    def tick(self, now_s: float) -> Sequence[Effect]:
+        """Check time limits; called about ten times a second."""
+
+
+@dataclass(slots=True)
+class DirectedRun:
+    """Its director, the hosts on which it is open, and where its workers are."""
+
+    key: str
+    job_id: str
+    spec: JobSpec
+    director: Director
+    stopped: set[int] = field(default_factory=set)  #: workers whose processes were stopped by a signal
+    is_trial: bool = False
+    checkpoint_dirs: dict[str, str] = field(default_factory=dict)  #: by host on which it is open
+    workers: dict[int, str] = field(default_factory=dict)  #: host of each one that has not ended
+    next_worker: int = 0  #: no worker of the job had this number, or a higher one
+    port_host: str = ""  #: where a free port is looked for; empty: nowhere
+    finished_s: float | None = None  #: when the first of its workers met the end condition

@@ -1,0 +1,97 @@
+"""CPU shares as the head knows them: what each gang has, and what becomes of a change that is off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from swell.executors.hosts.messages import FULL_SHARE
+from swell.model.command import LaunchGang, Reconfigure
+from swell.model.event import AnyEvent, GangResized, ResizeFailed, WorkersLost
+
+
+@dataclass(frozen=True, slots=True)
+class AskedShare:
+    """What a command of this generation means for the share; of the latest one the answer is still out."""
+
+    generation: int
+    share: float
+
+
+@dataclass(slots=True)
+class GangShare:
+    """Of one gang, on each of its hosts."""
+
+    known: float  #: that the head knows the gang to have
+    asked: AskedShare | None = None
+
+
+class KnownShares:
+    """Pure: its owner tells hosts what it answers."""
+
+    def __init__(self) -> None:
+        self._gangs: dict[str, GangShare] = {}
+
+    def launch(self, command: LaunchGang) -> None:
+        """Its first worker is about to be started."""
+        self._gangs[command.job_id] = GangShare(share_of(command))
+
+    def is_news(self, command: Reconfigure) -> bool:
+        """Whether the gang's share has to be set for this command: no later one came before it."""
+        gang = self._gangs.get(command.job_id)
+        return gang is not None and (gang.asked is None or command.generation >= gang.asked.generation)
+
+    def is_needed(self, command: Reconfigure, is_of_same_devices: bool) -> bool:
+        """Whether the command fails if its share cannot be had.
+
+        A change of devices goes on without: others may wait for what the gang is to give up. So does one that
+        leaves the share as it is, such as the repair after a loss, without which the gang refuses any other.
+        """
+        gang = self._gangs.get(command.job_id)
+        return is_of_same_devices and gang is not None and share_of(command) != gang.known
+
+    def known(self, job_id: str) -> float:
+        """What the head knows the gang to have."""
+        gang = self._gangs.get(job_id)
+        return FULL_SHARE if gang is None else gang.known
+
+    def ask(self, command: Reconfigure) -> None:
+        """It is set, or need not be: the gang hears the command."""
+        if (gang := self._gangs.get(command.job_id)) is not None:
+            gang.asked = AskedShare(command.generation, share_of(command))
+
+    def told(self, event: AnyEvent) -> AskedShare | None:
+        """To be told of every report. What the gang is to have again, with the generation that is
+        undone; None: nothing is.
+
+        If a change is off the head takes the gang for what it was.
+        """
+        gang = self._gangs.get(getattr(event, "job_id", ""))
+        if gang is None or gang.asked is None:
+            return None
+        match event:
+            case GangResized() if event.generation == gang.asked.generation:
+                gang.known, gang.asked = gang.asked.share, None
+            case ResizeFailed() | WorkersLost() if event.generation == gang.asked.generation:
+                undone, gang.asked = gang.asked, None
+                return AskedShare(undone.generation, gang.known)
+        return None
+
+    def ended(self, job_id: str) -> None:
+        """Every process of the gang is gone."""
+        self._gangs.pop(job_id, None)
+
+
+def share_of(command: LaunchGang | Reconfigure) -> float:
+    """In (0, 1]."""
+    share = command.target.configuration.share
+    return FULL_SHARE if share is None else share
+
+
+def not_shared(command: Reconfigure, why: str) -> ResizeFailed:
+    """The answer, where a share that is needed cannot be had."""
+    return ResizeFailed(
+        at_s=0.0,
+        job_id=command.job_id,
+        generation=command.generation,
+        message=f"its CPU share cannot become {100 * share_of(command):.3g} %: {why}",
+    )

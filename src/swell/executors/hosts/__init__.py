@@ -1,0 +1,1 @@
+"""The seam between the controller and the machines: typed messages, and what takes them."""

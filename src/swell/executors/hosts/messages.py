@@ -1,0 +1,230 @@
+"""What the controller and a node host say to each other, in order, each message once.
+
+A run is one set of worker processes: the gang of a job, or its trial run. On each host that has workers of it
+it is opened before the first and closed after the last::
+
+    controller                                  host
+    OpenRun                        ->
+                                   <-           RunOpened          (or RunRefused: nothing was opened)
+    StartWorker                    ->
+                                   <-           WorkerForked       (or WorkerExited alone: it could not be)
+                                   <-           WorkerSaid, ...    its Hello comes first
+    TellWorker, SignalWorker, ...  ->
+                                   <-           WorkerExited       once, after its last word
+    CloseRun                       ->                              no worker of it is left
+
+No message carries a time: the controller stamps what it hears with its own clock. A worker is addressed by
+its host, its run and its number, which no other worker of the job has.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from swell.executors.gang.job_context import DeviceBinding
+from swell.model.event import Outcome
+from swell.model.job import JobSpec
+from swell.model.usage import GangUsage
+from swell.wire.messages import FromAgent, FromWorker
+
+#: Share of a gang for which nobody has chosen one.
+FULL_SHARE = 1.0
+
+
+class HostMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    pass
+
+
+# ---------------------------------------------------------------- controller -> host
+class OpenRun(HostMessage, frozen=True, kw_only=True):
+    """Make ready for workers of this run: folders, code, limits. Answered once."""
+
+    run: str
+    job_id: str
+    spec: JobSpec
+    is_trial: bool = False  #: nobody divides anything for it
+    share: float | None = None  #: None: nobody has chosen one
+
+
+class StartWorker(HostMessage, frozen=True, kw_only=True):
+    """Fork a worker that sees these devices of the host."""
+
+    run: str
+    worker: int
+    devices: tuple[str, ...]
+    environ: dict[str, str]
+    entry: str | None = None  #: instead of the job's script, without its arguments
+
+
+class TellWorker(HostMessage, frozen=True, kw_only=True):
+    """Say this to a worker; lost without notice if the worker is going."""
+
+    run: str
+    worker: int
+    message: FromAgent
+
+
+class SignalWorker(HostMessage, frozen=True, kw_only=True):
+    """SIGKILL goes to everything that the worker started, too. No effect on one that is gone."""
+
+    run: str
+    worker: int
+    signal: int
+
+
+class FindRunPort(HostMessage, frozen=True, kw_only=True):
+    """Name an address of this host that the run's workers reach, and a port that is free now."""
+
+    run: str
+
+
+class SetShare(HostMessage, frozen=True, kw_only=True):
+    """Of the host's cores, for the run's processes. Answered by `ShareSet`."""
+
+    run: str
+    generation: int  #: of the command that this belongs to
+    share: float
+    is_needed: bool = True  #: where it fails the former one stays; else it is tried again until it works
+
+
+class ReadUsage(HostMessage, frozen=True, kw_only=True):
+    """Answered by `UsageRead`."""
+
+    run: str
+
+
+class DropCode(HostMessage, frozen=True, kw_only=True):
+    """The job has succeeded: the tree of its code is of no more use."""
+
+    job_id: str
+
+
+class CloseRun(HostMessage, frozen=True, kw_only=True):
+    """No worker of the run is left on this host, and none will come."""
+
+    run: str
+
+
+ToHost = (
+    OpenRun
+    | StartWorker
+    | TellWorker
+    | SignalWorker
+    | FindRunPort
+    | SetShare
+    | ReadUsage
+    | DropCode
+    | CloseRun
+)
+
+
+# ---------------------------------------------------------------- host -> controller
+class DevicesOffered(HostMessage, frozen=True, kw_only=True):
+    """What the host has, all of it; said first, and again when it changes."""
+
+    devices: dict[str, DeviceBinding]  #: by their ids, which no other host has
+    num_cores: int  #: that its workers may use
+
+
+class RunOpened(HostMessage, frozen=True, kw_only=True):
+    """Workers of the run can be started."""
+
+    run: str
+    first_worker: int  #: no worker of this kind had this number here, or a higher one
+    checkpoint_dir: str  #: where workers on this host find checkpoints of the job
+
+
+class RunRefused(HostMessage, frozen=True, kw_only=True):
+    """Instead: why there can be no worker of the run here."""
+
+    run: str
+    outcome: Outcome  #: FAILED: the job itself makes it impossible; LOST: the host does, for now
+    why: str
+
+
+class WorkerForked(HostMessage, frozen=True, kw_only=True):
+    """The process of the worker was started."""
+
+    run: str
+    worker: int
+    pid: int  #: as the host's kernel numbers it
+
+
+class WorkerSaid(HostMessage, frozen=True, kw_only=True):
+    """A message of a worker."""
+
+    run: str
+    worker: int
+    message: FromWorker
+
+
+class WorkerHalted(HostMessage, frozen=True, kw_only=True):
+    """The process of a silent worker was stopped by a signal, or (not `is_stopped`) goes on."""
+
+    run: str
+    worker: int
+    is_stopped: bool
+
+
+class WorkerExited(HostMessage, frozen=True, kw_only=True):
+    """The process is gone, with all that it had started: its devices are free."""
+
+    run: str
+    worker: int
+    status: int  #: exit code, minus a signal, or one of `executors.exit_status`
+    log_tail: str  #: the end of its output, or why there was no process; empty if it ended well
+
+
+class RunPortFound(HostMessage, frozen=True, kw_only=True):
+    """The answer to `FindRunPort`."""
+
+    run: str
+    address: str
+    port: int
+
+
+class ShareSet(HostMessage, frozen=True, kw_only=True):
+    """The answer to `SetShare`."""
+
+    run: str
+    generation: int
+    why_not: str = ""  #: empty: it is in force, or was not needed
+
+
+class UsageRead(HostMessage, frozen=True, kw_only=True):
+    """The answer to `ReadUsage`."""
+
+    run: str
+    usage: GangUsage | None  #: None: it cannot be read
+
+
+class OwnerWarned(HostMessage, frozen=True, kw_only=True):
+    """What the owner of a job should know; see `JobWarned`."""
+
+    job_id: str
+    message: str
+    about: str = ""
+
+
+FromHost = (
+    DevicesOffered
+    | RunOpened
+    | RunRefused
+    | WorkerForked
+    | WorkerSaid
+    | WorkerHalted
+    | WorkerExited
+    | RunPortFound
+    | ShareSet
+    | UsageRead
+    | OwnerWarned
+)
+
+
+class NodeHost(Protocol):
+    """A machine, as the controller sees it: takes messages, and answers by messages."""
+
+    def tell(self, message: ToHost) -> None:
+        """Act on it, or send it. Never waits and never raises; answers come later or before this returns."""

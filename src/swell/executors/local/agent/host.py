@@ -1,0 +1,332 @@
+"""This machine as a node host: owns the processes of runs, their lines, logs, limits and folders.
+
+One event loop, one thread, no torch. Nobody waits for anybody: every method returns at once. What follows for
+a gang from what happens here is the controller's affair; see `hosts.messages`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from swell.executors.awake_clock import AwakeClock
+from swell.executors.gang.dropped_output import DroppedOutput
+from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.hosts import messages
+from swell.executors.hosts.messages import FromHost, OpenRun, StartWorker, TellWorker, ToHost
+from swell.executors.local.agent.containers import ADDRESS, Containers
+from swell.executors.local.agent.gang_limits import GangLimits
+from swell.executors.local.agent.job_code import drop_code, place_code
+from swell.executors.local.agent.options import CrewOptions
+from swell.executors.local.agent.run import HostedRun
+from swell.executors.local.agent.scratch import Scratch
+from swell.executors.local.limits.detection import new_limiter
+from swell.executors.local.lines import LineLink
+from swell.executors.local.logs.files import TRIAL, WORKER, job_folder, next_number, read_tail
+from swell.executors.local.processes.stopped import is_stopped
+from swell.executors.local.zygote.client import Callbacks
+from swell.executors.local.zygote.zygotes import Zygotes
+from swell.model.event import Outcome
+from swell.model.job import Elasticity
+from swell.wire.messages import FromWorker, Hello, Reported
+from swell.wire.numbers import Number
+
+LOOPBACK = "127.0.0.1"
+#: The last words of a worker that is gone are still in its socket; so long they are waited for.
+DRAIN_S = 2.0
+#: How a decoder refuses a line: besides what is no JSON, what is no UTF-8 and what is nested too deeply.
+NO_MESSAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+#: The process of a worker that is silent for this part of `Patience.standstill_s` is looked at.
+SILENT_SHARE = 0.5
+
+log = logging.getLogger("swell.agent")
+_from_worker = msgspec.json.Decoder(FromWorker).decode
+
+
+class LocalHost:
+    """See `hosts.messages.NodeHost`. Every method is called in the agent's event loop."""
+
+    def __init__(
+        self,
+        options: CrewOptions,
+        boot_id: str,
+        lock_fd: int,
+        answer: Callable[[FromHost], None],
+        listen_at: Callable[[Path], Awaitable[asyncio.Server]],
+    ) -> None:
+        """
+        Args:
+            answer: takes what the controller is told.
+            listen_at: opens the door for workers at a path.
+        """
+        self._options = options
+        self._answer = answer
+        self._clock = AwakeClock(time.monotonic)
+        self._address = ""
+        self.bindings: dict[str, DeviceBinding] = {}
+        self._runs: dict[str, HostedRun] = {}
+        self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self._warn)
+        self._dropped_output = DroppedOutput(options.state_dir)
+        callbacks = Callbacks(
+            self._worker_forked,
+            self._worker_exited,
+            self._output_dropped,
+            self._strays_ended,
+            self._values_printed,
+        )
+        self._zygotes = Zygotes(options.preload, options.state_dir, lock_fd, callbacks)
+        self._scratch = Scratch(options.state_dir, boot_id, _in_background)
+        self._containers = Containers(
+            options.containers,
+            options.state_dir,
+            options.sharing,
+            options.preload,
+            lock_fd,
+            self._scratch.new_room,
+            listen_at,
+        )
+
+    # ------------------------------------------------------------ life
+    def start(self, address: str) -> None:
+        """Warm the zygote up. `address`: where workers call."""
+        self._address = address
+        self._scratch.begin()
+        self._zygotes.start()
+
+    def offer(self, bindings: Mapping[str, DeviceBinding]) -> None:
+        """Devices of this machine, beside those that were offered before."""
+        self.bindings.update(bindings)
+        num_cores = len(os.sched_getaffinity(0))
+        self._answer(messages.DevicesOffered(devices=dict(self.bindings), num_cores=num_cores))
+
+    async def shut_down(self) -> None:
+        """Every process of ours is gone when this returns."""
+        await self._zygotes.shut_down()
+        self._limits.close()
+        self._scratch.end()
+
+    def tick(self) -> None:
+        """Time has passed. To be called ten times a second."""
+        now_s = self._clock.now_s()
+        for run in self._runs.values():
+            run.try_to_note()
+            self._look_at_silent(run, now_s)
+        self._limits.tick(now_s)
+        self._zygotes.tick(now_s)
+
+    def _look_at_silent(self, run: HostedRun, now_s: float) -> None:
+        """A script that knows nothing of Swell says little: it is always looked at."""
+        is_quiet = run.spec.elasticity is Elasticity.RESTART
+        limit_s = SILENT_SHARE * self._options.conduct.patience.standstill_s
+        for worker, pid in run.pids.items():
+            is_silent = is_quiet or now_s - run.heard_s.get(worker, now_s) >= limit_s
+            is_halted = is_silent and is_stopped(pid)
+            if is_halted != (worker in run.stopped):
+                (run.stopped.add if is_halted else run.stopped.discard)(worker)
+                self._answer(messages.WorkerHalted(run=run.key, worker=worker, is_stopped=is_halted))
+
+    # ------------------------------------------------------------ what the controller says
+    def tell(self, message: ToHost) -> None:
+        """Act on it at once; what is answered may come before this returns."""
+        if isinstance(message, OpenRun):
+            self._open(message)
+        elif isinstance(message, messages.DropCode):
+            drop_code(job_folder(self._options.state_dir, message.job_id))
+        elif (run := self._runs.get(message.run)) is not None:
+            self._tell_run(run, message)
+
+    def _tell_run(self, run: HostedRun, message: ToHost) -> None:
+        match message:
+            case StartWorker():
+                self._start_worker(run, message)
+            case TellWorker(worker=worker, message=said):
+                run.note_leader(message)
+                if (link := run.links.get(worker)) is not None:
+                    link.send(said)
+            case messages.SignalWorker(worker=worker, signal=number):
+                self._zygotes.signal(f"{run.key}/{worker}", number)
+            case messages.FindRunPort():
+                found = messages.RunPortFound(run=run.key, address=LOOPBACK, port=find_port())
+                self._answer(found)
+            case messages.SetShare(generation=generation, share=share, is_needed=is_needed):
+                why_not = self._limits.set_share(run.key, share, is_needed)
+                self._answer(messages.ShareSet(run=run.key, generation=generation, why_not=why_not))
+            case messages.ReadUsage():
+                usage = self._limits.read(run.key, self._clock.now_s())
+                self._answer(messages.UsageRead(run=run.key, usage=usage))
+            case messages.CloseRun():
+                self._close(run)
+
+    def _open(self, order: OpenRun) -> None:
+        kind = TRIAL if order.is_trial else WORKER
+        try:
+            folder = job_folder(self._options.state_dir, order.job_id)
+            checkpoints = folder / "checkpoints"
+            checkpoints.mkdir(parents=True, exist_ok=True)
+            place_code(self._options.state_dir, folder, order.spec)
+            first = next_number(folder, kind)
+        except ValueError as error:
+            self._refuse(order, Outcome.FAILED, error)
+            return
+        except OSError as error:
+            self._refuse(order, Outcome.LOST, error)
+            return
+        run = HostedRun(order.run, order.job_id, order.spec, folder, self.bindings, kind)
+        self._runs[run.key] = run
+        if not order.is_trial:
+            group = self._containers.group(run.key) if run.spec.image else None
+            self._limits.launch(run.key, order.share, order.spec.memory_bytes, group)
+        self._answer(messages.RunOpened(run=run.key, first_worker=first, checkpoint_dir=str(checkpoints)))
+
+    def _refuse(self, order: OpenRun, outcome: Outcome, error: Exception) -> None:
+        self._answer(messages.RunRefused(run=order.run, outcome=outcome, why=str(error)))
+
+    def _close(self, run: HostedRun) -> None:
+        del self._runs[run.key]
+        self._zygotes.end_run(run.key)
+        self._containers.ended(run.key)
+        self._limits.ended(run.key)
+
+    def _start_worker(self, run: HostedRun, order: StartWorker) -> None:
+        run.note_leader(order)
+        run.live.add(order.worker)
+        run.discard_logs(self._options.conduct.logs)
+        log_bytes = self._options.conduct.logs.log_bytes
+        groups = self._limits.entries(run.key)
+        address = ADDRESS if run.spec.image else self._address
+        fork = run.fork(order, self._options.call, address, log_bytes, groups)
+        if run.spec.image:
+            self._zygotes.fork_contained(
+                self._containers.equip(fork, run), lambda: self._containers.place(run)
+            )
+        else:
+            equipped = self._scratch.equip(fork, run.kind == TRIAL and order.entry is None)
+            self._zygotes.fork(equipped, run.spec.python)
+
+    def _warn(self, job_id: str, about: str, message: str) -> None:
+        self._answer(messages.OwnerWarned(job_id=job_id, about=about, message=message))
+
+    # ------------------------------------------------------------ lines of workers
+    def admit(self, link: LineLink, hello: Hello) -> bool:
+        """Whether it is a worker of this host that has just called; then its line is taken over."""
+        run = self._run_of(hello)
+        if run is None:
+            return False
+        run.links[hello.worker] = link
+        link.heard = partial(self._hear_worker, run, hello.worker)
+        link.closed = partial(self._lose_worker_link, run, hello.worker)
+        if (pid := link.peer_pid) is not None:  # in a container it has another number for itself
+            hello = msgspec.structs.replace(hello, pid=pid)
+        self._pass_on(run, hello.worker, hello)
+        return True
+
+    def _run_of(self, hello: Hello) -> HostedRun | None:
+        """The run that this token opens, if the worker is one of its own and not here already."""
+        matches = [run for run in self._runs.values() if is_same(run.token, hello.token)]
+        if not matches or hello.worker not in matches[0].live or hello.worker in matches[0].links:
+            return None
+        return matches[0]
+
+    def _hear_worker(self, run: HostedRun, worker: int, link: LineLink, line: bytes) -> None:
+        try:
+            message = _from_worker(line)
+        except NO_MESSAGE as error:
+            log.warning("worker %s of %s said what is no message: %s", worker, run.key, error)
+            link.close()
+            return
+        self._pass_on(run, worker, message)
+
+    def _pass_on(self, run: HostedRun, worker: int, message: FromWorker) -> None:
+        run.heard_s[worker] = self._clock.now_s()
+        self._answer(messages.WorkerSaid(run=run.key, worker=worker, message=message))
+
+    def _lose_worker_link(self, run: HostedRun, worker: int, link: LineLink) -> None:
+        """Closed is not dead; but if it is dead, all its words have now been heard."""
+        if worker in run.exits:
+            self._tell_exit(run, worker)
+
+    # ------------------------------------------------------------ processes of workers
+    def _worker_forked(self, key: str, pid: int) -> None:
+        run, worker = self._find(key)
+        if run is not None:
+            run.pids[worker], run.heard_s[worker] = pid, self._clock.now_s()
+            self._limits.forked(run.key, worker, pid)
+            self._answer(messages.WorkerForked(run=run.key, worker=worker, pid=pid))
+
+    def _strays_ended(self, key: str, num: int) -> None:
+        run, _ = self._find(key)
+        if run is not None:
+            run.num_strays += num
+
+    def _worker_exited(self, key: str, status: int, message: str) -> None:
+        run, worker = self._find(key)
+        if run is None:
+            return
+        run.pids.pop(worker, None)
+        status, why = self._limits.exited(run.key, worker, status)
+        run.exits[worker] = (status, why or message)
+        link = run.links.get(worker)
+        if link is None or not link.is_open:
+            self._tell_exit(run, worker)
+        else:
+            asyncio.get_running_loop().call_later(DRAIN_S, self._tell_exit, run, worker)
+
+    def _tell_exit(self, run: HostedRun, worker: int) -> None:
+        status, message = run.exits.pop(worker, (None, ""))
+        if status is None:
+            return  # told already, when its line closed
+        run.live.discard(worker)
+        run.stopped.discard(worker)
+        run.heard_s.pop(worker, None)
+        if (link := run.links.pop(worker, None)) is not None:
+            link.close()
+        if warning := run.code_warning():
+            self._warn(run.job_id, "code", warning)
+        tail = message or (read_tail(run.log_path(worker)) if status else "")
+        run.end_log(worker)
+        self._scratch.drop(f"{run.key}/{worker}")
+        if strays := run.strays_warning():
+            self._warn(run.job_id, "", strays)
+        exited = messages.WorkerExited(run=run.key, worker=worker, status=status, log_tail=tail)
+        self._answer(exited)
+
+    def _output_dropped(self, key: str, num_bytes: int, why: str) -> None:
+        run, _ = self._find(key)
+        warning = self._dropped_output.note(key, run.job_id if run is not None else None, num_bytes, why)
+        if warning is not None:
+            self._warn(warning.job_id, warning.about, warning.message)
+
+    def _values_printed(self, key: str, values: dict[str, Number]) -> None:
+        run, worker = self._find(key)
+        if run is not None:
+            self._pass_on(run, worker, Reported(values=values))
+
+    def _find(self, key: str) -> tuple[HostedRun | None, int]:
+        run_key, _, worker = key.rpartition("/")
+        return self._runs.get(run_key), int(worker)
+
+
+def is_same(one: str, other: str) -> bool:
+    """Compared in a time that tells nothing about how far they agree."""
+    return hmac.compare_digest(one.encode(), other.encode())
+
+
+def find_port() -> int:
+    """One that is free now."""
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _in_background(work: Callable[[], None]) -> None:
+    """In a thread: it may take long, and the loop serves all workers."""
+    asyncio.get_running_loop().run_in_executor(None, work)

@@ -1,0 +1,20 @@
+"""What an agent is started with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from swell.executors.gang.gang_settings import Conduct
+from swell.executors.local.containers.engine import ContainerChoice
+from swell.executors.local.limits.limiter import CoreSharing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrewOptions:
+    state_dir: Path
+    preload: tuple[str, ...]
+    call: str  #: `package.module:function` that a worker runs, with entry and arguments
+    sharing: CoreSharing = field(default_factory=CoreSharing)
+    containers: ContainerChoice = ContainerChoice.AUTO
+    conduct: Conduct = field(default_factory=Conduct)

@@ -1,0 +1,263 @@
+"""Machines without processes: hosts whose workers keep the protocol, and a controller above them.
+
+What a host answers may be delivered at once, as in the local engine, or wait until the test lets it through,
+as over a network. Groups form and make steps by themselves as soon as all members have been told.
+"""
+
+from __future__ import annotations
+
+import itertools
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from swell.executors.controller.controller import Controller
+from swell.executors.controller.protocol import EventTold, Inventory
+from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.hosts import messages as h
+from swell.model.command import GangCommand, ProfileJob
+from swell.model.event import AnyEvent, Outcome
+from swell.model.usage import GangUsage
+from swell.wire import messages as m
+
+DEVICES_OF_HOST = 4
+CODEC = msgspec.json.Decoder(h.ToHost), msgspec.json.Decoder(h.FromHost)
+
+
+@dataclass
+class FakeWorker:
+    """`order` is the latest Regroup that it was told."""
+
+    host: FakeHost
+    run: str
+    number: int
+    devices: tuple[str, ...]
+    order: m.Regroup | None = None
+    welcome: m.Welcome | None = None
+    environ: dict[str, str] = field(default_factory=dict)
+    signals: list[int] = field(default_factory=list)
+
+    def say(self, *said: m.FromWorker) -> None:
+        for message in said:
+            self.host.answer(h.WorkerSaid(run=self.run, worker=self.number, message=message))
+
+
+class FakeHost:
+    """See `hosts.messages.NodeHost`. Every message is encoded and decoded, as on a wire."""
+
+    def __init__(self, name: str, fleet: Fleet | None, hear: Callable[[h.FromHost], None]) -> None:
+        self.name, self._fleet, self._hear = name, fleet, hear
+        self.runs: dict[str, h.OpenRun] = {}
+        self.workers: dict[tuple[str, int], FakeWorker] = {}
+        self.told: list[h.ToHost] = []
+        self.first_worker = 0
+        self.refusal: tuple[Outcome, str] | None = None
+        self.why_not_shared = ""
+        self.shares: dict[str, float] = {}
+        self.cpu_s = 0.0
+        self.is_held = False  #: what it answers waits
+        self._held: deque[h.FromHost] = deque()
+        self._pids: Iterator[int] = itertools.count(1000)  # the same on each host
+
+    def offer(self, num: int = DEVICES_OF_HOST) -> None:
+        cpu = DeviceBinding(torch_device="cpu", kind="cpu")
+        self.answer(h.DevicesOffered(devices={f"{self.name}/{i}": cpu for i in range(num)}, num_cores=16))
+
+    def answer(self, message: h.FromHost) -> None:
+        message = CODEC[1].decode(msgspec.json.encode(message))
+        if self.is_held:
+            self._held.append(message)
+        else:
+            self._hear(message)
+
+    def let_through(self, num: int | None = None) -> None:
+        """The next answers, or all of them; later ones are held if `num` is given."""
+        self.is_held = num is not None
+        for _ in range(len(self._held) if num is None else num):
+            self._hear(self._held.popleft())
+
+    def tell(self, message: h.ToHost) -> None:
+        message = CODEC[0].decode(msgspec.json.encode(message))
+        self.told.append(message)
+        match message:
+            case h.OpenRun():
+                self._open(message)
+            case h.StartWorker():
+                self._start(message)
+            case h.TellWorker(run=run, worker=number, message=said):
+                if (worker := self.workers.get((run, number))) is not None:
+                    self._read(worker, said)
+            case h.SignalWorker(run=run, worker=number, signal=signal_number):
+                self._signal(run, number, signal_number)
+            case h.FindRunPort(run=run):
+                self.answer(h.RunPortFound(run=run, address=f"{self.name}.example", port=4711))
+            case h.SetShare(run=run, generation=generation, share=share, is_needed=is_needed):
+                why_not = self.why_not_shared if is_needed else ""
+                if not self.why_not_shared:
+                    self.shares[run] = share
+                self.answer(h.ShareSet(run=run, generation=generation, why_not=why_not))
+            case h.ReadUsage(run=run):
+                self.answer(h.UsageRead(run=run, usage=GangUsage(cpu_s=self.cpu_s)))
+            case h.CloseRun(run=run):
+                assert not [key for key in self.workers if key[0] == run], "closed with workers in it"
+                self.runs.pop(run, None)
+            case h.DropCode():
+                pass
+
+    def _open(self, order: h.OpenRun) -> None:
+        assert order.run not in self.runs
+        if self.refusal is not None:
+            outcome, why = self.refusal
+            self.answer(h.RunRefused(run=order.run, outcome=outcome, why=why))
+            return
+        self.runs[order.run] = order
+        self.shares[order.run] = h.FULL_SHARE if order.share is None else order.share
+        opened = h.RunOpened(
+            run=order.run, first_worker=self.first_worker, checkpoint_dir=f"/{self.name}/checkpoints"
+        )
+        self.answer(opened)
+
+    def _start(self, order: h.StartWorker) -> None:
+        if order.run not in self.runs:
+            return
+        assert all(device.startswith(f"{self.name}/") for device in order.devices)
+        key = order.run, order.worker
+        worker = self.workers[key] = FakeWorker(
+            self, order.run, order.worker, order.devices, environ=order.environ
+        )
+        self.first_worker = max(self.first_worker, order.worker + 1)
+        pid = next(self._pids)
+        self.answer(h.WorkerForked(run=order.run, worker=order.worker, pid=pid))
+        worker.say(m.Hello(token="t", worker=order.worker, pid=pid))
+
+    def _read(self, worker: FakeWorker, said: m.FromAgent) -> None:
+        if isinstance(said, m.Welcome):
+            worker.welcome = said
+            worker.say(m.Ready(grad_bytes=4, state_bytes=8, samples_per_epoch=64))
+        elif self._fleet is not None:
+            self._fleet.obey(worker, said)
+
+    def _signal(self, run: str, number: int, signal_number: int) -> None:
+        worker = self.workers.get((run, number))
+        if worker is not None:
+            worker.signals.append(signal_number)
+            if signal_number in (signal.SIGKILL, signal.SIGTERM):
+                self.exit(worker, -signal_number)
+
+    def exit(self, worker: FakeWorker, status: int) -> None:
+        """The process is gone."""
+        del self.workers[worker.run, worker.number]
+        tail = "last line" if status else ""
+        exited = h.WorkerExited(run=worker.run, worker=worker.number, status=status, log_tail=tail)
+        self.answer(exited)
+
+
+class Line:
+    """A daemon's end."""
+
+    def __init__(self) -> None:
+        self.events: list[AnyEvent] = []
+        self.inventory: Inventory | None = None
+        self.is_open, self.is_full = True, False
+
+    def send(self, message: msgspec.Struct) -> None:
+        if isinstance(message, EventTold):
+            self.events.append(message.event)
+        elif isinstance(message, Inventory):
+            self.inventory = message
+
+
+class Fleet:
+    """A controller, some hosts, and the clock that the controller goes by."""
+
+    def __init__(self, state_dir: Path, names: Iterable[str] = "abc", conduct: Conduct | None = None) -> None:
+        self.time_s = 0.0
+        self.controller = Controller(state_dir, conduct or Conduct(), "boot", 1, lambda: self.time_s)
+        self.line = Line()
+        self.controller.attach(self.line, "session")
+        self.hosts: dict[str, FakeHost] = {}
+        self.steps: dict[str, int] = {}  #: by run, as the state of its members has it
+        self._num_commands = 0
+        for name in names:
+            self.join(name)
+
+    @property
+    def events(self) -> list[AnyEvent]:
+        return self.line.events
+
+    def join(self, name: str) -> FakeHost:
+        host = FakeHost(name, self, lambda message: self.controller.hear(name, message))
+        self.hosts[name] = host
+        self.controller.join_host(name, host)
+        host.offer()
+        return host
+
+    def lose(self, name: str, why: str = "its machine is gone") -> None:
+        """A host goes, and what it has with it."""
+        self.hosts.pop(name).workers.clear()
+        self.controller.lose_host(name, why)
+
+    def perform(self, command: GangCommand | ProfileJob) -> None:
+        self._num_commands += 1
+        self.controller.perform(self._num_commands, command)
+
+    def pass_time(self, seconds: float) -> None:
+        for _ in range(round(10 * seconds)):
+            self.time_s += 0.1
+            self.controller.tick()
+
+    def workers(self, run: str) -> list[FakeWorker]:
+        return [w for host in self.hosts.values() for w in host.workers.values() if w.run == run]
+
+    def rounds(self, run: str) -> set[int]:
+        """Generations of the wire that members were told last."""
+        return {worker.order.generation for worker in self.workers(run) if worker.order is not None}
+
+    # ------------------------------------------------------------ what workers do together
+    def obey(self, worker: FakeWorker, said: m.FromAgent) -> None:
+        match said:
+            case m.Regroup(rank=None, generation=generation):
+                worker.say(m.Left(generation=generation))
+                worker.host.exit(worker, 143)
+            case m.Regroup():
+                worker.order = said
+                if said.rank == 0:
+                    worker.say(m.Bound(generation=said.generation, address="10.9.0.11:4000"))
+            case m.StoreAddress(generation=generation):
+                self._form(worker.run, generation)
+            case m.Suspend(generation=generation):
+                if worker.order is not None and worker.order.rank == 0:
+                    worker.say(m.CheckpointSaved(steps=self.steps[worker.run], path="x"))
+                worker.say(m.Left(generation=generation))
+                worker.host.exit(worker, 143)
+            case m.Abort(generation=generation):
+                if worker.order is not None and worker.order.generation == generation:
+                    steps = self.steps.get(worker.run, 0)
+                    worker.say(m.Broken(generation=generation, steps=steps, message="peer gone"))
+        if isinstance(said, m.Regroup) and said.num_workers == 1:
+            self._form(worker.run, said.generation)
+
+    def _form(self, run: str, generation: int) -> None:
+        group = [w for w in self.workers(run) if w.order is not None and w.order.generation == generation]
+        if not group or group[0].order is None or len(group) < group[0].order.num_workers:
+            return
+        steps = self.steps.setdefault(run, 0)
+        for worker in group:
+            worker.say(m.Joined(generation=generation, steps=steps))
+        self.step(run)
+
+    def step(self, run: str) -> None:
+        """One step of the whole group."""
+        group = self.workers(run)
+        leader = next(worker for worker in group if worker.order is not None and worker.order.rank == 0)
+        assert leader.order is not None
+        self.steps[run] += 1
+        progress = m.Progress(
+            generation=leader.order.generation, steps=self.steps[run], num_workers=len(group), step_s=0.1
+        )
+        leader.say(progress)

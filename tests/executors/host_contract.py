@@ -1,0 +1,154 @@
+"""What every node host does, whatever its machine: inherit, and give a fixture `world`."""
+
+from __future__ import annotations
+
+import signal
+from typing import Protocol, TypeVar
+
+import msgspec
+from tests.executors.puppets import make_spec
+
+from swell.executors.hosts import messages as h
+from swell.model.event import Outcome
+from swell.model.job import JobSpec
+from swell.wire import messages as m
+
+Heard = TypeVar("Heard", bound=h.HostMessage)
+RUN = "job-1"
+
+
+class HostWorld(Protocol):
+    """A host with two devices at least, and what it has answered."""
+
+    heard: list[h.FromHost]
+    devices: tuple[str, ...]
+
+    def tell(self, message: h.ToHost) -> None:
+        """To the host."""
+
+    def wait(self, kind: type[Heard], num: int = 1) -> Heard:
+        """The `num`th answer of a kind."""
+
+    def make_job(self) -> JobSpec:
+        """Whose workers say hello, wait for orders, and end by a signal only."""
+
+
+def welcome(world: HostWorld) -> m.Welcome:
+    return m.Welcome(
+        job_id=RUN,
+        mode="train",
+        device="cpu",
+        global_batch=64,
+        total_steps=10**6,
+        seed=0,
+        checkpoint_dir=world.wait(h.RunOpened).checkpoint_dir,
+    )
+
+
+def begin(world: HostWorld, worker: int | None = None, device: int = 0) -> int:
+    """A worker; returns its number."""
+    if not any(isinstance(message, h.RunOpened) for message in world.heard):
+        world.tell(h.OpenRun(run=RUN, job_id=RUN, spec=world.make_job()))
+    number = world.wait(h.RunOpened).first_worker if worker is None else worker
+    world.tell(h.StartWorker(run=RUN, worker=number, devices=(world.devices[device],), environ={}))
+    return number
+
+
+def said(world: HostWorld, worker: int, kind: type[m.Message]) -> bool:
+    return any(
+        isinstance(message, h.WorkerSaid) and message.worker == worker and isinstance(message.message, kind)
+        for message in world.heard
+    )
+
+
+def order_of(world: HostWorld, worker: int) -> list[type]:
+    """What was heard of a worker."""
+    return [type(message) for message in world.heard if getattr(message, "worker", None) == worker]
+
+
+class HostContract:
+    def test_it_says_what_it_has_before_anything_else(self, world: HostWorld) -> None:
+        offered = world.wait(h.DevicesOffered)
+        assert world.heard[0] == offered
+        assert set(world.devices) <= set(offered.devices) and offered.num_cores >= 1
+
+    def test_a_worker_is_forked_says_hello_and_is_told_what_the_controller_says(
+        self, world: HostWorld
+    ) -> None:
+        worker = begin(world)
+        forked = world.wait(h.WorkerForked)
+        assert (forked.run, forked.worker) == (RUN, worker)
+        hello = world.wait(h.WorkerSaid).message
+        assert isinstance(hello, m.Hello) and (hello.worker, hello.pid) == (worker, forked.pid)
+        world.tell(h.TellWorker(run=RUN, worker=worker, message=welcome(world)))
+        world.wait(h.WorkerSaid, 2)
+        assert said(world, worker, m.Ready) or said(world, worker, m.Alive)
+
+    def test_a_killed_worker_has_exited_once_and_last(self, world: HostWorld) -> None:
+        worker = begin(world)
+        world.wait(h.WorkerSaid)
+        for _ in range(2):
+            world.tell(h.SignalWorker(run=RUN, worker=worker, signal=signal.SIGKILL))
+        exited = world.wait(h.WorkerExited)
+        assert (exited.worker, exited.status) == (worker, -signal.SIGKILL)
+        world.tell(h.SignalWorker(run=RUN, worker=worker, signal=signal.SIGKILL))
+        second = begin(world, worker + 1)
+        world.wait(h.WorkerForked, 2)
+        assert order_of(world, worker).count(h.WorkerExited) == 1
+        assert order_of(world, worker)[-1] is h.WorkerExited
+        world.tell(h.SignalWorker(run=RUN, worker=second, signal=signal.SIGKILL))
+        assert world.wait(h.WorkerExited, 2).worker == second
+
+    def test_two_workers_are_two(self, world: HostWorld) -> None:
+        first = begin(world)
+        second = begin(world, first + 1, device=1)
+        world.wait(h.WorkerForked, 2)
+        world.tell(h.SignalWorker(run=RUN, worker=first, signal=signal.SIGKILL))
+        assert world.wait(h.WorkerExited).worker == first
+        world.tell(h.SignalWorker(run=RUN, worker=second, signal=signal.SIGKILL))
+        assert world.wait(h.WorkerExited, 2).worker == second
+
+    def test_numbers_of_workers_go_on_where_the_run_before_left_off(self, world: HostWorld) -> None:
+        worker = begin(world)
+        world.wait(h.WorkerForked)
+        world.tell(h.SignalWorker(run=RUN, worker=worker, signal=signal.SIGKILL))
+        world.wait(h.WorkerExited)
+        world.tell(h.CloseRun(run=RUN))
+        world.tell(h.OpenRun(run=RUN, job_id=RUN, spec=world.make_job()))
+        assert world.wait(h.RunOpened, 2).first_worker > worker
+
+    def test_what_cannot_be_opened_is_refused_and_has_no_workers(self, world: HostWorld) -> None:
+        """Its name would lead out of the folder of jobs."""
+        world.tell(h.OpenRun(run="../x", job_id="../x", spec=world.make_job()))
+        refused = world.wait(h.RunRefused)
+        assert (refused.run, refused.outcome) == ("../x", Outcome.FAILED) and refused.why
+        world.tell(h.StartWorker(run="../x", worker=0, devices=world.devices[:1], environ={}))
+        world.tell(h.CloseRun(run="../x"))
+        begin(world)
+        assert world.wait(h.WorkerForked).run == RUN
+
+    def test_what_is_said_of_a_run_that_is_not_open_changes_nothing(self, world: HostWorld) -> None:
+        world.tell(h.TellWorker(run="gone", worker=0, message=m.Abort(generation=1)))
+        world.tell(h.SignalWorker(run="gone", worker=0, signal=signal.SIGKILL))
+        world.tell(h.CloseRun(run="gone"))
+        worker = begin(world)
+        world.tell(h.TellWorker(run=RUN, worker=worker + 1, message=m.Abort(generation=1)))
+        assert world.wait(h.WorkerForked).worker == worker
+
+    def test_questions_are_answered_with_their_numbers(self, world: HostWorld) -> None:
+        begin(world)
+        world.tell(h.SetShare(run=RUN, generation=7, share=0.5, is_needed=False))
+        assert world.wait(h.ShareSet) == h.ShareSet(run=RUN, generation=7)
+        world.tell(h.ReadUsage(run=RUN))
+        assert world.wait(h.UsageRead).run == RUN
+        world.tell(h.FindRunPort(run=RUN))
+        found = world.wait(h.RunPortFound)
+        assert found.address and 0 < found.port < 2**16
+
+    def test_every_message_is_itself_after_the_wire(self, world: HostWorld) -> None:
+        begin(world)
+        world.wait(h.WorkerSaid)
+        decode = msgspec.json.Decoder(h.FromHost).decode
+        assert [decode(msgspec.json.encode(message)) for message in world.heard] == world.heard
+        order = h.OpenRun(run=RUN, job_id=RUN, spec=make_spec(), share=0.5)
+        assert msgspec.json.decode(msgspec.json.encode(order), type=h.ToHost) == order

@@ -1,0 +1,339 @@
+"""The controller over several hosts: one gang spans them, and they come, refuse, lag and go."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.executors.fake_hosts import Fleet
+from tests.executors.listening import Wanted
+from tests.executors.puppets import JOB, make_spec
+
+from swell.executors.hosts import messages as h
+from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
+from swell.model.event import (
+    GangEnded,
+    GangResized,
+    GangStarted,
+    GangSuspended,
+    JobWarned,
+    Outcome,
+    ProfilingFailed,
+    ResizeFailed,
+    StepsReported,
+    WorkersLost,
+)
+from swell.model.job import Elasticity
+from swell.model.target import Configuration, Target
+from swell.wire import messages as m
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    return Fleet(tmp_path)
+
+
+def target(*devices: str, share: float | None = None) -> Target:
+    return Target(devices=devices, configuration=Configuration(share=share))
+
+
+def launch(*devices: str, generation: int = 1, job: str = JOB, share: float | None = None) -> LaunchGang:
+    where = target(*devices, share=share)
+    return LaunchGang(job_id=job, generation=generation, target=where, spec=make_spec(), total_steps=1000)
+
+
+def change(generation: int, *devices: str, share: float | None = None) -> Reconfigure:
+    return Reconfigure(job_id=JOB, generation=generation, target=target(*devices, share=share))
+
+
+def of_kind(fleet: Fleet, kind: type[Wanted]) -> list[Wanted]:
+    return [event for event in fleet.events if isinstance(event, kind)]
+
+
+def told(fleet: Fleet, host: str, kind: type[h.HostMessage]) -> list[h.ToHost]:
+    return [message for message in fleet.hosts[host].told if isinstance(message, kind)]
+
+
+# ---------------------------------------------------------------- one gang on several hosts
+def test_one_gang_spans_three_hosts(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0", "b/1", "c/0"))
+    (started,) = of_kind(fleet, GangStarted)
+    assert len(started.pids) == 4
+    orders = [(worker.host.name, worker.order) for worker in fleet.workers(JOB)]
+    group = {o.rank: (name, o.local_rank, o.local_world_size) for name, o in orders if o is not None}
+    assert group == {0: ("a", 0, 1), 1: ("b", 0, 2), 2: ("b", 1, 2), 3: ("c", 0, 1)}
+    assert len({worker.number for worker in fleet.workers(JOB)}) == 4
+    dirs = {w.host.name: w.welcome.checkpoint_dir for w in fleet.workers(JOB) if w.welcome is not None}
+    assert dirs == {name: f"/{name}/checkpoints" for name in "abc"}
+
+
+def test_it_grows_onto_a_host_and_leaves_one(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "a/1"))
+    assert not fleet.hosts["b"].runs
+    fleet.perform(change(2, "a/0", "a/1", "b/3"))
+    fleet.perform(change(3, "b/3"))
+    assert [event.generation for event in of_kind(fleet, GangResized)] == [2, 3]
+    (left,) = fleet.workers(JOB)
+    assert left.host.name == "b"
+    fleet.perform(StopGang(job_id=JOB, generation=3))
+    assert not any(host.runs for host in fleet.hosts.values())
+
+
+def test_hosts_number_workers_where_any_of_them_has_left_off(fleet: Fleet) -> None:
+    fleet.hosts["b"].first_worker = 7
+    fleet.perform(launch("a/0", "b/0"))
+    assert [worker.number for worker in fleet.workers(JOB)] == [7, 8]
+    fleet.perform(StopGang(job_id=JOB, generation=1))
+    fleet.perform(launch("c/0", generation=2))
+    assert [worker.number for worker in fleet.workers(JOB)] == [9], "though host c has seen none of the job"
+
+
+def test_a_suspended_gang_goes_on_on_other_hosts(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.perform(SuspendGang(job_id=JOB, generation=2))
+    assert of_kind(fleet, GangSuspended)
+    fleet.perform(launch("c/0", generation=3))
+    assert len(of_kind(fleet, GangStarted)) == 2
+
+
+def test_a_pid_that_two_hosts_have_is_of_two_workers(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    one, other = fleet.workers(JOB)
+    (started,) = of_kind(fleet, GangStarted)
+    assert len(set(started.pids)) == 1
+    one.host.answer(h.WorkerHalted(run=JOB, worker=one.number, is_stopped=True))
+    run = fleet.controller._runs[JOB]
+    assert run.stopped == {one.number}
+    other.host.answer(h.WorkerHalted(run=JOB, worker=one.number, is_stopped=False))
+    assert run.stopped == {one.number}, "that one is no worker of the other host"
+
+
+# ---------------------------------------------------------------- a host is lost
+def test_a_lost_host_is_one_loss_of_all_its_workers(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0", "b/1", "c/0"))
+    before = fleet.rounds(JOB)
+    fleet.lose("b")
+    (lost,) = of_kind(fleet, WorkersLost)
+    assert lost.devices == ("b/0", "b/1")
+    assert "was lost: its machine is gone" in lost.message
+    assert fleet.rounds(JOB) == {number + 1 for number in before}, "the survivors form one group"
+    assert [w.host.name for w in fleet.workers(JOB)] == ["a", "c"]
+    fleet.perform(change(2, "a/0", "c/0"))
+    assert of_kind(fleet, GangResized)
+
+
+def test_a_gang_whose_only_host_is_lost_goes_on_elsewhere(fleet: Fleet) -> None:
+    fleet.perform(launch("b/0", "b/1"))
+    fleet.lose("b")
+    (ended,) = of_kind(fleet, GangEnded)
+    assert ended.outcome is Outcome.LOST
+    fleet.perform(launch("b/0", generation=2))
+    *_, refused = of_kind(fleet, GangEnded)
+    assert "'b/0' is not one of this" in refused.message
+    fleet.perform(launch("a/0", generation=3))
+    assert [event.generation for event in of_kind(fleet, GangStarted)] == [1, 3]
+
+
+def test_a_host_that_goes_while_it_makes_ready_takes_the_launch_with_it(fleet: Fleet) -> None:
+    fleet.hosts["b"].is_held = True
+    fleet.perform(launch("a/0", "b/0"))
+    assert fleet.hosts["a"].runs and not fleet.events
+    fleet.lose("b")
+    (ended,) = of_kind(fleet, GangEnded)
+    assert ended.outcome is Outcome.LOST
+    assert not fleet.hosts["a"].runs, "what was opened for it is closed"
+
+
+def test_a_host_that_goes_while_a_gang_grows_onto_it_fails_the_change(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0"))
+    fleet.hosts["b"].is_held = True
+    fleet.perform(change(2, "a/0", "b/0"))
+    fleet.lose("b")
+    (failed,) = of_kind(fleet, ResizeFailed)
+    assert failed.generation == 2
+    assert len(fleet.workers(JOB)) == 1
+
+
+def test_a_trial_on_a_lost_host_is_lost(fleet: Fleet) -> None:
+    fleet.perform(ProfileJob(job_id=JOB, spec=make_spec(), sizes=(1,), device_kind="cpu"))
+    (worker,) = fleet.workers(f"trial:{JOB}")
+    fleet.lose(worker.host.name)
+    (failed,) = of_kind(fleet, ProfilingFailed)
+    assert failed.outcome is Outcome.LOST
+
+
+def test_what_a_lost_host_still_says_is_not_heard(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    (gone,) = fleet.hosts["b"].workers.values()
+    fleet.lose("b")
+    num = len(fleet.events)
+    gone.say(m.Failed(message="ZeroDivisionError"))
+    gone.host.answer(h.WorkerExited(run=JOB, worker=gone.number, status=1, log_tail=""))
+    assert len(fleet.events) == num
+
+
+# ---------------------------------------------------------------- hosts that refuse, and hosts that lag
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.LOST])
+def test_one_host_that_refuses_ends_the_launch(fleet: Fleet, outcome: Outcome) -> None:
+    fleet.hosts["b"].refusal = outcome, "no room on its disk"
+    fleet.perform(launch("a/0", "b/0", "c/0"))
+    (ended,) = of_kind(fleet, GangEnded)
+    assert ended.outcome is outcome
+    assert "cannot be started: no room on its disk" in ended.message
+    assert not any(host.runs for host in fleet.hosts.values())
+
+
+def test_a_host_that_refuses_fails_the_change_and_the_gang_trains_on(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0"))
+    fleet.hosts["b"].refusal = Outcome.LOST, "no room on its disk"
+    fleet.perform(change(2, "a/0", "b/0", "c/0", share=0.5))
+    (failed,) = of_kind(fleet, ResizeFailed)
+    assert "no room on its disk" in failed.message
+    assert fleet.hosts["a"].shares[JOB] == 1.0, "and it has its former share"
+    assert not fleet.hosts["c"].runs
+    fleet.step(JOB)
+
+
+def test_commands_wait_in_line_until_hosts_are_ready(fleet: Fleet) -> None:
+    for name in "ab":
+        fleet.hosts[name].is_held = True
+    fleet.perform(launch("a/0"))
+    fleet.perform(change(2, "a/0", "b/0"))
+    fleet.perform(launch("c/0", job="other"))
+    assert [event.job_id for event in of_kind(fleet, GangStarted)] == ["other"]
+    fleet.hosts["a"].let_through()
+    assert told(fleet, "b", h.OpenRun) and not fleet.workers(JOB)[1:]
+    fleet.hosts["b"].let_through()
+    assert len(fleet.workers(JOB)) == 2
+    assert [event.generation for event in of_kind(fleet, GangResized)] == [2]
+
+
+def test_a_stop_that_waits_behind_a_launch_is_obeyed(fleet: Fleet) -> None:
+    fleet.hosts["a"].is_held = True
+    fleet.perform(launch("a/0"))
+    fleet.perform(StopGang(job_id=JOB, generation=1))
+    fleet.hosts["a"].let_through()
+    (ended,) = of_kind(fleet, GangEnded)
+    assert ended.outcome is Outcome.STOPPED
+    assert not fleet.hosts["a"].runs
+
+
+def test_a_device_is_not_given_to_two_gangs_that_wait_for_their_hosts(fleet: Fleet) -> None:
+    fleet.hosts["b"].is_held = True
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.perform(launch("a/0", job="other"))
+    fleet.hosts["b"].let_through()
+    started, ended = of_kind(fleet, GangStarted), of_kind(fleet, GangEnded)
+    assert len(started) == len(ended) == 1
+    assert len(fleet.hosts["a"].workers) == 1
+    assert "is still held by workers of job 'other'" in ended[0].message
+
+
+def test_a_gang_that_ends_while_a_host_makes_ready_leaves_nothing_open(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0"))
+    fleet.hosts["b"].is_held = True
+    fleet.perform(change(2, "a/0", "b/0"))
+    (worker,) = fleet.workers(JOB)
+    fleet.hosts["a"].exit(worker, -signal.SIGKILL)
+    fleet.hosts["b"].let_through()
+    ends = of_kind(fleet, GangEnded)
+    assert [end.generation for end in ends] == [1, 2], "the change is answered with the end"
+    assert not any(host.runs for host in fleet.hosts.values())
+
+
+def test_a_worker_whose_devices_are_of_two_hosts_is_not_started(fleet: Fleet) -> None:
+    spec = make_spec(devices_per_worker=2)
+    fleet.perform(msgspec.structs.replace(launch("a/0", "b/0"), spec=spec))
+    (ended,) = of_kind(fleet, GangEnded)
+    assert ended.outcome is Outcome.LOST
+    assert "its devices are of several hosts" in ended.message
+
+
+# ---------------------------------------------------------------- scripts, shares, usage, warnings
+def test_a_script_that_is_restarted_meets_at_the_host_of_rank_0(fleet: Fleet) -> None:
+    spec = make_spec(elasticity=Elasticity.RESTART)
+    fleet.perform(msgspec.structs.replace(launch("b/0", "b/1", "a/0"), spec=spec))
+    told_of = {
+        w.environ["RANK"]: (w.host.name, w.devices, w.environ["MASTER_ADDR"]) for w in fleet.workers(JOB)
+    }
+    assert told_of == {
+        "0": ("b", ("b/0", "b/1"), "b.example"),
+        "1": ("b", ("b/0", "b/1"), "b.example"),
+        "2": ("a", ("a/0",), "b.example"),
+    }
+    assert of_kind(fleet, GangStarted)
+
+
+def test_a_script_whose_host_goes_before_it_names_a_port_is_lost(fleet: Fleet) -> None:
+    spec = make_spec(elasticity=Elasticity.RESTART)
+    fleet.hosts["b"].is_held = True
+    fleet.perform(msgspec.structs.replace(launch("b/0", "a/0"), spec=spec))
+    fleet.hosts["b"].let_through(1)
+    assert told(fleet, "b", h.FindRunPort) and not fleet.workers(JOB)
+    fleet.lose("b")
+    (ended,) = of_kind(fleet, GangEnded)
+    assert ended.outcome is Outcome.LOST
+    assert not fleet.hosts["a"].runs
+
+
+def test_a_share_is_set_on_all_hosts_or_on_none(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0", share=0.5))
+    assert [fleet.hosts[name].shares[JOB] for name in "ab"] == [0.5, 0.5]
+    fleet.perform(change(2, "a/0", "b/0", share=0.25))
+    assert [fleet.hosts[name].shares[JOB] for name in "ab"] == [0.25, 0.25]
+    fleet.hosts["b"].why_not_shared = "Permission denied"
+    fleet.perform(change(3, "a/0", "b/0", share=0.75))
+    (failed,) = of_kind(fleet, ResizeFailed)
+    assert failed.message == "its CPU share cannot become 75 %: Permission denied"
+    assert [fleet.hosts[name].shares[JOB] for name in "ab"] == [0.25, 0.25]
+
+
+def test_a_report_has_what_the_gang_used_on_all_its_hosts(fleet: Fleet) -> None:
+    fleet.hosts["a"].cpu_s, fleet.hosts["b"].cpu_s = 1.0, 2.0
+    fleet.perform(launch("a/0", "b/0"))
+    first = of_kind(fleet, StepsReported)[0]
+    assert first.usage is not None and first.usage.cpu_s == 3.0
+
+
+def test_nothing_of_a_job_overtakes_a_report_that_waits_for_its_usage(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.pass_time(1.0)
+    num = len(fleet.events)
+    fleet.hosts["b"].is_held = True
+    fleet.step(JOB)
+    fleet.hosts["a"].answer(h.OwnerWarned(job_id=JOB, message="look"))
+    fleet.hosts["a"].answer(h.OwnerWarned(job_id="other", message="look"))
+    assert [event.job_id for event in fleet.events[num:]] == ["other"]  # type: ignore[union-attr]
+    fleet.hosts["b"].let_through()
+    assert [type(event) for event in fleet.events[num + 1 :]] == [StepsReported, JobWarned]
+
+
+def test_a_report_goes_out_without_the_usage_of_a_host_that_goes(fleet: Fleet) -> None:
+    fleet.hosts["b"].is_held = True
+    fleet.perform(launch("a/0", "b/0"))
+    while not told(fleet, "b", h.ReadUsage):
+        fleet.hosts["b"].let_through(1)
+    assert not of_kind(fleet, StepsReported)
+    fleet.lose("b")
+    (report,) = of_kind(fleet, StepsReported)[:1]
+    assert report.usage is not None
+    assert isinstance(fleet.events[-1], GangEnded), "the launch was not whole yet"
+
+
+def test_a_host_that_joins_is_used_by_what_is_there(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0"))
+    fleet.join("d")
+    fleet.perform(change(2, "a/0", "d/0"))
+    assert [worker.host.name for worker in fleet.workers(JOB)] == ["a", "d"]
+
+
+def test_code_is_dropped_on_all_hosts_when_the_job_has_succeeded(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    for worker in fleet.workers(JOB):
+        worker.say(m.Finished(steps=1000))
+        worker.host.exit(worker, 0)
+    (ended,) = of_kind(fleet, GangEnded)
+    assert ended.outcome is Outcome.SUCCEEDED
+    assert all(told(fleet, name, h.DropCode) for name in "ab") and not told(fleet, "c", h.DropCode)
