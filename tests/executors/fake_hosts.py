@@ -57,6 +57,7 @@ class FakeHost:
         self.told: list[h.ToHost] = []
         self.first_worker = 0
         self.refusal: tuple[Outcome, str] | None = None
+        self._is_once = False
         self.why_not_shared = ""
         self.shares: dict[str, float] = {}
         self.cpu_s = 0.0
@@ -67,6 +68,10 @@ class FakeHost:
     def offer(self, num: int = DEVICES_OF_HOST) -> None:
         cpu = DeviceBinding(torch_device="cpu", kind="cpu")
         self.answer(h.DevicesOffered(devices={f"{self.name}/{i}": cpu for i in range(num)}, num_cores=16))
+
+    def refuse_next(self) -> None:
+        """One run, and no other."""
+        self.refusal, self._is_once = (Outcome.LOST, "no room on its disk"), True
 
     def answer(self, message: h.FromHost) -> None:
         message = CODEC[1].decode(msgspec.json.encode(message))
@@ -113,6 +118,7 @@ class FakeHost:
         assert order.run not in self.runs
         if self.refusal is not None:
             outcome, why = self.refusal
+            self.refusal = None if self._is_once else self.refusal
             self.answer(h.RunRefused(run=order.run, outcome=outcome, why=why))
             return
         self.runs[order.run] = order

@@ -164,6 +164,17 @@ def test_a_trial_on_a_lost_host_is_lost(fleet: Fleet) -> None:
     assert failed.outcome is Outcome.LOST
 
 
+def test_a_trial_whose_host_goes_while_it_makes_ready_is_lost_and_the_next_one_comes(fleet: Fleet) -> None:
+    fleet.hosts["a"].is_held = True
+    for job in ("one", "two"):
+        spec = make_spec(entry=f"/scripts/{job}.py")
+        fleet.perform(ProfileJob(job_id=job, spec=spec, sizes=(1,), device_kind="cpu"))
+    fleet.lose("a")
+    (failed,) = of_kind(fleet, ProfilingFailed)
+    assert (failed.job_id, failed.outcome) == ("one", Outcome.LOST)
+    assert fleet.workers("trial:two")
+
+
 def test_what_a_lost_host_still_says_is_not_heard(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "b/0"))
     (gone,) = fleet.hosts["b"].workers.values()

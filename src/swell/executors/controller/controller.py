@@ -263,18 +263,19 @@ class Controller:
 
     def _change(self, preparation: Preparation, command: Reconfigure) -> None:
         gang, run = self._gangs.get(command.job_id), self._runs.get(command.job_id)
-        if run is None or preparation.refusal is not None or preparation.why_not_shared:
+        obstacle = self._gangs.refusal(command)  # there may be one since the hosts were asked
+        is_off = preparation.refusal is not None or preparation.why_not_shared or obstacle is not None
+        if run is None or is_off:
             self._close_all(preparation)
         if gang is None:
             self.report(unknown(command))
         elif run is None:
             self._obey(gang, command)
-        elif preparation.refusal is not None:
-            self._share_as_before(run, preparation, command)
-            self.report(_not_opened(command, preparation.refusal[1]))
-        elif preparation.why_not_shared:
-            self._share_as_before(run, preparation, command)
-            self.report(not_shared(command, preparation.why_not_shared))
+        elif is_off:
+            self._set_share(run, preparation.shared, command.generation, self._shares.known(run.job_id))
+            if preparation.refusal is not None:
+                obstacle = _not_opened(command, preparation.refusal[1])
+            self.report(obstacle or not_shared(command, preparation.why_not_shared))
         else:
             dirs = {host: opened.checkpoint_dir for host, opened in preparation.opened.items()}
             run.checkpoint_dirs.update(dirs)
@@ -282,11 +283,8 @@ class Controller:
                 self._shares.ask(command)
             self._obey(gang, command)
 
-    def _share_as_before(self, run: DirectedRun, preparation: Preparation, command: Reconfigure) -> None:
-        """On those hosts that have set the share of a change that comes to nothing."""
-        self._set_share(run, preparation.shared, command.generation, self._shares.known(run.job_id))
-
     def _set_share(self, run: DirectedRun, hosts: Iterable[str], generation: int, share: float) -> None:
+        """Again, where a change comes to nothing; what cannot be had at once is tried again."""
         order = messages.SetShare(run=run.key, generation=generation, share=share, is_needed=False)
         for host in sorted(hosts):
             self._tell(host, order)
@@ -371,9 +369,9 @@ class Controller:
         for device in [device for device, host in self._host_of.items() if host == name]:
             del self._host_of[device]
         self._send(self._usage.lose_host(name))
+        self._trials.lose_host(name, why)
         for run in list(self._runs.values()):
             self._lose_workers(run, name, why)
-        self._trials.lose_host(name, why)
         for preparation in list(self._preparing.values()):
             if preparation.lose_host(name, why):
                 self._go_on(preparation)

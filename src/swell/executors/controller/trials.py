@@ -79,7 +79,8 @@ class Trials:
         self._tables: dict[str, dict[int, GroupTimes]] = {}  #: by kind, shared by runs under way
         self._queue: deque[ProfileJob] = deque()
         self._opening: ProfileJob | None = None  #: a host makes ready for it
-        self._is_called_off = False  #: that one
+        self._opening_host = ""
+        self._is_called_off = False  #: the one that is opening
         self._begun: dict[str, Begun] = {}  #: in order of arrival
         self._first: tuple[str, float] | None = None  #: the first in line for devices, and since when
         self._is_advancing = False
@@ -223,7 +224,8 @@ class Trials:
 
     def _open(self, command: ProfileJob) -> None:
         run, kind = _run_key(command.job_id), command.device_kind
-        if host := self._runner.host_with(kind):
+        self._opening_host = host = self._runner.host_with(kind)
+        if host:
             self._runner.open_trial(host, run, command)
         else:
             self.refused(
@@ -250,11 +252,16 @@ class Trials:
         self.advance()
 
     def lose_host(self, host: str, why: str) -> None:
-        """It is gone, and its processes with it: what it has not finished is lost."""
+        """It is gone: what it has not finished is lost. To be told before the ends of its processes."""
+        self._is_advancing = True  # nothing begins there any more
         for begun in [begun for begun in self._begun.values() if begun.host == host]:
             message = f"job {begun.run.job_id!r} cannot be tried out: {why}"
             self._fail(begun.command, message, Outcome.LOST)
             self._runner.do(begun.run, begun.trial.stop(self._runner.now_s()))
+        self._is_advancing = False
+        if self._opening is not None and self._opening_host == host:
+            self.refused(_run_key(self._opening.job_id), Outcome.LOST, why)
+        self.advance()
 
     def _taken(self, run: str) -> ProfileJob | None:
         """The command whose run a host has answered for; None if nobody waits for that."""

@@ -87,7 +87,8 @@ class RestartGang:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        return flatten(member.slot for member in self._members.values())
+        is_starting = self._asked_port is not None and self._aim is RestartAim.RESTART
+        return flatten(self._target if is_starting else (m.slot for m in self._members.values()))
 
     @property
     def pids(self) -> tuple[int, ...]:
