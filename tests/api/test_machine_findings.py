@@ -65,7 +65,7 @@ CPU_TORCH = {"torch": TorchBuild(version="2.13.0+cpu")}
             "devices: this machine has GPUs of 2 kinds",
             "--devices",
         ),
-        ({"torch": None}, Level.OK, "torch: is not installed: no worker can run here", "pip install"),
+        ({"torch": None}, Level.WARN, "torch: is not installed: no worker can run here", "pip install"),
         (CPU_TORCH, Level.WARN, "torch: 2.13.0+cpu, built without CUDA: the GPUs cannot be used", "for CUDA"),
         (
             {"torch": TorchBuild(version="2.13.0", cuda="13.0")},

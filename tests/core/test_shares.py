@@ -178,6 +178,31 @@ def test_a_share_that_could_not_be_set_is_asked_for_again_by_itself(bench: Bench
     assert only(bench.say(Woke(at_s=bench.now_s)), Reconfigure).target == refused.target
 
 
+def test_a_share_that_is_set_says_nothing_of_a_resize_that_does_not_work(
+    bench: Bench, policy: Sharing
+) -> None:
+    """Its back-off goes on to double, however often shares change meanwhile."""
+    bench.run("a", workers=2)
+    bench.want(a=4)
+    refused = only(changes(share(bench, policy, b=1.0)), Reconfigure)
+    waits_s = []
+    for number in range(4):
+        bench.want(a=4)
+        bench.resize_failed(refused.generation)
+        wakes_s = [one.at_s for one in bench.core.under_way() if isinstance(one, WakeAt)]
+        waits_s.append(min(wakes_s) - bench.now_s)
+        bench.want(a=2)
+        bench.now_s += waits_s[-1]
+        given = only(
+            changes(bench.say(Woke(at_s=bench.now_s)) + share(bench, policy, a=0.5**number / 2)), Reconfigure
+        )
+        assert len(given.target.devices) == 2
+        bench.resized(given.generation)
+        bench.want(a=4)
+        refused = only(changes(share(bench, policy, c=1.0)), Reconfigure)
+    assert waits_s == sorted(waits_s) and waits_s[-1] > 2.0 * waits_s[0]
+
+
 def test_a_share_survives_a_resize_and_a_loss(bench: Bench, policy: Sharing) -> None:
     policy.shares["a"] = 0.5
     bench.run("a", workers=2)

@@ -238,8 +238,11 @@ def test_a_job_with_a_share_is_told_what_its_machine_cannot_do(monkeypatch: pyte
     begin = launch(lambda **_: make_spec(), devices(0, 1))
     scene.limits.launch(JOB, begin.target.configuration.share, None)
     assert len(scene.warnings) == 2, "nobody chose a share for it"
+    for share in (0.5, 0.25):
+        scene.limits.set_share(JOB, share, is_needed=False)
+    assert scene.warnings[2:] == [("quota", "no quota")], "once"
     scene.limits.launch(JOB, 0.5, None, FakeGroup(set()))
-    assert len(scene.warnings) == 2, "the engine of its container has quotas"
+    assert len(scene.warnings) == 3, "the engine of its container has quotas"
 
 
 def test_a_repair_or_another_batch_does_not_fail_because_of_a_share_that_stays() -> None:

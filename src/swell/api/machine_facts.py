@@ -108,6 +108,8 @@ def _gpu_problem() -> str:
         return str(error)
     try:
         return "" if pynvml.nvmlDeviceGetCount() else "NVML finds none"
+    except pynvml.NVMLError as error:
+        return str(error)
     finally:
         pynvml.nvmlShutdown()
 
@@ -117,7 +119,10 @@ def probe_torch() -> TorchBuild | None:
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return None
-    text = (Path(spec.origin).parent / "version.py").read_text()
+    try:
+        text = (Path(spec.origin).parent / "version.py").read_text()
+    except OSError:  # it is broken, which its workers will say
+        text = ""
     version, cuda = _VERSION_LINE.search(text), _CUDA_LINE.search(text)
     return TorchBuild(
         version=version[1] if version else "of an unknown version",

@@ -44,7 +44,7 @@ def _devices(facts: MachineFacts) -> Iterator[Finding]:
 def _torch(facts: MachineFacts) -> Iterator[Finding]:
     build, has_gpus = facts.torch, not facts.gpu_problem
     if build is None:
-        yield ok("torch", "is not installed: no worker can run here", "pip install 'swell[torch]'")
+        yield warn("torch", "is not installed: no worker can run here", "pip install 'swell[torch]'")
         return
     text = f"{build.version}, built " + (f"for CUDA {build.cuda}" if build.cuda else "without CUDA")
     if has_gpus and not build.cuda:

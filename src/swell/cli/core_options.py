@@ -32,7 +32,7 @@ Interference = Annotated[
     float,
     typer.Option(
         metavar="SHARE",
-        help="Each halving of a job's part of the cores of a node with --cores also makes its steps longer "
+        help="Each halving of a job's part of the cores in use of a node also makes its steps longer "
         "by this share.",
     ),
 ]

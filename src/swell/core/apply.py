@@ -260,12 +260,13 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     record.become(record.gang.changed(event.generation))
     record.progress.done_steps = _truth(record, event.steps)
     note_phase(state, record, event.steps)
-    record.backoff.num_failed_changes = 0
     record.backoff.go_on()
-    if gang.is_given_a_share:
+    if gang.is_given_a_share:  # which says nothing of a resize that did not work
         record.backoff.num_refused_shares = 0
         record.note_share(state.now_s, gang.members.configuration)
-    elif gang.is_reconfigured_in_place:
+    else:
+        record.backoff.num_failed_changes = 0
+    if gang.is_reconfigured_in_place and not gang.is_given_a_share:
         state.tell(record, "batch", f"goes on with {_told_configuration(record)}")
     if gang.is_reconfigured_in_place:
         state.set_rate(record, record.num_workers)

@@ -126,7 +126,7 @@ class _SharesAccount:
 
 
 def equal_part(seen: Iterable[float]) -> float:
-    """The share of jobs whose learning is not seen: with it each of them gets 1 / jobs of the cores.
+    """The share of jobs whose learning is not seen: as a weight it gives each of them 1 / jobs of the cores.
 
     Args:
         seen: shares of all other jobs; with none all are alike.

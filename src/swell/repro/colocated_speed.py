@@ -52,6 +52,8 @@ def step_costs(runs: Sequence[ColocatedRun]) -> StepCosts:
     interference for all. Runs that tell nothing of a job leave it out.
     """
     pieces = [piece for run in runs for piece in _pieces(run)]
+    if not pieces:
+        return StepCosts(0.0, {})
 
     def unexplained(interference_share: float) -> float:
         costs = _alone(pieces, interference_share)

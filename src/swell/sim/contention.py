@@ -76,7 +76,8 @@ RULES: dict[ShareMode, Callable[[float, Sequence[float], Sequence[float]], list[
 def slowdown(part: float, interference_share: float) -> float:
     """Factor on the speed of a gang with this part of the cores in use, beside what cores it gets.
 
-    Each halving of its part makes its steps longer by `interference_share` of their time alone: the longer
+    Each halving of its part makes its steps longer by `interference_share` of their time alone, also where
+    there are cores enough: gangs share caches and memory bandwidth too. Where they share a core, the longer
     others have a core in between, the more of the caches is theirs. (Measured with up to ten gangs on one
     core; see docs/results/flowcon.md.)
 

@@ -43,6 +43,7 @@ class LimitedGang:
     job_id: str
     group: GangGroup
     memory_bytes: int | None
+    is_contained: bool
     owed: float | None = None  #: the share that it should have, and that could not be set so far
     pids: dict[int, int] = field(default_factory=dict)  #: by worker
     kept_s: float = float("-inf")
@@ -75,25 +76,31 @@ class GangLimits:
             group: that of its container, if it has one.
         """
         is_contained = group is not None
-        gang = LimitedGang(job_id, group or self._limiter.group(job_id), memory_bytes)
+        gang = LimitedGang(job_id, group or self._limiter.group(job_id), memory_bytes, is_contained)
         self._gangs[job_id] = gang
         if gang.memory_bytes is not None:
             self._limit_memory(gang, gang.memory_bytes)
         self._set_share(gang, FULL_SHARE if share is None else share)
-        if not is_contained and share is not None and self._limiter.lack:
-            gang.troubles[Doing.QUOTA] = self._limiter.lack
-            self._warn(gang.job_id, _TOPICS[Doing.QUOTA], self._limiter.lack)
+        if share is not None:
+            self._tell_lack(gang)
 
     def set_share(self, job_id: str, share: float, is_needed: bool) -> str:
         """Why it cannot be had, where it is needed; else empty. What is not needed is tried again."""
         gang = self._gangs.get(job_id)
         if gang is None:
             return ""
+        self._tell_lack(gang)
         owed = gang.owed
         if self._set_share(gang, share) or not is_needed:
             return ""
         gang.owed = owed  # the head will ask again
         return gang.troubles[Doing.SHARE]
+
+    def _tell_lack(self, gang: LimitedGang) -> None:
+        """A share was chosen for it. The engine of a container has what the machine lacks."""
+        if self._limiter.lack and not gang.is_contained and Doing.QUOTA not in gang.troubles:
+            gang.troubles[Doing.QUOTA] = self._limiter.lack
+            self._warn(gang.job_id, _TOPICS[Doing.QUOTA], self._limiter.lack)
 
     # ------------------------------------------------------------ processes
     def entries(self, job_id: str) -> tuple[str, ...]:
