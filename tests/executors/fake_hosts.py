@@ -59,6 +59,7 @@ class FakeHost:
         self.refusal: tuple[Outcome, str] | None = None
         self._is_once = False
         self.why_not_shared = ""
+        self.why_no_port = ""
         self.shares: dict[str, float] = {}
         self.cpu_s = 0.0
         self.is_held = False  #: what it answers waits
@@ -99,6 +100,8 @@ class FakeHost:
                     self._read(worker, said)
             case h.SignalWorker(run=run, worker=number, signal=signal_number):
                 self._signal(run, number, signal_number)
+            case h.FindRunPort(run=run) if self.why_no_port:
+                self.answer(h.RunPortRefused(run=run, why=self.why_no_port))
             case h.FindRunPort(run=run):
                 self.answer(h.RunPortFound(run=run, address=f"{self.name}.example", port=4711))
             case h.SetShare(run=run, generation=generation, share=share, is_needed=is_needed):

@@ -29,6 +29,9 @@ class HostWorld(Protocol):
     def wait(self, kind: type[Heard], num: int = 1) -> Heard:
         """The `num`th answer of a kind."""
 
+    def allow_no_ports(self) -> None:
+        """From now on the host has no descriptor left for a socket."""
+
     def make_job(self) -> JobSpec:
         """Whose workers say hello, wait for orders, and end by a signal only."""
 
@@ -144,6 +147,16 @@ class HostContract:
         world.tell(h.FindRunPort(run=RUN))
         found = world.wait(h.RunPortFound)
         assert found.address and 0 < found.port < 2**16
+
+    def test_a_host_without_a_port_says_so_and_goes_on(self, world: HostWorld) -> None:
+        worker = begin(world)
+        world.wait(h.WorkerForked)
+        world.allow_no_ports()
+        world.tell(h.FindRunPort(run=RUN))
+        refused = world.wait(h.RunPortRefused)
+        assert refused.run == RUN and "Too many open files" in refused.why
+        world.tell(h.SignalWorker(run=RUN, worker=worker, signal=signal.SIGKILL))
+        assert world.wait(h.WorkerExited).worker == worker
 
     def test_every_message_is_itself_after_the_wire(self, world: HostWorld) -> None:
         begin(world)

@@ -289,6 +289,18 @@ def test_a_script_whose_host_goes_before_it_names_a_port_is_lost(fleet: Fleet) -
     assert not fleet.hosts["a"].runs
 
 
+def test_a_script_whose_host_has_no_port_is_lost_and_can_be_launched_again(fleet: Fleet) -> None:
+    spec = make_spec(elasticity=Elasticity.RESTART)
+    fleet.hosts["b"].why_no_port = "no port was found: Too many open files"
+    fleet.perform(msgspec.structs.replace(launch("b/0", "a/0"), spec=spec))
+    (ended,) = of_kind(fleet, GangEnded)
+    assert ended.outcome is Outcome.LOST and "Too many open files" in ended.message
+    assert not any(host.runs for host in fleet.hosts.values())
+    fleet.hosts["b"].why_no_port = ""
+    fleet.perform(msgspec.structs.replace(launch("b/0", "a/0", generation=2), spec=spec))
+    assert of_kind(fleet, GangStarted)
+
+
 def test_a_share_is_set_on_all_hosts_or_on_none(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "b/0", share=0.5))
     assert [fleet.hosts[name].shares[JOB] for name in "ab"] == [0.5, 0.5]

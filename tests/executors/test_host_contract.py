@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 from collections.abc import Iterator
@@ -44,6 +45,9 @@ class FakeWorld:
     def wait(self, kind: type[Heard], num: int = 1) -> Heard:
         return [message for message in self.heard if isinstance(message, kind)][num - 1]
 
+    def allow_no_ports(self) -> None:
+        self.host.why_no_port = os.strerror(errno.EMFILE)
+
     def make_job(self) -> JobSpec:
         return make_spec()
 
@@ -57,10 +61,10 @@ class TestFakeHost(HostContract):
 class LocalWorld:
     """The host of this machine, in an event loop that turns while the test waits."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.heard: list[h.FromHost] = []
         self.devices: tuple[str, ...] = ("node0/0", "node0/1")
-        self._folder = folder
+        self._folder, self._monkeypatch = folder, monkeypatch
         self._loop = asyncio.new_event_loop()
         self._loop.run_until_complete(self._start(folder / "state"))
 
@@ -97,6 +101,12 @@ class LocalWorld:
         self._loop.run_until_complete(asyncio.wait_for(come(), LIMIT_S))
         return found()[num - 1]
 
+    def allow_no_ports(self) -> None:
+        def refuse(*_: object) -> None:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+        self._monkeypatch.setattr("swell.executors.local.agent.host.socket.create_server", refuse)
+
     def make_job(self) -> JobSpec:
         return make_spec(workdir=str(self._folder), args=("steps=1000000",))
 
@@ -109,8 +119,8 @@ class LocalWorld:
 
 class TestLocalHost(HostContract):
     @pytest.fixture
-    def world(self, tmp_path: Path) -> Iterator[LocalWorld]:
-        made = LocalWorld(tmp_path)
+    def world(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalWorld]:
+        made = LocalWorld(tmp_path, monkeypatch)
         yield made
         made.close()
 

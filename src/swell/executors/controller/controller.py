@@ -315,11 +315,10 @@ class Controller:
                 self._send(self._usage.answered(key, host, usage))
             case messages.OwnerWarned(job_id=job_id, about=about, message=text):
                 self.report(JobWarned(at_s=0.0, job_id=job_id, about=about, message=text))
-            case messages.RunPortFound(run=key, address=address, port=port):
-                run = self._runs.get(key)
-                if run is not None and run.port_host == host and isinstance(run.director, RestartGang):
-                    run.port_host = ""
-                    self.do(run, run.director.port_found(address, port, self.now_s()))
+            case messages.RunPortFound() | messages.RunPortRefused():
+                run = self._runs.get(message.run)
+                if run is not None and run.port_host == host:
+                    self._hear_port(run, message)
             case _:
                 run = self._runs.get(message.run)
                 if run is not None and run.workers.get(message.worker) == host:
@@ -337,6 +336,15 @@ class Controller:
             else:
                 preparation.note_refused(host, message.outcome, message.why)
             self._go_on(preparation)
+
+    def _hear_port(self, run: DirectedRun, message: messages.RunPortFound | messages.RunPortRefused) -> None:
+        if not isinstance(run.director, RestartGang):
+            return
+        run.port_host = ""
+        if isinstance(message, messages.RunPortFound):
+            self.do(run, run.director.port_found(message.address, message.port, self.now_s()))
+        else:
+            self.do(run, run.director.no_port(message.why, self.now_s()))
 
     def _hear_of_worker(
         self,

@@ -185,6 +185,13 @@ class RunPortFound(HostMessage, frozen=True, kw_only=True):
     port: int
 
 
+class RunPortRefused(HostMessage, frozen=True, kw_only=True):
+    """The other answer: the host can name none now."""
+
+    run: str
+    why: str
+
+
 class ShareSet(HostMessage, frozen=True, kw_only=True):
     """The answer to `SetShare`."""
 
@@ -217,6 +224,7 @@ FromHost = (
     | WorkerHalted
     | WorkerExited
     | RunPortFound
+    | RunPortRefused
     | ShareSet
     | UsageRead
     | OwnerWarned

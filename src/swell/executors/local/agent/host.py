@@ -155,8 +155,7 @@ class LocalHost:
             case messages.SignalWorker(worker=worker, signal=number):
                 self._zygotes.signal(f"{run.key}/{worker}", number)
             case messages.FindRunPort():
-                found = messages.RunPortFound(run=run.key, address=LOOPBACK, port=find_port())
-                self._answer(found)
+                self._find_port(run)
             case messages.SetShare(generation=generation, share=share, is_needed=is_needed):
                 why_not = self._limits.set_share(run.key, share, is_needed)
                 self._answer(messages.ShareSet(run=run.key, generation=generation, why_not=why_not))
@@ -165,6 +164,14 @@ class LocalHost:
                 self._answer(messages.UsageRead(run=run.key, usage=usage))
             case messages.CloseRun():
                 self._close(run)
+
+    def _find_port(self, run: HostedRun) -> None:
+        try:
+            port = find_port()
+        except OSError as error:
+            self._answer(messages.RunPortRefused(run=run.key, why=f"no port was found: {error}"))
+            return
+        self._answer(messages.RunPortFound(run=run.key, address=LOOPBACK, port=port))
 
     def _open(self, order: OpenRun) -> None:
         kind = TRIAL if order.is_trial else WORKER
