@@ -185,6 +185,49 @@ def test_what_a_lost_host_still_says_is_not_heard(fleet: Fleet) -> None:
     assert len(fleet.events) == num
 
 
+def test_a_lost_host_that_still_offers_its_devices_has_none(fleet: Fleet) -> None:
+    gone = fleet.hosts["b"]
+    fleet.lose("b")
+    gone.offer()
+    fleet.perform(launch("b/0"))
+    (ended,) = of_kind(fleet, GangEnded)
+    assert "'b/0' is not one of this" in ended.message
+    fleet.perform(launch("a/0", generation=2))
+    assert of_kind(fleet, GangStarted)
+
+
+def test_what_a_host_said_before_its_loss_was_handled_is_not_heard_after_it(fleet: Fleet) -> None:
+    gone = fleet.hosts["b"]
+
+    def lose_then_offer() -> None:
+        fleet.lose("b")
+        gone.offer()
+
+    fleet.controller._handle(lose_then_offer)
+    assert not fleet.controller.machine("b").bindings
+
+
+def test_devices_that_a_host_no_longer_offers_are_not_used(fleet: Fleet) -> None:
+    fleet.hosts["b"].offer(2)
+    assert set(fleet.controller.machine("b").bindings) == {"b/0", "b/1"}
+    fleet.perform(launch("b/3"))
+    (ended,) = of_kind(fleet, GangEnded)
+    assert "'b/3' is not one of this" in ended.message
+    fleet.perform(launch("b/1", "a/0", generation=2))
+    assert of_kind(fleet, GangStarted)
+
+
+def test_a_host_that_was_not_asked_neither_refuses_nor_opens(fleet: Fleet) -> None:
+    fleet.hosts["a"].is_held = True
+    fleet.perform(launch("a/0"))
+    fleet.hosts["b"].answer(h.RunRefused(run=JOB, outcome=Outcome.LOST, why="late"))
+    fleet.hosts["b"].answer(h.RunOpened(run=JOB, first_worker=99, checkpoint_dir="/b"))
+    fleet.hosts["a"].let_through()
+    assert of_kind(fleet, GangStarted)
+    (worker,) = fleet.workers(JOB)
+    assert worker.number == 0 and not told(fleet, "b", h.CloseRun)
+
+
 # ---------------------------------------------------------------- hosts that refuse, and hosts that lag
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.LOST])
 def test_one_host_that_refuses_ends_the_launch(fleet: Fleet, outcome: Outcome) -> None:

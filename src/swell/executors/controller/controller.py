@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 
 import msgspec
@@ -127,7 +127,7 @@ class Controller:
 
     def hear(self, host: str, message: FromHost) -> None:
         """What a host says; one that is not of this platform is not heard."""
-        self._handle(lambda: self._hear(host, message))
+        self._handle(lambda: self._hear_member(host, message))
 
     def join_host(self, name: str, host: NodeHost) -> None:
         """From now on it is told what to do. Its first message names its devices."""
@@ -298,9 +298,15 @@ class Controller:
         return {self._host_of[device] for device in devices}
 
     # ------------------------------------------------------------ what hosts say
+    def _hear_member(self, host: str, message: FromHost) -> None:
+        """A host may have been lost after it said this."""
+        if host in self._hosts:
+            self._hear(host, message)
+
     def _hear(self, host: str, message: FromHost) -> None:
         match message:
             case messages.DevicesOffered():
+                self._forget_devices(host, but=message.devices)
                 self._bindings.update(message.devices)
                 self._host_of.update(dict.fromkeys(message.devices, host))
                 self._num_cores[host] = message.num_cores
@@ -374,8 +380,7 @@ class Controller:
         if self._hosts.pop(name, None) is None:
             return
         self._num_cores.pop(name, None)
-        for device in [device for device, host in self._host_of.items() if host == name]:
-            del self._host_of[device]
+        self._forget_devices(name)
         self._send(self._usage.lose_host(name))
         self._trials.lose_host(name, why)
         for run in list(self._runs.values()):
@@ -383,6 +388,11 @@ class Controller:
         for preparation in list(self._preparing.values()):
             if preparation.lose_host(name, why):
                 self._go_on(preparation)
+
+    def _forget_devices(self, host: str, but: Container[str] = ()) -> None:
+        """They are no longer offered; workers that are on them stay."""
+        for device in [device for device, of in self._host_of.items() if of == host and device not in but]:
+            del self._host_of[device]
 
     def _lose_workers(self, run: DirectedRun, host: str, why: str) -> None:
         """All that a run had on a host, at once."""
@@ -452,7 +462,7 @@ class Controller:
             why = "its devices are of several hosts" if hosts else "its host is gone"
             status = NOT_STARTED if hosts else HOST_LOST
             exited = messages.WorkerExited(run=run.key, worker=spawn.worker, status=status, log_tail=why)
-            self.hear(host, exited)
+            self._handle(lambda: self._hear(host, exited))
             return
         order = messages.StartWorker(
             run=run.key,

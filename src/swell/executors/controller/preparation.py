@@ -29,12 +29,16 @@ class Preparation:
         return not self.opening and not self.setting
 
     def note_opened(self, host: str, opened: RunOpened) -> None:
-        self.opening.discard(host)
-        self.opened[host] = opened
+        """No effect if the host was not asked, or has answered."""
+        if host in self.opening:
+            self.opening.discard(host)
+            self.opened[host] = opened
 
     def note_refused(self, host: str, outcome: Outcome, why: str) -> None:
-        self.opening.discard(host)
-        self.refusal = self.refusal or (outcome, why)
+        """Likewise."""
+        if host in self.opening:
+            self.opening.discard(host)
+            self.refusal = self.refusal or (outcome, why)
 
     def note_shared(self, host: str, why_not: str) -> None:
         self.setting.discard(host)
@@ -46,8 +50,9 @@ class Preparation:
         """Whether an answer was to come from this host. What it has opened is gone with it."""
         was_awaited = host in self.opening or host in self.opened
         if was_awaited:
+            self.opening.discard(host)
             self.opened.pop(host, None)
-            self.note_refused(host, Outcome.LOST, why)
+            self.refusal = self.refusal or (Outcome.LOST, why)
         is_setting = host in self.setting
         self.setting.discard(host)
         return was_awaited or is_setting
