@@ -564,6 +564,20 @@ def test_what_followed_the_last_step_of_earlier_runs_is_known_of_the_next_job(ca
     assert [*ends_s, profiles(calibrated)["last"].end_s] == pytest.approx([0.0, 0.0, 4.0, 3.0])
 
 
+def test_an_error_while_a_host_is_lost_does_not_hold_up_later_trials(
+    calibrated: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(event: AnyEvent) -> None:
+        raise OSError("No space left on device")
+
+    calibrated.add("a")
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(calibrated, "report", fail)
+        calibrated.trials.lose_host("host", "its machine is gone")
+    calibrated.add("b")
+    assert calibrated.scripts("b")
+
+
 def profiles(machines: Machines) -> dict[str, Profile]:
     """By job."""
     return {event.job_id: event.profile for event in machines.events if isinstance(event, JobProfiled)}

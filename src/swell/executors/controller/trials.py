@@ -254,11 +254,13 @@ class Trials:
     def lose_host(self, host: str, why: str) -> None:
         """It is gone: what it has not finished is lost. To be told before the ends of its processes."""
         self._is_advancing = True  # nothing begins there any more
-        for begun in [begun for begun in self._begun.values() if begun.host == host]:
-            message = f"job {begun.run.job_id!r} cannot be tried out: {why}"
-            self._fail(begun.command, message, Outcome.LOST)
-            self._runner.do(begun.run, begun.trial.stop(self._runner.now_s()))
-        self._is_advancing = False
+        try:
+            for begun in [begun for begun in self._begun.values() if begun.host == host]:
+                message = f"job {begun.run.job_id!r} cannot be tried out: {why}"
+                self._fail(begun.command, message, Outcome.LOST)
+                self._runner.do(begun.run, begun.trial.stop(self._runner.now_s()))
+        finally:
+            self._is_advancing = False
         if self._opening is not None and self._opening_host == host:
             self.refused(_run_key(self._opening.job_id), Outcome.LOST, why)
         self.advance()
