@@ -135,3 +135,12 @@ def test_a_gang_whose_host_goes_before_it_names_a_port_is_lost() -> None:
     (report,) = gang.no_port("host a is gone", 1.0)
     assert isinstance(report, Report) and isinstance(report.event, GangEnded)
     assert (report.event.outcome, report.event.message) == (Outcome.LOST, "host a is gone")
+
+
+def test_a_host_that_rank_0_has_left_need_not_name_a_port() -> None:
+    gang, stage = restart_gang(), two_hosts(elasticity=Elasticity.RESTART)
+    gang.command(launch(stage, 0), 0.0)
+    gang.command(Reconfigure(job_id=JOB, generation=2, target=target(4)), 0.0)
+    assert gang.no_port("host a is gone", 1.0) == [FindPort(devices(4))]
+    (spawn,) = gang.port_found("10.9.0.12", 4712, 2.0)
+    assert isinstance(spawn, Spawn) and spawn.environ["MASTER_ADDR"] == "10.9.0.12"

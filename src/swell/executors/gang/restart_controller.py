@@ -163,8 +163,11 @@ class RestartGang:
         self._dialogue.now_s = now_s
         asked, self._asked_port = self._asked_port, None
         if asked is not None and self._aim is RestartAim.RESTART and not self._members:
-            self._end_all(Outcome.LOST, why)
-            self._go_on()
+            if asked == self._target[0]:
+                self._end_all(Outcome.LOST, why)
+                self._go_on()
+            else:  # rank 0 is to be elsewhere by now
+                self._ask_port()
         return self._drain()
 
     def tick(self, now_s: float) -> Sequence[Effect]:
