@@ -134,3 +134,17 @@ class TestLocalHost(HostContract):
         assert world.wait(h.WorkerHalted) == h.WorkerHalted(run=RUN, worker=worker, is_stopped=True)
         os.kill(pid, signal.SIGCONT)
         assert world.wait(h.WorkerHalted, 2) == h.WorkerHalted(run=RUN, worker=worker, is_stopped=False)
+
+    def test_what_it_is_told_while_time_passes_may_open_a_run(
+        self, world: LocalWorld, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def hear(message: h.FromHost) -> None:
+            world.heard.append(message)
+            if isinstance(message, h.WorkerHalted):
+                world.host.tell(h.OpenRun(run="other", job_id="other", spec=world.make_job()))
+
+        begin(world)
+        world.wait(h.WorkerSaid)
+        monkeypatch.setattr(world.host, "_answer", hear)
+        os.kill(world.wait(h.WorkerForked).pid, signal.SIGSTOP)
+        assert world.wait(h.RunOpened, 2).run == "other"

@@ -117,7 +117,7 @@ class LocalHost:
     def tick(self) -> None:
         """Time has passed. To be called ten times a second."""
         now_s = self._clock.now_s()
-        for run in self._runs.values():
+        for run in list(self._runs.values()):  # an answer may open or close one
             run.try_to_note()
             self._look_at_silent(run, now_s)
         self._limits.tick(now_s)
@@ -127,7 +127,7 @@ class LocalHost:
         """A script that knows nothing of Swell says little: it is always looked at."""
         is_quiet = run.spec.elasticity is Elasticity.RESTART
         limit_s = SILENT_SHARE * self._options.conduct.patience.standstill_s
-        for worker, pid in run.pids.items():
+        for worker, pid in list(run.pids.items()):
             is_silent = is_quiet or now_s - run.heard_s.get(worker, now_s) >= limit_s
             is_halted = is_silent and is_stopped(pid)
             if is_halted != (worker in run.stopped):
