@@ -87,6 +87,11 @@ class FakeHost:
         for _ in range(len(self._held) if num is None else num):
             self._hear(self._held.popleft())
 
+    def drop_held(self) -> None:
+        """What waits is never heard; what comes is."""
+        self._held.clear()
+        self.is_held = False
+
     def tell(self, message: h.ToHost) -> None:
         message = CODEC[0].decode(msgspec.json.encode(message))
         self.told.append(message)

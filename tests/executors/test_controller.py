@@ -356,6 +356,21 @@ def test_a_share_is_set_on_all_hosts_or_on_none(fleet: Fleet) -> None:
     assert [fleet.hosts[name].shares[JOB] for name in "ab"] == [0.25, 0.25]
 
 
+def test_a_refused_change_leaves_the_share_of_the_one_that_is_under_way(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0"))
+    fleet.hosts["b"].is_held = True
+    fleet.perform(change(2, "a/0", "b/0", share=0.5))
+    fleet.hosts["b"].let_through(1)
+    fleet.hosts["b"].drop_held()  # its worker is not heard to have begun
+    fleet.hosts["c"].refusal = Outcome.LOST, "no room on its disk"
+    fleet.perform(change(3, "a/0", "c/0", share=0.25))
+    (failed,) = of_kind(fleet, ResizeFailed)
+    assert failed.generation == 3 and not of_kind(fleet, GangResized)
+    asked = [message.share for message in told(fleet, "a", h.SetShare) if isinstance(message, h.SetShare)]
+    assert asked == [0.5, 0.25, 0.5]
+    assert [fleet.hosts[name].shares[JOB] for name in "ab"] == [0.5, 0.5]
+
+
 def test_a_report_has_what_the_gang_used_on_all_its_hosts(fleet: Fleet) -> None:
     fleet.hosts["a"].cpu_s, fleet.hosts["b"].cpu_s = 1.0, 2.0
     fleet.perform(launch("a/0", "b/0"))

@@ -272,7 +272,7 @@ class Controller:
         elif run is None:
             self._obey(gang, command)
         elif is_off:
-            self._set_share(run, preparation.shared, command.generation, self._shares.known(run.job_id))
+            self._set_share(run, preparation.shared, command.generation, self._shares.due(run.job_id))
             if preparation.refusal is not None:
                 obstacle = _not_opened(command, preparation.refusal[1])
             self.report(obstacle or not_shared(command, preparation.why_not_shared))

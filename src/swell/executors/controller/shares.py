@@ -49,10 +49,12 @@ class KnownShares:
         gang = self._gangs.get(command.job_id)
         return is_of_same_devices and gang is not None and share_of(command) != gang.known
 
-    def known(self, job_id: str) -> float:
-        """What the head knows the gang to have."""
+    def due(self, job_id: str) -> float:
+        """What the gang is to have by the latest command that it has heard."""
         gang = self._gangs.get(job_id)
-        return FULL_SHARE if gang is None else gang.known
+        if gang is None:
+            return FULL_SHARE
+        return gang.known if gang.asked is None else gang.asked.share
 
     def ask(self, command: Reconfigure) -> None:
         """It is set, or need not be: the gang hears the command."""
