@@ -531,7 +531,7 @@ class Controller:
         if share is not None:
             self._set_share(run, run.checkpoint_dirs, share.generation, share.share)
         if isinstance(event, GangEnded) and event.outcome is Outcome.SUCCEEDED:
-            for host in list(run.checkpoint_dirs):
+            for host in sorted(self._hosts):  # it may have had workers on any of them
                 self._tell(host, messages.DropCode(job_id=run.job_id))
 
     def _send(self, events: Iterable[AnyEvent]) -> None:
