@@ -90,6 +90,18 @@ def test_hosts_number_workers_where_any_of_them_has_left_off(fleet: Fleet) -> No
     assert [worker.number for worker in fleet.workers(JOB)] == [9], "though host c has seen none of the job"
 
 
+@pytest.mark.parametrize("elasticity", [Elasticity.LIVE, Elasticity.RESTART])
+def test_a_host_that_joins_has_seen_no_worker_of_the_same_number(
+    fleet: Fleet, elasticity: Elasticity
+) -> None:
+    fleet.perform(msgspec.structs.replace(launch("a/0"), spec=make_spec(elasticity=elasticity)))
+    fleet.hosts["b"].first_worker = 7
+    fleet.perform(change(2, "a/0", "b/0"))
+    fleet.pass_time(30.0)  # until a script is stopped
+    numbers = {worker.host.name: worker.number for worker in fleet.workers(JOB)}
+    assert numbers == ({"a": 0, "b": 7} if elasticity is Elasticity.LIVE else {"a": 7, "b": 8})
+
+
 def test_a_suspended_gang_goes_on_on_other_hosts(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "b/0"))
     fleet.perform(SuspendGang(job_id=JOB, generation=2))

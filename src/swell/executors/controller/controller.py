@@ -279,6 +279,7 @@ class Controller:
         else:
             dirs = {host: opened.checkpoint_dir for host, opened in preparation.opened.items()}
             run.checkpoint_dirs.update(dirs)
+            gang.number_from(max((o.first_worker for o in preparation.opened.values()), default=0))
             if preparation.shared or preparation.opened:
                 self._shares.ask(command)
             self._obey(gang, command)

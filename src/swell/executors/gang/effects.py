@@ -100,6 +100,9 @@ class Choreography(Protocol):
 
     def command(self, command: GangCommand, now_s: float) -> Sequence[Effect]: ...
 
+    def number_from(self, first_worker: int) -> None:
+        """A host that joins has seen all lower numbers: no later worker has one of them."""
+
     def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]: ...
 
     def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]: ...

@@ -140,6 +140,10 @@ class Gang:
         return self._dialogue.is_over
 
     # ------------------------------------------------------------ what happens
+    def number_from(self, first_worker: int) -> None:
+        """See `effects.Choreography`."""
+        self._workers.next_number = max(self._workers.next_number, first_worker)
+
     def command(self, command: GangCommand, now_s: float) -> Sequence[Effect]:
         self._dialogue.now_s = now_s
         is_ending = self._shutdown.is_under_way

@@ -103,6 +103,10 @@ class RestartGang:
         return self._dialogue.is_over
 
     # ------------------------------------------------------------ what happens
+    def number_from(self, first_worker: int) -> None:
+        """See `effects.Choreography`."""
+        self._next_worker = max(self._next_worker, first_worker)
+
     def command(self, command: GangCommand, now_s: float) -> Sequence[Effect]:
         self._dialogue.now_s = now_s
         is_ending = self._aim is RestartAim.END
