@@ -356,6 +356,19 @@ def test_a_script_whose_host_has_no_port_is_lost_and_can_be_launched_again(fleet
     assert of_kind(fleet, GangStarted)
 
 
+def test_a_script_one_of_whose_hosts_goes_before_its_start_is_lost(fleet: Fleet) -> None:
+    spec = make_spec(elasticity=Elasticity.RESTART)
+    fleet.hosts["a"].is_held = True
+    fleet.perform(msgspec.structs.replace(launch("a/0", "b/0"), spec=spec))
+    fleet.hosts["a"].let_through(1)
+    assert told(fleet, "a", h.FindRunPort)
+    fleet.lose("b")
+    fleet.hosts["a"].let_through()
+    (ended,) = of_kind(fleet, GangEnded)
+    assert ended.outcome is Outcome.LOST and "its host is gone" in ended.message
+    assert not fleet.hosts["a"].runs
+
+
 def test_a_share_is_set_on_all_hosts_or_on_none(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "b/0", share=0.5))
     assert [fleet.hosts[name].shares[JOB] for name in "ab"] == [0.5, 0.5]
