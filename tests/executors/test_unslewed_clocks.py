@@ -34,3 +34,21 @@ def test_sleep_counts_for_the_host_and_not_for_the_granter(monkeypatch: pytest.M
     assert clock.now_s() == pytest.approx(3701.1)
     clocks[time.CLOCK_BOOTTIME] -= 1e-5  # read in the wrong moment
     assert clock.now_s() == pytest.approx(3701.1) and clock.now_s() >= 3701.1 - 1e-9
+
+
+@pytest.mark.parametrize("num_readings", range(8))
+def test_a_stop_between_two_readings_is_not_taken_for_sleep(
+    monkeypatch: pytest.MonkeyPatch, num_readings: int
+) -> None:
+    """The process is stopped for a minute before a reading; all clocks go on meanwhile."""
+    shown_s, num_read = 100.0, 0
+
+    def read(clock: int) -> float:
+        nonlocal shown_s, num_read
+        shown_s += 60.0 if num_read == num_readings else 0.0
+        num_read += 1
+        return shown_s
+
+    monkeypatch.setattr(time, "clock_gettime", read)
+    host_clock = HostClock()
+    assert host_clock.now_s() <= shown_s and host_clock.now_s() == shown_s

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 
+#: Between the first and the last of the clocks that are read for one time.
+LONGEST_READING_S = 1e-3
+
 
 class HostClock:
     """Of the side that holds a lease: not slow, and counts the time in which the machine sleeps.
@@ -17,10 +20,17 @@ class HostClock:
 
     def now_s(self) -> float:
         """Seconds since the boot; never goes back. The same for all processes of the machine, to some µs."""
-        awake_s = time.clock_gettime(time.CLOCK_MONOTONIC)
-        slept_s = time.clock_gettime(time.CLOCK_BOOTTIME) - awake_s
-        self._latest_s = max(self._latest_s, time.clock_gettime(time.CLOCK_MONOTONIC_RAW) + slept_s)
+        self._latest_s = max(self._latest_s, self._read_s())
         return self._latest_s
+
+    def _read_s(self) -> float:
+        """Reads again where the process was stopped in between: that time would count as slept, for ever."""
+        while True:
+            awake_s = time.clock_gettime(time.CLOCK_MONOTONIC)
+            slept_s = time.clock_gettime(time.CLOCK_BOOTTIME) - awake_s
+            raw_s = time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
+            if time.clock_gettime(time.CLOCK_MONOTONIC) - awake_s <= LONGEST_READING_S:
+                return raw_s + slept_s
 
 
 def granter_now_s() -> float:
