@@ -156,6 +156,7 @@ def resumed(num_said: int = 0) -> SequencedStream:
     [
         Numbered(number=2, body=msgspec.Raw(b"0")),
         Received(number=3),
+        Received(number=1),  # said, and not sent yet
         Resume(session="b", of_session="a", num_received=3),
     ],
 )

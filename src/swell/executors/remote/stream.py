@@ -129,6 +129,10 @@ class SequencedStream:
         if isinstance(message, Numbered):
             return self._take(message)
         if isinstance(message, Received):
+            if message.number > self._num_sent:
+                raise BrokenStream(
+                    f"the other side has {message.number} messages; {self._num_sent} were sent to it"
+                )
             self._forget(message.number)
         return StreamHeard()
 
