@@ -60,6 +60,9 @@ class HostileLeases:
         self.is_controller_frozen = False
         self.granted = GrantedLeases(self.times)
         self.given_up: dict[int, float] = {}  #: terms whose devices the controller gave away, and when
+        self.granted_here: list[int] = []  #: terms in which the present controller granted, in order
+        self.ended_here: list[int | None] = []  #: of which it told that they are over
+        self.is_unknown = False  #: the present controller recalled no number
         self.records: list[HostTerm] = []
         self.are_records_lost = False
         self.to_controller: list[LeaseAsked] = []
@@ -132,7 +135,10 @@ class HostileLeases:
     def reach_controller(self, index: int) -> None:
         asked = self.to_controller.pop(index)
         self.old_questions.append(asked)
-        self.to_host.append(self.granted.answer(HOST, asked, self.controller_s))
+        answer = self.granted.answer(HOST, asked, self.controller_s)
+        if isinstance(answer, LeaseGranted) and answer.term not in self.granted_here:
+            self.granted_here.append(answer.term)
+        self.to_host.append(answer)
         self.records = self.granted.records(self.controller_s)
 
     def reach_host(self, index: int) -> None:
@@ -188,6 +194,8 @@ class HostileLeases:
         if are_records_lost and self.records:
             self.records = [HostTerm(host=HOST, term=None, lease_s=longest_s, is_over=False)]
         self.granted.recall(self.records, start_s)
+        self.granted_here, self.ended_here = [], []
+        self.is_unknown = any(record.term is None and not record.is_over for record in self.records)
 
     def refuse(self) -> None:
         self.granted.refuse(HOST)
@@ -195,11 +203,27 @@ class HostileLeases:
     # ------------------------------------------------------------ the laws
     def give_up(self) -> None:
         for _, term in self.granted.take_ended(self.controller_s):
+            self.ended_here.append(term)
             if term is None:
+                self.no_unknown_worker_is_left()
                 continue
             assert self.are_records_lost or term not in self.given_up, "each term ends once"
             self.given_up[term] = self.now_s
         self.records = self.granted.records(self.controller_s)
+        self.each_term_ends_once()
+
+    def no_unknown_worker_is_left(self) -> None:
+        running = {worker.term for worker in self.machine.workers if not worker.is_frozen}
+        assert running <= set(self.granted_here)
+
+    def each_term_ends_once(self) -> None:
+        """As far as this controller granted in it; the last one when the host is free."""
+        is_free = self.granted.is_free(HOST, self.controller_s)
+        over = self.granted_here if is_free else self.granted_here[:-1]
+        assert set(over) <= set(self.ended_here)
+        assert len(self.ended_here) == len(set(self.ended_here))
+        assert self.is_unknown or None not in self.ended_here
+        assert not (self.is_unknown and is_free) or None in self.ended_here
 
     def no_device_is_given_twice(self) -> None:
         running = [worker for worker in self.machine.workers if not worker.is_frozen]
@@ -362,3 +386,29 @@ def test_a_host_of_which_no_record_is_left_is_waited_for_in_whatever_term() -> N
     following.recall(granted.records(1.0), 0.0)
     following.answer(HOST, LeaseAsked(term=5, number=1), 1.0)
     assert not following.is_free(HOST, long.wait_s - 0.01) and following.is_free(HOST, long.wait_s)
+
+
+def test_a_host_that_was_recalled_without_its_term_ends_in_every_term_once() -> None:
+    """The unknown one when its longest lease is over, though the host has asked in others meanwhile."""
+    times = LeaseTimes(lease_s=10.0, margin_s=1.0)
+    granted = GrantedLeases(times)
+    granted.recall([HostTerm(host=HOST, term=None, lease_s=10.0, is_over=False)], 0.0)
+    for term in (3, 4):
+        granted.answer(HOST, LeaseAsked(term=term, number=1), 1.0)
+    assert granted.take_ended(1.0) == [(HOST, 3)]
+    assert granted.take_ended(times.wait_s) == [(HOST, None)]
+    granted.answer(HOST, LeaseAsked(term=5, number=1), times.wait_s)
+    assert granted.take_ended(times.wait_s) == [(HOST, 4)]
+    assert granted.take_ended(2 * times.wait_s) == [(HOST, 5)]
+    assert granted.take_ended(1e9) == []
+
+
+def test_a_host_that_was_recalled_without_its_term_can_be_refused() -> None:
+    times = LeaseTimes(lease_s=10.0, margin_s=1.0)
+    granted = GrantedLeases(times)
+    granted.recall([HostTerm(host=HOST, term=None, lease_s=10.0, is_over=False)], 0.0)
+    granted.refuse(HOST)
+    for number in (1, 2):
+        assert granted.answer(HOST, LeaseAsked(term=3, number=number), 1.0) == TermOver(term=3)
+    assert not granted.is_free(HOST, times.wait_s - 0.01) and granted.is_free(HOST, times.wait_s)
+    assert isinstance(granted.answer(HOST, LeaseAsked(term=4, number=1), 2.0), LeaseGranted)

@@ -26,7 +26,8 @@ class _Term:
     number: int | None
     lease_s: float
     free_s: float
-    unknown_until_s: float = -math.inf  #: until then a lease may last that was granted in any term
+    #: Until then a lease may last that was granted in any term; -inf: none, or it was told that none does.
+    unknown_until_s: float = -math.inf
     is_refused: bool = False  #: not granted any longer
     is_told: bool = False  #: that it is over
 
@@ -52,7 +53,8 @@ class GrantedLeases:
             free_s = now_s if record.is_over else now_s + self._times.wait_after_s(record.lease_s)
             term = _Term(record.term, record.lease_s, free_s)
             term.is_refused = term.is_told = record.is_over
-            term.unknown_until_s = free_s if record.term is None else -math.inf
+            if record.term is None and not record.is_over:
+                term.unknown_until_s = free_s
             self._terms[record.host] = term
 
     def answer(self, host: str, asked: LeaseAsked, now_s: float) -> FromController:
@@ -60,7 +62,9 @@ class GrantedLeases:
         term = self._terms.get(host)
         if term is None or term.number is None or asked.term > term.number:
             term = self._begin(host, asked.term, now_s)
-        elif asked.term < term.number or term.is_refused or now_s >= term.free_s:
+        elif asked.term < term.number or now_s >= term.free_s:
+            return TermOver(term=asked.term)
+        if term.is_refused:
             return TermOver(term=asked.term)
         term.lease_s = max(term.lease_s, self._times.lease_s)
         term.free_s = max(term.free_s, now_s + self._times.wait_s)
@@ -77,8 +81,12 @@ class GrantedLeases:
         return term is None or now_s >= term.free_s
 
     def take_ended(self, now_s: float) -> list[tuple[str, int | None]]:
-        """Hosts and their terms that are over, each term once. No worker started in one of them is left."""
+        """Hosts and their terms that are over, each term once. No worker started in one of them is left.
+
+        None: of a host that was recalled without its term, every term in which this object granted nothing.
+        """
         for host, term in self._terms.items():
+            self._end_unknown(host, term, now_s)
             if now_s >= term.free_s:
                 self._end(host, term)
         ended, self._ended = self._ended, []
@@ -99,14 +107,22 @@ class GrantedLeases:
     def _begin(self, host: str, number: int, now_s: float) -> _Term:
         former = self._terms.get(host)
         term = self._terms[host] = _Term(number, 0.0, now_s)
-        if former is not None and now_s < former.unknown_until_s:
+        if former is None:
+            return term
+        self._end_unknown(host, former, now_s)
+        self._end(host, former)
+        if now_s < former.unknown_until_s:
             term.lease_s, term.free_s = former.lease_s, former.free_s
             term.unknown_until_s = former.unknown_until_s
-        elif former is not None:
-            self._end(host, former)
+            term.is_refused = former.is_refused and former.number is None
         return term
 
     def _end(self, host: str, term: _Term) -> None:
-        if not term.is_told:
+        if term.number is not None and not term.is_told:
             term.is_told = True
             self._ended.append((host, term.number))
+
+    def _end_unknown(self, host: str, term: _Term, now_s: float) -> None:
+        if -math.inf < term.unknown_until_s <= now_s:
+            term.unknown_until_s = -math.inf
+            self._ended.append((host, None))
