@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import socket
 import ssl
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -31,6 +33,7 @@ from swell.executors.remote.joining import CannotJoin, join
 from swell.executors.remote.machine_line import UNANSWERED_S, MachineLine, MessageTooLong
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinRefused
 from swell.executors.remote.token_list import TOKENS_FILE, TokenList, UnknownToken
+from swell.model.coding import encode
 
 LOOPBACK = "127.0.0.1"
 PATIENCE_S = 20.0
@@ -55,6 +58,7 @@ class Head:
         self.listener = JoinListener(self.certificate, self.tokens, "1.2", self._joined, self._why_not)
         self.joined: list[Join] = []
         self.closed: list[str] = []
+        self.when_joined: Callable[[], object] = lambda: None
         self.port = 0
 
     def _why_not(self, join: Join) -> str | None:
@@ -62,6 +66,7 @@ class Head:
 
     def _joined(self, line: MachineLine, join: Join) -> None:
         self.joined.append(join)
+        self.when_joined()
         line.heard = lambda link, text: line.send(Note(note_of(text).upper()))
         line.closed = lambda link: self.closed.append(join.host)
 
@@ -338,6 +343,83 @@ def test_many_strangers_give_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             writer.close()
 
     play(tmp_path, scene)
+
+
+def test_a_line_that_was_handed_over_does_not_give_way(tmp_path: Path) -> None:
+    """Not even before its task has gone on."""
+
+    async def scene(head: Head) -> None:
+        def give_way() -> None:
+            for task in head.listener._unidentified:
+                task.cancel("too many at once")
+
+        head.when_joined = give_way
+        host = await head.attach()
+        await host.echoes()
+        host.line.close()
+
+    play(tmp_path, scene)
+
+
+def test_a_host_that_joins_in_the_last_moment_stays_or_can_try_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first line comes in the same turn of the loop in which the time is up."""
+    opened = asyncio.Event()
+
+    class Seen(join_listener._UnidentifiedLine):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            opened.set()
+
+    async def scene(head: Head) -> None:
+        monkeypatch.setattr(join_listener, "OPENING_S", 1.0)
+        monkeypatch.setattr(join_listener, "_UnidentifiedLine", Seen)
+        reader, writer = await head.stranger()
+        await until(opened.is_set)
+        secret = head.token.secret.hex()
+        writer.write(encode(msgspec.structs.replace(ME, token="rack-1", secret=secret)) + b"\n")
+        time.sleep(join_listener.OPENING_S)
+        if b"JoinAccepted" not in (said := await reader.readline()):
+            assert b'"is_final":false' in said
+        else:
+            writer.write(encode(Note("ping")) + b"\n")
+            assert note_of(await reader.readline()) == "PING"
+        writer.close()
+
+    play(tmp_path, scene)
+
+
+def test_a_head_that_cannot_accept_refuses_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(join_listener, "ACCEPT_AGAIN_S", 0.01)
+
+    async def scene(head: Head) -> None:
+        loop, num_failed = asyncio.get_running_loop(), 0
+        accept = loop.sock_accept
+
+        async def fail(listener: socket.socket) -> tuple[socket.socket, object]:
+            nonlocal num_failed
+            connection, address = await accept(listener)
+            if num_failed == 3:
+                return connection, address
+            num_failed += 1
+            connection.close()
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        monkeypatch.setattr(loop, "sock_accept", fail)
+        waiting = [await asyncio.open_connection(LOOPBACK, head.port) for _ in range(4)]
+        await until(lambda: num_failed == 3)
+        assert head.listener._num_refused == 0
+        for _, writer in waiting:
+            writer.close()
+        monkeypatch.setattr(loop, "sock_accept", accept)
+
+    with caplog.at_level(logging.WARNING, "swell.hosts"):
+        play(tmp_path, scene)
+    told = [text for text in caplog.messages if "connections cannot be accepted" in text]
+    assert len(told) == 1 and told[0].startswith("no host can join:")
 
 
 def test_strangers_do_not_fill_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

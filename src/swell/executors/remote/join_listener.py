@@ -58,7 +58,8 @@ class JoinListener:
         self._unidentified: dict[asyncio.Task[None], None] = {}  # the oldest first
         self._lines: dict[MachineLine, str] = {}  #: of hosts, with the names of their tokens
         self._accepting: asyncio.Task[None] | None = None
-        self._told_s, self._num_refused = float("-inf"), 0
+        self._told_s = self._deaf_told_s = float("-inf")
+        self._num_refused = 0
 
     async def listen(self, host: str, port: int = 0) -> int:
         """Returns the number of the port; 0 is any that is free. Raises OSError."""
@@ -90,7 +91,7 @@ class JoinListener:
                 try:
                     connection, _ = await loop.sock_accept(listener)
                 except OSError as error:
-                    self._tell("nobody", f"cannot accept connections: {error}")
+                    self._tell_deaf(error)
                     await asyncio.sleep(ACCEPT_AGAIN_S)
                     continue
                 task = loop.create_task(self._identify(connection))
@@ -103,9 +104,10 @@ class JoinListener:
     async def _identify(self, connection: socket.socket) -> None:
         """Returns once the line is known, refused or gone."""
         address = _name_of(connection)
-        line = _UnidentifiedLine(self._decide)
+        limit = asyncio.timeout(OPENING_S)
+        line = _UnidentifiedLine(self._decide, limit)
         try:
-            async with asyncio.timeout(OPENING_S):
+            async with limit:
                 await asyncio.get_running_loop().connect_accepted_socket(
                     lambda: line, connection, ssl=self._context, ssl_shutdown_timeout=SHUTDOWN_S
                 )
@@ -126,6 +128,8 @@ class JoinListener:
 
     # ------------------------------------------------------------ first lines
     def _decide(self, line: _UnidentifiedLine, text: bytes) -> None:
+        if line.task.cancelling():
+            return  # it has to wait, or came too late, and hears that next
         try:
             join = msgspec.json.decode(text, type=Join)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -136,12 +140,18 @@ class JoinListener:
         if why:
             line.refuse(why)
             return
-        line.is_known = True
+        self._keep(line)
         line.received.max_line_bytes = MAX_LINE_BYTES
         self._lines = {known: token for known, token in self._lines.items() if known.is_open}
         self._lines[line] = join.token
         line.send(JoinAccepted(protocol=JOIN_PROTOCOL, version=self._version))
         self._joined(line, join)
+
+    def _keep(self, line: _UnidentifiedLine) -> None:
+        """Its task has not heard of it yet: nothing may end it, since that would close the line."""
+        line.is_known = True
+        self._unidentified.pop(line.task, None)
+        line.limit.reschedule(None)
 
     def _tell(self, address: str, why: str) -> None:
         self._num_refused += 1
@@ -150,13 +160,23 @@ class JoinListener:
             log.warning("refused %s: %s; %d since the start", address, why, self._num_refused)
             self._told_s = now_s
 
+    def _tell_deaf(self, error: OSError) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._deaf_told_s + TELL_EVERY_S:
+            log.warning("no host can join: connections cannot be accepted: %s; trying again", error)
+            self._deaf_told_s = now_s
+
 
 class _UnidentifiedLine(MachineLine):
     """Decided about by its first line, which is short."""
 
-    def __init__(self, decide: Callable[[_UnidentifiedLine, bytes], None]) -> None:
+    def __init__(self, decide: Callable[[_UnidentifiedLine, bytes], None], limit: asyncio.Timeout) -> None:
+        """Made by the task that identifies it."""
         super().__init__(self._hear_first, self._forget, max_line_bytes=FIRST_LINE_BYTES)
-        self._decide = decide
+        self._decide, self.limit = decide, limit
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - see above
+        self.task = task
         self.is_decided = asyncio.Event()
         self.is_known = False
 
