@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
-from swell.executors.remote import join_listener, joining
+from swell.executors.remote import join_listener, joining, token_list
 from swell.executors.remote.certificate import (
     CERTIFICATE_FILE,
     UnusableCertificate,
@@ -32,7 +32,7 @@ from swell.executors.remote.join_token import InvalidToken, JoinToken, parse_tok
 from swell.executors.remote.joining import CannotJoin, join
 from swell.executors.remote.machine_line import UNANSWERED_S, MachineLine, MessageTooLong
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinRefused
-from swell.executors.remote.token_list import TOKENS_FILE, TokenList, UnknownToken
+from swell.executors.remote.token_list import TOKENS_FILE, TokenList, TokenListError
 from swell.model.coding import encode
 
 LOOPBACK = "127.0.0.1"
@@ -492,13 +492,50 @@ def test_what_the_head_keeps_opens_nothing(tmp_path: Path) -> None:
     assert token.secret.hex() not in file.read_text() and str(token) not in file.read_text()
     assert TokenList(tmp_path).why_refused("a", token.secret.hex()) is None
     for name in ("a", "b c", ""):
-        with pytest.raises(UnknownToken, match="choose another one"):
+        with pytest.raises(TokenListError, match="choose another one"):
             tokens.add(name, bytes(32))
-    with pytest.raises(UnknownToken, match="choose of a"):
+    with pytest.raises(TokenListError, match="choose of a"):
         tokens.revoke("b")
     file.write_text("{")
-    with pytest.raises(UnknownToken, match="is damaged"):
+    with pytest.raises(TokenListError, match="is damaged"):
         TokenList(tmp_path)
+
+
+def fail_with_no_space(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("part", ["write_whole", "sync"])
+def test_a_list_that_cannot_be_written_is_the_one_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    tokens = TokenList(tmp_path)
+    tokens.add("a", bytes(32))
+    monkeypatch.setattr(token_list, part, fail_with_no_space)
+    with pytest.raises(OSError, match="No space left"):
+        tokens.revoke("a")
+    assert tokens.names == TokenList(tmp_path).names
+    with pytest.raises(OSError, match="No space left"):
+        tokens.add("b", bytes(32))
+    assert tokens.names == TokenList(tmp_path).names
+
+
+def test_lines_of_a_token_are_closed_though_the_list_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(head: Head) -> None:
+        token = head.tokens.add("lent", head.token.fingerprint)
+        host = await head.attach(token)
+        with monkeypatch.context() as broken:
+            broken.setattr(token_list, "write_whole", fail_with_no_space)
+            with pytest.raises(OSError, match="No space left"):
+                head.listener.revoke("lent")
+        await host.is_lost.wait()
+        assert "was revoked" in host.why_lost
+        head.listener.revoke("lent")
+        assert head.tokens.names["lent"], "it can be revoked again"
+
+    play(tmp_path, scene)
 
 
 def test_a_certificate_is_made_once_and_told_if_damaged(tmp_path: Path) -> None:

@@ -77,11 +77,18 @@ class JoinListener:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def revoke(self, token: str) -> None:
-        """The token opens nothing any longer; lines that it has opened are closed. Raises UnknownToken."""
-        self._tokens.revoke(token)
-        for line, name in self._lines.items():
-            if name == token:
-                line.refuse(revoked(token))
+        """The token opens nothing any longer; lines that it has opened are closed.
+
+        Raises:
+            TokenListError: there is no such token.
+            OSError: see `TokenList.revoke`. Its lines are closed all the same.
+        """
+        try:
+            self._tokens.revoke(token)
+        finally:
+            for line, name in self._lines.items():
+                if name == token:
+                    line.refuse(revoked(token))
 
     # ------------------------------------------------------------ connections
     async def _accept(self, listener: socket.socket) -> None:

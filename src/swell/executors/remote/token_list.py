@@ -10,18 +10,18 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.remote.join_token import NAME, SECRET_BYTES, JoinToken
-from swell.wire.whole_files import write_whole
+from swell.wire.whole_files import sync, write_whole
 
 TOKENS_FILE = "join-tokens.json"
 #: Compared with where no token has the name, so that the answer takes as long.
 _OF_NOBODY = "0" * 64
 
 
-class UnknownToken(ValueError):
-    """The list does not have it, or has it already; the text names the remedy."""
+class TokenListError(ValueError):
+    """The list is damaged, or what was asked of it cannot be; the text names the remedy."""
 
 
-class KnownToken(msgspec.Struct, kw_only=True):
+class KnownToken(msgspec.Struct, frozen=True, kw_only=True):
     """Who reads the file cannot join with it."""
 
     sha256: str  #: of the secret, in hexadecimal digits
@@ -32,7 +32,7 @@ class TokenList:
     """In one file, of which this object is the only writer."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises UnknownToken if the file is damaged."""
+        """Raises TokenListError if the file is damaged."""
         self._path = folder / TOKENS_FILE
         self._tokens: dict[str, KnownToken] = {}
         try:
@@ -40,7 +40,7 @@ class TokenList:
         except FileNotFoundError:
             pass  # no token was given out yet
         except msgspec.MsgspecError as error:
-            raise UnknownToken(
+            raise TokenListError(
                 f"{self._path} is damaged ({error}); it must be the list of join tokens that Swell wrote: "
                 "restore it, or remove it and give every host a new token"
             ) from error
@@ -51,28 +51,32 @@ class TokenList:
         return {name: token.is_revoked for name, token in self._tokens.items()}
 
     def add(self, name: str, fingerprint: bytes) -> JoinToken:
-        """A new token. Only what is returned has its secret. Raises UnknownToken."""
+        """A new token. Only what is returned has its secret. Raises TokenListError, OSError."""
         if not NAME.fullmatch(name):
-            raise UnknownToken(
+            raise TokenListError(
                 f"join token name {name!r} cannot be used; a name has 1 to 40 letters, digits, `-` and `_`: "
                 "choose another one"
             )
         if name in self._tokens:
-            raise UnknownToken(f"there is a join token {name!r}; names are used once: choose another one")
+            raise TokenListError(f"there is a join token {name!r}; names are used once: choose another one")
         token = JoinToken(name, fingerprint, secrets.token_bytes(SECRET_BYTES))
-        self._tokens[name] = KnownToken(sha256=_digest(token.secret))
-        self._write()
+        self._write({**self._tokens, name: KnownToken(sha256=_digest(token.secret))})
         return token
 
     def revoke(self, name: str) -> None:
-        """From now on it opens nothing. Its lines are the listener's affair. Raises UnknownToken."""
+        """From now on it opens nothing. Its lines are the listener's affair.
+
+        Raises:
+            TokenListError: there is no such token.
+            OSError: it may be in force still, or after a power cut; revoke it again.
+        """
         if name not in self._tokens:
             known = ", ".join(sorted(self._tokens)) or "none"
-            raise UnknownToken(
+            raise TokenListError(
                 f"there is no join token {name!r}; one that was given out can be revoked: choose of {known}"
             )
-        self._tokens[name].is_revoked = True
-        self._write()
+        known_token = msgspec.structs.replace(self._tokens[name], is_revoked=True)
+        self._write({**self._tokens, name: known_token})
 
     def why_refused(self, name: str, secret: str) -> str | None:
         """None: it is in force. The time it takes says nothing about the secret. `secret`: in hexadecimal."""
@@ -90,8 +94,11 @@ class TokenList:
             return revoked(name)
         return None
 
-    def _write(self) -> None:
-        write_whole(self._path, msgspec.json.encode(self._tokens), mode=0o600, is_synced=True)
+    def _write(self, tokens: dict[str, KnownToken]) -> None:
+        """The file first, so that what is in force is what stands there."""
+        write_whole(self._path, msgspec.json.encode(tokens), mode=0o600, is_synced=True)
+        self._tokens = tokens
+        sync(self._path.parent)
 
 
 def revoked(name: str) -> str:
