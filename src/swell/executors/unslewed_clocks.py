@@ -34,5 +34,8 @@ class HostClock:
 
 
 def granter_now_s() -> float:
-    """Of the side that grants leases: not fast. It may stand still while the machine sleeps."""
+    """Of the side that grants leases: not fast. It may stand still while the machine sleeps.
+
+    It goes on while the process is stopped: the controller has to wrap it in `AwakeClock`.
+    """
     return time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
