@@ -22,6 +22,7 @@ from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
 from swell.model.command import GangCommand, ProfileJob
 from swell.model.event import AnyEvent, Outcome
+from swell.model.share_mode import FULL_SHARE
 from swell.model.usage import GangUsage
 from swell.wire import messages as m
 
@@ -130,7 +131,7 @@ class FakeHost:
             self.answer(h.RunRefused(run=order.run, outcome=outcome, why=why))
             return
         self.runs[order.run] = order
-        self.shares[order.run] = h.FULL_SHARE if order.share is None else order.share
+        self.shares[order.run] = FULL_SHARE if order.share is None else order.share
         opened = h.RunOpened(
             run=order.run, first_worker=self.first_worker, checkpoint_dir=f"/{self.name}/checkpoints"
         )

@@ -23,7 +23,7 @@ from tests.executors.puppets import (
     make_stage,
 )
 
-from swell.executors.controller.shares import KnownShares, not_shared, share_of
+from swell.executors.controller.shares import KnownShares, not_shared
 from swell.executors.controller.usage_reports import READ_EVERY_S, UsageReports
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Report
@@ -141,7 +141,7 @@ class Scene:
         self.limits = GangLimits(self.limiter, lambda job, about, text: self.warnings.append((about, text)))
         self.shares, self.usage = KnownShares(), UsageReports()
         begin = with_share(launch(lambda **_: make_spec(), devices(0, 1)), 0.5, memory_bytes)
-        self.limits.launch(JOB, share_of(begin), memory_bytes)
+        self.limits.launch(JOB, begin.target.configuration.weight, memory_bytes)
         self.shares.launch(begin)
         (self.group,) = self.limiter.groups
 
@@ -149,7 +149,7 @@ class Scene:
         if not self.shares.is_news(command):
             return None
         is_needed = self.shares.is_needed(command, is_of_same_devices)
-        why_not = self.limits.set_share(JOB, share_of(command), is_needed)
+        why_not = self.limits.set_share(JOB, command.target.configuration.weight, is_needed)
         if why_not:
             return not_shared(command, why_not)
         self.shares.ask(command)

@@ -266,9 +266,9 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
         record.note_share(state.now_s, gang.members.configuration)
     else:
         record.backoff.num_failed_changes = 0
-    if gang.is_reconfigured_in_place and not gang.is_given_a_share:
-        state.tell(record, "batch", f"goes on with {_told_configuration(record)}")
     if gang.is_reconfigured_in_place:
+        if not gang.is_given_a_share:
+            state.tell(record, "batch", f"goes on with {_told_configuration(record)}")
         state.set_rate(record, record.num_workers)
         return
     record.resizes.num_done += 1

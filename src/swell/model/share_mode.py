@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+#: Share of a gang for which none was chosen.
+FULL_SHARE = 1.0
 #: Topic of warnings that shares have no effect, or another one than was asked for.
 ABOUT_SHARES = "cpu shares"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from swell.model.share_mode import FULL_SHARE
+
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a gang runs, beside where. Another dimension is a field here, and a column of `Options`."""
@@ -15,7 +17,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     @property
     def weight(self) -> float:
         """The share; a gang without one weighs as much as one that has all."""
-        return 1.0 if self.share is None else self.share
+        return FULL_SHARE if self.share is None else self.share
 
     def told(self, own_batch: int) -> str:
         """For people, of a job with that batch of its own."""

@@ -11,7 +11,7 @@ import numpy as np
 import swell
 from swell.repro.colocated_measures import RunMeasures, are_losses_equal, measures_of
 from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun
-from swell.repro.colocated_twin import Twin, mean_errors
+from swell.repro.colocated_twin import Twin, error_together, mean_errors
 from swell.repro.findings import Cell, Chart, Column, Findings, Panel, Series, Table
 from swell.repro.intervals import Interval
 
@@ -194,7 +194,7 @@ def _twin_table(experiment: Contest, measured: Measured, twins: Sequence[Twin]) 
             (
                 label,
                 len(found),
-                _together(found),
+                error_together(found),
                 _mean_absolute(mean_errors(found)),
                 _mean_absolute([twin.error_share for twin in found]),
                 _spread(measured[label]),
@@ -217,10 +217,6 @@ def _is_one_schedule(runs: Iterable[RunMeasures]) -> bool:
     return len({tuple(run.completion_s) for run in runs}) == 1
 
 
-def _together(twins: Sequence[Twin]) -> float:
-    return sum(twin.simulated_s for twin in twins) / sum(twin.live_s for twin in twins) - 1.0
-
-
 def _mean_absolute(errors: Sequence[float]) -> float:
     return float(np.mean(np.abs(errors)))
 
@@ -228,7 +224,7 @@ def _mean_absolute(errors: Sequence[float]) -> float:
 def _missed_twins(experiment: Contest, twins: Sequence[Twin]) -> Iterator[str]:
     for label in experiment.labels():
         found = [twin for twin in twins if twin.label == label]
-        if found and abs(error := _together(found)) > MOST_ERROR_SHARE:
+        if found and abs(error := error_together(found)) > MOST_ERROR_SHARE:
             yield f"{experiment.name}: simulated completions under {label} are {error:.1%} from the real ones"
 
 

@@ -20,7 +20,6 @@ MOST_INTERFERENCE_SHARE = 2.0
 #: Weight of the interference beside the mean squared error: where nothing tells of it, there is none.
 IN_DOUBT_NONE = 1e-5
 
-
 #: A job of a run: repetition, label of the policy, name.
 JobKey = tuple[int, str, str]
 
@@ -77,11 +76,11 @@ def _alone_of(piece: _Piece, interference_share: float) -> float:
 
 
 def _pieces(run: ColocatedRun) -> list[_Piece]:
-    told = [_told(job) for job in run.jobs]
+    told = [told_usage(job) for job in run.jobs]
     return [piece for row, job in enumerate(run.jobs) for piece in _pieces_of(key_of(run, job), told, row)]
 
 
-def _pieces_of(key: JobKey, told: Sequence[_Told], row: int) -> Iterator[_Piece]:
+def _pieces_of(key: JobKey, told: Sequence[ToldUsage], row: int) -> Iterator[_Piece]:
     """Of the job in this row, from its first report to its last."""
     first_s, last_s = told[row].at_s[0], told[row].at_s[-1]
     edges_s = np.linspace(first_s, last_s, max(round((last_s - first_s) / PIECE_S), 1) + 1)
@@ -92,14 +91,14 @@ def _pieces_of(key: JobKey, told: Sequence[_Told], row: int) -> Iterator[_Piece]
             yield _Piece(key, float(made), float(own_s), float(own_s / all_s))
 
 
-class _Told(NamedTuple):
-    """What a job told, in order of time."""
+class ToldUsage(NamedTuple):
+    """The reports of a job that have its CPU time, in order."""
 
     at_s: FloatArray
     steps: FloatArray
     cpu_s: FloatArray
 
 
-def _told(job: ColocatedJobRecord) -> _Told:
+def told_usage(job: ColocatedJobRecord) -> ToldUsage:
     known = [(sample.at_s, sample.steps, sample.cpu_s) for sample in job.samples if sample.cpu_s is not None]
-    return _Told(*np.array(known, dtype=np.float64).T)
+    return ToldUsage(*np.array(known, dtype=np.float64).reshape(-1, 3).T)

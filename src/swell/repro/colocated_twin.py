@@ -15,7 +15,7 @@ from swell.model.job import Profile
 from swell.model.share_mode import ShareMode
 from swell.repro.colocated_measures import losses_of
 from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun, Contender
-from swell.repro.colocated_speed import StepCosts, key_of
+from swell.repro.colocated_speed import StepCosts, key_of, told_usage
 from swell.settings import make_settings
 from swell.sim.change_cost import AsMeasured
 from swell.sim.gangs import GangTimings
@@ -44,14 +44,16 @@ class Twin(NamedTuple):
 
 
 def mean_errors(twins: Sequence[Twin]) -> list[float]:
-    """Of each run: how far the mean completion time of its jobs is from the live one, as a share of that."""
+    """Of each run: see `error_together`."""
     runs: dict[tuple[str, int], list[Twin]] = {}
     for twin in twins:
         runs.setdefault((twin.label, twin.repetition), []).append(twin)
-    return [
-        sum(twin.simulated_s for twin in one) / sum(twin.live_s for twin in one) - 1.0
-        for one in runs.values()
-    ]
+    return [error_together(one) for one in runs.values()]
+
+
+def error_together(twins: Sequence[Twin]) -> float:
+    """How far their mean completion time is from the live one, as a share of that."""
+    return sum(twin.simulated_s for twin in twins) / sum(twin.live_s for twin in twins) - 1.0
 
 
 def twins_of(runs: Sequence[ColocatedRun], costs: StepCosts, num_devices: int, cores: float) -> list[Twin]:
@@ -137,12 +139,7 @@ def _nearest(losses: Mapping[int, float], num_steps: int) -> MeasuredCurve:
 
 def is_known(run: ColocatedRun) -> bool:
     """Whether the speed of each job can be told: every one succeeded, and reported more than once."""
-    return all(len(_told(job)) > 1 and job.completion_s is not None for job in run.jobs)
-
-
-def _told(record: ColocatedJobRecord) -> list[tuple[int, float]]:
-    """(steps, CPU seconds) of each report that has both."""
-    return [(sample.steps, sample.cpu_s) for sample in record.samples if sample.cpu_s is not None]
+    return all(len(told_usage(job).steps) > 1 and job.completion_s is not None for job in run.jobs)
 
 
 def _used_cores(run: ColocatedRun) -> float:
@@ -153,8 +150,8 @@ def _used_cores(run: ColocatedRun) -> float:
 
 def _cpu_s(record: ColocatedJobRecord) -> float:
     """Of all its steps, at what they cost from the first report to the last."""
-    (first, first_cpu_s), *_, (last, last_cpu_s) = _told(record)
-    return record.job.steps * (last_cpu_s - first_cpu_s) / (last - first)
+    told = told_usage(record)
+    return float(record.job.steps * np.ptp(told.cpu_s) / np.ptp(told.steps))
 
 
 def _mean_start_s(records: Sequence[ColocatedJobRecord]) -> float:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
+#: How a decoder refuses a line: besides what is no JSON, what is no UTF-8 and what is nested too deeply.
+NO_MESSAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
 
 class LineTooLong(ValueError):
     """The other side sends a line that is longer than any of its messages may be."""

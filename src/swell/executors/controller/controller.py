@@ -14,12 +14,12 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.awake_clock import AwakeClock
-from swell.executors.controller.gangs import KnownGangs, unknown
+from swell.executors.controller.gangs import KnownGangs, cannot_change, unknown
 from swell.executors.controller.outbox import DaemonLine, Outbox
 from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.protocol import ExecutorCommand, Inventory
 from swell.executors.controller.run import DirectedRun
-from swell.executors.controller.shares import KnownShares, not_shared, share_of
+from swell.executors.controller.shares import KnownShares, not_shared
 from swell.executors.controller.trial_devices import Machine
 from swell.executors.controller.trials import Trials
 from swell.executors.controller.usage_reports import UsageReports
@@ -40,7 +40,7 @@ from swell.executors.gang.restart_controller import RestartGang
 from swell.executors.hosts import messages
 from swell.executors.hosts.messages import FromHost, NodeHost, ToHost
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure
-from swell.model.event import AnyEvent, GangEnded, JobWarned, Outcome, ResizeFailed, StepsReported
+from swell.model.event import AnyEvent, GangEnded, JobWarned, Outcome, StepsReported
 from swell.wire.messages import Finished, FromAgent, FromWorker, Welcome
 
 
@@ -208,7 +208,7 @@ class Controller:
         order = messages.SetShare(
             run=run.key,
             generation=command.generation,
-            share=share_of(command),
+            share=command.target.configuration.weight,
             is_needed=self._shares.is_needed(command, is_of_same),
         )
         self._prepare(preparation, order)
@@ -274,7 +274,7 @@ class Controller:
         elif is_off:
             self._set_share(run, preparation.shared, command.generation, self._shares.due(run.job_id))
             if preparation.refusal is not None:
-                obstacle = _not_opened(command, preparation.refusal[1])
+                obstacle = cannot_change(command, preparation.refusal[1])
             self.report(obstacle or not_shared(command, preparation.why_not_shared))
         else:
             dirs = {host: opened.checkpoint_dir for host, opened in preparation.opened.items()}
@@ -538,12 +538,3 @@ class Controller:
     def _send(self, events: Iterable[AnyEvent]) -> None:
         for event in events:
             self._outbox.add(event)
-
-
-def _not_opened(command: Reconfigure, why: str) -> ResizeFailed:
-    return ResizeFailed(
-        at_s=0.0,
-        job_id=command.job_id,
-        generation=command.generation,
-        message=f"job {command.job_id!r} cannot change: {why}",
-    )

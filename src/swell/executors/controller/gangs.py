@@ -141,12 +141,7 @@ class KnownGangs:
         if command.job_id not in self._gangs:
             return unknown(command)
         if isinstance(command, Reconfigure) and (obstacle := self.obstacle(command)):
-            return ResizeFailed(
-                at_s=0.0,
-                job_id=command.job_id,
-                generation=command.generation,
-                message=f"job {command.job_id!r} cannot change: {obstacle}",
-            )
+            return cannot_change(command, obstacle)
         return None
 
     def not_launched(self, command: LaunchGang, outcome: Outcome, why: str) -> GangEnded:
@@ -185,3 +180,12 @@ def unknown(command: GangCommand) -> GangEnded:
         steps=0,
         message="" if outcome is Outcome.STOPPED else "the agent knows no such gang",
     )
+
+
+def cannot_change(command: Reconfigure, why: str) -> ResizeFailed:
+    """The answer to a change that its gang does not hear of."""
+    return change_failed(command, f"job {command.job_id!r} cannot change: {why}")
+
+
+def change_failed(command: Reconfigure, message: str) -> ResizeFailed:
+    return ResizeFailed(at_s=0.0, job_id=command.job_id, generation=command.generation, message=message)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swell.executors.hosts.messages import FULL_SHARE
+from swell.executors.controller.gangs import change_failed
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import AnyEvent, GangResized, ResizeFailed, WorkersLost
+from swell.model.share_mode import FULL_SHARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class KnownShares:
 
     def launch(self, command: LaunchGang) -> None:
         """Its first worker is about to be started."""
-        self._gangs[command.job_id] = GangShare(share_of(command))
+        self._gangs[command.job_id] = GangShare(command.target.configuration.weight)
 
     def is_news(self, command: Reconfigure) -> bool:
         """Whether the gang's share has to be set for this command: no later one came before it."""
@@ -47,7 +48,7 @@ class KnownShares:
         leaves the share as it is, such as the repair after a loss, without which the gang refuses any other.
         """
         gang = self._gangs.get(command.job_id)
-        return is_of_same_devices and gang is not None and share_of(command) != gang.known
+        return is_of_same_devices and gang is not None and command.target.configuration.weight != gang.known
 
     def due(self, job_id: str) -> float:
         """What the gang is to have by the latest command that it has heard."""
@@ -59,7 +60,7 @@ class KnownShares:
     def ask(self, command: Reconfigure) -> None:
         """It is set, or need not be: the gang hears the command."""
         if (gang := self._gangs.get(command.job_id)) is not None:
-            gang.asked = AskedShare(command.generation, share_of(command))
+            gang.asked = AskedShare(command.generation, command.target.configuration.weight)
 
     def told(self, event: AnyEvent) -> AskedShare | None:
         """To be told of every report. What the gang is to have again, with the generation that is
@@ -83,17 +84,7 @@ class KnownShares:
         self._gangs.pop(job_id, None)
 
 
-def share_of(command: LaunchGang | Reconfigure) -> float:
-    """In (0, 1]."""
-    share = command.target.configuration.share
-    return FULL_SHARE if share is None else share
-
-
 def not_shared(command: Reconfigure, why: str) -> ResizeFailed:
     """The answer, where a share that is needed cannot be had."""
-    return ResizeFailed(
-        at_s=0.0,
-        job_id=command.job_id,
-        generation=command.generation,
-        message=f"its CPU share cannot become {100 * share_of(command):.3g} %: {why}",
-    )
+    share = command.target.configuration.weight
+    return change_failed(command, f"its CPU share cannot become {100 * share:.3g} %: {why}")

@@ -29,9 +29,6 @@ from swell.model.job import JobSpec
 from swell.model.usage import GangUsage
 from swell.wire.messages import FromAgent, FromWorker
 
-#: Share of a gang for which nobody has chosen one.
-FULL_SHARE = 1.0
-
 
 class HostMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     pass

@@ -11,6 +11,7 @@ from swell.executors.remote.machine_line import MachineLine, too_long
 from swell.executors.remote.opening import JoinRefused
 from swell.executors.remote.stream import Aside, BrokenStream, OnLine, SequencedStream
 from swell.model.coding import encode
+from swell.wire.lines import NO_MESSAGE
 
 #: What is around a body, with the longest number.
 FRAME_BYTES = 64
@@ -98,7 +99,7 @@ class Conversation:
                 self._why = message.why
                 return
             heard = self._stream.hear(message)
-        except (BrokenStream, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except (BrokenStream, *NO_MESSAGE) as error:
             self._line.refuse(f"a message cannot be understood ({error}); the line is closed", is_final=False)
             return
         if heard.is_new_peer:

@@ -19,6 +19,7 @@ from swell.executors.remote.certificate import controller_context
 from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, why_not_understood
 from swell.executors.remote.token_list import TokenList, revoked
+from swell.wire.lines import NO_MESSAGE
 
 #: From the connection to the end of the first line, TLS and all.
 OPENING_S = 10.0
@@ -139,7 +140,7 @@ class JoinListener:
             return  # it has to wait, or came too late, and hears that next
         try:
             join = msgspec.json.decode(text, type=Join)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except NO_MESSAGE:
             line.refuse("the first line is no join message; hosts begin with one: join with `swell`")
             return
         why = self._tokens.why_refused(join.token, join.secret)

@@ -13,6 +13,7 @@ from swell.executors.remote.certificate import has_fingerprint, host_context
 from swell.executors.remote.join_token import JoinToken
 from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, JoinRefused, Opening
+from swell.wire.lines import NO_MESSAGE
 
 #: From the first packet to the controller's answer.
 JOIN_S = 10.0
@@ -88,7 +89,7 @@ class _AnsweredLine(MachineLine):
     def _hear_answer(self, link: LineLink, text: bytes) -> None:
         try:
             answer = msgspec.json.decode(text, type=Opening)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except NO_MESSAGE:
             self.close()
             self._fail("what it answered is no answer to a host")
             return

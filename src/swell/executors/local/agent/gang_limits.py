@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from swell.executors.exit_status import OVER_MEMORY
-from swell.executors.hosts.messages import FULL_SHARE
 from swell.executors.local.limits.limiter import GangGroup, Limiter
+from swell.model.share_mode import FULL_SHARE
 from swell.model.sizes import format_bytes
 from swell.model.usage import GangUsage
 

@@ -37,14 +37,13 @@ from swell.executors.local.zygote.client import Callbacks
 from swell.executors.local.zygote.zygotes import Zygotes
 from swell.model.event import Outcome
 from swell.model.job import Elasticity
+from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import FromWorker, Hello, Reported
 from swell.wire.numbers import Number
 
 LOOPBACK = "127.0.0.1"
 #: The last words of a worker that is gone are still in its socket; so long they are waited for.
 DRAIN_S = 2.0
-#: How a decoder refuses a line: besides what is no JSON, what is no UTF-8 and what is nested too deeply.
-NO_MESSAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 #: The process of a worker that is silent for this part of `Patience.standstill_s` is looked at.
 SILENT_SHARE = 0.5
 

@@ -15,7 +15,7 @@ from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import Acknowledge, Perform, Performed
 from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.handshakes import Handshakes
-from swell.executors.local.agent.host import LOOPBACK, NO_MESSAGE, LocalHost, is_same
+from swell.executors.local.agent.host import LOOPBACK, LocalHost, is_same
 from swell.executors.local.agent.options import CrewOptions
 from swell.executors.local.lines import LineLink
 from swell.executors.local.protocol import (
@@ -27,6 +27,7 @@ from swell.executors.local.protocol import (
     ShutDown,
     ToAgent,
 )
+from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import Hello
 
 TICK_S = 0.1

@@ -6,13 +6,12 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterable
 
-from swell.executors.hosts.messages import FULL_SHARE
 from swell.executors.local.containers.engine import Engine
 from swell.executors.local.containers.meter import ContainerMeter
 from swell.executors.local.limits.cgroup_v1 import weight
 from swell.executors.local.limits.cores import LEAST_CORES, available_cores
 from swell.executors.local.limits.limiter import CoreSharing
-from swell.model.share_mode import ShareMode
+from swell.model.share_mode import FULL_SHARE, ShareMode
 from swell.model.usage import GangUsage
 
 #: Runs something beside the agent's loop.

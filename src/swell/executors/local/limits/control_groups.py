@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from swell.executors.hosts.messages import FULL_SHARE
 from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.process_usage import started_by
 from swell.executors.local.processes.listing import is_alive
+from swell.model.share_mode import FULL_SHARE
 from swell.model.usage import GangUsage
 
 PREFIX = "swell-"

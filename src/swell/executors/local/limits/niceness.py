@@ -6,8 +6,8 @@ import math
 import os
 from collections.abc import Callable, Iterable
 
-from swell.executors.hosts.messages import FULL_SHARE
 from swell.executors.local.limits.process_usage import ProcessUsage
+from swell.model.share_mode import FULL_SHARE
 from swell.model.usage import GangUsage
 
 #: A process gets so much more time than one that is nicer by 1, see sched(7).
