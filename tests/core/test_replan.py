@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.core.fakes import PowerBelief, node, profile, spec
 from tests.core.records import steady
@@ -99,6 +100,18 @@ def test_a_job_that_would_have_changed_again_needs_a_plan(state: HeadState) -> N
 def test_devices_that_are_of_no_use_are_no_news(state: HeadState, is_sated: bool, need: Need) -> None:
     state.last_plan.is_sated = is_sated
     assert needs(state, ended()) is need
+
+
+@pytest.mark.parametrize(("shares_cores", "need"), [(True, Need.PLAN), (False, Need.NOTHING)])
+def test_the_first_value_is_news_for_a_policy_that_goes_by_learning(
+    state: HeadState, shares_cores: bool, need: Need
+) -> None:
+    """Later ones are looked at when the policy has asked to be woken."""
+    state.domain = Domain(shares_cores=shares_cores)
+    first, second = (msgspec.structs.replace(report(105.0, 50), loss=loss) for loss in (2.0, 1.0))
+    assert needs(state, report(105.0, 50)) is Need.NOTHING
+    assert needs(state, first) is need
+    assert needs(state, second) is Need.NOTHING
 
 
 def test_a_warning_needs_nothing(state: HeadState) -> None:

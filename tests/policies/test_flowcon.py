@@ -125,6 +125,17 @@ def test_a_new_job_has_the_whole_share_until_it_is_measured() -> None:
     assert node.shares(61.0, {"a": (0.0, 4.0), "mnist": (2.3, 0.0)}) == [0.25, 1.0]
 
 
+@pytest.mark.parametrize("told_s", [0.1, 5.0])
+def test_growth_is_measured_from_the_first_value_whenever_it_comes(told_s: float) -> None:
+    """It falls by 80 in the first CPU second, and then by 1: it is completing."""
+    node = Node()
+    node.at(0.0, {"a": (math.nan, 0.0), "b": (math.nan, 0.0)})
+    node.at(told_s, {"a": (100.0, 0.1), "b": (math.nan, 0.0)})
+    for turn, loss in enumerate((20.0, 19.0, 18.0), 1):
+        node.at(turn * ITVAL_S, {"a": (loss, float(turn)), "b": (-float(turn), float(turn))})
+    assert node.lists() == {"a": COMPLETING, "b": NEW}
+
+
 def test_where_all_complete_they_compete_freely_and_the_interval_doubles() -> None:
     """Lines 14-17; no event resets it, so it goes on doubling."""
     node, now_s, waits = Node(), 0.0, []

@@ -281,3 +281,22 @@ def test_the_unit_of_the_loss_does_not_matter(power: int, seed: int) -> None:
         one.tell(*((float(loss), float(turn)) for loss in losses))
         other.tell(*((2.0**power * float(loss), float(turn)) for loss in losses))
     assert one.shares == other.shares
+
+
+def test_the_first_sample_is_taken_when_it_comes_and_no_work_is_lost() -> None:
+    """At 6 s, between two measurements; the CPU time before it counts for the node's clock."""
+    policy, state = FlowConFit(), PolicyState()
+    for now_s, value, cpu_s in (
+        (0.0, math.nan, 0.0),
+        (5.0, math.nan, 2.0),
+        (6.0, 9.0, 3.0),
+        (10.0, 4.0, 7.0),
+    ):
+        told_s = math.nan if math.isnan(value) else now_s
+        row = best_effort("a", {1: 1.0}, 1e3, held=1, value=value, value_at=told_s, cpu=cpu_s)
+        state.begin(policy.name, now_s)
+        view = replace(snapshot([row], 10, now_s=now_s), memory=state.memory)
+        state.end(policy.decide(view).memory, math.inf)
+    node = state.memory["nodes"]["0"]
+    assert node["members"]["a"]["value"] == [9.0, 4.0]
+    assert node["worked_s"] == 7.0

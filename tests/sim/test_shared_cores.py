@@ -187,6 +187,18 @@ def test_reports_tell_loss_and_cpu_time_and_a_policy_sees_them() -> None:
     assert learnt.value_s.tolist() == pytest.approx([22.0 / 0.375, 37.0 / 0.625])
 
 
+def test_the_first_step_is_reported_at_once() -> None:
+    """After 2 s on half of a core, and the next report comes ten seconds later."""
+    jobs = [learning("a"), learning("b")]
+    shares = {"a": [(2.5, 0.5), (11.0, 0.5)]}
+    share_cores(jobs, shares, cores=1.0, timings=GangTimings(report_s=10.0))
+    for at_s in (2.5, 11.0):
+        seen = next(snapshot for snapshot in FixedShares.seen if snapshot.now_s == at_s)
+        assert seen.learning is not None
+        assert seen.learning.value.tolist() == [CURVE.value(1.0)] * 2
+        assert seen.learning.value_s.tolist() == pytest.approx([2.0] * 2)
+
+
 def test_jobs_report_however_often_their_shares_change() -> None:
     """Every 5 s, between two reports."""
     shares = {"a": [(5.0 * turn, 0.5 + 0.1 * (turn % 2)) for turn in range(1, 15)]}

@@ -83,8 +83,9 @@ class FlowCon(Policy):
         Eq. 2: G has the unit of the loss. It is compared and divided as a part of the job's own best G, so
         alpha is a percentage and the scale of a loss does not matter. The only resource is CPU.
         Line 3: a job that has not reported since the last run is not measured, and keeps its list. A new
-        one has no G: it stays in NL with share 1 and counts as one at its best. A job without a
-        metric, or with NaN, is in no list and has the mean share of those that are.
+        one has no G: it stays in NL with share 1 and counts as one at its best. Its first value is what the
+        next is compared with, whenever it comes. A job without a metric, or with NaN, is in no list and has
+        the mean share of those that are.
         Lines 4-13: lists are one mark for each job, so that it is in one of them only.
         Line 17: the interval is its initial value again when some job is no longer completing; in print,
         only when one arrives or exits.
@@ -131,6 +132,9 @@ class FlowCon(Policy):
         due_s = worker.due_s if worker.members else now_s
         due_s = min(due_s, now_s + interval_s) if is_changed else due_s
         if now_s < due_s:
+            for job_id, row in ids.items():
+                if members[job_id].value is None and _is_measured(learning, row):
+                    _measure(members[job_id], now_s, learning, row)
             if is_changed:  # lines 9, 17
                 self._divide(members)
             return Worker(members, interval_s, due_s)
@@ -174,10 +178,14 @@ class FlowCon(Policy):
         return False
 
 
+def _is_measured(learning: Learning, row: int) -> bool:
+    return not (math.isnan(learning.value[row]) or math.isnan(learning.cpu_s[row]))
+
+
 def _measure(container: Container, now_s: float, learning: Learning, row: int) -> bool:
     """Algorithm 1, line 3: whether there is a new G."""
     value, cpu_s = float(learning.value[row]), float(learning.cpu_s[row])
-    if math.isnan(value) or math.isnan(cpu_s):
+    if not _is_measured(learning, row):
         container.value, container.growth = None, None
         container.misses += 1
         return False

@@ -14,7 +14,7 @@ from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.core_shares import divided, equal_part, first_come, why_blind
-from swell.policies.learners import Learner, SharedNode, advance, arrive, leave, observe
+from swell.policies.learners import Learner, SharedNode, advance, arrive, is_first, leave, observe
 from swell.policies.policy import Policy
 from swell.solvers.fair_clock import urgent
 
@@ -90,7 +90,7 @@ class FlowConFit(Policy):
         )
 
     def _follow(self, node: SharedNode, snapshot: Snapshot, learning: Learning, ids: dict[str, int]) -> None:
-        """Arrivals and exits at once, everything else when it is due."""
+        """Arrivals, exits and first samples at once, everything else when it is due."""
         now_s = snapshot.now_s
         is_new = not node.members
         is_changed = node.members.keys() != ids.keys()
@@ -108,8 +108,12 @@ class FlowConFit(Policy):
             advance(node, work_s)
             node.doublings = _doublings(node)
             node.due_s = self._next_s(now_s, node.doublings)
-        elif not is_changed:
-            return
+        else:
+            for one, row in sorted(ids.items()):
+                if is_first(node.members[one], learning, row):
+                    node.unseen_s += observe(node.members[one], snapshot, learning, row)
+            if not is_changed:
+                return
         cores = learning.cores[next(iter(ids.values()))]
         self._divide(node, 1.0 if math.isnan(cores) else float(cores))
 

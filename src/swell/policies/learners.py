@@ -88,6 +88,11 @@ def arrive(node: SharedNode, job_id: str) -> None:
     node.members[job_id] = Learner(arrived_s=node.worked_s)
 
 
+def is_first(learner: Learner, learning: Learning, row: int) -> bool:
+    """Whether there is a sample of a job that has none yet: all others are compared with it."""
+    return not (learner.value or math.isnan(learning.value[row]) or math.isnan(learning.cpu_s[row]))
+
+
 def observe(learner: Learner, snapshot: Snapshot, learning: Learning, row: int) -> float:
     """Another sample, and what it says; returns the CPU time since the one before."""
     value, cpu_s = float(learning.value[row]), float(learning.cpu_s[row])

@@ -52,6 +52,7 @@ class Training:
     known_sets: set[frozenset[str]] = field(default_factory=set)
     answer: AnyEvent | None = None  #: to the latest command; of a gang that is no more, its end
     report_due_s: float = 0.0  #: when it reports next
+    report_step: float = 0.0  #: not before it has done so many steps
     is_unheard: bool = False  #: a loss was told, and no command shows yet that the head has heard of it
 
     @property
@@ -207,6 +208,10 @@ class Training:
         """When the step under way is done, of a gang that trains."""
         done = math.ceil(self.steps - WHOLE)
         return self.as_of_s if done - self.steps <= WHOLE else self.reach_s(float(done))
+
+    def first_step_s(self) -> float:
+        """When it has done the first step that it reports, of a gang that trains."""
+        return self.as_of_s if self.steps >= self.report_step - WHOLE else self.reach_s(self.report_step)
 
     def telling_s(self) -> float:
         """When it makes a report that is due now: one with steps of the epoch under way."""

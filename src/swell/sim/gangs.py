@@ -290,7 +290,7 @@ class SimGangs:
             training.advance(now_s)
             boundary_s = max(self._boundary_s(training, now_s), training.telling_s())
             if self._counts_steps(training):
-                boundary_s = max(boundary_s, training.whole_step_s())
+                boundary_s = max(boundary_s, training.whole_step_s(), training.first_step_s())
             if boundary_s > now_s:
                 self._agenda.put(boundary_s, occurrence)
                 return
@@ -484,7 +484,10 @@ class SimGangs:
         self._note(training, now_s)
         self.version += 1
         self._expect_end(training, now_s)
-        self._expect_report(training, now_s, goes_on=pause_s is None)
+        if pause_s is not None and self._cores is not None and math.isfinite(self._timings.report_s):
+            self._expect_first_step(training, now_s)
+        else:
+            self._expect_report(training, now_s, goes_on=pause_s is None)
 
     def _expect_end(self, training: Training, now_s: float) -> None:
         """And before it the end of the epoch, where that makes a difference."""
@@ -494,6 +497,12 @@ class SimGangs:
         else:
             exit_s = self._timings.exit_s + self._timings.exit_more_s * (training.num_workers - 1)
             self._agenda.put(max(training.end_s(), now_s) + exit_s, Ends(training.job.id, training.end_mark))
+
+    def _expect_first_step(self, training: Training, now_s: float) -> None:
+        """Where cores are shared it is reported at once: later losses are compared with the one after it."""
+        training.report_due_s = max(now_s, training.resumes_s)
+        training.report_step = math.floor(training.steps + WHOLE) + 1.0
+        self._agenda.put(training.report_due_s, Reports(training.job.id, training.generation))
 
     def _expect_report(self, training: Training, now_s: float, goes_on: bool = False) -> None:
         """A gang whose members go on as they are reports when it would have without the change."""
