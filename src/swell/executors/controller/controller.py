@@ -7,14 +7,15 @@ one, so what a host answers at once is handled as if it had come later.
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Container, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
 
 from swell.executors.awake_clock import AwakeClock
 from swell.executors.controller.gangs import KnownGangs, cannot_change, unknown
+from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import DaemonLine, Outbox
 from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.protocol import ExecutorCommand, Inventory
@@ -35,10 +36,9 @@ from swell.executors.gang.effects import (
     WorkerExit,
 )
 from swell.executors.gang.gang_settings import Conduct
-from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.restart_controller import RestartGang
 from swell.executors.hosts import messages
-from swell.executors.hosts.messages import FromHost, NodeHost, ToHost
+from swell.executors.hosts.messages import FromHost, NodeHost
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import AnyEvent, GangEnded, JobWarned, Outcome, StepsReported
 from swell.wire.messages import Finished, FromAgent, FromWorker, Welcome
@@ -58,11 +58,8 @@ class Controller:
         """`boot_id`, `protocol`: told to daemons, see `Inventory`; `time_s`: a clock that never goes back."""
         self._boot_id, self._protocol = boot_id, protocol
         self._clock = AwakeClock(time_s)
-        self._hosts: dict[str, NodeHost] = {}
-        self._bindings: dict[str, DeviceBinding] = {}
-        self._host_of: dict[str, str] = {}  #: by device
-        self._num_cores: dict[str, int] = {}  #: by host
-        self._gangs = KnownGangs(conduct, self._bindings, self._host_of)
+        self._hosts = KnownHosts()
+        self._gangs = KnownGangs(conduct, self._hosts.bindings, self._hosts.host_of)
         self._runs: dict[str, DirectedRun] = {}
         self._preparing: dict[str, Preparation] = {}  #: by job
         self._shares = KnownShares()
@@ -103,11 +100,12 @@ class Controller:
 
     def running_kinds(self) -> set[tuple[str, str]]:
         """Jobs with workers, each with the kinds of devices that these are on."""
+        bindings = self._hosts.bindings
         return {
-            (run.job_id, self._bindings[device].kind)
+            (run.job_id, bindings[device].kind)
             for run in self._runs.values()
             for device in run.director.devices
-            if device in self._bindings
+            if device in bindings
         }
 
     def _inventory(self) -> Inventory:
@@ -131,7 +129,7 @@ class Controller:
 
     def join_host(self, name: str, host: NodeHost) -> None:
         """From now on it is told what to do. Its first message names its devices."""
-        self._hosts[name] = host
+        self._hosts.join(name, host)
 
     def lose_host(self, name: str, why: str) -> None:
         """Its processes are gone, or will be before anything is done with its devices."""
@@ -195,11 +193,11 @@ class Controller:
         if obstacle := self._gangs.obstacle(command):
             self.report(self._gangs.not_launched(command, Outcome.LOST, obstacle))
             return
-        self._prepare(Preparation(command, opening=self._hosts_of(command.target.devices)))
+        self._prepare(Preparation(command, opening=self._hosts.of(command.target.devices)))
 
     def _prepare_change(self, run: DirectedRun, command: Reconfigure) -> None:
         """The share is set before the gang hears of it, on all hosts; new ones open the run."""
-        new = self._hosts_of(command.target.devices) - run.checkpoint_dirs.keys()
+        new = self._hosts.of(command.target.devices) - run.checkpoint_dirs.keys()
         is_news = self._shares.is_news(command)
         preparation = Preparation(
             command, opening=new, setting=set(run.checkpoint_dirs) if is_news else set()
@@ -219,7 +217,7 @@ class Controller:
         self._preparing[command.job_id] = preparation
         if share is not None:
             for host in sorted(preparation.setting):
-                self._tell(host, share)
+                self._hosts.tell(host, share)
         if isinstance(command, LaunchGang):
             spec = command.spec
         else:
@@ -228,7 +226,7 @@ class Controller:
             run=command.job_id, job_id=command.job_id, spec=spec, share=command.target.configuration.share
         )
         for host in sorted(preparation.opening):
-            self._tell(host, order)
+            self._hosts.tell(host, order)
         self._go_on(preparation)
 
     def _go_on(self, preparation: Preparation) -> None:
@@ -288,15 +286,12 @@ class Controller:
         """Again, where a change comes to nothing; what cannot be had at once is tried again."""
         order = messages.SetShare(run=run.key, generation=generation, share=share, is_needed=False)
         for host in sorted(hosts):
-            self._tell(host, order)
+            self._hosts.tell(host, order)
 
     def _close_all(self, preparation: Preparation) -> None:
         """What was opened for a command that comes to nothing."""
         for host in sorted(preparation.opened):
-            self._tell(host, messages.CloseRun(run=preparation.command.job_id))
-
-    def _hosts_of(self, devices: Iterable[str]) -> set[str]:
-        return {self._host_of[device] for device in devices}
+            self._hosts.tell(host, messages.CloseRun(run=preparation.command.job_id))
 
     # ------------------------------------------------------------ what hosts say
     def _hear_member(self, host: str, message: FromHost) -> None:
@@ -307,10 +302,7 @@ class Controller:
     def _hear(self, host: str, message: FromHost) -> None:
         match message:
             case messages.DevicesOffered():
-                self._forget_devices(host, but=message.devices)
-                self._bindings.update(message.devices)
-                self._host_of.update(dict.fromkeys(message.devices, host))
-                self._num_cores[host] = message.num_cores
+                self._hosts.offer(host, message)
             case messages.RunOpened() | messages.RunRefused():
                 self._hear_ready(host, message)
             case messages.ShareSet(run=key, generation=generation, why_not=why_not):
@@ -378,10 +370,8 @@ class Controller:
         self.do(run, run.director.said(worker, said, now_s))
 
     def _lose_host(self, name: str, why: str) -> None:
-        if self._hosts.pop(name, None) is None:
+        if not self._hosts.lose(name):
             return
-        self._num_cores.pop(name, None)
-        self._forget_devices(name)
         self._send(self._usage.lose_host(name))
         self._trials.lose_host(name, why)
         for run in list(self._runs.values()):
@@ -389,11 +379,6 @@ class Controller:
         for preparation in list(self._preparing.values()):
             if preparation.lose_host(name, why):
                 self._go_on(preparation)
-
-    def _forget_devices(self, host: str, but: Container[str] = ()) -> None:
-        """They are no longer offered; workers that are on them stay."""
-        for device in [device for device, of in self._host_of.items() if of == host and device not in but]:
-            del self._host_of[device]
 
     def _lose_workers(self, run: DirectedRun, host: str, why: str) -> None:
         """All that a run had on a host, at once."""
@@ -412,21 +397,16 @@ class Controller:
     # ------------------------------------------------------------ what trials ask
     def machine(self, host: str) -> Machine:
         """Devices of one host, and how many processes each has now."""
-        bindings = {device: self._bindings[device] for device, of in self._host_of.items() if of == host}
-        in_use = Counter(
-            device for run in self._runs.values() for device in run.director.devices if device in bindings
-        )
-        return Machine(bindings, in_use, self._num_cores.get(host, 1))
+        return self._hosts.machine(host, (d for run in self._runs.values() for d in run.director.devices))
 
     def host_with(self, kind: str) -> str:
         """The host with the most devices of a kind; empty if there is none."""
-        nums = Counter(host for device, host in self._host_of.items() if self._bindings[device].kind == kind)
-        return min(nums, key=lambda name: (-nums[name], name), default="")
+        return self._hosts.with_most(kind)
 
     def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
         """Have a host open the run of a trial; its answer goes to the trials."""
         order = messages.OpenRun(run=run, job_id=command.job_id, spec=command.spec, is_trial=True)
-        self._tell(host, order)
+        self._hosts.tell(host, order)
 
     # ------------------------------------------------------------ doing what a choreography says
     def begin_run(self, run: DirectedRun) -> None:
@@ -443,7 +423,9 @@ class Controller:
                     self._say(run, worker, message)
                 case Kill(worker, number):
                     if (host := run.workers.get(worker)) is not None:
-                        self._tell(host, messages.SignalWorker(run=run.key, worker=worker, signal=number))
+                        self._hosts.tell(
+                            host, messages.SignalWorker(run=run.key, worker=worker, signal=number)
+                        )
                 case FindPort(devices):
                     self._find_port(run, devices[0])
                 case Report(event):
@@ -456,7 +438,7 @@ class Controller:
 
     def _spawn(self, run: DirectedRun, spawn: Spawn) -> None:
         run.next_worker = max(run.next_worker, spawn.worker + 1)
-        hosts = {self._host_of.get(device, "") for device in spawn.devices}
+        hosts = {self._hosts.host_of.get(device, "") for device in spawn.devices}
         host = hosts.pop()
         run.workers[spawn.worker] = host
         if hosts or host not in run.checkpoint_dirs:
@@ -472,7 +454,7 @@ class Controller:
             environ=spawn.environ,
             entry=spawn.entry,
         )
-        self._tell(host, order)
+        self._hosts.tell(host, order)
 
     def _say(self, run: DirectedRun, worker: int, message: FromAgent) -> None:
         host = run.workers.get(worker)
@@ -480,29 +462,24 @@ class Controller:
             return
         if isinstance(message, Welcome):  # each host has folders of its own
             message = msgspec.structs.replace(message, checkpoint_dir=run.checkpoint_dirs[host])
-        self._tell(host, messages.TellWorker(run=run.key, worker=worker, message=message))
+        self._hosts.tell(host, messages.TellWorker(run=run.key, worker=worker, message=message))
 
     def _find_port(self, run: DirectedRun, device: str) -> None:
-        run.port_host = self._host_of.get(device, "")
+        run.port_host = self._hosts.host_of.get(device, "")
         if run.port_host:
-            self._tell(run.port_host, messages.FindRunPort(run=run.key))
+            self._hosts.tell(run.port_host, messages.FindRunPort(run=run.key))
         elif isinstance(run.director, RestartGang):
             self.do(run, run.director.no_port("its host is gone", self.now_s()))
 
     def _end_run(self, run: DirectedRun) -> None:
         del self._runs[run.key]
         for host in list(run.checkpoint_dirs):
-            self._tell(host, messages.CloseRun(run=run.key))
+            self._hosts.tell(host, messages.CloseRun(run=run.key))
         self._gangs.ended(run)
         if not run.is_trial:
             self._shares.ended(run.job_id)
             self._usage.ended(run.job_id)
         self._trials.ended(run)
-
-    def _tell(self, host: str, message: ToHost) -> None:
-        """Nothing is lost with a host that is gone: its end was told, or will be."""
-        if (line := self._hosts.get(host)) is not None:
-            line.tell(message)
 
     # ------------------------------------------------------------ telling the daemon
     def report(self, event: AnyEvent) -> None:
@@ -524,7 +501,7 @@ class Controller:
             return
         self._usage.await_usage(event, run.checkpoint_dirs, now_s)
         for host in list(run.checkpoint_dirs):
-            self._tell(host, messages.ReadUsage(run=run.key))
+            self._hosts.tell(host, messages.ReadUsage(run=run.key))
 
     def _act_on(self, run: DirectedRun, event: AnyEvent) -> None:
         """What follows on the hosts of a gang from what is told of it."""
@@ -532,8 +509,8 @@ class Controller:
         if share is not None:
             self._set_share(run, run.checkpoint_dirs, share.generation, share.share)
         if isinstance(event, GangEnded) and event.outcome is Outcome.SUCCEEDED:
-            for host in sorted(self._hosts):  # it may have had workers on any of them
-                self._tell(host, messages.DropCode(job_id=run.job_id))
+            for host in self._hosts.names:  # it may have had workers on any of them
+                self._hosts.tell(host, messages.DropCode(job_id=run.job_id))
 
     def _send(self, events: Iterable[AnyEvent]) -> None:
         for event in events:
