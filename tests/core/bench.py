@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from tests.core.fakes import Fixed, core_of, node, profile, spec
 
 from swell.core.core import Core
+from swell.core.ports import Placer
 from swell.model.command import AnyCommand, Command, LaunchGang, WakeAt
 from swell.model.event import (
     AnyEvent,
@@ -42,9 +43,11 @@ def only(commands: Sequence[AnyCommand], kind: type[Kind]) -> Kind:
 class Bench:
     """Eight devices `n0.0` to `n0.7`, and a policy that gives what `wanted` says, at once."""
 
-    def __init__(self, num_devices: int = 8, policy: Fixed | None = None) -> None:
+    def __init__(
+        self, num_devices: int = 8, policy: Fixed | None = None, placer: Placer | None = None
+    ) -> None:
         self.policy = policy or Fixed()
-        self.core: Core = core_of(self.policy)
+        self.core: Core = core_of(self.policy, placer)
         self.now_s = 100.0
         self.told_steps = 0  #: by a job of which nobody is shown any
         self.ended: dict[str, JobView] = {}

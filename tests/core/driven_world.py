@@ -11,7 +11,14 @@ from tests.core.fakes import SCALING_EXPONENT, STEPS_PER_S, profile
 
 from swell.model.cluster import Node
 from swell.model.command import AnyCommand
-from swell.model.event import AnyEvent, GangFound, JobSubmitted
+from swell.model.event import (
+    AnyEvent,
+    GangFound,
+    JobSubmitted,
+    NodeCleared,
+    NodeLost,
+    NodeWarned,
+)
 from swell.model.job import JobSpec
 from swell.sim.change_cost import AsMeasured
 from swell.sim.gang import Training
@@ -57,6 +64,7 @@ class DrivenWorld(SimulatedWorld):
         self.seed = seed
         self.performed: list[tuple[float, AnyCommand]] = []
         self._is_calm = False
+        self._told_s: dict[str, float] = {}  #: when the head hears that a node is gone
         super().__init__((), (), COST, TIMINGS, faults=EndingFaults(rates, seed, lambda: self._is_calm))
 
     def perform(self, command: AnyCommand) -> None:
@@ -76,11 +84,29 @@ class DrivenWorld(SimulatedWorld):
         self.say(JobSubmitted(at_s=self.now_s, job_id=job_id, spec=spec))
 
     def join(self, node: Node) -> None:
-        self._agenda.put(self.now_s, NodeReturns(node))
+        self._agenda.put(max(self.now_s, self._told_s.get(node.name, 0.0)), NodeReturns(node))
 
     def lose_node(self, name: str) -> None:
         """The machine is gone, and with it all that ran there."""
         self._agenda.put(self.now_s, NodeFails(name))
+
+    def lose_node_late(self, name: str, delay_s: float) -> None:
+        """As `lose_node`, but the head hears of the node only later than of its workers."""
+        if (node := self._nodes.pop(name, None)) is not None:
+            gone = frozenset(node.devices)
+            self._devices -= gone
+            self._gangs.lose(gone, self.now_s)
+            self._told_s[name] = told_s = self.now_s + delay_s
+            self.say_at(told_s, NodeLost(at_s=told_s, name=name, cause="its machine is gone"))
+
+    def warn_node(self, name: str, in_s: float | None = None) -> None:
+        """It is to be left, for it is gone in so many seconds; None: it stays, without work."""
+        until_s = None if in_s is None else self.now_s + in_s
+        self.say(NodeWarned(at_s=self.now_s, name=name, until_s=until_s, why="it is wanted back"))
+
+    def clear_node(self, name: str) -> None:
+        """It need not be left any more."""
+        self.say(NodeCleared(at_s=self.now_s, name=name))
 
     def lose_workers(self, job_id: str, num: int = 1) -> None:
         """Some of the job's newest workers die at once, and joiners only if there are no others left."""

@@ -12,7 +12,7 @@ from swell.core.core import Core
 from swell.core.ports import World
 from swell.core.resizes import NUM_KEPT
 from swell.live.board import ViewBoard
-from swell.model.command import AnyCommand, ProfileJob, StopGang, WakeAt
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, WakeAt
 from swell.model.event import AnyEvent, CancelRequested, DeadlineChangeAsked
 from swell.model.job import JobSpec, Phase
 from swell.model.resize import Verdict
@@ -40,6 +40,7 @@ class Head:
         self._journal: list[Sequence[AnyEvent]] = []
         self._generations: dict[str, int] = {}
         self._issued: list[AnyCommand] = []
+        self._held: dict[str, tuple[str, ...]] = {}  #: by job, after the turn before
 
     # ------------------------------------------------------------ users
     def submit(self, job_id: str, spec: JobSpec) -> None:
@@ -166,9 +167,20 @@ class Head:
             _check_history(view)
         self._check_generations(commands)
         self._check_under_way(commands)
+        self._check_places(commands)
         held = [device for view in self.core.views() for device in view.devices]
         assert len(held) == len(set(held))
         self._check_board()
+
+    def _check_places(self, commands: list[AnyCommand]) -> None:
+        """No gang gets a device of a node that is gone or to be left; it may keep one that it had."""
+        nodes = [node for node in self.core.cluster.nodes if node.name not in self.core.warned]
+        usable = {device for node in nodes for device in node.devices}
+        for command in commands:
+            if isinstance(command, LaunchGang | Reconfigure):
+                own = self._held.get(command.job_id, ()) if isinstance(command, Reconfigure) else ()
+                assert usable.union(own).issuperset(command.target.devices), (command, usable)
+        self._held = {view.id: view.devices for view in self.core.views()}
 
     def _check_board(self) -> None:
         """What was posted change by change is what is."""

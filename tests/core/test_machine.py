@@ -90,6 +90,18 @@ class HostileWorld(RuleBasedStateMachine):
     def lose_node(self, name: str) -> None:
         self.world.lose_node(name)
 
+    @rule(name=NODES, delay_s=st.sampled_from([0.0, 0.3, 5.0]))
+    def lose_node_late(self, name: str, delay_s: float) -> None:
+        self.world.lose_node_late(name, delay_s)
+
+    @rule(name=NODES, in_s=st.sampled_from([None, 2.0, 60.0]))
+    def warn_node(self, name: str, in_s: float | None) -> None:
+        self.world.warn_node(name, in_s)
+
+    @rule(name=NODES)
+    def clear_node(self, name: str) -> None:
+        self.world.clear_node(name)
+
     @precondition(lambda self: self.world.gangs)
     @rule(data=st.data(), num=st.integers(1, 4))
     def lose_workers(self, data: st.DataObject, num: int) -> None:
@@ -163,6 +175,7 @@ class HostileWorld(RuleBasedStateMachine):
             return
         self.world.calm_down()
         self.world.join(node("n0", 4))
+        self.world.clear_node("n0")
         self.world.say(Opened(at_s=self.world.now_s, policy="in_turns"))
         self.head.run()
         assert len(self.head.ended) == self.num_jobs, self.head.story()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from swell.model.view import JobView
 
 #: Reasons of a job that has not been measured, or not been planned with since: all about it is a guess.
-UNMEASURED = ("submitted", "profiling", "profiled", "trial_lost")
+UNMEASURED = ("submitted", "no_nodes", "few_devices", "profiling", "profiled", "trial_lost")
 
 #: Calendar times of one deadline differ by no more, however they were worked out.
 SAME_S = 1e-3

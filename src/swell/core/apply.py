@@ -36,8 +36,10 @@ from swell.model.event import (
     JobProfiled,
     JobSubmitted,
     JobWarned,
+    NodeCleared,
     NodeJoined,
     NodeLost,
+    NodeWarned,
     Opened,
     Outcome,
     ProfilingFailed,
@@ -103,13 +105,30 @@ def _(event: NodeJoined, state: HeadState) -> None:
         )
         return
     state.refused_nodes.pop(node.name, None)
+    state.lost_nodes.pop(node.name, None)
+    state.warned.pop(node.name, None)
     state.set_cluster(state.cluster.with_node(node))
 
 
 @_apply.register
 def _(event: NodeLost, state: HeadState) -> None:
     state.refused_nodes.pop(event.name, None)
+    state.warned.pop(event.name, None)
+    if event.cause:
+        state.note_lost_node(event)
     state.set_cluster(state.cluster.without_node(event.name))
+
+
+@_apply.register
+def _(event: NodeWarned, state: HeadState) -> None:
+    state.warned[event.name] = event
+    state.measure_cluster()
+
+
+@_apply.register
+def _(event: NodeCleared, state: HeadState) -> None:
+    del state.warned[event.name]
+    state.measure_cluster()
 
 
 @_apply.register
@@ -406,7 +425,7 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
         state.end(record, Phase.FAILED, "failed", f"ended with an error; {_where(record)}", event.at_s)
     elif is_reclaimed:  # through no fault of the job: it may go on elsewhere at once, however often
         record.tenure.take()
-        _requeue(state, record, "its devices left the cluster")
+        _requeue(state, record, "its devices left the cluster, or were about to")
     elif event.outcome is Outcome.LOST and record.backoff.is_last_loss:
         text = f"its workers were lost {MAX_SETBACKS} times in a row without a finished step"
         state.end(record, Phase.FAILED, "failed", text)

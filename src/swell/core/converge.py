@@ -29,7 +29,8 @@ class Converger:
         leaving: those of them that have been told to give up devices.
         is_any_pinned: whether something is under way with any of them.
         owner: device -> the job that holds it.
-        devices: that are there.
+        devices: that jobs may be placed on.
+        warned: that are there, and are only kept by the gangs that have them, until these have moved.
         yield_s: see `CoreSettings`.
         unknown: as `owner`, of gangs that the journal does not explain.
     """
@@ -45,6 +46,7 @@ class Converger:
         now_s: float,
         yield_s: float = math.inf,
         unknown: Mapping[str, str] | None = None,
+        warned: frozenset[str] = frozenset(),
     ) -> None:
         self._records = records
         self._yield_s = yield_s
@@ -53,7 +55,7 @@ class Converger:
         self._owner = owner
         self._unknown = unknown or {}
         self._taken: dict[str, str] = {}  #: in this pass
-        self._devices = devices
+        self._devices, self._warned = devices, warned
         self._now_s = now_s
         self.waiting: list[JobRecord] = []  #: for devices that others have yet to leave
         self.launched: list[JobRecord] = []  #: in this pass
@@ -145,12 +147,15 @@ class Converger:
     def _part_to_keep(self, record: JobRecord, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """As many of its own devices: a gang that shrinks waits for none that others have yet to leave.
 
-        First those that it is to have anyway, then those that no other job is to have.
+        First those of nodes that it may stay on, of them those that it is to have anyway, then those that no
+        other job is to have.
         """
         plans = [plan for job, plan in self._plans.items() if job != record.id]
         others = {device for plan in plans for device in plan.target.devices}
         own = record.gang.members.devices
-        first = sorted(own, key=lambda device: (device not in wanted, device in others))
+        first = sorted(
+            own, key=lambda device: (device not in self._devices, device not in wanted, device in others)
+        )
         kept = set(first[: len(wanted)])
         return tuple(device for device in own if device in kept)
 
@@ -206,7 +211,8 @@ class Converger:
 
     def _may_take(self, record: JobRecord, devices: tuple[str, ...]) -> bool:
         new = set(devices).difference(record.gang.members.devices)  # no other can have those of its gang
-        is_free = self._devices.issuperset(devices)
+        unplaceable = set(devices).difference(self._devices)
+        is_free = self._warned.issuperset(unplaceable) and unplaceable.isdisjoint(new)
         for others in (self._owner, self._taken, self._unknown):
             is_free = is_free and others.keys().isdisjoint(new)  # in this order: it looks up `new` alone
         return is_free

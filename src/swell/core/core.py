@@ -31,7 +31,7 @@ from swell.model.command import (
     SuspendGang,
     WakeAt,
 )
-from swell.model.event import AnyEvent, Event
+from swell.model.event import AnyEvent, Event, NodeLost, NodeWarned
 from swell.model.job import Phase
 from swell.model.options import Domain
 from swell.model.plan import JobPlan, Plan, Reason, Refusal
@@ -188,6 +188,7 @@ class Core:
             state.now_s,
             self._settings.yield_s,
             state.unknown.owner,
+            state.warned_devices,
         )
 
     def _end_trials(self) -> list[AnyCommand]:
@@ -200,17 +201,34 @@ class Core:
 
     def _profile_newcomers(self) -> list[AnyCommand]:
         state = self._state
-        if not state.cluster.nodes:
-            return []
         commands: list[AnyCommand] = []
         for record in state.special("new"):
             is_due = record.backoff.until_s <= state.now_s
-            if is_due and not record.is_profiling and state.sizes_of(record).size:
+            if record.is_profiling or not is_due:
+                continue
+            if not state.sizes_of(record).size:
+                self._explain_lack(record)
+            else:
                 record.is_profiling = True
                 state.explain(record, "profiling", "is in its trial run, which measures its speed")
                 state.touch(record)
                 commands.append(trial_run(state, record))
         return commands
+
+    def _explain_lack(self, record: JobRecord) -> None:
+        """It cannot even be tried: too few devices are there."""
+        state, spec = self._state, record.spec
+        num_needed = spec.min_workers * spec.devices_per_worker
+        if not state.cluster.nodes:
+            code, text = "no_nodes", "waits for a node: none has joined this platform yet"
+        elif not state.devices:
+            code, text = "no_nodes", "waits for a node: all that are there are to be left (`swell nodes`)"
+        else:
+            code, text = "few_devices", f"waits for more nodes: it needs {num_needed} devices"
+            text += f", and there are {state.num_devices}"
+        if record.status.reason_code != code:
+            state.explain(record, code, text)
+            state.touch(record)
 
     def _plan(self) -> tuple[Plan, Snapshot]:
         """And what it was made of."""
@@ -230,7 +248,7 @@ class Core:
         state.last_plan.begin(state.now_s)
         configured = {one.id: one.gang.goal.configuration for one in state.special("configured")}
         held = state.holdings.targets
-        plan = planner.plan(snapshot, allocation, is_pinned, state.cluster, held, configured)
+        plan = planner.plan(snapshot, allocation, is_pinned, state.usable, held, configured)
         state.policy_state.end(plan.memory, planner.policy.period_s)
         return plan, snapshot
 
@@ -253,7 +271,7 @@ class Core:
         if not planner.policy.domain.shares_cores:
             return snapshot
         records = [state.records[job_id] for job_id in snapshot.job_ids]
-        return replace(snapshot, learning=learning_of(records, state.cluster))
+        return replace(snapshot, learning=learning_of(records, state.usable))
 
     @property
     def _current_planner(self) -> Planner:
@@ -354,7 +372,18 @@ class Core:
 
     @property
     def cluster(self) -> Cluster:
+        """The nodes that are there."""
         return self._state.cluster
+
+    @property
+    def warned(self) -> Mapping[str, NodeWarned]:
+        """By name, nodes that are there and get no more work."""
+        return dict(self._state.warned)
+
+    @property
+    def lost_nodes(self) -> Sequence[NodeLost]:
+        """Those lost lately for a cause that have not joined again, the latest last."""
+        return tuple(self._state.lost_nodes.values())
 
     @property
     def domain(self) -> Domain:

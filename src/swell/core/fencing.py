@@ -16,6 +16,9 @@ from swell.model.event import (
     JobEvent,
     JobProfiled,
     JobSubmitted,
+    NodeCleared,
+    NodeJoined,
+    NodeWarned,
     ProfilingFailed,
     ResizeFailed,
     ScriptDistributed,
@@ -28,11 +31,23 @@ from swell.model.event import (
 def is_stale(state: HeadState, event: Event) -> bool:
     """Whether the event is about what is no more. Such a report is counted, and that is all."""
     if not isinstance(event, JobEvent):
-        return False
+        return _is_history_of_node(state, event)
     record = state.records.get(event.job_id)
     if isinstance(event, JobSubmitted):
         return record is not None
     return record is None or _is_history(record, event)
+
+
+def _is_history_of_node(state: HeadState, event: Event) -> bool:
+    """A join may be told again after a warning, which it must not end."""
+    match event:
+        case NodeWarned(name=name):
+            return all(node.name != name for node in state.cluster.nodes)
+        case NodeCleared(name=name):
+            return name not in state.warned
+        case NodeJoined(at_s=at_s, node=node) if (warned := state.warned.get(node.name)) is not None:
+            return at_s < warned.at_s and node in state.cluster.nodes
+    return False
 
 
 def _is_history(record: JobRecord, event: JobEvent) -> bool:

@@ -10,7 +10,7 @@ from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure,
 
 def trial_run(state: HeadState, record: JobRecord) -> ProfileJob:
     """Of a new job, on the kind of device that there is."""
-    nodes, sizes = state.cluster.nodes, state.sizes_of(record)
+    nodes, sizes = state.usable.nodes or state.cluster.nodes, state.sizes_of(record)
     powers = sizes[(sizes & (sizes - 1)) == 0]  # a curve needs no more points than these
     return ProfileJob(
         job_id=record.id,
@@ -18,6 +18,7 @@ def trial_run(state: HeadState, record: JobRecord) -> ProfileJob:
         sizes=tuple((powers if powers.size else sizes).tolist()),
         device_kind=nodes[0].kind if nodes else "",
         attempt=record.backoff.num_setbacks,
+        avoid=tuple(sorted(state.warned_devices)),
     )
 
 

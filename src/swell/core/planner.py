@@ -91,13 +91,18 @@ class Planner:
         pinned: frozenset[str],
         owned_only: frozenset[str],
     ) -> Placement:
-        """Place; a running job that cannot have its new size here and now keeps the devices it has."""
+        """Place; a running job that cannot have its new size here and now keeps the devices it has.
+
+        Those of a node that it is to leave, too, until there is a place for it.
+        """
         placement = self.placer.place(cluster, wanted, held, pinned, owned_only)
         stuck = placement.unplaced & held.keys()
         if not stuck:
             return placement
         others = {job: num for job, num in wanted.items() if job not in stuck}
-        return self.placer.place(cluster, others, held, pinned | stuck, owned_only)
+        placement = self.placer.place(cluster, others, held, pinned | stuck, owned_only)
+        changes = {job: devices for job, devices in placement.changes.items() if job not in stuck}
+        return replace(placement, changes=changes)
 
     def _needs_owned(self, snapshot: Snapshot) -> BoolArray | None:
         """(J,) jobs that may not have borrowed devices; None: there are no such jobs, or no such devices."""

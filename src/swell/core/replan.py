@@ -98,6 +98,8 @@ class Replan:
 
     def _is_as_planned(self, event: JobEvent, record: JobRecord | None) -> bool:
         """The end of a change over which no work was lost, or of a job whose devices are of no use."""
+        if self._state.is_vacating:
+            return False
         if isinstance(event, GangEnded):
             return self._state.last_plan.is_sated and event.outcome in ENDS
         if not isinstance(event, GangStarted | GangResized):

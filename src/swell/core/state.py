@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -27,7 +28,7 @@ from swell.core.watchlists import Kind, Special
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.coding import decoder, encode
-from swell.model.event import Event
+from swell.model.event import Event, NodeLost, NodeWarned
 from swell.model.job import BetweenSteps, Elasticity, JobSpec, Phase, Profile
 from swell.model.options import Domain, Sizes
 from swell.model.plan import Refusal
@@ -41,6 +42,8 @@ class KeptState(msgspec.Struct, kw_only=True, dict=True):
     cluster: Cluster = msgspec.field(default_factory=Cluster)
     reclaims: Reclaims = msgspec.field(default_factory=Reclaims)
     refused_nodes: dict[str, str] = {}  #: name -> why the node cannot join
+    warned: dict[str, NodeWarned] = {}  #: by name, of nodes that are there and get no more work
+    lost_nodes: dict[str, NodeLost] = {}  #: by name, the latest last: that were lost for a cause
     costs: ChangeCosts = msgspec.field(default_factory=ChangeCosts)
     tenants: Tenants = msgspec.field(default_factory=Tenants)
     num_stale: int = 0  #: reports about a generation, or a job, that is no more
@@ -62,6 +65,8 @@ class Saved(KeptState, kw_only=True):
 
 
 ONE_WORKER: IntArray = np.ones(1, dtype=np.int64)
+#: Lost nodes that are remembered.
+NUM_LOST_NODES = 20
 #: Of records in folds that are written now.
 FORM = 2
 
@@ -107,7 +112,9 @@ class HeadState(KeptState, kw_only=True):
         self.table = JobTable()
         self.holdings = Holdings()
         self.latest = Latest()
-        self.devices: frozenset[str] = frozenset()
+        self.usable = Cluster()  #: the nodes that jobs may be placed on
+        self.devices: frozenset[str] = frozenset()  #: of these
+        self.warned_devices: frozenset[str] = frozenset()  #: of the other nodes that are there
         self.num_borrowed = 0  #: devices
         self._special = Special()
         self._most_devices = 1  #: rows are written for a cluster of so many
@@ -117,7 +124,7 @@ class HeadState(KeptState, kw_only=True):
 
     @property
     def num_devices(self) -> int:
-        """That are there; a look at each node would take longer, and this is asked in every turn."""
+        """That jobs may have; a look at each node would take longer, and this is asked in every turn."""
         return len(self.devices)
 
     # ------------------------------------------------------------ what `apply` uses
@@ -214,6 +221,11 @@ class HeadState(KeptState, kw_only=True):
         """Whether there is a record of that kind."""
         return bool(self._special.of(kind))
 
+    @property
+    def is_vacating(self) -> bool:
+        """Whether a gang has yet to leave devices of a node that gets no more work."""
+        return not self.warned_devices.isdisjoint(self.holdings.owner)
+
     def concerns_plans(self, record: JobRecord | None) -> bool:
         """Whether a policy knows the job, or it holds devices."""
         if record is None:
@@ -248,15 +260,28 @@ class HeadState(KeptState, kw_only=True):
                 self.latest.write_one(record)
             self.table.remove(record.id)
 
+    def note_lost_node(self, event: NodeLost) -> None:
+        """Keep that and why, for those who ask for the node; of the latest ones only."""
+        self.lost_nodes.pop(event.name, None)
+        self.lost_nodes[event.name] = event
+        while len(self.lost_nodes) > NUM_LOST_NODES:
+            del self.lost_nodes[next(iter(self.lost_nodes))]
+
     def set_cluster(self, cluster: Cluster) -> None:
         """These nodes are there now. Rows need no change as long as they allow for so many devices."""
         self.reclaims.note(self.cluster, cluster, self.now_s)
         self.cluster = cluster
-        self._measure(cluster)
+        self.measure_cluster()
 
-    def _measure(self, cluster: Cluster) -> None:
-        self.devices = frozenset(cluster.devices)
-        self.num_borrowed = cluster.num_borrowed
+    def measure_cluster(self) -> None:
+        """The nodes that are there, or what was said of them, are other ones from now on."""
+        self.usable = self.cluster
+        for name in self.warned:
+            self.usable = self.usable.without_node(name)
+        self.devices = frozenset(self.usable.devices)
+        leaving = (node.devices for node in self.cluster.nodes if node.name in self.warned)
+        self.warned_devices = frozenset(chain.from_iterable(leaving)) if self.warned else frozenset()
+        self.num_borrowed = self.usable.num_borrowed
         if self.num_devices > self._most_devices:
             self._most_devices = 1 << (self.num_devices - 1).bit_length()
             self._learn_options_anew()
@@ -330,7 +355,7 @@ class HeadState(KeptState, kw_only=True):
         self.belief.restore(saved.belief)
         self.records = {record.id: record for record in saved.records}
         self.unknown = UnknownGangs(saved.unknown_gangs)
-        self._measure(saved.cluster)
+        self.measure_cluster()
         for job_id in saved.rows:
             self._write_row(self.records[job_id])
         self._dirty, self._relearnt = set(self.records), set()

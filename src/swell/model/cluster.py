@@ -20,6 +20,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     rack: str = "rack0"
     is_borrowed: bool = False  #: may be reclaimed at any second
     cores: float | None = None  #: that the workers on its devices share; None: each device has its own
+    address: str = ""  #: from which its host joined, for people; empty: not known, or the platform's machine
 
 
 class Cluster(msgspec.Struct, frozen=True, dict=True):

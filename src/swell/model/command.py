@@ -23,6 +23,7 @@ class ProfileJob(Command, frozen=True, kw_only=True, omit_defaults=True):
     sizes: tuple[int, ...]  #: worker counts the curve is wanted for
     device_kind: str
     attempt: int = 0  #: trial runs of this job that were lost before this one
+    avoid: tuple[str, ...] = ()  #: devices that get no more work
 
 
 class LaunchGang(Command, frozen=True, kw_only=True):

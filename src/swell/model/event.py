@@ -180,15 +180,36 @@ class GangFound(GangEvent, frozen=True, kw_only=True):
 
 
 class NodeJoined(Event, frozen=True, kw_only=True):
-    """A node joined the cluster with its devices."""
+    """A node joined the cluster with its devices, or is another one than before under its name.
+
+    It ends what a `NodeWarned` before `at_s` said.
+    """
 
     node: Node
 
 
-class NodeLost(Event, frozen=True, kw_only=True):
-    """A node left the cluster with its devices."""
+class NodeWarned(Event, frozen=True, kw_only=True):
+    """A node is to be left: nothing is placed on it any more, and what is there moves to other nodes."""
 
     name: str
+    until_s: float | None = None  #: when it will be gone, in head time; None: it stays, without work
+    why: str = ""  #: for people
+
+
+class NodeCleared(Event, frozen=True, kw_only=True):
+    """What a `NodeWarned` said of a node is no longer so: jobs may have its devices again."""
+
+    name: str
+
+
+class NodeLost(Event, frozen=True, kw_only=True):
+    """A node left the cluster with its devices.
+
+    Told before the `WorkersLost` and `GangEnded` that follow from it: so these count as no fault of a job.
+    """
+
+    name: str
+    cause: str = ""  #: for people; empty: its owner knows
 
 
 class Woke(Event, frozen=True, kw_only=True):
@@ -233,6 +254,8 @@ AnyEvent = (
     | GangEnded
     | GangFound
     | NodeJoined
+    | NodeWarned
+    | NodeCleared
     | NodeLost
     | Woke
     | DrainRequested

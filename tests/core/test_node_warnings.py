@@ -1,0 +1,217 @@
+"""A node that is to be left gets no more work, and what is on it moves in time."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.bench import Bench, only
+from tests.core.driven_world import ALL_FAULTS, DrivenWorld
+from tests.core.fakes import core_of, node, spec
+from tests.core.head import Head
+
+from swell.live.recovery import changed_nodes
+from swell.model.command import ProfileJob, Reconfigure, SuspendGang
+from swell.model.event import (
+    JobSubmitted,
+    NodeCleared,
+    NodeJoined,
+    NodeLost,
+    NodeWarned,
+    Woke,
+    WorkersLost,
+)
+from swell.model.job import Phase
+from swell.placement.best_fit import BestFitPlacer
+from swell.policies.registry import POLICIES
+from swell.throughput.belief import FittedBelief
+
+#: After the last fault every gang has moved within so many seconds: trial runs, pauses, and one hold time.
+MOVED_WITHIN_S = 60.0
+
+
+def head_in(world: DrivenWorld, policy: str = "elasticflow") -> Head:
+    return Head(lambda: core_of(POLICIES[policy](), BestFitPlacer(), FittedBelief), world)
+
+
+def pass_time(head: Head, duration_s: float) -> None:
+    """Or as much of it as something happens in."""
+    until_s = head.world.now_s + duration_s
+    while not head.world.is_quiet_until(until_s) and head.turn():
+        pass
+
+
+@pytest.mark.parametrize("policy", ["elasticflow", "tiresias", "bftrainer"])
+@settings(max_examples=6, deadline=None)
+@given(
+    seed=st.integers(0, 2**20),
+    fates=st.lists(
+        st.sampled_from(
+            ["turn"] * 6 + ["warn n0", "warn n1", "clear n0", "take n1", "late n1", "lend n1", "die"]
+        ),
+        max_size=50,
+    ),
+)
+def test_a_node_that_is_to_be_left_is_empty_soon_and_every_job_ends(
+    policy: str, seed: int, fates: list[str]
+) -> None:
+    """Whatever fails before; `Head` checks at each turn that nothing is placed on such a node."""
+    world = DrivenWorld(seed, ALL_FAULTS)
+    head = head_in(world, policy)
+    world.join(node("n0", 4))
+    world.join(node("n1", 4))
+    for number in range(4):
+        head.submit(f"job{number}", spec(1000, max_workers=4))
+    for fate in fates:
+        match fate.split():
+            case ["warn", name]:
+                world.warn_node(name)
+            case ["clear", name]:
+                world.clear_node(name)
+            case ["take", name]:
+                world.lose_node(name)
+            case ["late", name]:
+                world.lose_node_late(name, 1.0)
+            case ["lend", name]:
+                world.join(node(name, 4))
+            case ["die"]:
+                head.die()
+            case _:
+                head.turn()
+    world.calm_down()
+    pass_time(head, 2.0)  # nodes that are on their way back
+    world.join(node("n0", 4))
+    world.clear_node("n0")
+    world.warn_node("n1", MOVED_WITHIN_S)
+    pass_time(head, MOVED_WITHIN_S)
+    assert not [device for device in head.port.occupied if device.startswith("n1")], head.story()
+    for _ in range(6000):
+        if not head.turn():
+            break
+    assert len(head.ended) == 4, head.story()
+
+
+def test_a_gang_moves_without_a_checkpoint_and_comes_back_when_the_warning_ends() -> None:
+    world = DrivenWorld()
+    head = head_in(world)
+    for name in ("n0", "n1"):
+        world.join(node(name, 2))
+    head.submit("a", spec(20_000, min_workers=4))
+    head.submit("b", spec(20_000, min_workers=2, max_workers=2))
+    head.run_until(lambda: len(world.gangs) == 1)
+    head.cancel("a")
+    head.run_until(lambda: head.phase("b") is Phase.RUNNING)
+    home = head.job("b").devices[0].split(".")[0]
+    world.warn_node(home)
+    head.run_until(lambda: not any(device.startswith(home) for device in world.gangs["b"].devices))
+    assert head.phase("b") is Phase.RUNNING and head.job("b").resizes >= 1
+    commands = [command for _, command in world.performed if getattr(command, "job_id", "") == "b"]
+    assert not [command for command in commands if isinstance(command, SuspendGang)]
+
+
+def test_a_gang_that_changes_when_the_warning_comes_moves_once_the_change_is_done() -> None:
+    """The end of a change as it was planned is no news otherwise."""
+    bench = Bench(num_devices=4, placer=BestFitPlacer())
+    bench.say(NodeJoined(at_s=bench.now_s, node=node("n1", 4)))
+    bench.run("a", 2, spec(100_000, max_workers=4))
+    bench.want(a=4)
+    change = only(bench.say(Woke(at_s=bench.now_s), after_s=10.0), Reconfigure)
+    home = {device.split(".")[0] for device in change.target.devices}
+    assert len(home) == 1
+    assert bench.say(NodeWarned(at_s=bench.now_s, name=home.pop())) == []
+    move = only(bench.resized(change.generation), Reconfigure)
+    assert len(move.target.devices) == 4
+    assert not set(move.target.devices).intersection(change.target.devices)
+
+
+def test_survivors_on_a_node_that_is_to_be_left_go_on_there_until_they_move() -> None:
+    """A loss elsewhere in the gang must not make them stand still."""
+    bench = Bench(num_devices=4)
+    bench.say(NodeJoined(at_s=bench.now_s, node=node("n1", 4)))
+    generation = bench.run("a", 8, spec(1000, max_workers=8))
+    bench.want(a=4)
+    bench.say(NodeWarned(at_s=bench.now_s, name="n1", until_s=bench.now_s + 60.0))
+    lost = tuple(device for device in bench.job().devices if device.startswith("n0"))
+    assert len(lost) == 4
+    commands = bench.say(
+        NodeLost(at_s=bench.now_s, name="n0", cause="gone"),
+        WorkersLost(at_s=bench.now_s, job_id="a", generation=generation, devices=lost, message="gone"),
+    )
+    healed = only(commands, Reconfigure)
+    assert len(healed.target.devices) == 4
+    assert all(device.startswith("n1") for device in healed.target.devices)
+
+
+def test_what_is_lost_on_a_node_that_was_warned_of_is_no_fault_of_the_job() -> None:
+    """Its machine may end the processes before it is gone itself."""
+    bench = Bench()
+    generation = bench.run("a", 4)
+    bench.say(NodeWarned(at_s=bench.now_s, name="n0"))
+    bench.gone(generation)
+    assert bench.phase() is Phase.QUEUED
+    [told] = [story.text for _, story in bench.core.stories() if story.code == "requeued"]
+    assert "left the cluster, or were about to" in told
+
+
+def test_a_warning_outlives_the_daemon_and_ends_with_the_node_its_return_or_at_a_word() -> None:
+    core = core_of()
+    core.handle([NodeJoined(at_s=1.0, node=node("n0"))])
+    core.handle([NodeWarned(at_s=2.0, name="n0", until_s=None, why="new memory")])
+    reborn = core_of()
+    reborn.load(core.save())
+    assert reborn.warned == core.warned and reborn.warned["n0"].why == "new memory"
+    assert changed_nodes(reborn.cluster, [node("n0")], 3.0) == []
+    reborn.handle([NodeJoined(at_s=1.0, node=node("n0"))])  # told again: its journal had it
+    assert reborn.warned
+    reborn.handle([NodeCleared(at_s=4.0, name="n0")])
+    assert not reborn.warned and reborn.num_stale == 1
+    for end in (NodeLost(at_s=6.0, name="n0"), NodeJoined(at_s=6.0, node=node("n0"))):
+        core.handle([NodeWarned(at_s=5.0, name="n0")])
+        assert core.warned
+        core.handle([end])
+        assert not core.warned
+        core.handle([NodeJoined(at_s=7.0, node=node("n0"))])
+
+
+def test_a_warning_of_a_node_that_is_not_there_is_stale() -> None:
+    core = core_of()
+    core.handle([NodeWarned(at_s=1.0, name="n0"), NodeCleared(at_s=1.0, name="n0")])
+    assert core.num_stale == 2 and not core.warned
+
+
+def test_a_state_of_before_has_no_warnings() -> None:
+    bench = Bench()
+    saved = msgspec.json.decode(bench.core.save())
+    del saved["warned"], saved["lost_nodes"]
+    old = core_of(bench.policy)
+    old.load(msgspec.json.encode(saved))
+    assert old.save() == bench.core.save()
+
+
+def test_lost_nodes_are_remembered_with_the_cause_until_they_are_back() -> None:
+    core = core_of()
+    names = [f"n{number}" for number in range(30)]
+    core.handle([NodeJoined(at_s=1.0, node=node(name)) for name in names])
+    core.handle([NodeLost(at_s=2.0, name="n0")])  # its owner has taken it away
+    core.handle([NodeLost(at_s=3.0, name=name, cause="its lease is over") for name in names[1:]])
+    assert [lost.name for lost in core.lost_nodes] == names[10:]
+    core.handle([NodeJoined(at_s=4.0, node=node("n29"))])
+    assert core.lost_nodes[-1].name == "n28" and core.lost_nodes[-1].cause == "its lease is over"
+
+
+def test_a_job_waits_for_the_first_node_and_says_so() -> None:
+    core = core_of()
+    core.handle([JobSubmitted(at_s=1.0, job_id="a", spec=spec(100, min_workers=4))])
+    [view] = core.views()
+    assert view.reason_code == "no_nodes" and "none has joined" in view.reason
+    core.handle([NodeJoined(at_s=2.0, node=node("n0", 2))])
+    [view] = core.views()
+    assert view.reason == "waits for more nodes: it needs 4 devices, and there are 2"
+    core.handle([NodeWarned(at_s=3.0, name="n0")])
+    assert "are to be left" in core.views()[0].reason
+    core.handle([NodeJoined(at_s=4.0, node=node("n0", 2)), NodeJoined(at_s=4.0, node=node("n1", 2))])
+    core.handle([NodeWarned(at_s=5.0, name="n0")])
+    assert core.views()[0].reason_code == "profiling"
+    [trial] = [command for command in core.under_way() if isinstance(command, ProfileJob)]
+    assert trial.avoid == ("n0.0", "n0.1")
