@@ -20,6 +20,7 @@ from swell.executors.controller.protocol import EventTold, Inventory
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
+from swell.model.cluster import Node
 from swell.model.command import GangCommand, ProfileJob
 from swell.model.event import AnyEvent, Outcome
 from swell.model.share_mode import FULL_SHARE
@@ -56,6 +57,7 @@ class FakeHost:
         self.runs: dict[str, h.OpenRun] = {}
         self.workers: dict[tuple[str, int], FakeWorker] = {}
         self.told: list[h.ToHost] = []
+        self.offered: dict[str, DeviceBinding] = {}
         self.first_worker = 0
         self.refusal: tuple[Outcome, str] | None = None
         self._is_once = False
@@ -67,9 +69,19 @@ class FakeHost:
         self._held: deque[h.FromHost] = deque()
         self._pids: Iterator[int] = itertools.count(1000)  # the same on each host
 
-    def offer(self, num: int = DEVICES_OF_HOST) -> None:
+    def offer(self, num: int = DEVICES_OF_HOST, nodes: tuple[Node, ...] = ()) -> None:
         cpu = DeviceBinding(torch_device="cpu", kind="cpu")
-        self.answer(h.DevicesOffered(devices={f"{self.name}/{i}": cpu for i in range(num)}, num_cores=16))
+        self.offer_these({f"{self.name}/{i}": cpu for i in range(num)}, nodes)
+
+    def offer_these(self, devices: dict[str, DeviceBinding], nodes: tuple[Node, ...]) -> None:
+        """Nothing else."""
+        self.offered = devices
+        self.answer(h.DevicesOffered(devices=devices, num_cores=16, nodes=nodes))
+
+    def node(self, num: int = DEVICES_OF_HOST) -> Node:
+        """As a host of another machine names itself."""
+        devices = tuple(f"{self.name}/{i}" for i in range(num))
+        return Node(name=self.name, devices=devices, kind="cpu")
 
     def refuse_next(self) -> None:
         """One run, and no other."""
@@ -204,6 +216,12 @@ class Fleet:
     @property
     def events(self) -> list[AnyEvent]:
         return self.line.events
+
+    def join_machine(self, name: str) -> FakeHost:
+        """A host that names its node."""
+        host = self.join(name)
+        host.offer(nodes=(host.node(),))
+        return host
 
     def join(self, name: str) -> FakeHost:
         host = FakeHost(name, self, lambda message: self.controller.hear(name, message))

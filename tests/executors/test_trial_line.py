@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -75,7 +75,7 @@ class Machines:
     def machine(self, host: str) -> Machine:
         return Machine(self.bindings, self.devices_in_use(), self.num_cores)
 
-    def host_with(self, kind: str) -> str:
+    def host_with(self, kind: str, avoid: Container[str]) -> str:
         return "host" if kind == self.kind else ""
 
     def open_trial(self, host: str, run: str, command: ProfileJob) -> None:

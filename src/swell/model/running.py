@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from swell.model.cluster import Node
 from swell.model.event import GangFound
 
 
@@ -17,6 +18,7 @@ class RunningWork:
         default_factory=dict
     )  #: job -> generation of a gang whose end is yet to be told
     trials: tuple[str, ...] = ()  #: jobs whose trial run is under way, or waits
+    nodes: tuple[Node, ...] = ()  #: that have joined, beside those of the platform's own machine
 
     @property
     def jobs(self) -> frozenset[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 
 import msgspec
@@ -98,14 +98,14 @@ class Controller:
             self._handle(lambda: self._perform(command))
         return self._num_performed
 
-    def running_kinds(self) -> set[tuple[str, str]]:
-        """Jobs with workers, each with the kinds of devices that these are on."""
-        bindings = self._hosts.bindings
+    def running_kinds(self, host: str) -> set[tuple[str, str]]:
+        """Jobs with workers on this host, each with the kinds of devices that these are on."""
+        bindings, host_of = self._hosts.bindings, self._hosts.host_of
         return {
             (run.job_id, bindings[device].kind)
             for run in self._runs.values()
             for device in run.director.devices
-            if device in bindings
+            if host_of.get(device) == host
         }
 
     def _inventory(self) -> Inventory:
@@ -116,6 +116,7 @@ class Controller:
             gangs=self._gangs.live(),
             profiling=self._trials.jobs,
             untold=self._outbox.ended_gangs(),
+            nodes=self._hosts.nodes,
         )
 
     # ------------------------------------------------------------ inputs, one after another
@@ -302,7 +303,7 @@ class Controller:
     def _hear(self, host: str, message: FromHost) -> None:
         match message:
             case messages.DevicesOffered():
-                self._hosts.offer(host, message)
+                self._report_all(self._hosts.offer(host, message))
             case messages.RunOpened() | messages.RunRefused():
                 self._hear_ready(host, message)
             case messages.ShareSet(run=key, generation=generation, why_not=why_not):
@@ -370,8 +371,11 @@ class Controller:
         self.do(run, run.director.said(worker, said, now_s))
 
     def _lose_host(self, name: str, why: str) -> None:
-        if not self._hosts.lose(name):
+        """Its nodes go first: what becomes of gangs that were on them is then no fault of their jobs."""
+        lost_nodes = self._hosts.lose(name, why)
+        if lost_nodes is None:
             return
+        self._report_all(lost_nodes)
         self._send(self._usage.lose_host(name))
         self._trials.lose_host(name, why)
         for run in list(self._runs.values()):
@@ -399,9 +403,9 @@ class Controller:
         """Devices of one host, and how many processes each has now."""
         return self._hosts.machine(host, (d for run in self._runs.values() for d in run.director.devices))
 
-    def host_with(self, kind: str) -> str:
-        """The host with the most devices of a kind; empty if there is none."""
-        return self._hosts.with_most(kind)
+    def host_with(self, kind: str, avoid: Container[str]) -> str:
+        """The host with the most devices of a kind, some left out; empty if there is none."""
+        return self._hosts.with_most(kind, avoid)
 
     def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
         """Have a host open the run of a trial; its answer goes to the trials."""
@@ -502,6 +506,10 @@ class Controller:
         self._usage.await_usage(event, run.checkpoint_dirs, now_s)
         for host in list(run.checkpoint_dirs):
             self._hosts.tell(host, messages.ReadUsage(run=run.key))
+
+    def _report_all(self, events: Iterable[AnyEvent]) -> None:
+        for event in events:
+            self.report(event)
 
     def _act_on(self, run: DirectedRun, event: AnyEvent) -> None:
         """What follows on the hosts of a gang from what is told of it."""

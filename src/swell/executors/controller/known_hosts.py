@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
+from itertools import chain
 
 from swell.executors.controller.trial_devices import Machine
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts.messages import DevicesOffered, NodeHost, ToHost
+from swell.model.cluster import Node
+from swell.model.event import NodeJoined, NodeLost
+
+log = logging.getLogger("swell.hosts")
 
 
 class KnownHosts:
@@ -18,6 +24,7 @@ class KnownHosts:
         self._bindings: dict[str, DeviceBinding] = {}
         self._host_of: dict[str, str] = {}
         self._num_cores: dict[str, int] = {}
+        self._nodes: dict[str, tuple[Node, ...]] = {}  #: by host
 
     def __contains__(self, name: str) -> bool:
         return name in self._hosts
@@ -37,25 +44,53 @@ class KnownHosts:
         """The host of each device that is offered; kept up to date."""
         return self._host_of
 
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Those that hosts have named, which are there now."""
+        return tuple(chain.from_iterable(self._nodes.values()))
+
     # ------------------------------------------------------------ come and go
     def join(self, name: str, host: NodeHost) -> None:
         """From now on it is told what to do."""
         self._hosts[name] = host
 
-    def offer(self, name: str, offered: DevicesOffered) -> None:
-        """What this host has, all of it."""
-        self._forget_devices(name, but=offered.devices)
-        self._bindings.update(offered.devices)
-        self._host_of.update(dict.fromkeys(offered.devices, name))
-        self._num_cores[name] = offered.num_cores
+    def offer(self, name: str, offered: DevicesOffered) -> list[NodeJoined | NodeLost]:
+        """What this host has, all of it. What is another host's already is not taken.
 
-    def lose(self, name: str) -> bool:
-        """Whether there was such a host."""
+        Returns:
+            What the scheduler is to hear of the nodes that the host names.
+        """
+        own = {d: b for d, b in offered.devices.items() if self._host_of.get(d, name) == name}
+        for device in sorted(offered.devices.keys() - own):
+            log.error("device %s of host %s is host %s's: not used", device, name, self._host_of[device])
+        self._forget_devices(name, but=own)
+        self._bindings.update(own)
+        self._host_of.update(dict.fromkeys(own, name))
+        self._num_cores[name] = offered.num_cores
+        others = {node.name for host, nodes in self._nodes.items() if host != name for node in nodes}
+        nodes = [n for n in offered.nodes if n.name not in others and own.keys() >= set(n.devices)]
+        return self._change_nodes(name, tuple(nodes), "its host offers it no longer")
+
+    def lose(self, name: str, why: str) -> list[NodeJoined | NodeLost] | None:
+        """What the scheduler is to hear of its nodes; None if there is no such host."""
         if self._hosts.pop(name, None) is None:
-            return False
+            return None
         self._num_cores.pop(name, None)
         self._forget_devices(name)
-        return True
+        events = self._change_nodes(name, (), why)
+        del self._nodes[name]
+        return events
+
+    def _change_nodes(self, host: str, nodes: tuple[Node, ...], why: str) -> list[NodeJoined | NodeLost]:
+        """`why`: those are gone that it has no longer."""
+        before = {node.name: node for node in self._nodes.get(host, ())}
+        self._nodes[host] = nodes
+        gone = before.keys() - {node.name for node in nodes}
+        news = [node for node in nodes if before.get(node.name) != node]
+        return [
+            *(NodeLost(at_s=0.0, name=name, cause=why) for name in sorted(gone)),
+            *(NodeJoined(at_s=0.0, node=node) for node in news),
+        ]
 
     def _forget_devices(self, name: str, but: Container[str] = ()) -> None:
         """They are no longer offered; workers that are on them stay."""
@@ -78,7 +113,11 @@ class KnownHosts:
         in_use = Counter(device for device in busy if device in bindings)
         return Machine(bindings, in_use, self._num_cores.get(name, 1))
 
-    def with_most(self, kind: str) -> str:
-        """The host with the most devices of a kind; empty if there is none."""
-        nums = Counter(host for device, host in self._host_of.items() if self._bindings[device].kind == kind)
+    def with_most(self, kind: str, avoid: Container[str] = ()) -> str:
+        """The host with the most devices of a kind, some left out; empty if there is none."""
+        nums = Counter(
+            host
+            for device, host in self._host_of.items()
+            if device not in avoid and self._bindings[device].kind == kind
+        )
         return min(nums, key=lambda name: (-nums[name], name), default="")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from swell.model.cluster import Node
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import AnyEvent
 
@@ -51,6 +52,7 @@ class Inventory(AgentMessage, frozen=True, kw_only=True):
     gangs: tuple[LiveGang, ...]
     profiling: tuple[str, ...]  #: jobs whose trial run is under way, or waits
     untold: dict[str, int]  #: job -> generation of a gang that has ended, of which the daemon may not know
+    nodes: tuple[Node, ...] = ()  #: of hosts that have joined, which are there now
 
 
 class EventTold(AgentMessage, frozen=True, kw_only=True):

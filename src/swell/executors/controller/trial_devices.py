@@ -33,10 +33,19 @@ class Machine:
     bindings: Mapping[str, DeviceBinding]
     in_use: Mapping[str, int]
     num_cores: int
+    avoid: Collection[str] = ()  #: devices that are not to be had
+
+    def num_of(self, kind: str) -> int:
+        """Devices of the kind that are to be had."""
+        return len(self._of(kind))
+
+    def _of(self, kind: str) -> list[str]:
+        bindings = self.bindings.items()
+        return [device for device, binding in bindings if binding.kind == kind and device not in self.avoid]
 
     def idlest(self, kind: str, num: int) -> tuple[str, ...]:
         """So many devices of the kind, those with the fewest processes first; some twice if it has fewer."""
-        pool = [device for device, binding in self.bindings.items() if binding.kind == kind]
+        pool = self._of(kind)
         pool.sort(key=lambda device: self.in_use.get(device, 0))
         return tuple(pool[place % len(pool)] for place in range(num))
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -41,8 +41,8 @@ class TrialRunner(Protocol):
     def machine(self, host: str) -> Machine:
         """Devices of one host, and how many processes each has now."""
 
-    def host_with(self, kind: str) -> str:
-        """The host with the most devices of a kind; empty if there is none."""
+    def host_with(self, kind: str, avoid: Container[str]) -> str:
+        """The host with the most devices of a kind, some left out; empty if there is none."""
 
     def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
         """Have a host open this run; answered by `Trials.opened`, or
@@ -178,7 +178,7 @@ class Trials:
         """Whether there were devices for some part of it."""
         kind, trial = begun.command.device_kind, begun.trial
         others = self._others(begun)
-        machine = self._runner.machine(begun.host)
+        machine = replace(self._runner.machine(begun.host), avoid=begun.command.avoid)
         for size in self._parts(begun, shares):
             num = trial.num_devices(size)
             devices = allot(machine, kind, num, size is not None, others)
@@ -224,7 +224,7 @@ class Trials:
 
     def _open(self, command: ProfileJob) -> None:
         run, kind = _run_key(command.job_id), command.device_kind
-        self._opening_host = host = self._runner.host_with(kind)
+        self._opening_host = host = self._runner.host_with(kind, command.avoid)
         if host:
             self._runner.open_trial(host, run, command)
         else:
@@ -275,14 +275,19 @@ class Trials:
 
     def _new(self, command: ProfileJob, host: str, opened: RunOpened) -> Begun:
         conduct, kind, spec = self._conduct, command.device_kind, command.spec
-        bindings = self._runner.machine(host).bindings
-        num_devices = sum(binding.kind == kind for binding in bindings.values())
+        machine = replace(self._runner.machine(host), avoid=command.avoid)
         total_steps = spec.end.total_steps(spec.global_batch, None)
         stage = Stage(
-            command.job_id, spec, total_steps, opened.checkpoint_dir, bindings, conduct.worker_settings
+            command.job_id,
+            spec,
+            total_steps,
+            opened.checkpoint_dir,
+            machine.bindings,
+            conduct.worker_settings,
         )
         stopped: set[int] = set()
         table = self._table(kind)
+        num_devices = machine.num_of(kind)
         trial = Trial(stage, command, opened.first_worker, num_devices, table, conduct, stopped.__contains__)
         run = DirectedRun(opened.run, command.job_id, spec, trial, stopped, is_trial=True)
         run.checkpoint_dirs[host] = opened.checkpoint_dir

@@ -24,6 +24,7 @@ from typing import Protocol
 import msgspec
 
 from swell.executors.gang.job_context import DeviceBinding
+from swell.model.cluster import Node
 from swell.model.event import Outcome
 from swell.model.job import JobSpec
 from swell.model.usage import GangUsage
@@ -123,6 +124,7 @@ class DevicesOffered(HostMessage, frozen=True, kw_only=True):
 
     devices: dict[str, DeviceBinding]  #: by their ids, which no other host has
     num_cores: int  #: that its workers may use
+    nodes: tuple[Node, ...] = ()  #: as the scheduler is to see them; none: the daemon names them itself
 
 
 class RunOpened(HostMessage, frozen=True, kw_only=True):

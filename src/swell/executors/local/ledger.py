@@ -6,16 +6,21 @@ from collections import deque
 from dataclasses import dataclass
 
 from swell.executors.controller.protocol import EventTold, ExecutorCommand, Inventory, Perform
+from swell.model.cluster import Node
 from swell.model.command import LaunchGang, ProfileJob, StopGang
 from swell.model.event import (
     AnyEvent,
     GangEnded,
     GangSuspended,
     JobProfiled,
+    NodeJoined,
+    NodeLost,
     Outcome,
     ProfilingFailed,
     StepsReported,
 )
+
+AGENT_KILLED = "the agent was killed, and its workers with it"
 
 
 @dataclass(slots=True)
@@ -35,6 +40,7 @@ class DeliveryLedger:
         self._num_ordered = 0
         self._untaken: deque[Perform] = deque()
         self._trials: dict[str, ProfileJob] = {}
+        self._nodes: dict[str, Node] = {}  #: that have joined, as the head knows it or is about to
         self._newest_heard = 0
         self._num_delivered = 0
         self._num_before_last_call = 0
@@ -85,7 +91,11 @@ class DeliveryLedger:
         return number
 
     def _note(self, event: AnyEvent) -> None:
-        if isinstance(event, GangEnded | GangSuspended):
+        if isinstance(event, NodeJoined):
+            self._nodes[event.node.name] = event.node
+        elif isinstance(event, NodeLost):
+            self._nodes.pop(event.name, None)
+        elif isinstance(event, GangEnded | GangSuspended):
             known = self.gangs.get(event.job_id)
             if known is not None and event.generation >= known.generation:
                 del self.gangs[event.job_id]
@@ -96,7 +106,7 @@ class DeliveryLedger:
 
     # ------------------------------------------------------------ a new line
     def reconcile(self, inventory: Inventory) -> tuple[list[AnyEvent], list[Perform]]:
-        """Gangs that died with an earlier agent, and the commands to say again, in order."""
+        """What was lost with an earlier agent, nodes first, and the commands to say again, in order."""
         lost: list[AnyEvent] = []
         if inventory.boot_id != self._boot_id:
             lost = self._begin_boot(inventory)
@@ -107,6 +117,8 @@ class DeliveryLedger:
 
     def _begin_boot(self, inventory: Inventory) -> list[AnyEvent]:
         is_first = not self._boot_id
+        gone_nodes = [name for name in self._nodes if name not in {node.name for node in inventory.nodes}]
+        self._nodes = {node.name: node for node in inventory.nodes}
         self._boot_id = inventory.boot_id
         self._newest_heard = self._num_delivered = self._num_before_last_call = self._num_acknowledged = 0
         if is_first:
@@ -119,7 +131,8 @@ class DeliveryLedger:
             if job_id not in ordered:
                 self._num_ordered += 1
                 self._untaken.append(Perform(number=self._num_ordered, command=command))
-        return [self._lost(job_id, self.gangs.pop(job_id)) for job_id in gone]
+        lost_nodes = [NodeLost(at_s=0.0, name=name, cause=AGENT_KILLED) for name in gone_nodes]
+        return [*lost_nodes, *(self._lost(job_id, self.gangs.pop(job_id)) for job_id in gone)]
 
     def _lost(self, job_id: str, known: KnownGang) -> AnyEvent:
         return GangEnded(
@@ -128,5 +141,5 @@ class DeliveryLedger:
             generation=known.generation,
             outcome=Outcome.LOST,
             steps=known.steps,
-            message="the agent was killed, and its workers with it",
+            message=AGENT_KILLED,
         )

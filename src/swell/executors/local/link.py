@@ -46,6 +46,7 @@ from swell.executors.local.protocol import (
     BindDevices,
     FromAgent,
     Refused,
+    RemoveHost,
     ShutDown,
 )
 from swell.model.coding import decoder
@@ -125,6 +126,7 @@ class LocalExecutor:
             gangs=tuple(_found(gang) for gang in inventory.gangs),
             ended=inventory.untold,
             trials=inventory.profiling,
+            nodes=inventory.nodes,
         )
 
     def perform(self, command: AnyCommand) -> None:
@@ -133,6 +135,11 @@ class LocalExecutor:
             raise TypeError("time is not an executor's affair: WakeAt is for the world's clock")
         with self._lock:
             self._send(self._ledger.order(command))
+
+    def remove_host(self, name: str) -> None:
+        """Have a host that has joined end its workers and leave. Waits for nothing."""
+        with self._lock:
+            self._send(RemoveHost(name=name))
 
     def acknowledge(self) -> None:
         """All that was delivered and handled so far is in the journal.
@@ -264,7 +271,7 @@ class LocalExecutor:
         self.lack = lack_of_agent(self._settings.sharing, self._settings.state_dir, address.pid)
         with self._lock:
             lost, again = self._ledger.reconcile(inventory)
-            kept = [message for message in self._to_send if isinstance(message, ShutDown)]
+            kept = [message for message in self._to_send if isinstance(message, RemoveHost | ShutDown)]
             self._to_send = deque([*again, *kept])
         for event in lost:
             self._deliver(msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME)))

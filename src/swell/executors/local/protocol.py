@@ -21,7 +21,7 @@ from swell.executors.local.limits.limiter import CoreSharing
 from swell.wire.messages import Hello
 
 #: Raised when a daemon and an agent of two versions would not understand each other.
-PROTOCOL = 5
+PROTOCOL = 6
 
 
 # ---------------------------------------------------------------- daemon -> agent
@@ -40,11 +40,17 @@ class BindDevices(AgentMessage, frozen=True, kw_only=True):
     bindings: dict[str, DeviceBinding]
 
 
+class RemoveHost(AgentMessage, frozen=True, kw_only=True):
+    """Have this host, which has joined, end its workers and leave. No effect if it is not there."""
+
+    name: str
+
+
 class ShutDown(AgentMessage, frozen=True, kw_only=True):
     """End every process, then yourself."""
 
 
-ToAgent = Attach | BindDevices | Perform | Acknowledge | ShutDown
+ToAgent = Attach | BindDevices | Perform | Acknowledge | RemoveHost | ShutDown
 FirstLine = Attach | Hello
 
 

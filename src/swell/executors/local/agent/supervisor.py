@@ -6,6 +6,7 @@ One event loop, one thread, no torch. Nobody waits for anybody: every method ret
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import signal
 
@@ -14,6 +15,7 @@ import msgspec
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import Acknowledge, Perform, Performed
 from swell.executors.hosts.messages import FromHost
+from swell.executors.local.agent.door import Door, DoorError
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LOOPBACK, LocalHost, is_same
 from swell.executors.local.agent.options import CrewOptions
@@ -24,6 +26,7 @@ from swell.executors.local.protocol import (
     BindDevices,
     FirstLine,
     Refused,
+    RemoveHost,
     ShutDown,
     ToAgent,
 )
@@ -34,6 +37,7 @@ TICK_S = 0.1
 #: How the controller calls this machine.
 HOST = "local"
 
+log = logging.getLogger("swell.agent")
 _first_line = msgspec.json.Decoder(FirstLine).decode
 _from_daemon = msgspec.json.Decoder(ToAgent).decode
 
@@ -41,7 +45,8 @@ _from_daemon = msgspec.json.Decoder(ToAgent).decode
 class Crew:
     """The local engine: controller and host in one process, so that a message between them is a call."""
 
-    def __init__(self, options: CrewOptions, lock_fd: int) -> None:
+    def __init__(self, options: CrewOptions, lock_fd: int, door: Door | None = None) -> None:
+        """`door`: for hosts of other machines; None: none can join."""
         self.boot_id = secrets.token_hex(8)
         self.token = secrets.token_hex(32)
         self.stopped = asyncio.Event()
@@ -51,6 +56,7 @@ class Crew:
         self._handshakes = Handshakes(self._identify)
         self._host = LocalHost(options, self.boot_id, lock_fd, self._hear_host, self._handshakes.listen_at)
         self._controller.join_host(HOST, self._host)
+        self._door = door
 
     # ------------------------------------------------------------ life
     async def listen(self) -> int:
@@ -103,7 +109,7 @@ class Crew:
     def _refusal(self, hello: Attach) -> str:
         """Why this daemon cannot adopt what runs: its devices are of another kind. Empty if it can."""
         offered = set(hello.kinds)
-        running = self._controller.running_kinds()
+        running = self._controller.running_kinds(HOST)
         strange = sorted((job_id, kind) for job_id, kind in running if kind not in offered)
         if not strange:
             return ""
@@ -136,8 +142,19 @@ class Crew:
             self._controller.acknowledge(message.number)
         elif isinstance(message, BindDevices):
             self._host.offer(message.bindings)
+        elif isinstance(message, RemoveHost):
+            self._remove_host(message.name)
         elif isinstance(message, ShutDown):
             self.stopped.set()
         elif isinstance(message, Perform):
             num_performed = self._controller.perform(message.number, message.command)
             link.send(Performed(number=num_performed))
+
+    def _remove_host(self, name: str) -> None:
+        """What comes of it, the daemon hears by `NodeLost`."""
+        if self._door is None:
+            return
+        try:
+            self._door.remove(name)
+        except DoorError as error:  # it is gone already
+            log.warning("cannot remove host %s: %s", name, error)

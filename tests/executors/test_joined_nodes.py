@@ -1,0 +1,166 @@
+"""What the head is told of machines that join and go."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.executors.fake_hosts import Fleet, Line
+from tests.executors.puppets import JOB, make_spec
+
+from swell.executors.controller.protocol import Inventory, LiveGang
+from swell.executors.local.ledger import DeliveryLedger
+from swell.model.cluster import Cluster, Node
+from swell.model.command import LaunchGang, ProfileJob
+from swell.model.event import AnyEvent, GangEnded, GangStarted, NodeJoined, NodeLost, WorkersLost
+from swell.model.target import Target
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    """The platform's own machine, and two that have joined."""
+    fleet = Fleet(tmp_path, "l")
+    for name in "ab":
+        fleet.join_machine(name)
+    return fleet
+
+
+def launch(*devices: str) -> LaunchGang:
+    return LaunchGang(
+        job_id=JOB, generation=1, target=Target(devices=devices), spec=make_spec(), total_steps=1000
+    )
+
+
+def about_nodes(fleet: Fleet) -> list[tuple[str, str]]:
+    told = []
+    for event in fleet.events:
+        match event:
+            case NodeJoined(node=node):
+                told.append(("joined", node.name))
+            case NodeLost(name=name, cause=cause):
+                told.append((cause, name))
+    return told
+
+
+def folded(events: Iterable[AnyEvent]) -> Cluster:
+    """The cluster as a head has it that hears these. Raises ValueError if a device is on two nodes."""
+    cluster = Cluster()
+    for event in events:
+        if isinstance(event, NodeJoined):
+            cluster = cluster.with_node(event.node)
+        elif isinstance(event, NodeLost):
+            cluster = cluster.without_node(event.name)
+    return cluster
+
+
+def inventory_of(fleet: Fleet) -> Inventory:
+    """That a daemon hears which comes now; it hears all events, too, for none was acknowledged."""
+    fleet.line = Line()
+    fleet.controller.attach(fleet.line, "another")
+    assert fleet.line.inventory is not None
+    return fleet.line.inventory
+
+
+def test_a_machine_that_joins_is_a_node_and_the_own_one_is_none(fleet: Fleet) -> None:
+    assert about_nodes(fleet) == [("joined", "a"), ("joined", "b")]
+    assert [node.name for node in inventory_of(fleet).nodes] == ["a", "b"]
+    fleet.hosts["a"].offer(nodes=(fleet.hosts["a"].node(),))
+    assert len(about_nodes(fleet)) == 2, "what has not changed is not told again"
+    fleet.hosts["a"].offer(2, nodes=(fleet.hosts["a"].node(2),))
+    assert about_nodes(fleet)[-1] == ("joined", "a")
+    assert inventory_of(fleet).nodes[0].devices == ("a/0", "a/1")
+    fleet.hosts["a"].offer(0)
+    assert about_nodes(fleet)[-1] == ("its host offers it no longer", "a")
+
+
+def test_a_loss_is_told_with_its_cause_before_what_it_does_to_gangs(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.lose("b", "its lease is over")
+    kinds = [type(event) for event in fleet.events if isinstance(event, NodeLost | WorkersLost)]
+    assert kinds == [NodeLost, WorkersLost]
+    fleet.lose("a", "its lease is over")
+    kinds = [type(event) for event in fleet.events if isinstance(event, NodeLost | GangEnded)]
+    assert kinds[-2:] == [NodeLost, GangEnded]
+    assert about_nodes(fleet)[-2:] == [("its lease is over", "b"), ("its lease is over", "a")]
+    assert inventory_of(fleet).nodes == ()
+
+
+def test_a_name_or_a_device_that_another_host_has_is_not_taken(fleet: Fleet) -> None:
+    """The door keeps such hosts out; nothing is given twice if it does not."""
+    other = fleet.hosts["b"]
+    thief = Node(name="a", devices=("b/0",), kind="cpu")
+    double = Node(name="c", devices=("a/0",), kind="cpu")
+    bindings = other.offered | {"a/0": other.offered["b/0"]}
+    other.offer_these(bindings, (other.node(), thief, double))
+    assert about_nodes(fleet) == [("joined", "a"), ("joined", "b")]
+    fleet.perform(launch("a/0"))
+    assert [worker.host.name for worker in fleet.workers(JOB)] == ["a"]
+
+
+def test_a_trial_run_goes_where_work_may_go(fleet: Fleet) -> None:
+    offered = [device for host in fleet.hosts.values() for device in host.offered]
+    avoid = tuple(device for device in offered if device not in ("b/1", "b/2"))
+    fleet.perform(ProfileJob(job_id=JOB, spec=make_spec(), sizes=(1,), device_kind="cpu", avoid=avoid))
+    (worker,) = fleet.workers(f"trial:{JOB}")
+    assert set(worker.devices) <= {"b/1", "b/2"}
+
+
+def test_gangs_on_joined_nodes_go_on_while_the_daemon_is_away(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    inventory = inventory_of(fleet)
+    assert [gang.devices for gang in inventory.gangs] == [("a/0", "b/0")]
+    assert folded(fleet.events).nodes == inventory.nodes
+    assert len([event for event in fleet.events if isinstance(event, GangStarted)]) == 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    fates=st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from(["join", "lose", "offer 2", "offer 4", "empty"])),
+        max_size=30,
+    )
+)
+def test_the_events_and_the_inventory_agree_whatever_comes_and_goes(fates: list[tuple[str, str]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        fleet = Fleet(Path(folder), "l")
+        for name, fate in fates:
+            host = fleet.hosts.get(name)
+            match fate.split():
+                case ["join"] if host is None:
+                    fleet.join_machine(name)
+                case ["lose"] if host is not None:
+                    fleet.lose(name)
+                case ["offer", num] if host is not None:
+                    host.offer(int(num), nodes=(host.node(int(num)),))
+                case ["empty"] if host is not None:
+                    host.offer(0)
+            there = {node.name: node for node in folded(fleet.events).nodes}
+            assert there == {node.name: node for node in inventory_of(fleet).nodes}
+
+
+# ---------------------------------------------------------------- the daemon's end
+def inventory(boot: str, nodes: tuple[Node, ...] = (), gangs: tuple[LiveGang, ...] = ()) -> Inventory:
+    return Inventory(boot_id=boot, num_performed=0, gangs=gangs, profiling=(), untold={}, nodes=nodes)
+
+
+def test_with_the_agent_go_the_nodes_that_had_joined_it_and_then_their_gangs() -> None:
+    node = Node(name="a", devices=("a/0",), kind="cpu")
+    gang = LiveGang(job_id="j", generation=1, devices=("a/0",), pids=(1,), steps=3)
+    ledger = DeliveryLedger()
+    lost, _ = ledger.reconcile(inventory("one", (node,), (gang,)))
+    assert lost == []
+    lost, _ = ledger.reconcile(inventory("one", (node,), (gang,)))
+    assert lost == []
+    lost, _ = ledger.reconcile(inventory("two"))
+    assert [type(event) for event in lost] == [NodeLost, GangEnded]
+    assert isinstance(lost[0], NodeLost) and lost[0].name == "a" and "agent was killed" in lost[0].cause
+
+
+def test_an_inventory_of_before_names_no_nodes() -> None:
+    old = b'{"type":"Inventory","boot_id":"x","num_performed":0,"gangs":[],"profiling":[],"untold":{}}'
+    assert msgspec.json.decode(old, type=Inventory).nodes == ()
