@@ -141,6 +141,8 @@ class Hands:
         self.devices: dict[str, tuple[str, ...]] = {}
         self.trials: tuple[str, ...] = ()
         self.performed: list[AnyCommand] = []
+        self.nodes: tuple[Node, ...] = ()  #: that have joined
+        self.removed: list[str] = []
         self.is_obedient = True
         self.num_acknowledged = 0
         self.deliver: Callable[[AnyEvent], None] = lambda event: None
@@ -149,6 +151,7 @@ class Hands:
         """What a daemon that is killed now leaves."""
         left = Hands()
         left.gangs, left.devices, left.trials = dict(self.gangs), dict(self.devices), self.trials
+        left.nodes = self.nodes
         return left
 
     def start(self, deliver: Callable[[AnyEvent], None]) -> RunningWork:
@@ -157,12 +160,15 @@ class Hands:
             GangFound(at_s=0.0, job_id=job_id, generation=generation, devices=self.devices[job_id], steps=0)
             for job_id, generation in self.gangs.items()
         ]
-        return RunningWork(gangs=tuple(found), trials=self.trials)
+        return RunningWork(gangs=tuple(found), trials=self.trials, nodes=self.nodes)
 
     lack = ""
 
     def acknowledge(self) -> None:
         self.num_acknowledged += 1
+
+    def remove_host(self, name: str) -> None:
+        self.removed.append(name)
 
     def shut_down(self) -> None:
         self.gangs.clear()

@@ -11,9 +11,10 @@ from swell.core.core import Core
 from swell.core.explanations import PlanOutlook, guessed, with_outlook
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
+from swell.model.event import NodeLost, NodeWarned
 from swell.model.job import Phase
 from swell.model.job_query import newest
-from swell.model.view import JobView, NodeView, Story
+from swell.model.view import JobView, LostNode, NodeLeaving, NodeView, Story
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Posted:
     num_stale: int = 0
     unknown_owner: Mapping[str, str] = field(default_factory=dict)
     refused_nodes: dict[str, str] = field(default_factory=dict)
+    warned: Mapping[str, NodeWarned] = field(default_factory=dict)
+    lost_nodes: Sequence[NodeLost] = ()
 
 
 class ViewBoard:
@@ -69,6 +72,8 @@ class ViewBoard:
                 num_stale=core.num_stale,
                 unknown_owner=core.unknown_owner,
                 refused_nodes=core.refused_nodes,
+                warned=core.warned,
+                lost_nodes=core.lost_nodes,
             )
         return ended
 
@@ -153,6 +158,17 @@ class ViewBoard:
     def refused_nodes(self) -> dict[str, str]:
         return self._posted.refused_nodes
 
+    @property
+    def num_devices(self) -> int:
+        """Of all nodes that are there."""
+        return self._posted.cluster.num_devices
+
+    @property
+    def lost_nodes(self) -> tuple[LostNode, ...]:
+        """Those lost lately that have not joined again."""
+        lost = self._posted.lost_nodes
+        return tuple(LostNode(name=one.name, lost_s=one.at_s, cause=one.cause) for one in lost)
+
     def nodes(self) -> tuple[NodeView, ...]:
         """The nodes after the last scheduling cycle, with the holder of each device."""
         with self._lock:
@@ -167,9 +183,17 @@ class ViewBoard:
                 is_borrowed=node.is_borrowed,
                 devices={device: owner.get(device) for device in node.devices},
                 cores=node.cores,
+                address=node.address,
+                leaving=_leaving(posted.warned.get(node.name)),
             )
             for node in posted.cluster.nodes
         )
+
+
+def _leaving(warned: NodeWarned | None) -> NodeLeaving | None:
+    if warned is None:
+        return None
+    return NodeLeaving(since_s=warned.at_s, until_s=warned.until_s, why=warned.why)
 
 
 def _complete(view: JobView, posted: Posted, is_explained: bool, up_s: float | None) -> JobView:

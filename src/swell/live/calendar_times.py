@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from swell.model.calendar import Calendar
-from swell.model.view import JobView, Story
+from swell.model.view import JobView, LostNode, NodeView, Story
 
 
 def shown_job(view: JobView, calendar: Calendar) -> JobView:
@@ -39,3 +39,18 @@ def shown_story(story: Story, calendar: Calendar) -> Story:
     if calendar.is_head_time:
         return story
     return msgspec.structs.replace(story, at_s=calendar.time_of(story.at_s))
+
+
+def shown_node(node: NodeView, calendar: Calendar) -> NodeView:
+    """The view with times of the calendar."""
+    if node.leaving is None or calendar.is_head_time:
+        return node
+    since_s, until_s = calendar.time_of(node.leaving.since_s), node.leaving.until_s
+    until_s = None if until_s is None else calendar.time_of(until_s)
+    leaving = msgspec.structs.replace(node.leaving, since_s=since_s, until_s=until_s)
+    return msgspec.structs.replace(node, leaving=leaving)
+
+
+def shown_loss(node: LostNode, calendar: Calendar) -> LostNode:
+    """The same with its time by the calendar."""
+    return msgspec.structs.replace(node, lost_s=calendar.time_of(node.lost_s))

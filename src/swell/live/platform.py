@@ -29,6 +29,7 @@ from swell.live.pruning import EndedJobs, Pruner
 from swell.live.recovery import Entry, changed_nodes, digest, explained_jobs, load, replay, unlike_gangs
 from swell.live.retention import PrunedJob, PruneRequest, Retention
 from swell.live.retrying_journal import RetryingJournal
+from swell.live.site_nodes import SiteNodes
 from swell.live.submitter import Submissions, Submitter, result_of
 from swell.live.world import Hands, LiveWorld
 from swell.model.calendar import Calendar
@@ -145,6 +146,9 @@ class Executor(Hands, Protocol):
     def acknowledge(self) -> None:
         """All that was delivered and handled so far is in the journal."""
 
+    def remove_host(self, name: str) -> None:
+        """Have a host that has joined end its workers and leave; `NodeLost` follows."""
+
     @property
     def lack(self) -> str:
         """What it cannot do of what was asked for, for people; empty: nothing."""
@@ -159,8 +163,9 @@ class Site:
 
     jobs_dir: Path
     policy: str
-    nodes: Sequence[Node]
+    nodes: Sequence[Node]  #: of the platform's own machine
     retention: Retention = field(default_factory=Retention)
+    hosts_may_join: bool = False  #: from other machines
 
 
 class Platform:
@@ -191,6 +196,8 @@ class Platform:
         self._board = ViewBoard()
         self._folders = JobFolders(site.jobs_dir)
         self._submitter = Submitter(self._inbox, self._clock.now_s, store, self._folders)
+        own = [node.name for node in site.nodes]
+        self._nodes = SiteNodes(own, self._board, self._inbox, self._clock.now_s, executor.remove_host)
         self._started_s = self._clock.now_s()
         self._is_stopping = False
         self._drain_until_s: float | None = None
@@ -243,7 +250,7 @@ class Platform:
         now_s = self._clock.now_s()
         work = self._executor.start(self._hear)
         self._inbox.put(self._opened())
-        for event in changed_nodes(self._core.cluster, self._site.nodes, now_s):
+        for event in changed_nodes(self._core.cluster, (*self._site.nodes, *work.nodes), now_s):
             self._inbox.put(event)
         for event in unlike_gangs(self._core, work, now_s):
             self._inbox.put(event)
@@ -353,9 +360,14 @@ class Platform:
         Raises InvalidJob, KeyConflict, Unavailable; WrongPhase if it is to continue without a checkpoint.
         """
         self._refuse_while_stalled()
-        num_devices = sum(len(node.devices) for node in self._site.nodes)
-        check_job(spec, num_devices, self._core.domain.sizes)
+        check_job(spec, self._most_devices(spec), self._core.domain.sizes)
         return self._submitter.submit(spec, origin)
+
+    def _most_devices(self, spec: JobSpec) -> int:
+        """That there are, or may ever be: where hosts may join, enough for any job."""
+        here = sum(len(node.devices) for node in self._site.nodes)
+        ample = spec.devices_per_worker << spec.min_workers.bit_length() if self._site.hosts_may_join else 0
+        return max(here, self._board.num_devices, ample)
 
     def submission(self, job_id: str) -> JobSubmitted:
         """As the job was submitted. Raises UnknownJob."""
@@ -495,8 +507,11 @@ class Platform:
 
     def cluster(self) -> ClusterView:
         """Nodes, holders of devices, disk space and warnings, after the last scheduling cycle."""
-        nodes = self._board.nodes()
+        nodes = self._nodes.views()
         owners = [owner for node in nodes for owner in node.devices.values()]
+        free = [
+            device for node in nodes if not node.leaving for device in node.devices.values() if not device
+        ]
         space = space_of(self._site.jobs_dir)
         return ClusterView(
             version=__version__,
@@ -505,7 +520,7 @@ class Platform:
             started_s=self._calendar.time_of(self._started_s),
             nodes=nodes,
             num_devices=len(owners),
-            num_free=owners.count(None),
+            num_free=len(free),
             num_stale_reports=self._board.num_stale,
             journal_bytes=self._store.bytes_on_disk,
             clock_note=self._clock_note(),
@@ -513,7 +528,28 @@ class Platform:
             disk_bytes=space.total,
             warnings=self._warnings(space.free, nodes),
             refused_nodes=self._board.refused_nodes,
+            lost_nodes=self._nodes.lost(),
+            hosts_may_join=self._site.hosts_may_join,
         )
+
+    def node(self, name: str) -> NodeView:
+        """Raises UnknownNode."""
+        return self._nodes.named(name)
+
+    def drain_node(self, name: str) -> NodeView:
+        """See `SiteNodes.drain`."""
+        self._refuse_while_stalled()
+        return self._nodes.drain(name)
+
+    def undrain_node(self, name: str) -> NodeView:
+        """See `SiteNodes.undrain`."""
+        self._refuse_while_stalled()
+        return self._nodes.undrain(name)
+
+    def remove_node(self, name: str, is_forced: bool = False) -> NodeView:
+        """See `SiteNodes.remove`."""
+        self._refuse_while_stalled()
+        return self._nodes.remove(name, is_forced)
 
     def _clock_note(self) -> str:
         """A step of the machine's clock, while a job is open whose deadline has moved by it or may yet."""

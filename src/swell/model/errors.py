@@ -23,6 +23,14 @@ class UnknownJob(LookupError):
     """No job has this id."""
 
 
+class UnknownNode(LookupError):
+    """No node of this name is there."""
+
+
+class NodeInUse(ValueError):
+    """What is asked for cannot be done with a node in its state."""
+
+
 class InvalidInput(ValueError):
     """A file that was given to a simulation, or an option about it, cannot be used."""
 

@@ -88,6 +88,22 @@ class SubmitResult(msgspec.Struct, frozen=True, kw_only=True):
     steps: int = 0  #: that the checkpoint holds from which it goes on
 
 
+class NodeLeaving(msgspec.Struct, frozen=True, kw_only=True):
+    """Why nothing is placed on a node any more."""
+
+    since_s: float
+    until_s: float | None  #: when it will be gone; None: it stays, without work
+    why: str
+
+
+class LostNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that was lost lately, and has not joined again."""
+
+    name: str
+    lost_s: float
+    cause: str
+
+
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """One node, and which job holds each of its devices."""
 
@@ -97,6 +113,14 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     is_borrowed: bool
     devices: dict[str, str | None]  #: device id -> the job that holds it
     cores: float | None = None  #: that the workers on its devices share; None: each device has its own
+    is_joined: bool = False  #: of a host of another machine; False: of the platform's own one
+    address: str = ""  #: from which its host joined; empty: not known
+    leaving: NodeLeaving | None = None  #: None: jobs may be placed on it
+
+    @property
+    def jobs(self) -> list[str]:
+        """Those that hold devices of it."""
+        return sorted({holder for holder in self.devices.values() if holder is not None})
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,3 +140,5 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     disk_bytes: int = 0  #: in all
     warnings: dict[str, str] = {}  #: topic -> what its owner should know: `journal`, `disk`
     refused_nodes: dict[str, str] = {}  #: node -> why it cannot join
+    lost_nodes: tuple[LostNode, ...] = ()  #: the latest last
+    hosts_may_join: bool = False  #: hosts of other machines

@@ -1,0 +1,213 @@
+"""Machines that join, are drained, removed and lost, through a whole platform with obedient hands."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swell.live.platform import Platform, Site
+from swell.model.cluster import Node
+from swell.model.command import AnyCommand, LaunchGang
+from swell.model.errors import InvalidJob, NodeInUse, UnknownNode
+from swell.model.event import GangEnded, NodeJoined, NodeLost, Outcome
+from swell.model.job import Phase
+from swell.store.journal import SqlJournal
+
+from .parts import NODE, Hands, new_core, spec
+from .test_other_journal import copy_journal
+from .test_platform import PATIENCE_S, until
+
+JOINED = Node(name="far", kind="cpu", devices=("far/0", "far/1"), address="10.9.0.11")
+#: From the join of a node to the start of a job that waited for it: promised to users.
+USED_WITHIN_S = 2.0
+
+
+class Noting(Hands):
+    """Says when the first gang is launched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.launched = threading.Event()
+
+    def perform(self, command: AnyCommand) -> None:
+        super().perform(command)
+        if isinstance(command, LaunchGang):
+            self.launched.set()
+
+    def join(self, node: Node = JOINED) -> None:
+        self.nodes = (*self.nodes, node)
+        self.deliver(NodeJoined(at_s=0.0, node=node))
+
+    def lose(self, name: str, cause: str) -> None:
+        self.nodes = tuple(node for node in self.nodes if node.name != name)
+        self.deliver(NodeLost(at_s=0.0, name=name, cause=cause))
+
+
+@contextmanager
+def running(folder: Path, hands: Hands, *own: Node) -> Iterator[Platform]:
+    """A platform that hosts may join, with these nodes of its own machine."""
+    journal = SqlJournal(folder / "journal.db")
+    site = Site(jobs_dir=folder / "jobs", policy="one", nodes=own, hosts_may_join=True)
+    platform = Platform(site, new_core(), journal, hands)
+    platform.recover(journal.history())
+    platform.start()
+    thread = threading.Thread(target=platform.run)
+    thread.start()
+    try:
+        yield platform
+    finally:
+        platform.stop()
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+        journal.close()
+
+
+def has(platform: Platform, *names: str) -> Callable[[], bool]:
+    return lambda: {node.name for node in platform.cluster().nodes} == set(names)
+
+
+def test_a_job_waits_for_the_first_node_and_starts_when_it_joins(tmp_path: Path) -> None:
+    """The wait is for the launch itself, so the time is that of the platform."""
+    hands = Noting()
+    with running(tmp_path, hands) as platform:
+        job_id = platform.submit(spec(min_workers=1)).id
+        until(lambda: platform.job(job_id).reason_code == "no_nodes")
+        view = platform.job(job_id)
+        assert view.phase is Phase.QUEUED and "none has joined" in view.reason
+        assert "no_nodes" in [story.code for story in platform.stories(job_id)]
+        assert not hands.launched.is_set() and platform.cluster().num_devices == 0
+        hands.join()
+        assert hands.launched.wait(USED_WITHIN_S)
+        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        (node,) = platform.cluster().nodes
+        assert node.is_joined and node.address == "10.9.0.11" and node.jobs == [job_id]
+
+
+def test_what_no_machine_here_can_hold_is_taken_only_where_more_may_join(tmp_path: Path) -> None:
+    with running(tmp_path, Noting()) as platform:
+        job_id = platform.submit(spec(min_workers=64, global_batch=64)).id
+        until(lambda: platform.job(job_id).reason_code == "no_nodes")
+        with pytest.raises(InvalidJob, match="a sample of the batch for each worker"):
+            platform.submit(spec(min_workers=64, global_batch=8))
+    alone = Site(jobs_dir=tmp_path / "jobs", policy="one", nodes=(NODE,))
+    journal = SqlJournal(tmp_path / "other.db")
+    platform = Platform(alone, new_core(), journal, Noting())
+    platform.recover(journal.history())
+    with pytest.raises(InvalidJob, match="at least 3 devices but the cluster has 2"):
+        platform.submit(spec(min_workers=3))
+    journal.close()
+
+
+def test_a_job_may_be_as_large_as_what_has_joined(tmp_path: Path) -> None:
+    """Though the platform's own machine is smaller, and no more hosts are let in."""
+    hands = Noting()
+    hands.nodes = (JOINED,)
+    journal = SqlJournal(tmp_path / "journal.db")
+    site = Site(jobs_dir=tmp_path / "jobs", policy="one", nodes=(NODE,))
+    platform = Platform(site, new_core(), journal, hands)
+    platform.recover(journal.history())
+    platform.start()
+    thread = threading.Thread(target=platform.run)
+    thread.start()
+    try:
+        until(has(platform, "node0", "far"))
+        platform.submit(spec(min_workers=4))
+    finally:
+        platform.stop()
+        thread.join(PATIENCE_S)
+        journal.close()
+
+
+def test_joined_nodes_and_their_gangs_outlive_the_daemon(tmp_path: Path) -> None:
+    hands = Noting()
+    with running(tmp_path, hands) as platform:
+        hands.join()
+        job_id = platform.submit(spec()).id
+        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        platform.drain_node("far")
+        until(lambda: platform.job(job_id).phase is Phase.QUEUED)
+        platform.undrain_node("far")
+        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        survivors, copy = hands.survivors(), copy_journal(tmp_path, "copy")
+    with running(copy, survivors) as after:
+        until(has(after, "far"))
+        assert after.job(job_id).phase is Phase.RUNNING and not survivors.performed
+    survivors.nodes = ()
+    with running(copy, survivors) as later:
+        until(has(later))
+
+
+def test_a_drained_node_is_left_and_says_so_until_it_is_undone(tmp_path: Path) -> None:
+    hands = Noting()
+    with running(tmp_path, hands, NODE) as platform:
+        until(has(platform, "node0"))
+        job_id = platform.submit(spec()).id
+        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        node = platform.drain_node("node0")
+        assert node.leaving is not None and node.leaving.until_s is None
+        until(lambda: platform.job(job_id).phase is Phase.QUEUED)
+        cluster = platform.cluster()
+        assert cluster.num_free == 0 and cluster.num_devices == 2
+        assert platform.undrain_node("node0").leaving is None
+        assert platform.undrain_node("node0").leaving is None, "twice is once"
+        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        with pytest.raises(UnknownNode, match="no node 'elsewhere'; these are there: node0"):
+            platform.drain_node("elsewhere")
+
+
+def test_a_drain_outlives_the_daemon(tmp_path: Path) -> None:
+    hands = Noting()
+    with running(tmp_path, hands, NODE) as platform:
+        until(has(platform, "node0"))
+        platform.drain_node("node0")
+    with running(tmp_path, Noting(), NODE) as again:
+        assert again.node("node0").leaving is not None
+
+
+def test_a_node_in_use_is_removed_only_by_force_and_its_host_is_told(tmp_path: Path) -> None:
+    hands = Noting()
+    with running(tmp_path, hands, NODE) as platform:
+        until(has(platform, "node0"))
+        with pytest.raises(NodeInUse, match="own machine"):
+            platform.remove_node("node0")
+        platform.drain_node("node0")
+        hands.join()
+        until(has(platform, "node0", "far"))
+        assert platform.remove_node("far").jobs == [] and hands.removed.pop() == "far"
+        platform.undrain_node("far")
+        job_id = platform.submit(spec()).id
+        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        with pytest.raises(NodeInUse, match=f"workers of {job_id}: `swell nodes drain far` moves them"):
+            platform.remove_node("far")
+        assert hands.removed == []
+        assert platform.remove_node("far", is_forced=True).jobs == [job_id]
+        assert hands.removed == ["far"]
+        hands.lose("far", "it was removed from the platform")
+        until(has(platform, "node0"))
+        (lost,) = platform.cluster().lost_nodes
+        assert lost.name == "far" and lost.cause == "it was removed from the platform"
+        hands.join()
+        until(has(platform, "node0", "far"))
+        assert platform.cluster().lost_nodes == ()
+
+
+def test_a_job_whose_only_node_was_lost_goes_on_when_another_joins(tmp_path: Path) -> None:
+    hands = Noting()
+    with running(tmp_path, hands) as platform:
+        hands.join()
+        job_id = platform.submit(spec()).id
+        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        generation = hands.gangs[job_id]
+        hands.lose("far", "its lease is over")
+        ended = hands.ended(job_id, Outcome.LOST, generation)
+        assert isinstance(ended, GangEnded)
+        hands.deliver(msgspec.structs.replace(ended, steps=10))
+        until(lambda: platform.job(job_id).phase is Phase.QUEUED)
+        hands.launched.clear()
+        hands.join(Node(name="other", kind="cpu", devices=("other/0",)))
+        assert hands.launched.wait(USED_WITHIN_S)
