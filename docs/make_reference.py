@@ -51,8 +51,8 @@ def cli_page() -> str:
     ]
     for name, command in commands.items():
         inner = getattr(command, "commands", {})
+        parts += [_command(name, command)] if command.params or not inner else []
         parts += [_command(f"{name} {inner_name}", found) for inner_name, found in inner.items()]
-        parts += [] if inner else [_command(name, command)]
     return "\n".join(parts)
 
 

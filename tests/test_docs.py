@@ -63,7 +63,7 @@ def command_of(line: str) -> str:
     """The words of a command line that name the command."""
     _, name, *others = line.split()
     is_group = any(known.startswith(f"{name} ") for known in options_of())
-    return f"{name} {others[0]}" if is_group and others else name
+    return f"{name} {others[0]}" if is_group and others and others[0][0].islower() else name
 
 
 @cache

@@ -15,7 +15,7 @@ import msgspec
 from swell.core.core import Core
 from swell.core.planner import Planner
 from swell.executors.local.containers.engine import ContainerChoice
-from swell.executors.local.devices import only_kind, parse_devices
+from swell.executors.local.devices import DeviceError, only_kind, parse_devices
 from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.link import LocalExecutor
@@ -56,6 +56,7 @@ class PlatformOptions:
     settings: Settings = field(default_factory=Settings)
     sharing: CoreSharing = field(default_factory=CoreSharing)  #: how jobs share the cores
     containers: ContainerChoice = ContainerChoice.AUTO
+    listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
 
 
 def new_core(policy: str = DEFAULT_POLICY, settings: Settings | None = None) -> Core:
@@ -84,6 +85,11 @@ def open_platform(
     check_sharing(options.sharing)
     nodes = parse_devices(options.devices, options.sharing.cores)
     only_kind(nodes)
+    if not nodes and not options.listen:
+        raise DeviceError(
+            f"devices {options.devices!r}: without devices of its own a platform needs hosts that can join: "
+            "add `--listen ADDRESS`, or name devices of this machine"
+        )
     core = new_core(options.policy, options.settings)
     folder = StateFolder(options.state_dir)
     folder.create()
@@ -104,6 +110,7 @@ def open_platform(
             policy=options.policy,
             nodes=[node.node for node in nodes],
             retention=options.settings.retention,
+            hosts_may_join=bool(options.listen),
         )
         try:
             with _told_as_damage():

@@ -13,11 +13,19 @@ from tests.store.views import job_view
 from swell import __version__
 from swell.api.control import UnknownJob
 from swell.live.retention import PrunedJob, PruneRequest, choose
-from swell.model.errors import WrongPhase
+from swell.model.errors import NodeInUse, UnknownNode, WrongPhase
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
-from swell.model.view import ClusterView, JobView, NodeView, Story, SubmitResult
+from swell.model.view import (
+    ClusterView,
+    JobView,
+    LostNode,
+    NodeLeaving,
+    NodeView,
+    Story,
+    SubmitResult,
+)
 
 #: A strict job is refused when less than this is left, and offered this.
 NEEDS_S = 60.0
@@ -32,6 +40,9 @@ class FakeControl:
         self.started_s = time.time()
         self.cores: float | None = None  #: of its node
         self.warnings: dict[str, str] = {}
+        self.joined: tuple[NodeView, ...] = ()  #: beside its own node
+        self.lost: tuple[LostNode, ...] = ()
+        self.removed: list[str] = []
         self.specs: dict[str, JobSpec] = {}
         self._lock = threading.Lock()
         self._jobs: dict[str, JobView] = {}
@@ -156,13 +167,40 @@ class FakeControl:
             policy="elasticflow",
             now_s=self.now_s(),
             started_s=self.started_s,
-            nodes=(node,),
+            nodes=(node, *self.joined),
             num_devices=8,
             num_free=sum(holder is None for holder in devices.values()),
             num_stale_reports=0,
             journal_bytes=40960,
             warnings=self.warnings,
+            lost_nodes=self.lost,
+            hosts_may_join=True,
         )
+
+    def drain_node(self, name: str) -> NodeView:
+        leaving = NodeLeaving(since_s=self.now_s(), until_s=None, why="drained")
+        return self._change_node(name, leaving)
+
+    def undrain_node(self, name: str) -> NodeView:
+        return self._change_node(name, None)
+
+    def _change_node(self, name: str, leaving: NodeLeaving | None) -> NodeView:
+        changed = msgspec.structs.replace(self._node(name), leaving=leaving)
+        self.joined = tuple(changed if node.name == name else node for node in self.joined)
+        return changed
+
+    def remove_node(self, name: str, is_forced: bool = False) -> NodeView:
+        node = self._node(name)
+        if node.jobs and not is_forced:
+            raise NodeInUse(f"node {name!r} has workers of {', '.join(node.jobs)}: drain it")
+        self.removed.append(name)
+        return node
+
+    def _node(self, name: str) -> NodeView:
+        found = [node for node in self.cluster().nodes if node.name == name]
+        if not found:
+            raise UnknownNode(f"there is no node {name!r}")
+        return found[0]
 
     def prune(self, request: PruneRequest) -> list[PrunedJob]:
         with self._lock:

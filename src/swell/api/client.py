@@ -27,10 +27,10 @@ from swell.api.unix_socket import Peer, address_of, peer_of
 from swell.executors.local.processes.stopped import is_stopped
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.coding import decoder, encode
-from swell.model.errors import InvalidJob, Unavailable, UnknownJob
+from swell.model.errors import InvalidJob, Unavailable, UnknownJob, UnknownNode
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery
-from swell.model.view import ClusterView, JobView, Story, SubmitResult
+from swell.model.view import ClusterView, JobView, NodeView, Story, SubmitResult
 from swell.store.folder import Endpoint, StateFolder
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "PlatformSilent",
     "Unavailable",
     "UnknownJob",
+    "UnknownNode",
     "Whose",
     "connect",
     "has_ended",
@@ -290,6 +291,36 @@ class Client:
     def cluster(self) -> ClusterView:
         """Nodes, devices and the platform's own state. Raises NoPlatform."""
         return self._get("/v1/cluster", ClusterView)
+
+    def drain_node(self, name: str) -> NodeView:
+        """Place nothing on a node any more, and move its jobs to other nodes.
+
+        Raises UnknownNode, Unavailable.
+        """
+        return self._about_node(name, "drain")
+
+    def undrain_node(self, name: str) -> NodeView:
+        """Let jobs be placed on a node again. Raises UnknownNode, Unavailable."""
+        return self._about_node(name, "undrain")
+
+    def remove_node(self, name: str, *, force: bool = False) -> NodeView:
+        """Have the host of a node that has joined leave; the node as it was.
+
+        Args:
+            force: even if jobs have workers there, which are lost.
+
+        Raises:
+            UnknownNode, Unavailable.
+            ApiError: jobs have workers there, or it is of the platform's own machine.
+        """
+        return self._about_node(name, "remove", {"force": "true" if force else "false"})
+
+    def _about_node(self, name: str, verb: str, query: Mapping[str, str] | None = None) -> NodeView:
+        path = f"/v1/nodes/{quote(name, safe='')}/{verb}"
+        try:
+            return decoder(NodeView).decode(self._call("POST", path, query=query))
+        except UnknownJob as error:
+            raise UnknownNode(*error.args) from error
 
     def prune(
         self,

@@ -11,7 +11,7 @@ from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery
-from swell.model.view import ClusterView, JobView, Story, SubmitResult
+from swell.model.view import ClusterView, JobView, NodeView, Story, SubmitResult
 
 __all__ = ["Control", "InvalidJob", "UnknownJob"]
 
@@ -65,6 +65,19 @@ class Control(Protocol):
 
     def cluster(self) -> ClusterView:
         """The nodes, which job holds each device, and the platform's own state."""
+
+    def drain_node(self, name: str) -> NodeView:
+        """Place nothing on it any more, and move what is there. Raises UnknownNode, Unavailable."""
+
+    def undrain_node(self, name: str) -> NodeView:
+        """Jobs may be placed on it again. Raises UnknownNode, Unavailable."""
+
+    def remove_node(self, name: str, is_forced: bool = False) -> NodeView:
+        """Have its host leave; the node as it was.
+
+        Raises UnknownNode, Unavailable; NodeInUse if jobs have workers there and it is not forced, or if it
+        is of the platform's own machine.
+        """
 
     def prune(self, request: PruneRequest) -> Sequence[PrunedJob]:
         """Remove ended jobs: folders, views, stories. Raises UnknownJob, Unwritable. May take long."""

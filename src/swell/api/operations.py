@@ -15,7 +15,7 @@ from swell.api.resubmission import Resubmission
 from swell.api.submission import Submission
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.job import Phase
-from swell.model.view import ClusterView, JobView, Story, SubmitResult
+from swell.model.view import ClusterView, JobView, NodeView, Story, SubmitResult
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +78,14 @@ KEY = Parameter(
     "received no answer can ask again.",
     schema={"type": "string", "minLength": 1, "maxLength": 200},
     place="header",
+)
+NODE = Parameter(
+    name="name", description="Of a node, as in the cluster.", schema={"type": "string"}, place="path"
+)
+FORCE = Parameter(
+    name="force",
+    description="Even if jobs have workers on the node, which are lost.",
+    schema={"type": "boolean", "default": False},
 )
 OFFSET = Parameter(
     name="offset",
@@ -244,6 +252,35 @@ OPERATIONS = (
     ),
     Operation(
         method="POST",
+        path="/v1/nodes/{name}/drain",
+        name="drain_node",
+        summary="Place nothing on a node any more, and move its jobs to other nodes.",
+        answer=NodeView,
+        parameters=(NODE,),
+        failures=(404, 503),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/nodes/{name}/undrain",
+        name="undrain_node",
+        summary="Let jobs be placed on a node again; no effect if they may be.",
+        answer=NodeView,
+        parameters=(NODE,),
+        failures=(404, 503),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/nodes/{name}/remove",
+        name="remove_node",
+        summary="Have the host of a node that has joined leave. The answer is the node as it was; it is gone "
+        "from the cluster when its workers are.",
+        answer=NodeView,
+        status=202,
+        parameters=(NODE, FORCE),
+        failures=(404, 409, 422, 503),
+    ),
+    Operation(
+        method="POST",
         path="/v1/prune",
         name="prune",
         summary="Remove ended jobs, with their folders and records.",
@@ -276,8 +313,9 @@ FAILURES = {
     403: "The `Host` is not a name of this machine's loopback.",
     413: "The body is larger than 1 MiB.",
     500: "The platform failed to answer; `daemon.log` says more.",
-    404: "There is no such job.",
-    409: "The key was used for another request, or the job's phase does not allow it.",
+    404: "There is no such job, or node.",
+    409: "The key was used for another request, or the phase of the job, or what runs on the node, does not "
+    "allow it.",
     422: "A field or a parameter breaks a rule.",
     503: "The journal cannot be written, or a file system does not answer; try again.",
 }

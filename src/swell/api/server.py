@@ -28,7 +28,15 @@ from swell.api.promise_request import parse_promise
 from swell.api.resubmission import continued, parse_wish, retried
 from swell.api.submission import Submission, origin_of, parse, request_key
 from swell.live.retention import PruneRequest
-from swell.model.errors import InvalidJob, KeyConflict, Unavailable, UnknownJob, WrongPhase
+from swell.model.errors import (
+    InvalidJob,
+    KeyConflict,
+    NodeInUse,
+    Unavailable,
+    UnknownJob,
+    UnknownNode,
+    WrongPhase,
+)
 from swell.model.job import JobSpec, Origin
 from swell.model.view import SubmitResult
 
@@ -50,6 +58,8 @@ def create_app(control: Control, token: str, intake: Intake | None = None) -> Fa
     app.add_middleware(TokenMiddleware, token=token)
     for kind, status in (
         (UnknownJob, 404),
+        (UnknownNode, 404),
+        (NodeInUse, 409),
         (KeyConflict, 409),
         (WrongPhase, 409),
         (InvalidJob, 422),
@@ -167,6 +177,15 @@ class Routes:
 
     def cluster(self) -> Response:
         return answer(self._control.cluster())
+
+    def drain_node(self, name: str) -> Response:
+        return answer(self._control.drain_node(name))
+
+    def undrain_node(self, name: str) -> Response:
+        return answer(self._control.undrain_node(name))
+
+    def remove_node(self, name: str, force: bool = False) -> Response:
+        return answer(self._control.remove_node(name, force), 202)
 
     async def prune(self, request: Request) -> Response:
         body = await _body(request)

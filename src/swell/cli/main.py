@@ -29,7 +29,7 @@ from swell.cli import (
     up,
     what_if,
 )
-from swell.model.errors import InvalidInput, InvalidJob, Unavailable, UnknownJob
+from swell.model.errors import InvalidInput, InvalidJob, Unavailable, UnknownJob, UnknownNode
 from swell.store.errors import StateError
 
 #: What a user can put right: one line, no traceback. Anything else is our mistake and shows where.
@@ -43,6 +43,7 @@ KNOWN = (
     TimeoutError,
     Unavailable,
     UnknownJob,
+    UnknownNode,
 )
 
 app = typer.Typer(
@@ -82,7 +83,6 @@ app.command()(promise.promise)
 app.command()(jobs.cancel)
 app.command()(retry.retry)
 app.command("continue")(retry.go_on)
-app.command("nodes")(nodes.list_nodes)
 app.command()(jobs.explain)
 app.command("what-if")(what_if.what_if)
 app.command()(prune.prune)
@@ -92,6 +92,7 @@ app.command()(doctor.backup)
 app.command()(doctor.restore)
 app.command()(simulate.simulate)
 app.command()(audit.audit)
+app.add_typer(nodes.app)
 app.add_typer(trace.app)
 app.add_typer(repro.app)
 app.command(add_help_option=False, context_settings=stage.PASS_ALL)(stage.demo)

@@ -2,33 +2,96 @@
 
 from __future__ import annotations
 
+import time
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from swell.cli.options import Json, State
 from swell.cli.output import console, print_json, print_table
 from swell.model.sizes import format_bytes
 
 if TYPE_CHECKING:
-    from swell.model.view import NodeView
+    from swell.model.view import ClusterView, LostNode, NodeView
+
+app = typer.Typer(name="nodes", help="List nodes and devices, and the jobs that hold them.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node, as `swell nodes` lists it.")]
 
 
-def list_nodes(state: State = None, json: Json = False) -> None:
+@app.callback(invoke_without_command=True)
+def list_nodes(context: typer.Context, state: State = None, json: Json = False) -> None:
     """List nodes and devices, and the jobs that hold them."""
     from swell.api.client import connect
 
+    if context.invoked_subcommand is not None:
+        if state is not None or json:
+            raise typer.BadParameter(f"options come after {context.invoked_subcommand!r}")
+        return
     with connect(state) as client:
         cluster = client.cluster()
     if json:
         print_json(cluster)
+    else:
+        _print_cluster(cluster)
+
+
+@app.command()
+def drain(
+    name: Name,
+    undo: Annotated[bool, typer.Option("--undo", help="Let jobs be placed on the node again.")] = False,
+    state: State = None,
+    json: Json = False,
+) -> None:
+    """Place nothing on a node any more, and move its jobs to other nodes. Returns before they have moved."""
+    from swell.api.client import connect
+
+    with connect(state) as client:
+        node = client.undrain_node(name) if undo else client.drain_node(name)
+    if json:
+        print_json(node)
+    elif undo:
+        print(f"jobs may be placed on node {name} again")
+    elif node.jobs:
+        print(f"node {name} gets no more work; to be moved: {', '.join(node.jobs)}")
+    else:
+        print(f"node {name} gets no more work, and has none")
+
+
+@app.command()
+def remove(
+    name: Name,
+    force: Annotated[
+        bool, typer.Option("--force", help="Even if jobs have workers on it, which are lost.")
+    ] = False,
+    state: State = None,
+    json: Json = False,
+) -> None:
+    """Have the host of a node that has joined leave the platform. It can join again when its host is started."""
+    from swell.api.client import connect
+
+    with connect(state) as client:
+        node = client.remove_node(name, force=force)
+    if json:
+        print_json(node)
         return
+    lost = f"; it takes workers of these with it: {', '.join(node.jobs)}" if node.jobs else ""
+    print(f"node {name} is told to leave{lost}")
+
+
+def _print_cluster(cluster: ClusterView) -> None:
     rows = [row for node in cluster.nodes for row in _rows(node)]
     print_table(("NODE", "RACK", "KIND", "FREE", "DEVICES", "HELD BY"), rows)
     for node in cluster.nodes:
-        if node.cores is not None:
-            print(f"{node.name}: {len(node.devices)} devices share {number_of_cores(node.cores)}")
+        for note in _notes(node, cluster.now_s):
+            print(f"{node.name}: {note}")
     for name, why in cluster.refused_nodes.items():
         print(f"refused: {name} {why}")
+    for lost in cluster.lost_nodes:
+        print(_told_loss(lost, cluster.now_s))
+    if not cluster.nodes and cluster.hosts_may_join:
+        print("no node has joined yet: start `swell node` on a machine that is to be one")
     print(f"\n{cluster.num_free} of {cluster.num_devices} devices free, policy {cluster.policy}")
     if cluster.clock_note:
         print(f"clock: {cluster.clock_note}")
@@ -43,11 +106,40 @@ def number_of_cores(cores: float) -> str:
     return "1 core" if cores == 1 else f"{cores:g} cores"
 
 
+def _notes(node: NodeView, now_s: float) -> list[str]:
+    """What does not fit into the table."""
+    from swell.api.durations import format_duration
+
+    notes = []
+    if node.is_joined:
+        notes.append(f"joined from {node.address}" if node.address else "joined")
+    if node.cores is not None:
+        notes.append(f"{len(node.devices)} devices share {number_of_cores(node.cores)}")
+    if (leaving := node.leaving) is not None:
+        until_s = leaving.until_s
+        end = "until `swell nodes drain --undo`" if until_s is None else f"gone at {_clock(until_s)}"
+        if until_s is not None and until_s > now_s:
+            end += f", in {format_duration(until_s - now_s)}"
+        left = f"yet to move: {', '.join(node.jobs)}" if node.jobs else "no job is left on it"
+        notes.append(f"gets no more work ({leaving.why or 'no reason was given'}; {end}); {left}")
+    return notes
+
+
+def _told_loss(lost: LostNode, now_s: float) -> str:
+    from swell.api.durations import format_duration
+
+    return f"lost: {lost.name}, {format_duration(max(0.0, now_s - lost.lost_s))} ago: {lost.cause}"
+
+
+def _clock(at_s: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at_s))
+
+
 def _rows(node: NodeView) -> list[tuple[str, ...]]:
     """One for each run of neighbours with one holder; the node is named in the first."""
     num_free = sum(holder is None for holder in node.devices.values())
-    kind = f"{node.kind}, borrowed" if node.is_borrowed else node.kind
-    first = (node.name, node.rack, kind, f"{num_free}/{len(node.devices)}")
+    marks = [node.kind, *(["borrowed"] if node.is_borrowed else []), *(["leaving"] if node.leaving else [])]
+    first = (node.name, node.rack, ", ".join(marks), f"{num_free}/{len(node.devices)}")
     rows: list[tuple[str, ...]] = []
     for holder, group in groupby(node.devices.items(), key=lambda item: item[1]):
         devices = [device for device, _ in group]

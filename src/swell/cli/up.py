@@ -28,7 +28,8 @@ def up(
             metavar="DEVICES",
             help="auto, cpu, cpu:N, cuda, cuda:N, or paced devices, which train for real at "
             "a fixed speed: paced:DEVICES@SAMPLES_PER_S, "
-            "paced:NODESxDEVICES@SAMPLES_PER_S. Default: previous value, else auto.",
+            "paced:NODESxDEVICES@SAMPLES_PER_S; none: other machines bring all. Default: previous "
+            "value, else auto.",
         ),
     ] = None,
     policy: Annotated[
@@ -138,7 +139,8 @@ def _start(folder: StateFolder, choice: Choice, port: int | None) -> None:
         kinds = ", ".join(sorted({node.kind for node in cluster.nodes}))
         cores = sum(node.cores for node in cluster.nodes if node.cores is not None)
         shared = f" on {number_of_cores(cores)}" if cores else ""
-        print(f"platform is up: {cluster.num_devices} devices ({kinds}){shared}, policy {cluster.policy}")
+        devices = f"{cluster.num_devices} devices ({kinds})" if kinds else "no devices yet"
+        print(f"platform is up: {devices}{shared}, policy {cluster.policy}")
         if choice.remembered:
             print(f"as last time: {', '.join(choice.remembered)}")
         where = f", {client.endpoint.url}" if client.endpoint.url else ""

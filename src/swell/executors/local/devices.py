@@ -1,4 +1,4 @@
-"""Which devices this machine offers: `auto`, `cpu[:N]`, `cuda[:N|all]`, `paced:[NODESx]DEVICES@RATE`."""
+"""Devices of this machine: `auto`, `none`, `cpu[:N]`, `cuda[:N|all]`, `paced:[NODESx]DEVICES@RATE`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pynvml
 from swell.executors.gang.job_context import DeviceBinding
 from swell.model.cluster import Node
 
-FORMS = "auto, cpu, cpu:N, cuda, cuda:N, cuda:all, paced:DEVICES@RATE, paced:NODESxDEVICES@RATE"
+FORMS = "auto, cpu, cpu:N, cuda, cuda:N, cuda:all, paced:DEVICES@RATE, paced:NODESxDEVICES@RATE, none"
+NONE = "none"
 CPU = "cpu"
 _PACED = re.compile(r"(?:(?P<nodes>[0-9]+)x)?(?P<devices>[0-9]+)@(?P<rate>[0-9]+(?:\.[0-9]+)?)")
 
@@ -32,7 +33,8 @@ class LocalNode:
 
 
 def parse_devices(text: str, cores: float | None = None) -> tuple[LocalNode, ...]:
-    """The nodes that a user means; more than one only where devices are paced.
+    """The nodes that a user means; more than one only where devices are paced, none where other machines are
+    to bring all devices.
 
     `cores`: of this machine, that the workers of all nodes share; None: nobody has said how many.
 
@@ -55,6 +57,8 @@ def _with_cores(local: LocalNode, num_nodes: int, cores: float | None) -> LocalN
 
 def _parse(text: str, num_cores: int) -> tuple[LocalNode, ...]:
     kind, _, count = text.strip().partition(":")
+    if kind == NONE and not count:
+        return ()
     if kind == "auto" and not count:
         gpus = _find_gpus()
         return (_cuda_node(gpus) if gpus else _cpu_node(num_cores),)
@@ -68,19 +72,19 @@ def _parse(text: str, num_cores: int) -> tuple[LocalNode, ...]:
 
 
 def only_kind(nodes: Iterable[LocalNode]) -> str:
-    """The kind of all their devices.
+    """The kind of all their devices; empty if there are none.
 
     Raises:
         DeviceError: they are of several kinds. Speeds are measured for one kind, and a gang would be as
             slow as its slowest device.
     """
     kinds = sorted({local.node.kind for local in nodes})
-    if len(kinds) != 1:
+    if len(kinds) > 1:
         raise DeviceError(
             f"the nodes have devices of {len(kinds)} kinds ({', '.join(kinds)}); a platform has one kind: "
             "leave out the others, or give them a platform of their own with --state"
         )
-    return kinds[0]
+    return kinds[0] if kinds else ""
 
 
 def _node(name: str, kind: str, bindings: list[DeviceBinding]) -> LocalNode:
