@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 from tests.live.parts import NODE, PROFILE, spec
 
-from swell.assemble import _fold_under_last_settings, new_core, replay_journal, unended_jobs
+from swell.assemble import (
+    PlatformOptions,
+    _fold_under_last_settings,
+    new_core,
+    open_platform,
+    replay_journal,
+    unended_jobs,
+)
 from swell.core.core import Core
+from swell.executors.local.devices import DeviceError
 from swell.live.recovery import digest
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure
 from swell.model.event import (
@@ -120,3 +128,10 @@ def test_a_new_folder_has_nothing_to_fold(tmp_path: Path) -> None:
     _fold_under_last_settings(StateFolder(tmp_path), journal, RESTLESS)
     assert (journal.last_seq, journal.history().state) == (0, None)
     journal.close()
+
+
+def test_a_platform_without_devices_needs_hosts_that_can_join(tmp_path: Path) -> None:
+    options = PlatformOptions(state_dir=tmp_path / "state", devices="none")
+    with pytest.raises(DeviceError, match="add `--listen ADDRESS`"), open_platform(options):
+        raise AssertionError("it was opened")
+    assert not options.state_dir.exists()

@@ -154,7 +154,9 @@ def changed(whole: bytes, begin: int, length: int, put: bytes) -> bytes:
 WHOLE = st.builds(
     request,
     st.sampled_from(["GET", "POST", "PUT", "HEAD", "BREW"]),
-    st.sampled_from([operation.path.format(job_id=KNOWN) for operation in OPERATIONS] + ["/", "//", "*"]),
+    st.sampled_from(
+        [operation.path.format(job_id=KNOWN, name="node0") for operation in OPERATIONS] + ["/", "//", "*"]
+    ),
     st.sampled_from([b"", b"{}", b"[" * 3000, b'{"a":' * 2000, b"\xff", b'{"steps": 1e999}'])
     | st.binary(max_size=50),
 )

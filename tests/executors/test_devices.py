@@ -74,13 +74,17 @@ def test_without_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         parse_devices("cuda:1")
 
 
-REFUSED = "none gpu cpu:0 cpu:-1 cpu:x cpu:² auto:2 paced paced:8 paced:8@ paced:0@4 paced:8@0 paced:1x0@4"
+REFUSED = "none:1 gpu cpu:0 cpu:-1 cpu:x cpu:² auto:2 paced paced:8 paced:8@ paced:0@4 paced:8@0 paced:1x0@4"
 
 
 @pytest.mark.parametrize("text", REFUSED.split())
 def test_what_is_no_device_is_refused_by_name(text: str) -> None:
     with pytest.raises(DeviceError, match=f"devices '{text}'"):
         parse_devices(text)
+
+
+def test_a_machine_may_offer_none() -> None:
+    assert parse_devices("none") == () and only_kind(()) == ""
 
 
 def test_nodes_of_two_kinds_make_no_platform() -> None:

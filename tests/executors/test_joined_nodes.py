@@ -84,8 +84,8 @@ def test_a_loss_is_told_with_its_cause_before_what_it_does_to_gangs(fleet: Fleet
     kinds = [type(event) for event in fleet.events if isinstance(event, NodeLost | WorkersLost)]
     assert kinds == [NodeLost, WorkersLost]
     fleet.lose("a", "its lease is over")
-    kinds = [type(event) for event in fleet.events if isinstance(event, NodeLost | GangEnded)]
-    assert kinds[-2:] == [NodeLost, GangEnded]
+    ends = [type(event) for event in fleet.events if isinstance(event, NodeLost | GangEnded)]
+    assert ends[-2:] == [NodeLost, GangEnded]
     assert about_nodes(fleet)[-2:] == [("its lease is over", "b"), ("its lease is over", "a")]
     assert inventory_of(fleet).nodes == ()
 

@@ -68,7 +68,7 @@ def remove(
     state: State = None,
     json: Json = False,
 ) -> None:
-    """Have the host of a node that has joined leave the platform. It can join again when its host is started."""
+    """Have the host of a node that has joined leave the platform. It may join again when it is started."""
     from swell.api.client import connect
 
     with connect(state) as client:
