@@ -49,7 +49,7 @@ def test_it_says_which_nodes_are_to_be_left_until_when_and_which_were_lost(
     shown = here("nodes").stdout
     assert "spot: gets no more work (it is wanted back; gone at " in shown
     assert "in 1m" in shown and "yet to move: vae-0001" in shown
-    assert "old: gets no more work (no reason was given; until `swell nodes drain --undo`)" in shown
+    assert "old: gets no more work (no reason was given); no job is left on it" in shown
     assert "paced@200, borrowed, leaving" in shown
     assert "lost: gone, 1m" in shown and "ago: its lease is over" in shown
     found = json.loads(here("nodes", "--json").stdout)

@@ -117,12 +117,13 @@ def test_a_gang_that_changes_when_the_warning_comes_moves_once_the_change_is_don
     bench.run("a", 2, spec(100_000, max_workers=4))
     bench.want(a=4)
     change = only(bench.say(Woke(at_s=bench.now_s), after_s=10.0), Reconfigure)
-    home = {device.split(".")[0] for device in change.target.devices}
-    assert len(home) == 1
-    assert bench.say(NodeWarned(at_s=bench.now_s, name=home.pop())) == []
+    [home] = {device.split(".")[0] for device in change.target.devices}
+    assert bench.say(NodeWarned(at_s=bench.now_s, name=home)) == []
     move = only(bench.resized(change.generation), Reconfigure)
     assert len(move.target.devices) == 4
     assert not set(move.target.devices).intersection(change.target.devices)
+    told = [story.text for _, story in bench.core.stories() if story.code == "decided"]
+    assert told == [f"is to go from 4 to 4 workers, away from {home}, which gets no more work"]
 
 
 def test_survivors_on_a_node_that_is_to_be_left_go_on_there_until_they_move() -> None:

@@ -116,12 +116,12 @@ def _notes(node: NodeView, now_s: float) -> list[str]:
     if node.cores is not None:
         notes.append(f"{len(node.devices)} devices share {number_of_cores(node.cores)}")
     if (leaving := node.leaving) is not None:
-        until_s = leaving.until_s
-        end = "until `swell nodes drain --undo`" if until_s is None else f"gone at {_clock(until_s)}"
-        if until_s is not None and until_s > now_s:
-            end += f", in {format_duration(until_s - now_s)}"
+        why, until_s = leaving.why or "no reason was given", leaving.until_s
+        if until_s is not None:
+            ahead = f", in {format_duration(until_s - now_s)}" if until_s > now_s else ""
+            why += f"; gone at {_clock(until_s)}{ahead}"
         left = f"yet to move: {', '.join(node.jobs)}" if node.jobs else "no job is left on it"
-        notes.append(f"gets no more work ({leaving.why or 'no reason was given'}; {end}); {left}")
+        notes.append(f"gets no more work ({why}); {left}")
     return notes
 
 

@@ -332,7 +332,7 @@ class Core:
     def _decision(
         self, record: JobRecord, command: LaunchGang | Reconfigure | SuspendGang, plan: JobPlan | None
     ) -> Words:
-        before, after = record.num_workers, record.target_workers
+        state, before, after = self._state, record.num_workers, record.target_workers
         if record.gang.is_reconfigured_in_place:
             return f"is to have {record.gang.goal.configuration.told(record.spec.global_batch)}"
         if isinstance(command, SuspendGang):
@@ -340,8 +340,10 @@ class Core:
         elif is_repair(record, command):
             return f"is to go on with the {after} workers that are left"
         change = f"is to go from {before} to {after} workers"
-        if self._state.is_draining:
+        if state.is_draining:
             return f"{change}: the platform is stopping"
+        if left := state.nodes_to_leave(record):
+            return f"{change}, away from {', '.join(left)}, which gets no more work"
         return (
             f"{change}: {record.status.reason}" if plan is None else partial(_text, plan.why, f"{change}: ")
         )

@@ -226,6 +226,13 @@ class HeadState(KeptState, kw_only=True):
         """Whether a gang has yet to leave devices of a node that gets no more work."""
         return not self.warned_devices.isdisjoint(self.holdings.owner)
 
+    def nodes_to_leave(self, record: JobRecord) -> list[str]:
+        """Names of the nodes that get no more work and have workers of the job."""
+        held = self.warned_devices.intersection(record.gang.members.devices)
+        if not held:
+            return []
+        return [node.name for node in self.cluster.nodes if held.intersection(node.devices)]
+
     def concerns_plans(self, record: JobRecord | None) -> bool:
         """Whether a policy knows the job, or it holds devices."""
         if record is None:

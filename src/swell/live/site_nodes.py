@@ -15,7 +15,7 @@ from swell.model.event import NodeCleared, NodeWarned
 from swell.model.view import LostNode, NodeView
 
 #: What is shown of a node that is drained, and of one that is removed.
-DRAINED = "drained with `swell nodes drain`"
+DRAINED = "drained, until `swell nodes drain --undo`"
 REMOVED = "being removed"
 
 
