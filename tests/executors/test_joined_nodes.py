@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +15,12 @@ from tests.executors.fake_hosts import Fleet, Line
 from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.protocol import Inventory, LiveGang
+from swell.executors.local.agent.door import DoorError
+from swell.executors.local.agent.options import CrewOptions
+from swell.executors.local.agent.supervisor import Crew
 from swell.executors.local.ledger import DeliveryLedger
+from swell.executors.local.lines import LineLink
+from swell.executors.local.protocol import RemoveHost
 from swell.model.cluster import Cluster, Node
 from swell.model.command import LaunchGang, ProfileJob
 from swell.model.event import AnyEvent, GangEnded, GangStarted, NodeJoined, NodeLost, WorkersLost
@@ -141,6 +147,32 @@ def test_the_events_and_the_inventory_agree_whatever_comes_and_goes(fates: list[
                     host.offer(0)
             there = {node.name: node for node in folded(fleet.events).nodes}
             assert there == {node.name: node for node in inventory_of(fleet).nodes}
+
+
+class DoorAjar:
+    """Knows one host."""
+
+    def __init__(self) -> None:
+        self.removed: list[str] = []
+
+    def remove(self, host: str) -> None:
+        if host != "a":
+            raise DoorError(f"no host {host!r} has joined")
+        self.removed.append(host)
+
+
+def test_a_host_is_removed_at_the_door_of_the_agent(tmp_path: Path) -> None:
+    """One that is gone already is no error, and without a door there is none to remove."""
+
+    async def check() -> None:
+        door, line = DoorAjar(), LineLink(lambda link, line: None)
+        options = CrewOptions(state_dir=tmp_path, preload=(), call="")
+        for crew in (Crew(options, -1, lambda *_: door), Crew(options, -1)):
+            for name in ("gone", "a"):
+                crew._hear_daemon(line, msgspec.json.encode(RemoveHost(name=name)))
+        assert door.removed == ["a"]
+
+    asyncio.run(check())
 
 
 # ---------------------------------------------------------------- the daemon's end

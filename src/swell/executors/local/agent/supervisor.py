@@ -9,6 +9,7 @@ import asyncio
 import logging
 import secrets
 import signal
+from collections.abc import Callable
 
 import msgspec
 
@@ -36,6 +37,8 @@ from swell.wire.messages import Hello
 TICK_S = 0.1
 #: How the controller calls this machine.
 HOST = "local"
+#: Makes the door of an agent at which hosts join, from its controller, its options and its `boot_id`.
+NewDoor = Callable[[Controller, CrewOptions, str], Door]
 
 log = logging.getLogger("swell.agent")
 _first_line = msgspec.json.Decoder(FirstLine).decode
@@ -45,8 +48,8 @@ _from_daemon = msgspec.json.Decoder(ToAgent).decode
 class Crew:
     """The local engine: controller and host in one process, so that a message between them is a call."""
 
-    def __init__(self, options: CrewOptions, lock_fd: int, door: Door | None = None) -> None:
-        """`door`: for hosts of other machines; None: none can join."""
+    def __init__(self, options: CrewOptions, lock_fd: int, new_door: NewDoor | None = None) -> None:
+        """`new_door`: for hosts of other machines; None: none can join."""
         self.boot_id = secrets.token_hex(8)
         self.token = secrets.token_hex(32)
         self.stopped = asyncio.Event()
@@ -56,7 +59,7 @@ class Crew:
         self._handshakes = Handshakes(self._identify)
         self._host = LocalHost(options, self.boot_id, lock_fd, self._hear_host, self._handshakes.listen_at)
         self._controller.join_host(HOST, self._host)
-        self._door = door
+        self._door = None if new_door is None else new_door(self._controller, options, self.boot_id)
 
     # ------------------------------------------------------------ life
     async def listen(self) -> int:
