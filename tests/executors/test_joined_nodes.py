@@ -6,6 +6,7 @@ import asyncio
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -165,7 +166,8 @@ def test_a_host_is_removed_at_the_door_of_the_agent(tmp_path: Path) -> None:
     """One that is gone already is no error, and without a door there is none to remove."""
 
     async def check() -> None:
-        door, line = DoorAjar(), LineLink(lambda link, line: None)
+        line = LineLink(lambda link, line: None)
+        door: Any = DoorAjar()  # it is asked for nothing else
         options = CrewOptions(state_dir=tmp_path, preload=(), call="")
         for crew in (Crew(options, -1, lambda *_: door), Crew(options, -1)):
             for name in ("gone", "a"):

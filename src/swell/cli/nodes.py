@@ -15,7 +15,7 @@ from swell.model.sizes import format_bytes
 if TYPE_CHECKING:
     from swell.model.view import ClusterView, LostNode, NodeView
 
-app = typer.Typer(name="nodes", help="List nodes and devices, and the jobs that hold them.")
+app = typer.Typer(name="nodes", rich_markup_mode=None, add_completion=False)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node, as `swell nodes` lists it.")]
 
