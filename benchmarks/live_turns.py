@@ -68,6 +68,7 @@ class ObedientMachine:
         self._deliver = deliver
         return RunningWork()
 
+    def remove_host(self, name: str) -> None: ...
     def acknowledge(self) -> None:
         pass
 

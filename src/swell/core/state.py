@@ -224,7 +224,7 @@ class HeadState(KeptState, kw_only=True):
     @property
     def is_vacating(self) -> bool:
         """Whether a gang has yet to leave devices of a node that gets no more work."""
-        return not self.warned_devices.isdisjoint(self.holdings.owner)
+        return any(map(self.holdings.owner.__contains__, self.warned_devices))
 
     def nodes_to_leave(self, record: JobRecord) -> list[str]:
         """Names of the nodes that get no more work and have workers of the job."""
