@@ -68,7 +68,9 @@ class ObedientMachine:
         self._deliver = deliver
         return RunningWork()
 
-    def remove_host(self, name: str) -> None: ...
+    def remove_host(self, name: str) -> None:
+        pass
+
     def acknowledge(self) -> None:
         pass
 

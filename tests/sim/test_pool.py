@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,12 @@ from tests.sim.worlds import head, job
 
 from swell.model.command import AnyCommand
 from swell.model.errors import InvalidInput
-from swell.model.event import NodeJoined, NodeLost
+from swell.model.event import NodeJoined, NodeLost, NodeWarned
 from swell.model.job import Phase
 from swell.sim.change_cost import Constant
 from swell.sim.job import SimJob
 from swell.sim.metrics import metrics_of
+from swell.sim.occurrence import EventArrives
 from swell.sim.outcome import SimOutcome
 from swell.sim.pool import IdleInterval, Pool
 from swell.sim.pool_file import read_names, read_pool
@@ -92,6 +94,30 @@ def test_changes_of_one_moment_are_one_batch_whatever_the_order_of_rows() -> Non
     joined = [event.node for event in batches[0] if isinstance(event, NodeJoined)]
     assert names == ["a", "c"] and [node.name for node in joined] == ["a", "b"]
     assert all(node.is_borrowed for node in joined) and len(joined[1].devices) == 2
+
+
+def test_a_warning_lets_a_job_move_before_its_node_leaves() -> None:
+    """Without it the steps since the last checkpoint are lost."""
+    plain = pool_of(("a", 0.0, 100.0, 2), ("b", 60.0, math.inf, 2))
+    ends_s = []
+    for pool in (plain, replace(plain, warning_s=20.0)):
+        outcome = run(pool, [job("only", steps=400, rates={1: 1.0, 2: 2.0})])
+        (only,) = outcome.jobs
+        assert only.phase is Phase.SUCCEEDED and only.end_s is not None
+        ends_s.append(only.end_s)
+    assert ends_s[1] < ends_s[0]
+
+
+@given(warning_s=st.floats(0.1, 50.0))
+def test_a_warning_comes_as_long_before_but_not_before_the_node(warning_s: float) -> None:
+    pool = replace(pool_of(("a", 5.0, 25.0, 1), ("b", 0.0, math.inf, 1)), warning_s=warning_s)
+    ((at_s, warned),) = [
+        (at_s, one.event)
+        for at_s, one in pool.changes()
+        if isinstance(one, EventArrives) and isinstance(one.event, NodeWarned)
+    ]
+    assert warned.name == "a" and warned.until_s == 25.0
+    assert at_s == warned.at_s == max(5.0, 25.0 - warning_s)
 
 
 def test_what_was_lent_is_counted_as_equations_17_and_18_say() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from swell.api.durations import parse_duration
 from swell.cli.output import warn
 from swell.model.errors import InvalidInput
 
@@ -13,7 +15,9 @@ if TYPE_CHECKING:
     from swell.sim.pool import Pool
 
 
-def read_pool_options(file: Path | None, nodes: Path | None, window: str | None) -> Pool | None:
+def read_pool_options(
+    file: Path | None, nodes: Path | None, window: str | None, warning: str | None = None
+) -> Pool | None:
     """The pool, or None without `--pool`. Raises InvalidInput."""
     if file is None:
         for option, value in (("--pool-nodes", nodes), ("--pool-window", window)):
@@ -21,6 +25,8 @@ def read_pool_options(file: Path | None, nodes: Path | None, window: str | None)
                 raise InvalidInput(
                     f"{option} chooses a part of a pool; give the log of idle nodes with --pool"
                 )
+        if warning is not None:
+            raise InvalidInput("--pool-warning is about a pool; give the log of idle nodes with --pool")
         return None
     from swell.sim.pool_file import read_pool
 
@@ -29,7 +35,14 @@ def read_pool_options(file: Path | None, nodes: Path | None, window: str | None)
         pool = _of_nodes(pool, nodes)
     if window is not None:
         pool = _within(pool, window)
-    return pool
+    return pool if warning is None else replace(pool, warning_s=_warning_s(warning))
+
+
+def _warning_s(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise InvalidInput(f"--pool-warning: {error}") from error
 
 
 def _of_nodes(pool: Pool, file: Path) -> Pool:

@@ -117,6 +117,15 @@ def simulate(
             show_default=False,
         ),
     ] = None,
+    pool_warning: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Say so long before a node of the pool leaves that it will: its jobs move in time. "
+            "Default: nobody says so.",
+            show_default=False,
+        ),
+    ] = None,
     fault_rates: Annotated[
         str,
         typer.Option(
@@ -203,7 +212,7 @@ def simulate(
     )
     conditions = _conditions(
         cluster,
-        read_pool_options(pool, pool_nodes, pool_window),
+        read_pool_options(pool, pool_nodes, pool_window, pool_warning),
         resize_cost,
         noise,
         profile_error,

@@ -12,7 +12,8 @@ import numpy as np
 
 from swell.arrays import FloatArray
 from swell.model.cluster import Node
-from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
+from swell.model.event import NodeWarned
+from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns, Occurrence
 
 HOUR_S = 3600.0
 
@@ -36,6 +37,7 @@ class Pool:
     intervals: Sequence[IdleInterval]
     source: str  #: of what log they are, for people
     kind: str = ""  #: of all devices
+    warning_s: float = 0.0  #: so long before a node leaves the head hears of it
 
     @cached_property
     def num_devices(self) -> int:
@@ -67,7 +69,8 @@ class Pool:
         return replace(self, intervals=intervals, source=f"{self.source} ({len(wanted)} nodes)")
 
     def changes(self) -> list[tuple[float, Occurrence]]:
-        """When each node joins and leaves, by time. Those of one moment reach the head in one batch.
+        """When each node joins and leaves, by time, and when the head is warned of that. Those of one moment
+        reach the head in one batch.
 
         At one moment nodes leave before others join, so that the order of rows makes no difference.
         """
@@ -76,6 +79,9 @@ class Pool:
             changes.append((one.start_s, 1, one.node, NodeReturns(_borrowed(one, self.kind))))
             if math.isfinite(one.end_s):
                 changes.append((one.end_s, 0, one.node, NodeFails(one.node)))
+                if self.warning_s > 0.0:
+                    warned_s = max(one.start_s, one.end_s - self.warning_s)
+                    changes.append((warned_s, 2, one.node, EventArrives(_warning(one, warned_s))))
         changes.sort(key=lambda change: change[:3])
         return [(at_s, occurrence) for at_s, _, _, occurrence in changes]
 
@@ -114,6 +120,10 @@ class KeptDevices:
         """So many from now on."""
         self.device_s += (now_s - self._now_s) * self._num
         self._now_s, self._num = now_s, num
+
+
+def _warning(interval: IdleInterval, at_s: float) -> NodeWarned:
+    return NodeWarned(at_s=at_s, name=interval.node, until_s=interval.end_s, why="its owner wants it back")
 
 
 def _borrowed(interval: IdleInterval, kind: str) -> Node:
