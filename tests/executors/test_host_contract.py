@@ -20,8 +20,8 @@ from tests.executors.puppets import make_spec
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
 from swell.executors.local.agent.handshakes import Handshakes
-from swell.executors.local.agent.host import LOOPBACK, LocalHost
-from swell.executors.local.agent.options import CrewOptions
+from swell.executors.local.agent.host import LocalHost
+from swell.executors.local.agent.options import LOOPBACK, CrewOptions
 from swell.executors.local.agent.process import hold_lock
 from swell.executors.local.lines import LineLink
 from swell.model.event import Outcome

@@ -18,6 +18,8 @@ import pytest
 from tests.machines.first_process import NamespacesMissing
 from tests.machines.namespaces import HOME, INTERFACE, STATE, Machine, Network, why_not
 
+from swell.wire import environ
+
 ROOT = Path(__file__).parents[2]
 PYTHON = (sys.executable, "-I", "-S", "-c")
 #: An answer that takes longer does not come; one that is not to come is waited for so long.
@@ -164,6 +166,44 @@ def test_two_processes_of_a_gloo_group_sum_over_the_wire() -> None:
     if any("this torch has no gloo" in complaint for _, complaint in answers):
         pytest.skip("this torch has no gloo")
     assert [printed for printed, _ in answers] == ["3.0\n", "3.0\n"], answers
+
+
+def start_worker(machine: Machine, rank: int, num_ranks: int, address: str) -> subprocess.Popen[str]:
+    """See `spans.py`."""
+    return machine.popen(
+        *(sys.executable, ROOT / "tests/machines/spans.py", str(rank), str(num_ranks)),
+        env={"PYTHONPATH": str(ROOT / "src"), environ.ADDRESS: address, "OMP_NUM_THREADS": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+
+
+def test_workers_of_two_machines_sum_and_hand_a_state_on_over_the_wire_once() -> None:
+    """By the address of each machine, and to the neighbours of the first one that gets it through memory."""
+    skip_without_machines()
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("torch is not installed")
+    with Network(2) as network:
+        machines = [network[0], network[0], network[1], network[1]]
+        workers = [start_worker(machine, rank, 4, machine.address) for rank, machine in enumerate(machines)]
+        store = line_of(workers[0])
+        assert store.startswith(f"{network[0].address}:")
+        for worker in workers[1:]:
+            assert worker.stdin is not None
+            worker.stdin.write(f"{store}\n")
+            worker.stdin.flush()
+        told = [worker.communicate()[0].strip() for worker in workers]
+    assert told == ["10", "10 memory", "10", "10 memory"]
+
+
+def test_an_address_that_a_machine_has_not_is_named() -> None:
+    skip_without_machines()
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("torch is not installed")
+    with Network(1) as network:
+        told, _ = start_worker(network[0], 0, 2, "10.9.0.99").communicate()
+        expected = "no network interface of this machine has the address 10.9.0.99"
+        assert expected in told and f"{network[0].address} ({INTERFACE})" in told
 
 
 def test_a_state_folder_can_be_full() -> None:

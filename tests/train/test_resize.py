@@ -201,8 +201,8 @@ def test_the_environment_names_the_group_as_torchrun_would(start_agent: Callable
     for worker in (0, 1):
         agent.wait(worker, messages.Finished)
         assert agent.exit_status(worker) == 0, agent.logs()
-    unknown = "- - - - - - -"
+    unknown = "- - - - - - - -"
     first, second = [said.address.replace(":", " ") for _, said in agent.all_said(messages.Bound)]
     assert first != second
-    assert agent.log(0).read_text().splitlines() == [unknown, f"0 0 1 1 {first} 0", f"0 0 2 2 {second} 1"]
-    assert agent.log(1).read_text().splitlines() == [unknown, f"1 1 2 2 {second} 1"]
+    assert agent.log(0).read_text().splitlines() == [unknown, f"0 0 1 1 0 {first} 0", f"0 0 2 2 0 {second} 1"]
+    assert agent.log(1).read_text().splitlines() == [unknown, f"1 1 2 2 0 {second} 1"]

@@ -11,11 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.train.fake_agent import TOKEN, FakeAgent, fork_script, until
 
-from swell.train.runtime.unmanaged_script import Ballot, own_count
+from swell.train.runtime.unmanaged_script import own_count
 from swell.wire import environ, messages
 
 FOREIGN = Path(__file__).parent / "scripts" / "foreign.py"
@@ -166,33 +164,6 @@ def test_identical_copies_end_with_a_remedy(start_agent: Callable[..., FakeAgent
         assert ("the end" in told) == (steps == "0")
     start(agent, 2, "knows", steps, script=PLAIN)
     assert [agent.exit_status(rank) for rank in range(2)] == [0, 0], "they may share the work by rank"
-
-
-@given(st.data())
-def test_workers_in_step_agree_however_their_signals_come(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    """A worker can end its step only when all others have ended the one before."""
-    num = data.draw(st.integers(1, 4))
-    path = tmp_path_factory.mktemp("ballot") / "file"
-    ballots = [Ballot(path, rank, num) for rank in range(num)]
-    counts, stopped = [1] * num, [0] * num
-    unasked = set(range(num))
-    for patience in range(60, -1000, -1):
-        able = [rank for rank in range(num) if not stopped[rank] and counts[rank] <= min(counts)]
-        if not able:
-            break
-        if unasked and (patience < 0 or data.draw(st.booleans())):
-            asked = data.draw(st.sampled_from(sorted(unasked)))
-            unasked.discard(asked)
-            ballots[asked].cast(counts[asked])
-            continue
-        rank = data.draw(st.sampled_from(able))
-        counts[rank] += 1
-        if ballots[rank].is_due(counts[rank]):
-            stopped[rank] = counts[rank]
-    assert not unasked
-    assert min(stopped) == max(stopped) > 0, "none is left behind"
 
 
 def test_what_an_optimizer_knows_of_its_past() -> None:

@@ -13,8 +13,10 @@ TOKEN = "SWELL_TOKEN"  #: opens this worker's job, nothing else
 JOB_ID = "SWELL_JOB_ID"
 WORKER = "SWELL_WORKER"  #: this worker's number, unique within its job, never used twice
 OBSERVER = "SWELL_OBSERVER"  #: as AGENT, for a script that knows nothing of Swell: who hears of its steps
+ADDRESS = "SWELL_ADDRESS"  #: at which workers on other hosts reach those of this one
 MARK = "SWELL_PROCESS"  #: by it a worker's processes are found when it is gone (`process_mark`)
-BALLOT = "SWELL_BALLOT"  #: a file in which the workers of such a script agree when to stop
+#: A file in which the workers of such a script agree when to stop. Where it is missing they ask the agent.
+BALLOT = "SWELL_BALLOT"
 
 TRIAL = "SWELL_TRIAL"  #: 1 in a trial run, whose current folder is a mirror of the job's
 WORKDIR = "SWELL_WORKDIR"  #: the job's working directory itself

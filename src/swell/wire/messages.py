@@ -1,4 +1,4 @@
-"""What a worker and its agent say to each other: JSON, one message a line, over loopback TCP.
+"""What a worker and its agent say to each other: JSON, one message a line, on their machine.
 
 The life of a worker::
 
@@ -123,6 +123,15 @@ class Stepped(Message, frozen=True, kw_only=True):
     own_steps: int | None  #: in all its lives, which checkpoints carry on; None if it does not count (SGD)
     step_s: float | None = None
     is_last: bool = False  #: it was asked to stop, and after this step all its workers get SIGTERM
+
+
+class StopVote(Message, frozen=True, kw_only=True):
+    """From a script that knows nothing of Swell and was asked to stop, where it runs on several hosts.
+
+    Each worker says it at the end of each step; the first number is its vote. Answered by `StopVotes`.
+    """
+
+    num_steps: int  #: that it has ended since its process began
 
 
 class Distributed(Message, frozen=True, kw_only=True):
@@ -263,6 +272,7 @@ FromWorker = (
     | Drifted
     | Reported
     | Stepped
+    | StopVote
     | Distributed
     | Broken
     | CheckpointSaved
@@ -319,6 +329,8 @@ class Regroup(Message, frozen=True, kw_only=True):
     has_news: bool  #: somebody lacks the state: those who have it lend it, or rank 0 reads the checkpoint
     local_rank: int = 0
     local_world_size: int = 1
+    group_rank: int = 0  #: of this worker's host among those of the group
+    num_hosts: int = 1
     max_local_batch: int | None = None  #: as in Welcome, from this generation on
 
 
@@ -341,4 +353,10 @@ class Abort(Message, frozen=True, kw_only=True):
     generation: int
 
 
-FromAgent = Welcome | Regroup | StoreAddress | Suspend | Abort
+class StopVotes(Message, frozen=True, kw_only=True):
+    """The answer to `StopVote`."""
+
+    most: int | None  #: the largest vote; None: some have not voted yet
+
+
+FromAgent = Welcome | Regroup | StoreAddress | Suspend | Abort | StopVotes

@@ -15,12 +15,19 @@ from torch._C._distributed_c10d import FileStore
 from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from swell.train.collective.group import Group
+from swell.train.state import state_transfer
+from swell.train.state.routes import own_place
 from swell.train.state.state_bundle import Pieces
 from swell.train.state.state_transfer import NO_STATE, Card, Loan, hand_state
 from swell.train.state.train_state import TrainState
 
 path, rank, num_workers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 Pieces.SMALL_BYTES, Pieces.PIECE_BYTES = 64, 101  # pieces that cut numbers in two, and lines that fill slowly
+
+
+#: By rank.
+PLACES = {"two hosts": "aabb", "hosts by turns": "abab", "one apart": "abbb", "no host twice": "abcd"}
+HERE = own_place()
 
 
 class Net(nn.Module):
@@ -91,6 +98,8 @@ def disguised(card: Card, way: str) -> Card:
         return msgspec.structs.replace(card, catalog=None)
     if way == "another process":
         return msgspec.structs.replace(card, token=b"of another")
+    if way in PLACES:
+        return msgspec.structs.replace(card, place=PLACES[way][rank])
     return card
 
 
@@ -107,6 +116,7 @@ def hand(holders: tuple[int, ...], kind: str, way: str) -> None:
     loan = Loan(state.steps if rank in holders else NO_STATE, state if rank in holders else None)
     cards: list[Card] = [loan.card] * num_workers
     dist.all_gather_object(cards, disguised(loan.card, way))
+    state_transfer.own_place = lambda: PLACES[way][rank] if way in PLACES else HERE
     hand_state(group, state, cards, holders)
     what = (holders, kind, way)
     assert_same(state, begin(1, 3), what)
@@ -122,7 +132,7 @@ dist.init_process_group("gloo", store=store, rank=rank, world_size=num_workers, 
 group = Group(torch.device("cpu"))
 group.rank, group.num_workers = rank, num_workers
 some = [holders for num in range(1, num_workers) for holders in combinations(range(num_workers), num)]
-for case in product(some, ("new", "behind"), ("memory", "messages", "another process")):
+for case in product(some, ("new", "behind"), ("memory", "messages", "another process", *PLACES)):
     hand(*case)
 group.close()
 print("all have the same state")

@@ -38,7 +38,8 @@ class Formation:
         has_news = not all(member.has_state for member in group)
         chosen = {member.number for member in group}
         leavers = [m for m in self._roster.in_group() if m.number not in chosen and m.state is not State.LEFT]
-        places = local_ranks([self._host_of(member.slot) for member in group])
+        hosts = [self._host_of(member.slot) for member in group]
+        places, num_hosts = local_ranks(hosts), len(set(hosts))
         for rank, member in enumerate([*group, *leavers]):
             is_leaver = rank >= len(group)
             member.state = State.LEAVING if is_leaver else State.FORMING
@@ -51,6 +52,8 @@ class Formation:
                 has_news=has_news,
                 local_rank=0 if is_leaver else places[rank].local_rank,
                 local_world_size=1 if is_leaver else places[rank].local_world_size,
+                group_rank=0 if is_leaver else places[rank].group_rank,
+                num_hosts=num_hosts,
                 max_local_batch=self._pass_limit.max_local_batch,
             )
             self._effects.append(Send(member.number, order))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
 from swell.executors.gang.divergence import Divergence
-from swell.executors.gang.effects import Effect, FindPort, Kill, Spawn, WorkerExit
+from swell.executors.gang.effects import Effect, FindPort, Kill, Send, Spawn, WorkerExit
 from swell.executors.gang.job_context import Stage
 from swell.executors.gang.local_ranks import LocalRank, local_ranks
 from swell.executors.gang.member import Member, Slot, State, cut_slots, flatten
@@ -34,7 +34,7 @@ from swell.model.event import (
 )
 from swell.model.job import LOSS
 from swell.wire import environ
-from swell.wire.messages import Distributed, FromWorker, Reported, Stepped
+from swell.wire.messages import Distributed, FromWorker, Reported, Stepped, StopVote, StopVotes
 
 #: Topic of a warning.
 SIZE = "size"
@@ -73,6 +73,7 @@ class RestartGang:
         self._num_starts = 0
         self._running = 0  # generation of the processes that run
         self._members: dict[int, Member] = {}  # in rank order: spawned so
+        self._votes: dict[int, int] = {}  # by worker: steps that it had ended when it was asked to stop
         self._target: tuple[Slot, ...] = ()
         self._asked_port: Slot | None = None  #: of the worker on whose host a port is looked for
         self._aim = RestartAim.RUN
@@ -130,6 +131,8 @@ class RestartGang:
                 self._note_values(message)
             elif isinstance(message, Distributed):
                 self._note_distributed(message)
+            elif isinstance(message, StopVote):
+                self._note_vote(worker, message)
         return self._drain()
 
     def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
@@ -203,6 +206,13 @@ class RestartGang:
             self._dialogue.warn("", SIZE)
         elif spec.max_workers is None or spec.max_workers > spec.min_workers:
             self._dialogue.warn(_stays_small(spec.min_workers), SIZE)
+
+    def _note_vote(self, worker: int, vote: StopVote) -> None:
+        """See `swell.train.runtime.stop_ballot`."""
+        self._votes.setdefault(worker, vote.num_steps)
+        have_all = self._votes.keys() >= self._members.keys()
+        most = max(self._votes.values()) if have_all else None
+        self._effects.append(Send(worker, StopVotes(most=most)))
 
     def _note_steps(self, message: Stepped) -> None:
         pause_s, warning = self._tally.note(message, self._dialogue.now_s)
@@ -298,8 +308,9 @@ class RestartGang:
     def _start(self, address: str, port: int) -> None:
         self._aim, self._running = RestartAim.RUN, self.generation
         self._tally.restart()
-        ballot = f"{self._stage.checkpoint_dir}/leaving-{self._next_worker}"
+        self._votes.clear()
         hosts = [self._stage.host_of(slot) for slot in self._target]
+        ballot = {} if len(set(hosts)) > 1 else {environ.BALLOT: f"leaving-{self._next_worker}"}
         for rank, (slot, place) in enumerate(zip(self._target, local_ranks(hosts), strict=True)):
             member = Member(self._next_worker, slot, since_s=self._dialogue.now_s)
             self._next_worker += 1
@@ -309,7 +320,7 @@ class RestartGang:
                 **self._environment(rank, place),
                 environ.MASTER_ADDR: address,
                 environ.MASTER_PORT: str(port),
-                environ.BALLOT: ballot,
+                **ballot,
             }
             self._effects.append(Spawn(member.number, near, environment))
         self._num_starts += 1

@@ -14,13 +14,13 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.distributed import distributed_c10d
 
+from swell.train.collective.interfaces import LOOPBACK, choose_interface, own_address
 from swell.train.collective.laps import Laps
 from swell.train.collective.peer_sockets import Tether
 from swell.train.link.agent_link import Link
 from swell.train.link.heartbeat import Pulse
 from swell.wire import environ, messages
 
-LOOPBACK = "127.0.0.1"
 FORM_TIMEOUT_S = 15.0
 #: A hung peer is the agent's to notice, by its heartbeat; a slow one must not be taken for hung.
 TRAIN_TIMEOUT_S = 1800.0
@@ -94,19 +94,18 @@ class Group:
         """
         self.close()
         self._laps.note("close")
-        for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-            os.environ.setdefault(name, "lo")  # gradients cross no network that others can reach
         # To whom a collective takes too long is the agent's affair, and what it breaks off ends no process.
         os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
         self._tether.begin(regroup.generation)
         try:
+            choose_interface(own_address())
             with self._pulse.waiting("peers"):
                 store, address = self._meet(link, regroup, rank, card)
                 cards = _cards(store, range(regroup.num_workers))
                 self._laps.note("meet")
                 self._connect_all(store, rank, regroup.num_workers)
-        except RuntimeError as error:  # includes DistBackendError, DistStoreError
-            raise FormFailed(self._told(error)) from error
+        except (RuntimeError, OSError) as error:  # includes DistBackendError, DistStoreError, NoInterface
+            raise FormFailed(self._told(error) + _advice(regroup)) from error
         self._laps.note("connect")
         self.rank, self.num_workers = rank, regroup.num_workers
         _name_in_environment(regroup, address)
@@ -186,7 +185,7 @@ class Group:
         """
         if rank == 0:
             with self._tether.connecting():
-                store, address = _serve()
+                store, address = _serve(own_address())
             link.send(messages.Bound(generation=regroup.generation, address=address))
         else:
             address = link.address(regroup.generation)
@@ -216,35 +215,46 @@ class Group:
         if self._tether.is_cut:  # an aborted NCCL collective ends without a word, and without a result
             raise GroupBroken(BROKEN_OFF)
 
-    def _told(self, error: RuntimeError) -> str:
+    def _told(self, error: Exception) -> str:
         return BROKEN_OFF if self._tether.is_cut else str(error)
 
 
-def _serve() -> tuple[TCPStore, str]:
-    """A store that listens on loopback only; by itself it would listen on every interface."""
-    listener = socket.create_server((LOOPBACK, 0))
+def _serve(address: str) -> tuple[TCPStore, str]:
+    """A store that listens at this address only; by itself it would listen on every interface."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.create_server((address, 0), family=family)
     port = listener.getsockname()[1]
     store = TCPStore(
-        LOOPBACK,
+        address,
         port,
         is_master=True,
         wait_for_workers=False,
         timeout=timedelta(seconds=FORM_TIMEOUT_S),
         master_listen_fd=listener.detach(),
     )
-    return store, f"{LOOPBACK}:{port}"
+    return store, f"{address}:{port}"
 
 
 def _connect(address: str) -> TCPStore:
-    """The store of rank 0. Raises FormFailed at once if that is gone: a TCPStore would try for long."""
+    """The store of rank 0. Raises OSError at once if that is gone: a TCPStore would try for long."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S).close()
     except OSError as error:
-        raise FormFailed(f"nobody listens at {address}: {error}") from error
+        raise ConnectionError(f"nobody listens at {address}: {error}") from error
     store = TCPStore(host, int(port), timeout=timedelta(seconds=CONNECT_TIMEOUT_S))
     store.set_timeout(timedelta(seconds=FORM_TIMEOUT_S))
     return store
+
+
+def _advice(regroup: messages.Regroup) -> str:
+    """What may be wrong where workers of several hosts do not find each other; else empty."""
+    if regroup.num_hosts == 1 or own_address() != LOOPBACK:
+        return ""
+    return (
+        f"; the group has workers on {regroup.num_hosts} hosts, and one of these is reached at {LOOPBACK} "
+        "only: start it with `--advertise ADDRESS`; a job in containers cannot be on several hosts"
+    )
 
 
 def _card_key(rank: int) -> str:
@@ -265,6 +275,7 @@ def _name_in_environment(regroup: messages.Regroup, address: str) -> None:
             environ.WORLD_SIZE: str(regroup.num_workers),
             environ.LOCAL_RANK: str(regroup.local_rank),
             environ.LOCAL_WORLD_SIZE: str(regroup.local_world_size),
+            environ.GROUP_RANK: str(regroup.group_rank),
             environ.MASTER_ADDR: host,
             environ.MASTER_PORT: port,
             environ.RESTART_COUNT: str(regroup.generation - 1),

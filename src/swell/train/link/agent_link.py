@@ -146,7 +146,7 @@ class Link:
         with self._news:
             if isinstance(message, messages.StoreAddress):
                 self._addresses[message.generation] = message.address
-            elif not isinstance(message, messages.Welcome):
+            elif isinstance(message, Order):
                 self.order = message
             self._news.notify_all()
 

@@ -65,7 +65,7 @@ class Torchrun:
             task.state.losses.tell_odd = say
             if self._checkpoints is not None:
                 self._checkpoints.load_newest(task.state)
-        share_state(self._group, task.state, holders=[0])
+        share_state(self._group, task.state)
         self._drift_watch = DriftWatch(task.state, task.course, task.on_drift)
 
     def reach_boundary(self) -> None:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import atexit
 import os
 import signal
-import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -20,30 +18,35 @@ from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import msgspec
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from swell.train.link.dialing import dial
+from swell.train.collective.interfaces import choose_interface, own_address
+from swell.train.link.observer_line import ObserverLine
 from swell.train.link.untold_values import UntoldValues
 from swell.train.runtime.distributed_check import DistributedCheck
+from swell.train.runtime.stop_ballot import AgentBallot, FileBallot, StopBallot
 from swell.wire import environ, messages
 from swell.wire.reports import send_reports_to
 
 INTERVAL_S = 0.5
-CONNECT_TIMEOUT_S = 10.0
-#: Workers that compute together are never further apart than one step.
-LARGEST_LEAD_STEPS = 1
-
-_COUNT = struct.Struct("=q")
 
 
 def watch() -> DistributedCheck:
-    """Called once, before the script runs, in a worker whose environment names an observer."""
-    names = os.environ
+    """Called once, before the script runs, in a worker whose environment names an observer.
+
+    Raises:
+        NoInterface: workers of other hosts cannot reach this one.
+    """
+    names, line = os.environ, ObserverLine()
     rank, num_workers = int(names[environ.RANK]), int(names[environ.WORLD_SIZE])
-    ballot = Ballot(Path(names[environ.BALLOT]), rank, num_workers)
-    reporter = Reporter(num_workers) if rank == 0 else None
+    ballot: StopBallot
+    if environ.BALLOT in names:
+        ballot = FileBallot(Path(names[environ.BALLOT]), rank, num_workers)
+    else:
+        ballot = AgentBallot(line)
+        choose_interface(own_address())
+    reporter = Reporter(num_workers, line) if rank == 0 else None
     if reporter is not None:
         send_reports_to(reporter.report)
         atexit.register(reporter.tell_values)
@@ -62,7 +65,7 @@ class StepCounter:
     A script with several optimizers is as far as the one that has made most steps.
     """
 
-    def __init__(self, ballot: Ballot, report: Callable[[int, int | None, bool], None] | None) -> None:
+    def __init__(self, ballot: StopBallot, report: Callable[[int, int | None, bool], None] | None) -> None:
         self._ballot = ballot
         self._report = report
         self._counts: WeakKeyDictionary[torch.optim.Optimizer, int] = WeakKeyDictionary()
@@ -103,56 +106,15 @@ def own_count(optimizer: torch.optim.Optimizer) -> int:
     return int(max(counts, key=float, default=0))
 
 
-class Ballot:
-    """A file in which each worker of a gang notes how many steps it may have ended when it was asked to stop.
-
-    When all have, they stop after the same step: `LARGEST_LEAD_STEPS` after the largest number, and one
-    more. Whoever writes last is no further behind the others than that lead, so nobody has gone too far when
-    the last number can be read.
-    """
-
-    def __init__(self, path: Path, rank: int, num_workers: int) -> None:
-        self._path = path
-        self._place = rank * _COUNT.size
-        self._num_workers = num_workers
-        self._handle: int | None = None
-        self._is_closed = False
-
-    def cast(self, num_steps: int) -> None:
-        if self._handle is None and not self._is_closed:
-            self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            os.pwrite(self._handle, _COUNT.pack(num_steps), self._place)
-
-    def is_due(self, num_steps: int) -> bool:
-        """Whether this step, counted from 1, is the last one."""
-        if self._handle is None:
-            return False
-        size = self._num_workers * _COUNT.size
-        counts = [
-            count for (count,) in _COUNT.iter_unpack(os.pread(self._handle, size, 0).ljust(size, b"\0"))
-        ]
-        return all(counts) and num_steps > max(counts) + LARGEST_LEAD_STEPS
-
-    def close(self) -> None:
-        """It was due: a second request changes nothing."""
-        if self._handle is not None:
-            os.close(self._handle)
-        self._handle, self._is_closed = None, True
-
-
 class Reporter:
-    """Tells the agent how far the script is, and what it reports, now and then, without waiting.
+    """Tells the agent how far the script is, and what it reports, now and then, without waiting."""
 
-    It has no thread of its own.
-    """
-
-    def __init__(self, num_workers: int) -> None:
+    def __init__(self, num_workers: int, line: ObserverLine) -> None:
         self._num_workers = num_workers
+        self._line = line
         self._pid = os.getpid()
         self._values = UntoldValues()
-        self._sending = threading.RLock()  # a signal's handler may report while a report is under way
-        self._socket: socket.socket | None = None
-        self._is_over = False
+        self._noting = threading.RLock()  # a signal's handler may report while a report is under way
         self._told_s = 0.0
         self._told_steps = 0
 
@@ -162,12 +124,12 @@ class Reporter:
         is_early = now_s - self._told_s < INTERVAL_S and not is_last
         if not is_early:
             self.tell_values()
-        if self._is_over or is_early or steps == self._told_steps:
+        if self._line.is_over or is_early or steps == self._told_steps:
             return
         step_s = None if not self._told_steps else (now_s - self._told_s) / (steps - self._told_steps)
         self._told_s, self._told_steps = now_s, steps
         own_steps = None if earlier is None else earlier + steps
-        self._send(
+        self._line.send(
             messages.Stepped(
                 num_workers=self._num_workers,
                 steps=steps,
@@ -181,7 +143,7 @@ class Reporter:
         """What the script says by `swell.report`, in any thread. Processes that it has forked say nothing."""
         if os.getpid() != self._pid:
             return
-        with self._sending:
+        with self._noting:
             if self._values.note(values):
                 self.tell_values()
 
@@ -189,31 +151,9 @@ class Reporter:
         """What was reported and is not told yet."""
         if os.getpid() != self._pid:
             return  # the lock may be a copy of one that another thread held, and that nobody will release
-        with self._sending:
+        with self._noting:
             if values := self._values.take():
-                self._send(messages.Reported(values=values))
+                self._line.send(messages.Reported(values=values))
 
     def tell_distributed(self, is_so: bool) -> None:
-        self._send(messages.Distributed(is_so=is_so))
-
-    def _send(self, message: messages.Message) -> None:
-        """The script goes on without an agent that does not listen: this is only for people to see."""
-        with self._sending:
-            if self._is_over:
-                return
-            try:
-                if self._socket is None:
-                    self._socket = _connect()
-                self._socket.sendall(msgspec.json.encode(message) + b"\n")
-            except OSError:
-                self._is_over = True
-
-
-def _connect() -> socket.socket:
-    line = dial(os.environ[environ.OBSERVER], CONNECT_TIMEOUT_S)
-    hello = messages.Hello(
-        token=os.environ[environ.TOKEN], worker=int(os.environ[environ.WORKER]), pid=os.getpid()
-    )
-    line.sendall(msgspec.json.encode(hello) + b"\n")
-    line.settimeout(INTERVAL_S)
-    return line
+        self._line.send(messages.Distributed(is_so=is_so))

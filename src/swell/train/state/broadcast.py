@@ -1,8 +1,7 @@
 """Hand the training state from those that have it to those that lack it, by messages and without pickle.
 
-Each that has it heads a *line*. Those that lack it are shared out among the lines, and pass on what comes in
-while more is coming. NCCL has its own ways, and would need a connection for each pair of neighbours: there
-one worker broadcasts.
+A *line* is one that has it and some that lack it, who pass on what comes in while more is coming. NCCL has
+its own ways, and would need a connection for each pair of neighbours: there one worker broadcasts.
 """
 
 from __future__ import annotations
@@ -20,20 +19,28 @@ from swell.train.state.state_bundle import Header, Pieces, make_room, pack
 from swell.train.state.train_state import TrainState
 
 
-def share_state(group: Group, state: TrainState, holders: Sequence[int]) -> None:
-    """Give all workers the state that the ranks `holders` have, the same on all of them.
+def share_state(group: Group, state: TrainState, holder: int = 0) -> None:
+    """Give all workers the state that the rank `holder` has. Raises as `send_state` does."""
+    others = [rank for rank in range(group.num_workers) if rank != holder]
+    if others:
+        send_state(group, state, [[holder, *others]])
 
-    A worker that has a valid state of its own keeps it until all of the new one has come.
+
+def send_state(group: Group, state: TrainState, lines: Sequence[Sequence[int]]) -> None:
+    """Give each line the state that its first rank has, which is the same in all lines.
+
+    All members of the group call this. A worker that has a valid state of its own keeps it until all of the
+    new one has come.
 
     Raises:
         GroupBroken: a peer is gone.
         codec.EncodeError: in a holder, the state has something that cannot be sent.
     """
-    takers = [rank for rank in range(group.num_workers) if rank not in holders]
-    if not takers:
+    way = _way(group, lines)
+    is_holder = group.rank not in [rank for line in lines for rank in line[1:]]
+    if not way.leads_here:
         return
-    way = _way(group, holders, takers)
-    if group.rank in holders:
+    if is_holder:
         header, tensors = pack(state)
         _hand_header(group, way, header)
         group.run(lambda: way.hand(Pieces(tensors, group.device).pieces))
@@ -59,6 +66,10 @@ def _hand_header(group: Group, way: _Way, own: Header) -> Header:
 class _Way(Protocol):
     """How tensors get from the holders to the others: the same list on all, in length and sizes."""
 
+    @property
+    def leads_here(self) -> bool:
+        """Whether this worker has a part in it."""
+
     def hand(self, pieces: Sequence[torch.Tensor]) -> None:
         """Of a holder they are sent, and of another filled. Each is flat and on the group's device."""
 
@@ -69,6 +80,10 @@ class _Line:
 
     before: int | None  #: rank of the one that this worker gets it from; None: it is a holder
     after: int | None  #: rank of the one that it gives it to; None: it is the last
+
+    @property
+    def leads_here(self) -> bool:
+        return self.before is not None or self.after is not None
 
     def hand(self, pieces: Sequence[torch.Tensor]) -> None:
         coming = [None if self.before is None else dist.irecv(piece, self.before) for piece in pieces]
@@ -88,16 +103,18 @@ class _Broadcast:
     """To all. Other holders are sent what they have."""
 
     source: int
+    leads_here: bool = True
 
     def hand(self, pieces: Sequence[torch.Tensor]) -> None:
         for piece in pieces:
             dist.broadcast(piece, self.source)
 
 
-def _way(group: Group, holders: Sequence[int], takers: Sequence[int]) -> _Way:
+def _way(group: Group, lines: Sequence[Sequence[int]]) -> _Way:
     if backend_of(group.device) == "nccl":
-        return _Broadcast(holders[0])
-    lines = [[holder, *takers[number :: len(holders)]] for number, holder in enumerate(holders)]
-    [line] = [line for line in lines if group.rank in line]
-    here = line.index(group.rank)
-    return _Line(line[here - 1] if here else None, line[here + 1] if here + 1 < len(line) else None)
+        return _Broadcast(lines[0][0])
+    for line in lines:
+        if group.rank in line:
+            here = line.index(group.rank)
+            return _Line(line[here - 1] if here else None, line[here + 1] if here + 1 < len(line) else None)
+    return _Line(None, None)

@@ -167,7 +167,7 @@ class DriftWatch:
             return True
         if sum(group.gather(int(group.rank == 0 and not _is_sendable(self._state)))):
             return False
-        share_state(group, self._state, holders=[0])
+        share_state(group, self._state)
         return True
 
 

@@ -1,21 +1,23 @@
-"""Let peers copy the training state from this worker's memory, and copy from theirs.
+"""Let neighbours copy the training state from this worker's memory, and copy from theirs.
 
-Each member of a group comes with a `Card` that tells how far its state has got, and where it lies.
+Each member of a group comes with a `Card` that tells how far its state has got, and where it lies. Between
+hosts the state goes by messages, to one worker of each host, from which its neighbours copy it.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
 import torch
 
 from swell.train.collective.group import Group
-from swell.train.state.broadcast import share_state
+from swell.train.state.broadcast import send_state
 from swell.train.state.peer_memory import MemorySpan, read
+from swell.train.state.routes import NOWHERE, lines, memory_routes, own_place, receivers
 from swell.train.state.state_bundle import Header, make_room, pack
 from swell.train.state.train_state import TrainState
 
@@ -31,6 +33,7 @@ class Card(msgspec.Struct, frozen=True):
     pid: int = 0
     token: bytes = b""  #: lies at the beginning of `catalog`: who finds it there reads the right process
     catalog: MemorySpan | None = None  #: a `_Catalog` in this worker's memory; None: it lends nothing
+    place: str = NOWHERE  #: workers of one place can read each other's memory, see `routes`
 
 
 class _Catalog(msgspec.Struct):
@@ -43,7 +46,7 @@ class Loan:
 
     def __init__(self, updates: int, state: TrainState | None) -> None:
         """`state` is None where nobody needs it. Raises `codec.EncodeError`."""
-        self.card = Card(updates)
+        self.card = Card(updates, place=own_place())
         if state is not None and next(state.model.parameters()).device.type == "cpu":
             self._lay_out(state)
 
@@ -54,29 +57,53 @@ class Loan:
         token = secrets.token_bytes(TOKEN_BYTES)
         self._content = np.frombuffer(token + msgspec.json.encode(catalog), dtype=np.uint8)
         span = MemorySpan(self._content.ctypes.data, self._content.nbytes)
-        self.card = Card(self.card.updates, os.getpid(), token, span)
+        self.card = Card(self.card.updates, os.getpid(), token, span, self.card.place)
 
 
 def hand_state(group: Group, state: TrainState, cards: Sequence[Card], holders: Sequence[int]) -> None:
     """Give all members of a group the state of the ranks `holders`, which have the same.
 
-    From memory to memory where all who lack it may read it there, otherwise by messages.
+    From memory to memory on the hosts where one has it. To one worker of each other host it goes by messages,
+    and from that one through memory to its neighbours. One that cannot read memory gets it by messages.
 
     Raises:
         GroupBroken: a peer is gone.
+        codec.EncodeError: in a holder, the state has something that cannot be sent.
     """
-    takers = [rank for rank in range(group.num_workers) if rank not in holders]
-    if not takers:
-        return
-    taken = None
-    if group.rank in takers:
-        holder = holders[takers.index(group.rank) % len(holders)]
-        taken = _take(cards[holder], state, group.device)
-    has_failed = group.rank in takers and taken is None
-    if sum(group.gather(int(has_failed))):  # until then no holder trains on
-        share_state(group, state, holders)
-    elif taken is not None:
+    places = [card.place for card in cards]
+    lenders = {rank: cards[rank] for rank in holders if cards[rank].catalog is not None}
+    lacking = [rank for rank in range(group.num_workers) if rank not in holders]
+    blind: set[int] = set()
+    while lacking:
+        routes = memory_routes(lacking, list(lenders), places, blind)
+        blind |= _copy(group, state, lenders, routes) if routes else set()
+        lacking = [rank for rank in lacking if rank in blind or rank not in routes]
+        if not lacking:
+            return
+        chosen = receivers(holders, lacking, places, blind) if group.device.type == "cpu" else lacking
+        send_state(group, state, lines(holders, chosen, places))
+        lacking = [rank for rank in lacking if rank not in chosen]
+        if lacking:  # what is lent stays where it is until they have it
+            loan = Loan(state.updates, state) if group.rank in chosen else None
+            lenders = _cards_of(chosen, loan, group)
+
+
+def _copy(
+    group: Group, state: TrainState, lenders: Mapping[int, Card], routes: Mapping[int, int]
+) -> set[int]:
+    """Through memory, from the second rank of each route to the first; returns those that cannot read it."""
+    source = routes.get(group.rank)
+    taken = None if source is None else _take(lenders[source], state, group.device)
+    has_failed = group.gather(int(source is not None and taken is None))  # until then no lender trains on
+    if taken is not None:
         state.load(*taken)
+    return {rank for rank, is_failed in enumerate(has_failed) if is_failed}
+
+
+def _cards_of(lenders: Sequence[int], own: Loan | None, group: Group) -> dict[int, Card]:
+    """Of those that lend what they have just got; `own` is what this worker lends."""
+    told = group.gather_bytes(b"" if own is None else msgspec.json.encode(own.card))
+    return {rank: msgspec.json.decode(told[rank], type=Card) for rank in lenders}
 
 
 def _take(card: Card, state: TrainState, device: torch.device) -> tuple[str, list[torch.Tensor]] | None:

@@ -26,8 +26,8 @@ from swell.executors.hosts.messages import FromHost, OpenRun, StartWorker, TellW
 from swell.executors.local.agent.containers import ADDRESS, Containers
 from swell.executors.local.agent.gang_limits import GangLimits
 from swell.executors.local.agent.job_code import drop_code, place_code
-from swell.executors.local.agent.options import CrewOptions
-from swell.executors.local.agent.run import HostedRun
+from swell.executors.local.agent.options import LOOPBACK, CrewOptions
+from swell.executors.local.agent.run import CHECKPOINTS, HostedRun
 from swell.executors.local.agent.scratch import Scratch
 from swell.executors.local.limits.detection import new_limiter
 from swell.executors.local.lines import LineLink
@@ -41,7 +41,6 @@ from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import FromWorker, Hello, Reported
 from swell.wire.numbers import Number
 
-LOOPBACK = "127.0.0.1"
 #: The last words of a worker that is gone are still in its socket; so long they are waited for.
 DRAIN_S = 2.0
 #: The process of a worker that is silent for this part of `Patience.standstill_s` is looked at.
@@ -166,17 +165,19 @@ class LocalHost:
 
     def _find_port(self, run: HostedRun) -> None:
         try:
-            port = find_port()
+            port = find_port(run.reached_at)
         except OSError as error:
-            self._answer(messages.RunPortRefused(run=run.key, why=f"no port was found: {error}"))
+            self._answer(
+                messages.RunPortRefused(run=run.key, why=f"no port of {run.reached_at} was found: {error}")
+            )
             return
-        self._answer(messages.RunPortFound(run=run.key, address=LOOPBACK, port=port))
+        self._answer(messages.RunPortFound(run=run.key, address=run.reached_at, port=port))
 
     def _open(self, order: OpenRun) -> None:
         kind = TRIAL if order.is_trial else WORKER
         try:
             folder = job_folder(self._options.state_dir, order.job_id)
-            checkpoints = folder / "checkpoints"
+            checkpoints = folder / CHECKPOINTS
             checkpoints.mkdir(parents=True, exist_ok=True)
             place_code(self._options.state_dir, folder, order.spec)
             first = next_number(folder, kind)
@@ -186,7 +187,10 @@ class LocalHost:
         except OSError as error:
             self._refuse(order, Outcome.LOST, error)
             return
-        run = HostedRun(order.run, order.job_id, order.spec, folder, self.bindings, kind)
+        reached_at = (
+            LOOPBACK if order.spec.image else self._options.advertise
+        )  # a container has only loopback
+        run = HostedRun(order.run, order.job_id, order.spec, folder, self.bindings, kind, reached_at)
         self._runs[run.key] = run
         if not order.is_trial:
             group = self._containers.group(run.key) if run.spec.image else None
@@ -326,9 +330,10 @@ def is_same(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode(), other.encode())
 
 
-def find_port() -> int:
-    """One that is free now."""
-    with socket.create_server((LOOPBACK, 0)) as listener:
+def find_port(address: str) -> int:
+    """One that is free now at this address. Raises OSError."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.create_server((address, 0), family=family) as listener:
         port: int = listener.getsockname()[1]
         return port
 

@@ -9,6 +9,8 @@ from swell.executors.gang.gang_settings import Conduct
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.limiter import CoreSharing
 
+LOOPBACK = "127.0.0.1"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrewOptions:
@@ -17,4 +19,5 @@ class CrewOptions:
     call: str  #: `package.module:function` that a worker runs, with entry and arguments
     sharing: CoreSharing = field(default_factory=CoreSharing)
     containers: ContainerChoice = ContainerChoice.AUTO
+    advertise: str = LOOPBACK  #: IP address at which workers on other hosts reach those of this one
     conduct: Conduct = field(default_factory=Conduct)

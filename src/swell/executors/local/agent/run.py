@@ -13,6 +13,7 @@ from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts.messages import StartWorker, TellWorker
 from swell.executors.local.agent.job_code import FOLDER as CODE_FOLDER
 from swell.executors.local.agent.job_code import written_beside
+from swell.executors.local.agent.options import LOOPBACK
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import (
     TRIAL,
@@ -28,6 +29,9 @@ from swell.model.job import Elasticity, JobSpec
 from swell.wire import environ
 from swell.wire.messages import Regroup
 
+#: Folder of a job's checkpoints, in the job's own.
+CHECKPOINTS = "checkpoints"
+
 log = logging.getLogger("swell.agent")
 
 
@@ -41,6 +45,7 @@ class HostedRun:
     folder: Path
     bindings: Mapping[str, DeviceBinding]
     kind: str = WORKER  #: what its logs are called
+    reached_at: str = LOOPBACK  #: address at which workers on other hosts reach its workers
     leader: int | None = None  #: the worker that is rank 0
     unnoted: list[tuple[int, int]] = field(default_factory=list)  #: leaders that the job's folder lacks
     token: str = field(default_factory=lambda: secrets.token_hex(16))
@@ -120,7 +125,7 @@ class HostedRun:
         is_read = self.spec.elasticity is Elasticity.RESTART and spawn.worker == self.leader
         return Fork(
             key=f"{self.key}/{spawn.worker}",
-            environ={**dict(self.spec.env), **variables, **spawn.environ},
+            environ={**dict(self.spec.env), **variables, **spawn.environ, **self._ballot(spawn)},
             workdir=self.spec.workdir,
             log_path=str(self.log_path(spawn.worker)),
             log_bytes=log_bytes,
@@ -131,6 +136,11 @@ class HostedRun:
             args=self.spec.args if spawn.entry is None else (),
         )
 
+    def _ballot(self, spawn: StartWorker) -> dict[str, str]:
+        """The controller names the file, and each host has a folder of its own."""
+        name = spawn.environ.get(environ.BALLOT)
+        return {} if name is None else {environ.BALLOT: str(self.folder / CHECKPOINTS / name)}
+
     def _environ(self, worker: int, address: str, devices: tuple[str, ...]) -> dict[str, str]:
         is_live = self.spec.elasticity is Elasticity.LIVE
         variables = {
@@ -140,6 +150,7 @@ class HostedRun:
             environ.AGENT if is_live else environ.OBSERVER: address,
             environ.TOKEN: self.token,
             environ.WORKER: str(worker),
+            environ.ADDRESS: self.reached_at,
             environ.WORKDIR: self.spec.workdir,
         }
         if self.spec.code:

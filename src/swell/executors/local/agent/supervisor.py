@@ -18,8 +18,8 @@ from swell.executors.controller.protocol import Acknowledge, Perform, Performed
 from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.door import Door, DoorError
 from swell.executors.local.agent.handshakes import Handshakes
-from swell.executors.local.agent.host import LOOPBACK, LocalHost, is_same
-from swell.executors.local.agent.options import CrewOptions
+from swell.executors.local.agent.host import LocalHost, is_same
+from swell.executors.local.agent.options import LOOPBACK, CrewOptions
 from swell.executors.local.lines import LineLink
 from swell.executors.local.protocol import (
     PROTOCOL,
