@@ -16,9 +16,11 @@ from types import FrameType, TracebackType
 from typing import NoReturn
 
 from swell.train.collective.group import OwnGroupError, comes_of_own_group
+from swell.train.collective.interfaces import NoInterface
 from swell.train.link.agent_link import Link, LinkError, exit_now, open_link
 from swell.train.link.code_paths import edited_since, snapshot_folder, snapshotted, submitted
 from swell.train.runtime import unmanaged_script
+from swell.train.runtime.distributed_check import DistributedCheck
 from swell.train.runtime.memory import is_out_of_memory, largest_pass, why_hopeless
 from swell.train.runtime.run import Run, started
 from swell.train.runtime.snapshot_imports import use_snapshot
@@ -43,7 +45,7 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
     """
     signal.signal(signal.SIGTERM, _leave)
     link = _open_link()
-    check = unmanaged_script.watch() if environ.OBSERVER in os.environ else None
+    check = _watch()
     status = 0
     try:
         _run(entry, args)
@@ -130,6 +132,16 @@ def _open_link() -> Link | None:
     try:
         return open_link()
     except LinkError as error:
+        sys.stderr.write(f"{error}\n")
+        exit_now(1)
+
+
+def _watch() -> DistributedCheck | None:
+    if environ.OBSERVER not in os.environ:
+        return None
+    try:
+        return unmanaged_script.watch()
+    except NoInterface as error:
         sys.stderr.write(f"{error}\n")
         exit_now(1)
 

@@ -1,7 +1,7 @@
 """Which way the training state goes to those that lack it: few times over a network, then through memory.
 
-Workers of one *place* can read each other's memory: those of one host. Members know the places of all, so each
-works out the same ways.
+Workers of one *place* can read each other's memory: those of one host. Members know the places of all, and
+each works out the same ways.
 """
 
 from __future__ import annotations
