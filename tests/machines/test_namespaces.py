@@ -156,7 +156,7 @@ def test_two_processes_of_a_gloo_group_sum_over_the_wire() -> None:
         ranks = [
             machine.popen(
                 *(sys.executable, ROOT / "tests/machines/reduces.py", str(rank), "2", store),
-                env={"GLOO_SOCKET_IFNAME": INTERFACE, "OMP_NUM_THREADS": "1"},
+                env={"GLOO_SOCKET_IFNAME": INTERFACE, **OF_TORCH},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )
@@ -168,11 +168,15 @@ def test_two_processes_of_a_gloo_group_sum_over_the_wire() -> None:
     assert [printed for printed, _ in answers] == ["3.0\n", "3.0\n"], answers
 
 
+#: torch asks for the name of each peer. No machine has a name server, and a lookup would take 10 s.
+OF_TORCH = {"OMP_NUM_THREADS": "1", "RES_OPTIONS": "timeout:1 attempts:1"}
+
+
 def start_worker(machine: Machine, rank: int, num_ranks: int, address: str) -> subprocess.Popen[str]:
     """See `spans.py`."""
     return machine.popen(
         *(sys.executable, ROOT / "tests/machines/spans.py", str(rank), str(num_ranks)),
-        env={"PYTHONPATH": str(ROOT / "src"), environ.ADDRESS: address, "OMP_NUM_THREADS": "1"},
+        env={"PYTHONPATH": str(ROOT / "src"), environ.ADDRESS: address, **OF_TORCH},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

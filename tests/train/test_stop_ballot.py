@@ -59,7 +59,7 @@ def asked_of_agent(num: int) -> list[StopBallot]:
     return [AgentBallot(cast(ObserverLine, Line(gang, worker))) for worker in range(num)]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def in_file(tmp_path_factory: pytest.TempPathFactory) -> MakeBallots:
     def make(num: int) -> list[StopBallot]:
         path = tmp_path_factory.mktemp("ballot") / "file"

@@ -144,7 +144,8 @@ class Group:
         """What each worker has brought, by rank. Raises GroupBroken."""
         sizes = self.gather(len(content))
         room = torch.zeros(self.num_workers, max(sizes), dtype=torch.uint8)
-        room[self.rank, : len(content)] = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        if content:
+            room[self.rank, : len(content)] = torch.frombuffer(bytearray(content), dtype=torch.uint8)
         room = room.to(self.device)
         self.sum_all(room)
         return [row[:size].numpy().tobytes() for row, size in zip(room.cpu(), sizes, strict=True)]
@@ -242,7 +243,9 @@ def _connect(address: str) -> TCPStore:
         socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S).close()
     except OSError as error:
         raise ConnectionError(f"nobody listens at {address}: {error}") from error
-    store = TCPStore(host, int(port), timeout=timedelta(seconds=CONNECT_TIMEOUT_S))
+    # torch asks for the name of the peer, and waits for a name server that does not answer.
+    timeout_s = CONNECT_TIMEOUT_S if host == LOOPBACK else FORM_TIMEOUT_S
+    store = TCPStore(host, int(port), timeout=timedelta(seconds=timeout_s))
     store.set_timeout(timedelta(seconds=FORM_TIMEOUT_S))
     return store
 

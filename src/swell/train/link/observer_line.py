@@ -60,13 +60,14 @@ class ObserverLine:
     def _answer_to(self, message: messages.Message) -> messages.FromAgent:
         line = self._say(message)
         line.settimeout(ANSWER_TIMEOUT_S)
-        while (answer := self._received.next_line()) is None:
+        while (received := self._received.next_line()) is None:
             chunk = line.recv(65536)
             if not chunk:
                 raise ConnectionError("the agent has closed the line")
             self._received.feed(chunk)
         line.settimeout(SEND_TIMEOUT_S)
-        return _from_agent.decode(answer)
+        answer: messages.FromAgent = _from_agent.decode(received)
+        return answer
 
     def _say(self, message: messages.Message) -> socket.socket:
         if self._socket is None:
