@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from swell.wire import messages as m
 pytest.importorskip("torch")
 
 JOB = "job-1"
-EPOCHS = 8
+EPOCHS = 12
 WORDS = ("deterministic", "norm", "noise")
 SCRIPTS = SAME.parent
 
@@ -42,15 +43,41 @@ def launch(job: str, spec: JobSpec, *devices: str) -> LaunchGang:
     return LaunchGang(job_id=job, generation=1, target=target(*devices), spec=spec, total_steps=steps)
 
 
-def allow(folder: Path, num_steps: int) -> None:
-    draft = folder / "draft"
-    draft.write_text(str(num_steps))
-    draft.rename(folder / "allowed")
+class Pace:
+    """Lets the script `same.py` do so many steps and no more, however long others take to start."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._num_allowed = 0
+
+    def allow(self, num_steps: int) -> None:
+        self._num_allowed = num_steps
+        draft = self._folder / "draft"
+        draft.write_text(str(num_steps))
+        draft.rename(self._folder / "allowed")
+
+    def goes_on_until(self, is_so: Callable[[], bool]) -> bool:
+        """Whether it is so; if not, one more step may be done as soon as all others are."""
+        diaries = [path.read_text() for path in self._folder.glob("diary-*")]
+        if f'"finished": {self._num_allowed - 1},' in "".join(diaries):
+            self.allow(self._num_allowed + 1)
+        return is_so()
 
 
-def num_finished(folder: Path) -> int:
-    lines = [line for path in folder.glob("diary-*") for line in path.read_text().splitlines()]
-    return len({line for line in lines if '"finished"' in line})
+def has_ready(hosts: SeveralHosts, num: int) -> bool:
+    """Whether so many workers of the job have been ready to join."""
+    ready = [
+        told
+        for heard in hosts.said.values()
+        for told in heard
+        if isinstance(told, h.WorkerSaid) and told.run == JOB and isinstance(told.message, m.Ready)
+    ]
+    return len(ready) >= num
+
+
+def has_resized(hosts: SeveralHosts, generation: int) -> bool:
+    resized = [event for event in hosts.events if isinstance(event, GangResized) and event.job_id == JOB]
+    return any(event.generation == generation for event in resized)
 
 
 def said(hosts: SeveralHosts, kind: type[m.Message]) -> list[m.Message]:
@@ -120,21 +147,20 @@ def test_a_gang_over_three_hosts_learns_what_one_worker_does(hosts: SeveralHosts
         end=EndCondition(steps=steps),
         seed=0,
     )
-    allow(folder, 4)
+    pace = Pace(folder)
+    pace.allow(2)
     hosts.perform(launch(JOB, spec, "a/0", "b/0"))
     hosts.wait(GangStarted, JOB)
-    for generation, devices in enumerate(
-        (("a/0", "b/0", "b/1", "c/0", "c/1"), ("b/1", "c/0", "c/1"), ("a/0", "a/1", "b/1", "c/0")), start=2
-    ):
+    sizes = [("a/0", "b/0", "b/1", "c/0", "c/1"), ("b/1", "c/0", "c/1"), ("a/0", "a/1", "b/1", "c/0")]
+    num_ready = [5, 5, 7]  # all that were ever started
+    for generation, (devices, num) in enumerate(zip(sizes, num_ready, strict=True), start=2):
         hosts.perform(Reconfigure(job_id=JOB, generation=generation, target=target(*devices)))
-        allow(folder, 4 * generation)
-        hosts.wait(GangResized, JOB, generation)
-        hosts.until(lambda: num_finished(folder) >= 4 * generation)  # noqa: B023
-    allow(folder, 18)
+        hosts.until(partial(has_ready, hosts, num))
+        hosts.until(partial(pace.goes_on_until, partial(has_resized, hosts, generation)))
     hosts.lose("a")
     lost = hosts.wait(WorkersLost, JOB)
     assert set(lost.devices) == {"a/0", "a/1"}
-    allow(folder, 10**9)
+    pace.allow(10**9)
     ended = hosts.wait(GangEnded, JOB)
     assert (ended.outcome, ended.steps) == (Outcome.SUCCEEDED, steps), ended.message
     story, expected = read_story(folder), run_alone(tmp_path / "alone", EPOCHS, *WORDS)
