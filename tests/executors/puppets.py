@@ -245,7 +245,7 @@ class PuppetWorld:
             is_meant = puppet.regroup is not None and puppet.regroup.generation == message.generation
             if is_meant and not puppet.is_stuck:  # else it would notice when it came to a collective
                 self._break(puppet)
-        elif not isinstance(message, m.Welcome):
+        elif isinstance(message, m.Regroup | m.Suspend):
             puppet.order = message
 
     def _break(self, puppet: Puppet) -> None:

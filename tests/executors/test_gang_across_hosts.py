@@ -52,10 +52,10 @@ def test_members_of_a_group_are_told_their_ranks_on_their_own_host() -> None:
     for worker in range(3):
         told = gang.said(worker, m.Ready(grad_bytes=4, state_bytes=8, samples_per_epoch=64), 0.0)
         orders += [e.message for e in told if isinstance(e, Send)]
-    told = [o for o in orders if isinstance(o, m.Regroup)]
-    ranks = [(o.rank, o.local_rank, o.local_world_size, o.group_rank) for o in told]
+    regroups = [o for o in orders if isinstance(o, m.Regroup)]
+    ranks = [(o.rank, o.local_rank, o.local_world_size, o.group_rank) for o in regroups]
     assert ranks == [(0, 0, 2, 0), (1, 1, 2, 0), (2, 0, 1, 1)]
-    assert {o.num_hosts for o in told} == {2}
+    assert {o.num_hosts for o in regroups} == {2}
 
 
 def test_a_host_that_is_lost_is_one_loss_and_one_regroup() -> None:

@@ -102,7 +102,7 @@ class LocalWorld:
         return found()[num - 1]
 
     def allow_no_ports(self) -> None:
-        def refuse(*_: object) -> None:
+        def refuse(*_: object, **named: object) -> None:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
         self._monkeypatch.setattr("swell.executors.local.agent.host.socket.create_server", refuse)

@@ -55,7 +55,7 @@ def main() -> None:
         ways.append("memory")
         return take(*what)
 
-    state_transfer._take = take_and_tell
+    state_transfer._take = take_and_tell  # type: ignore[assignment]
     hand_state(group, state, [msgspec.json.decode(card, type=Card) for card in cards], [0])
     assert (net.weight == 1.0).all()
     print(f"{number.item():g}", *ways)

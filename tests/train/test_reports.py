@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.train.fake_agent import TOKEN, FakeAgent, fork_script
 
+from swell.train.link.observer_line import ObserverLine
 from swell.train.runtime.unmanaged_script import Reporter
 from swell.wire import environ, messages
 
@@ -62,11 +63,11 @@ def test_a_script_without_the_library_reports(start_agent: Callable[..., FakeAge
 
 
 def test_a_process_forked_while_another_thread_reports_can_end() -> None:
-    reporter = Reporter(1)
+    reporter = Reporter(1, ObserverLine())
     is_held, is_over = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with reporter._sending:
+        with reporter._noting:
             is_held.set()
             is_over.wait()
 

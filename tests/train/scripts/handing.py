@@ -15,8 +15,6 @@ from torch._C._distributed_c10d import FileStore
 from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from swell.train.collective.group import Group
-from swell.train.state import state_transfer
-from swell.train.state.routes import own_place
 from swell.train.state.state_bundle import Pieces
 from swell.train.state.state_transfer import NO_STATE, Card, Loan, hand_state
 from swell.train.state.train_state import TrainState
@@ -27,7 +25,6 @@ Pieces.SMALL_BYTES, Pieces.PIECE_BYTES = 64, 101  # pieces that cut numbers in t
 
 #: By rank.
 PLACES = {"two hosts": "aabb", "hosts by turns": "abab", "one apart": "abbb", "no host twice": "abcd"}
-HERE = own_place()
 
 
 class Net(nn.Module):
@@ -116,7 +113,6 @@ def hand(holders: tuple[int, ...], kind: str, way: str) -> None:
     loan = Loan(state.steps if rank in holders else NO_STATE, state if rank in holders else None)
     cards: list[Card] = [loan.card] * num_workers
     dist.all_gather_object(cards, disguised(loan.card, way))
-    state_transfer.own_place = lambda: PLACES[way][rank] if way in PLACES else HERE
     hand_state(group, state, cards, holders)
     what = (holders, kind, way)
     assert_same(state, begin(1, 3), what)
