@@ -24,6 +24,8 @@ ROOT = Path(__file__).parents[2]
 PYTHON = (sys.executable, "-I", "-S", "-c")
 #: An answer that takes longer does not come; one that is not to come is waited for so long.
 PATIENCE_S, SILENCE_S = 30.0, 0.3
+#: torch asks for the name of each peer. No machine has a name server, and a lookup would take 10 s.
+OF_TORCH = {"OMP_NUM_THREADS": "1", "RES_OPTIONS": "timeout:1 attempts:1"}
 
 #: Answers each line with the name of its machine, the address of the client, and the line.
 SERVE = """
@@ -166,10 +168,6 @@ def test_two_processes_of_a_gloo_group_sum_over_the_wire() -> None:
     if any("this torch has no gloo" in complaint for _, complaint in answers):
         pytest.skip("this torch has no gloo")
     assert [printed for printed, _ in answers] == ["3.0\n", "3.0\n"], answers
-
-
-#: torch asks for the name of each peer. No machine has a name server, and a lookup would take 10 s.
-OF_TORCH = {"OMP_NUM_THREADS": "1", "RES_OPTIONS": "timeout:1 attempts:1"}
 
 
 def start_worker(machine: Machine, rank: int, num_ranks: int, address: str) -> subprocess.Popen[str]:
