@@ -336,6 +336,8 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"env": {"NOT_SET_ANYWHERE": None}}, "env", "NOT_SET_ANYWHERE=VALUE"),
     ({"python": "no/such/python"}, "python", "is not a program"),
     ({"python": "no-such-python"}, "python", "on the PATH"),
+    ({"needs": ("/data\0",)}, "needs", "holds a NUL"),
+    ({"needs": "/data"}, "needs", "array"),
     ({"image": "--privileged"}, "image", "is not the name of an image"),
     ({"image": ""}, "image", "is not the name of an image"),
     ({"image": "img:1", "python": sys.executable}, "python", "the python3 of its image; remove it"),
@@ -425,6 +427,7 @@ def test_variables_and_an_interpreter_are_found_where_the_submitter_is(
     made = spec(script, env={"MOOD": None, "LEVEL": 3, "EMPTY": ""}, python=Path(sys.executable).name)
     assert made.env == (("EMPTY", ""), ("LEVEL", "3"), ("MOOD", "calm"))
     assert Path(made.python).is_absolute() and os.access(made.python, os.X_OK)
+    assert spec(script, needs=("/no/such", "/data")).needs == ("/no/such", "/data")
     assert spec(script, image="registry.example:5000/lab/torch@sha256:0").image.endswith("sha256:0")
     with pytest.raises(InvalidField, match="MOOD has no value"):
         parse(

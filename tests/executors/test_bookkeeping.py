@@ -16,6 +16,7 @@ from swell.executors.controller.outbox import Outbox
 from swell.executors.controller.protocol import EventTold, Inventory, LiveGang, Perform
 from swell.executors.gang.allreduce import allreduce_s, sizes_to_measure
 from swell.executors.hosts.messages import StartWorker, TellWorker
+from swell.executors.local.agent.job_files import JobPlace
 from swell.executors.local.agent.run import HostedRun
 from swell.executors.local.ledger import DeliveryLedger
 from swell.executors.local.lines import LineLink
@@ -80,7 +81,8 @@ def started(job: str, generation: int) -> GangStarted:
 
 
 def new_run(folder: Path, kind: str = WORKER) -> HostedRun:
-    return HostedRun("a", "a", make_spec(), folder, {}, kind)
+    spec = make_spec()
+    return HostedRun("a", "a", spec, JobPlace(folder, 0, spec.workdir, spec.entry), {}, kind)
 
 
 def start(worker: int, **environ: str) -> StartWorker:
@@ -198,7 +200,7 @@ def test_what_is_measured_between_steps_is_folded_with_them_while_no_daemon_list
 
 def test_a_line_of_a_restart_jobs_first_worker_may_be_a_report(tmp_path: Path) -> None:
     spec = make_spec(elasticity=Elasticity.RESTART, metric="accuracy")
-    run = HostedRun("a", "a", spec, tmp_path, {})
+    run = HostedRun("a", "a", spec, JobPlace(tmp_path, 0, spec.workdir, spec.entry), {})
     names = []
     for worker, rank in ((0, "0"), (1, "1")):
         spawn = start(worker, RANK=rank)

@@ -275,6 +275,11 @@ def image(image: str | None, python: str | None) -> str:
     return image
 
 
+def needs(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Absolute paths. They may be missing here: it is the hosts of the workers that must have them."""
+    return tuple(str(_absolute("needs", path)) for path in paths)
+
+
 def worker_range(workers: str | int | None) -> tuple[int, int | None]:
     """MIN and MAX; None for no upper limit."""
     if workers is None:

@@ -105,6 +105,13 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "already. Its `python3` is their interpreter. Default: no container."
         ),
     ] = None
+    needs: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Paths, such as that of a data set, that a host must have to run workers of the job. "
+            "Each host looks for them itself."
+        ),
+    ] = ()
     steps: Annotated[int | None, Meta(description="End after this many optimizer steps.")] = None
     epochs: Annotated[
         Number | None, Meta(description="End after this many passes over the data. May be a fraction.")
@@ -221,6 +228,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             workdir=workdir,
             env=fields.own_variables(self.env),
             python=self.python and fields.found_interpreter(self.python, base_dir),
+            needs=tuple(fields.anchored("needs", path, base_dir) for path in self.needs),
         )
 
     def to_spec(self, now_s: float, base_dir: Path | None = None) -> JobSpec:
@@ -274,6 +282,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             env=fields.variables(self.env),
             python=fields.interpreter(self.python),
             image=fields.image(self.image, self.python),
+            needs=fields.needs(self.needs),
             metric=fields.metric(self.metric),
             metric_rises=fields.metric_rises(self.metric_goes, self.metric, fields.target(self.until)),
             memory_bytes=fields.memory(self.memory),

@@ -138,6 +138,13 @@ Image = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Run the workers in a container of this image (Docker or Podman)."),
 ]
+Needs = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATH",
+        help="Path that a host must have to run the workers, such as a data set's. May be repeated.",
+    ),
+]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Random seed of the sample order.")]
 Tenant = Annotated[
     str | None,

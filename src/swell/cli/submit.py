@@ -55,6 +55,7 @@ def submit(
     env: job.Env = None,
     python: job.Python = None,
     image: job.Image = None,
+    needs: job.Needs = None,
     seed: job.Seed = None,
     tenant: job.Tenant = None,
     stop_on_nan: job.StopOnNan = None,

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.awake_clock import AwakeClock
+from swell.executors.controller.file_store import FileStore
 from swell.executors.controller.gangs import KnownGangs, cannot_change, unknown
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import DaemonLine, Outbox
@@ -38,6 +39,7 @@ from swell.executors.gang.effects import (
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.restart_controller import RestartGang
 from swell.executors.hosts import messages
+from swell.executors.hosts.file_messages import FileMessage
 from swell.executors.hosts.messages import FromHost, NodeHost
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import AnyEvent, GangEnded, JobWarned, Outcome, StepsReported
@@ -54,10 +56,17 @@ class Controller:
         boot_id: str,
         protocol: int,
         time_s: Callable[[], float] = time.monotonic,
+        files: FileStore | None = None,
     ) -> None:
-        """`boot_id`, `protocol`: told to daemons, see `Inventory`; `time_s`: a clock that never goes back."""
+        """
+        Args:
+            boot_id, protocol: told to daemons, see `Inventory`.
+            time_s: a clock that never goes back.
+            files: for hosts whose state folder is another one; None: there will be none.
+        """
         self._boot_id, self._protocol = boot_id, protocol
         self._clock = AwakeClock(time_s)
+        self._files = files
         self._hosts = KnownHosts()
         self._gangs = KnownGangs(conduct, self._hosts.bindings, self._hosts.host_of)
         self._runs: dict[str, DirectedRun] = {}
@@ -131,6 +140,8 @@ class Controller:
     def join_host(self, name: str, host: NodeHost) -> None:
         """From now on it is told what to do. Its first message names its devices."""
         self._hosts.join(name, host)
+        if self._files is not None:
+            self._files.join(name, host.tell)
 
     def lose_host(self, name: str, why: str) -> None:
         """Its processes are gone, or will be before anything is done with its devices."""
@@ -315,6 +326,9 @@ class Controller:
                 self._send(self._usage.answered(key, host, usage))
             case messages.OwnerWarned(job_id=job_id, about=about, message=text):
                 self.report(JobWarned(at_s=0.0, job_id=job_id, about=about, message=text))
+            case FileMessage():
+                if self._files is not None:
+                    self._files.hear(host, message)
             case messages.RunPortFound() | messages.RunPortRefused():
                 run = self._runs.get(message.run)
                 if run is not None and run.port_host == host:
@@ -375,6 +389,8 @@ class Controller:
         lost_nodes = self._hosts.lose(name, why)
         if lost_nodes is None:
             return
+        if self._files is not None:
+            self._files.lose(name)
         self._report_all(lost_nodes)
         self._send(self._usage.lose_host(name))
         self._trials.lose_host(name, why)
@@ -457,6 +473,7 @@ class Controller:
             devices=spawn.devices,
             environ=spawn.environ,
             entry=spawn.entry,
+            is_first=len(run.workers) == 1,
         )
         self._hosts.tell(host, order)
 

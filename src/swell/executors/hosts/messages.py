@@ -13,6 +13,8 @@ it is opened before the first and closed after the last::
                                    <-           WorkerExited       once, after its last word
     CloseRun                       ->                              no worker of it is left
 
+A host that has a state folder of its own says and hears about files between: see `file_messages`.
+
 No message carries a time: the controller stamps what it hears with its own clock. A worker is addressed by
 its host, its run and its number, which no other worker of the job has.
 """
@@ -21,18 +23,25 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import msgspec
-
 from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.hosts.file_messages import (
+    CheckpointOffered,
+    CheckpointTaken,
+    FilePart,
+    JobFilesFound,
+    JobFilesRequest,
+    LeaderNoted,
+    LogPiece,
+    LogTaken,
+    NoFile,
+    PartRequest,
+)
+from swell.executors.hosts.host_message import HostMessage as HostMessage
 from swell.model.cluster import Node
 from swell.model.event import Outcome
 from swell.model.job import JobSpec
 from swell.model.usage import GangUsage
 from swell.wire.messages import FromAgent, FromWorker
-
-
-class HostMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    pass
 
 
 # ---------------------------------------------------------------- controller -> host
@@ -54,6 +63,7 @@ class StartWorker(HostMessage, frozen=True, kw_only=True):
     devices: tuple[str, ...]
     environ: dict[str, str]
     entry: str | None = None  #: instead of the job's script, without its arguments
+    is_first: bool = True  #: the run has no other worker on any host
 
 
 class TellWorker(HostMessage, frozen=True, kw_only=True):
@@ -115,6 +125,12 @@ ToHost = (
     | ReadUsage
     | DropCode
     | CloseRun
+    | PartRequest
+    | FilePart
+    | NoFile
+    | JobFilesFound
+    | CheckpointTaken
+    | LogTaken
 )
 
 
@@ -227,6 +243,13 @@ FromHost = (
     | ShareSet
     | UsageRead
     | OwnerWarned
+    | PartRequest
+    | FilePart
+    | NoFile
+    | JobFilesRequest
+    | CheckpointOffered
+    | LogPiece
+    | LeaderNoted
 )
 
 

@@ -29,12 +29,25 @@ def snapshot_folder() -> str:
 
 
 def edited_since(path: str) -> bool:
-    """Whether a file of the snapshot is no more what it was."""
+    """Whether a file of the snapshot is no more what it was, as far as this machine can tell."""
     folder = snapshot_folder()
-    if not folder or not path.startswith(folder + os.sep):
+    if not folder or not path.startswith(folder + os.sep) or environ.AWAY in os.environ:
         return False
     try:
         with open(path, "rb") as ran, open(submitted(path), "rb") as now:
             return ran.read() != now.read()
     except OSError:
         return True
+
+
+def why_missing(error: BaseException) -> str:
+    """What is to be done about a file that a script did not find on a host that has joined; else empty."""
+    host = environ.AWAY in os.environ and os.environ[environ.AWAY]
+    if not host or not isinstance(error, FileNotFoundError) or not isinstance(error.filename, str):
+        return ""
+    path = submitted(os.path.abspath(error.filename))
+    return (
+        f"{path} is not on host {host!r}: there a job has the files of its code snapshot, and what is on the "
+        "host itself. Read it from a path that all hosts have; or name its path in `needs`, so that only "
+        "hosts that have it run the job; or make it part of the snapshot (tracked by git, or at most 1 MiB)\n"
+    )

@@ -18,7 +18,13 @@ from typing import NoReturn
 from swell.train.collective.group import OwnGroupError, comes_of_own_group
 from swell.train.collective.interfaces import NoInterface
 from swell.train.link.agent_link import Link, LinkError, exit_now, open_link
-from swell.train.link.code_paths import edited_since, snapshot_folder, snapshotted, submitted
+from swell.train.link.code_paths import (
+    edited_since,
+    snapshot_folder,
+    snapshotted,
+    submitted,
+    why_missing,
+)
 from swell.train.runtime import unmanaged_script
 from swell.train.runtime.distributed_check import DistributedCheck
 from swell.train.runtime.memory import is_out_of_memory, largest_pass, why_hopeless
@@ -210,7 +216,7 @@ def _traceback_of(error: BaseException) -> str:
     edited = [submitted(name) for name in names if edited_since(name)]
     if edited:
         text = f"what ran is in {snapshot_folder()}: edited since are {', '.join(edited)}\n{text}"
-    return text
+    return why_missing(error) + text
 
 
 def _user_part(frames: TracebackType | None) -> TracebackType | None:

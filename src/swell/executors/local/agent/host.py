@@ -22,23 +22,26 @@ from swell.executors.awake_clock import AwakeClock
 from swell.executors.gang.dropped_output import DroppedOutput
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages
+from swell.executors.hosts.file_messages import FileMessage
 from swell.executors.hosts.messages import FromHost, OpenRun, StartWorker, TellWorker, ToHost
 from swell.executors.local.agent.containers import ADDRESS, Containers
 from swell.executors.local.agent.gang_limits import GangLimits
-from swell.executors.local.agent.job_code import drop_code, place_code
+from swell.executors.local.agent.job_files import JobFiles, JobPlace, Opening, SharedFiles
+from swell.executors.local.agent.joined_files import JoinedFiles
 from swell.executors.local.agent.options import LOOPBACK, CrewOptions
-from swell.executors.local.agent.run import CHECKPOINTS, HostedRun
+from swell.executors.local.agent.run import HostedRun
 from swell.executors.local.agent.scratch import Scratch
+from swell.executors.local.files.background import ThreadBackground
 from swell.executors.local.limits.detection import new_limiter
 from swell.executors.local.lines import LineLink
-from swell.executors.local.logs.files import TRIAL, WORKER, job_folder, next_number, read_tail
+from swell.executors.local.logs.files import TRIAL, WORKER, read_tail
 from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.local.zygote.client import Callbacks
 from swell.executors.local.zygote.zygotes import Zygotes
 from swell.model.event import Outcome
 from swell.model.job import Elasticity
 from swell.wire.lines import NO_MESSAGE
-from swell.wire.messages import FromWorker, Hello, Reported
+from swell.wire.messages import CheckpointSaved, FromWorker, Hello, Reported
 from swell.wire.numbers import Number
 
 #: The last words of a worker that is gone are still in its socket; so long they are waited for.
@@ -72,6 +75,8 @@ class LocalHost:
         self._address = ""
         self.bindings: dict[str, DeviceBinding] = {}
         self._runs: dict[str, HostedRun] = {}
+        self._background = ThreadBackground()
+        self._files = self._new_files()
         self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self._warn)
         self._dropped_output = DroppedOutput(options.state_dir)
         callbacks = Callbacks(
@@ -93,6 +98,14 @@ class LocalHost:
             listen_at,
         )
 
+    def _new_files(self) -> JobFiles:
+        options = self._options
+        if not options.joined_as:
+            return SharedFiles(options.state_dir)
+        return JoinedFiles(
+            options.state_dir, options.joined_as, self._answer, self._clock.now_s, self._background
+        )
+
     # ------------------------------------------------------------ life
     def start(self, address: str) -> None:
         """Warm the zygote up. `address`: where workers call."""
@@ -111,6 +124,12 @@ class LocalHost:
         await self._zygotes.shut_down()
         self._limits.close()
         self._scratch.end()
+        self._files.close()
+        self._background.close()
+
+    def controller_replaced(self) -> None:
+        """What was under way to a controller that is gone is said again to the next one."""
+        self._files.controller_replaced()
 
     def tick(self) -> None:
         """Time has passed. To be called ten times a second."""
@@ -120,6 +139,7 @@ class LocalHost:
             self._look_at_silent(run, now_s)
         self._limits.tick(now_s)
         self._zygotes.tick(now_s)
+        self._files.tick()
 
     def _look_at_silent(self, run: HostedRun, now_s: float) -> None:
         """A script that knows nothing of Swell says little: it is always looked at."""
@@ -138,7 +158,9 @@ class LocalHost:
         if isinstance(message, OpenRun):
             self._open(message)
         elif isinstance(message, messages.DropCode):
-            drop_code(job_folder(self._options.state_dir, message.job_id))
+            self._files.succeeded(message.job_id)
+        elif isinstance(message, FileMessage):
+            self._files.hear(message)
         elif (run := self._runs.get(message.run)) is not None:
             self._tell_run(run, message)
 
@@ -147,7 +169,7 @@ class LocalHost:
             case StartWorker():
                 self._start_worker(run, message)
             case TellWorker(worker=worker, message=said):
-                run.note_leader(message)
+                self._note_leader(run, message)
                 if (link := run.links.get(worker)) is not None:
                     link.send(said)
             case messages.SignalWorker(worker=worker, signal=number):
@@ -174,31 +196,24 @@ class LocalHost:
         self._answer(messages.RunPortFound(run=run.key, address=run.reached_at, port=port))
 
     def _open(self, order: OpenRun) -> None:
+        self._files.open(order, Opening(partial(self._opened, order), partial(self._refuse, order)))
+
+    def _opened(self, order: OpenRun, place: JobPlace) -> None:
         kind = TRIAL if order.is_trial else WORKER
-        try:
-            folder = job_folder(self._options.state_dir, order.job_id)
-            checkpoints = folder / CHECKPOINTS
-            checkpoints.mkdir(parents=True, exist_ok=True)
-            place_code(self._options.state_dir, folder, order.spec)
-            first = next_number(folder, kind)
-        except ValueError as error:
-            self._refuse(order, Outcome.FAILED, error)
-            return
-        except OSError as error:
-            self._refuse(order, Outcome.LOST, error)
-            return
-        reached_at = (
-            LOOPBACK if order.spec.image else self._options.advertise
-        )  # a container has only loopback
-        run = HostedRun(order.run, order.job_id, order.spec, folder, self.bindings, kind, reached_at)
+        # A container has only loopback.
+        reached_at = LOOPBACK if order.spec.image else self._options.advertise
+        run = HostedRun(order.run, order.job_id, order.spec, place, self.bindings, kind, reached_at)
         self._runs[run.key] = run
         if not order.is_trial:
             group = self._containers.group(run.key) if run.spec.image else None
             self._limits.launch(run.key, order.share, order.spec.memory_bytes, group)
-        self._answer(messages.RunOpened(run=run.key, first_worker=first, checkpoint_dir=str(checkpoints)))
+        opened = messages.RunOpened(
+            run=run.key, first_worker=place.first_worker, checkpoint_dir=str(place.checkpoints)
+        )
+        self._answer(opened)
 
-    def _refuse(self, order: OpenRun, outcome: Outcome, error: Exception) -> None:
-        self._answer(messages.RunRefused(run=order.run, outcome=outcome, why=str(error)))
+    def _refuse(self, order: OpenRun, outcome: Outcome, why: str) -> None:
+        self._answer(messages.RunRefused(run=order.run, outcome=outcome, why=why))
 
     def _close(self, run: HostedRun) -> None:
         del self._runs[run.key]
@@ -207,7 +222,8 @@ class LocalHost:
         self._limits.ended(run.key)
 
     def _start_worker(self, run: HostedRun, order: StartWorker) -> None:
-        run.note_leader(order)
+        self._files.log_begins(run.log_name(order.worker), run.log_path(order.worker))
+        self._note_leader(run, order)
         run.live.add(order.worker)
         run.discard_logs(self._options.conduct.logs)
         log_bytes = self._options.conduct.logs.log_bytes
@@ -221,6 +237,12 @@ class LocalHost:
         else:
             equipped = self._scratch.equip(fork, run.kind == TRIAL and order.entry is None)
             self._zygotes.fork(equipped, run.spec.python)
+
+    def _note_leader(self, run: HostedRun, order: StartWorker | TellWorker) -> None:
+        noted = run.note_leader(order)
+        if noted is not None:
+            worker, position = noted
+            self._files.leads(run.log_name(worker), position)
 
     def _warn(self, job_id: str, about: str, message: str) -> None:
         self._answer(messages.OwnerWarned(job_id=job_id, about=about, message=message))
@@ -257,6 +279,8 @@ class LocalHost:
 
     def _pass_on(self, run: HostedRun, worker: int, message: FromWorker) -> None:
         run.heard_s[worker] = self._clock.now_s()
+        if isinstance(message, CheckpointSaved):
+            self._files.saved(run.job_id, message.path)  # the controller hears of it before the worker leaves
         self._answer(messages.WorkerSaid(run=run.key, worker=worker, message=message))
 
     def _lose_worker_link(self, run: HostedRun, worker: int, link: LineLink) -> None:
@@ -307,7 +331,7 @@ class LocalHost:
         if strays := run.strays_warning():
             self._warn(run.job_id, "", strays)
         exited = messages.WorkerExited(run=run.key, worker=worker, status=status, log_tail=tail)
-        self._answer(exited)
+        self._files.log_ends(run.log_name(worker), partial(self._answer, exited))
 
     def _output_dropped(self, key: str, num_bytes: int, why: str) -> None:
         run, _ = self._find(key)

@@ -2,7 +2,8 @@
 
 `jobs/ID/code` looks like the file system's root: what the snapshot has is a copy at its own path below it,
 and other files of the same folders are links to the originals. So a path of the code, relative to its own
-file, leads where it always led.
+file, leads where it always led. On a machine at which the job was not submitted there are no originals, and
+no links.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -34,12 +35,21 @@ NUM_NAMED = 3
 
 
 def place_code(state_dir: Path, job_dir: Path, spec: JobSpec) -> None:
-    """Make the job's tree, if it is to have one and has none.
+    """Make the job's tree with links to the originals, if it is to have one and has none.
 
     Raises:
         ValueError: the snapshot is not there any more, or is damaged.
         OSError: it cannot be written.
     """
+    _place(state_dir, job_dir, spec, _link_originals)
+
+
+def place_copies(state_dir: Path, job_dir: Path, spec: JobSpec) -> None:
+    """As `place_code`, where the folders of the submission are another machine's: without links to them."""
+    _place(state_dir, job_dir, spec, lambda partial, tree: None)
+
+
+def _place(state_dir: Path, job_dir: Path, spec: JobSpec, complete: Callable[[Path, CodeTree], None]) -> None:
     code = job_dir / FOLDER
     if not spec.code or code.is_dir():
         return
@@ -52,6 +62,7 @@ def place_code(state_dir: Path, job_dir: Path, spec: JobSpec) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(mode=0o700)
     _fill(partial, tree, state_dir)
+    complete(partial, tree)
     partial.rename(code)
 
 
@@ -90,6 +101,10 @@ def _fill(partial: Path, tree: CodeTree, state_dir: Path) -> None:
         _copy(object_path(state_dir, file.digest), _at(partial, path), file)
     for path, target in tree.links.items():
         _at(partial, path).symlink_to(target)
+
+
+def _link_originals(partial: Path, tree: CodeTree) -> None:
+    children = tree.children()
     for root in tree.roots:
         for folder in (folder for folder in children if _is_within(folder, root)):
             _link(partial, folder, _names(folder))

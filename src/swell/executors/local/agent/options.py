@@ -21,3 +21,4 @@ class CrewOptions:
     containers: ContainerChoice = ContainerChoice.AUTO
     advertise: str = LOOPBACK  #: IP address at which workers on other hosts reach those of this one
     conduct: Conduct = field(default_factory=Conduct)
+    joined_as: str = ""  #: name of a host whose state folder is not the controller's; empty: it is

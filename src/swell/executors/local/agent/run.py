@@ -13,7 +13,10 @@ from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts.messages import StartWorker, TellWorker
 from swell.executors.local.agent.job_code import FOLDER as CODE_FOLDER
 from swell.executors.local.agent.job_code import written_beside
+from swell.executors.local.agent.job_files import JobPlace
 from swell.executors.local.agent.options import LOOPBACK
+from swell.executors.local.files.log_forwarding import LogName
+from swell.executors.local.files.places import CHECKPOINTS
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import (
     TRIAL,
@@ -30,7 +33,6 @@ from swell.wire import environ
 from swell.wire.messages import Regroup
 
 #: Folder of a job's checkpoints, in the job's own.
-CHECKPOINTS = "checkpoints"
 
 log = logging.getLogger("swell.agent")
 
@@ -42,7 +44,7 @@ class HostedRun:
     key: str
     job_id: str
     spec: JobSpec
-    folder: Path
+    place: JobPlace
     bindings: Mapping[str, DeviceBinding]
     kind: str = WORKER  #: what its logs are called
     reached_at: str = LOOPBACK  #: address at which workers on other hosts reach its workers
@@ -57,26 +59,39 @@ class HostedRun:
     stopped: set[int] = field(default_factory=set)  #: workers whose processes are told to be stopped
     num_strays: int = 0  #: processes ended that workers had left behind, and not told of yet
 
+    @property
+    def folder(self) -> Path:
+        """Of the job, on this host."""
+        return self.place.folder
+
+    def log_name(self, worker: int) -> LogName:
+        return LogName(self.job_id, worker, self.kind == TRIAL)
+
     def log_path(self, worker: int) -> Path:
         return log_path(self.folder, self.kind, worker)
 
-    def note_leader(self, effect: StartWorker | TellWorker) -> None:
-        """If this makes a worker rank 0 that was not, keep in the job's folder which, and since when."""
+    def note_leader(self, effect: StartWorker | TellWorker) -> tuple[int, int] | None:
+        """If this makes a worker rank 0 that was not, keep in the job's folder which, and since when.
+
+        Returns the worker, and the position in its log.
+        """
         if isinstance(
             effect, StartWorker
         ):  # who has no rank yet: the first will have rank 0, if it gets so far
             rank = effect.environ.get(environ.RANK)
-            is_leader = self.leader is None if rank is None else rank == "0"
+            is_leader = self.leader is None and effect.is_first if rank is None else rank == "0"
         else:
             is_leader = isinstance(effect.message, Regroup) and effect.message.rank == 0
         if self.kind == TRIAL or not is_leader or effect.worker == self.leader:
-            return
+            return None
         # Of the first one of a gang, what it says on its way to the group is the job's too.
-        begin = self.log_path(effect.worker) if self.leader is not None else None
+        is_start = isinstance(effect, StartWorker)
+        noted = effect.worker, 0 if is_start else end_offset(self.log_path(effect.worker))
         self.leader = effect.worker
-        self.unnoted.append((effect.worker, 0 if begin is None else end_offset(begin)))
+        self.unnoted.append(noted)
         if (error := self.try_to_note()) is not None:
             log.warning("cannot note the leader of %s: %s; `swell logs` lacks its lines", self.key, error)
+        return noted
 
     def try_to_note(self) -> OSError | None:
         """Which workers led, as far as it is not yet on disk; called again while the disk is full."""
@@ -126,13 +141,13 @@ class HostedRun:
         return Fork(
             key=f"{self.key}/{spawn.worker}",
             environ={**dict(self.spec.env), **variables, **spawn.environ, **self._ballot(spawn)},
-            workdir=self.spec.workdir,
+            workdir=self.place.workdir,
             log_path=str(self.log_path(spawn.worker)),
             log_bytes=log_bytes,
             value_name=self.spec.metric if is_read else "",
             groups=groups,
             call=call,
-            entry=self.spec.entry if spawn.entry is None else spawn.entry,
+            entry=self.place.entry if spawn.entry is None else spawn.entry,
             args=self.spec.args if spawn.entry is None else (),
         )
 
@@ -151,7 +166,8 @@ class HostedRun:
             environ.TOKEN: self.token,
             environ.WORKER: str(worker),
             environ.ADDRESS: self.reached_at,
-            environ.WORKDIR: self.spec.workdir,
+            environ.WORKDIR: self.place.workdir,
+            **self.place.environ,
         }
         if self.spec.code:
             variables[environ.CODE] = str(self.folder / CODE_FOLDER)

@@ -20,6 +20,8 @@ from swell.executors.local.agent.door import Door, DoorError
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost, is_same
 from swell.executors.local.agent.options import LOOPBACK, CrewOptions
+from swell.executors.local.files.background import ThreadBackground
+from swell.executors.local.files.head_files import HeadFiles
 from swell.executors.local.lines import LineLink
 from swell.executors.local.protocol import (
     PROTOCOL,
@@ -55,7 +57,9 @@ class Crew:
         self.stopped = asyncio.Event()
         self._options = options
         self._daemon: LineLink | None = None
-        self._controller = Controller(options.state_dir, options.conduct, self.boot_id, PROTOCOL)
+        self._background = ThreadBackground()
+        files = HeadFiles(options.state_dir, options.conduct, self._background)
+        self._controller = Controller(options.state_dir, options.conduct, self.boot_id, PROTOCOL, files=files)
         self._handshakes = Handshakes(self._identify)
         self._host = LocalHost(options, self.boot_id, lock_fd, self._hear_host, self._handshakes.listen_at)
         self._controller.join_host(HOST, self._host)
@@ -75,6 +79,7 @@ class Crew:
     async def shut_down(self) -> None:
         """Every process of ours is gone when this returns."""
         await self._host.shut_down()
+        self._background.close()
 
     def _tick(self) -> None:
         asyncio.get_running_loop().call_later(TICK_S, self._tick)

@@ -13,7 +13,15 @@ import os
 from collections.abc import Container, Iterable
 from pathlib import Path
 
-from swell.executors.local.logs.pieces import begins_of, discard, end_offset, list_logs, num_bytes, read_range
+from swell.executors.local.logs.pieces import (
+    begins_of,
+    discard,
+    end_offset,
+    is_written,
+    list_logs,
+    num_bytes,
+    read_range,
+)
 
 TAIL_BYTES = 4000
 #: Before the number in the names of logs: of a gang's workers, and of a trial run's.
@@ -67,8 +75,10 @@ def discard_logs(folder: Path, keep_bytes: int, live: Container[int]) -> None:
     for (kind, number), size in sizes.items():
         if excess <= 0:
             return
-        if size and (kind == TRIAL or number not in live):
-            discard(log_path(folder, kind, number))
+        log = log_path(folder, kind, number)
+        # A worker on another host is not among `live`: its log is kept by another writer.
+        if size and (kind == TRIAL or number not in live) and not is_written(log):
+            discard(log)
             excess -= size
 
 

@@ -7,6 +7,8 @@ reader's position stays right when a file is rotated or removed.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import re
 import stat
@@ -77,13 +79,40 @@ def end_offset(log: Path) -> int:
     return end
 
 
+def begin_of_newest(log: Path) -> int:
+    """The position of the first byte of the file that is being written."""
+    begins = begins_of(log)
+    return begins[-1] + _size(piece_path(log, begins[-1])) if begins else 0
+
+
+def mark_as_written(descriptor: int) -> None:
+    """As long as this file of a log is open, `is_written` says so. File systems without locks do without."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def is_written(log: Path) -> bool:
+    """Whether a process has the newest file of this log open to write."""
+    try:
+        descriptor = os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def num_bytes(log: Path, begins: Sequence[int]) -> int:
     """What the files of this log hold."""
     return _size(log) + sum(_size(piece_path(log, begin)) for begin in begins)
 
 
 def discard(log: Path) -> None:
-    """Remove what the log holds; an empty file keeps the position of its end. No worker may write to it."""
+    """Remove what the log holds; an empty file keeps the position of its end. It must not be written to."""
     begins = begins_of(log)
     end = end_offset(log)
     newest = log if log.exists() or not begins else piece_path(log, begins[-1])

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from swell.executors.local.logs.pieces import begins_of, piece_path
+from swell.executors.local.logs.pieces import begin_of_newest, begins_of, mark_as_written, piece_path
 
 #: A disk that was full is tried again at most so often.
 RETRY_S = 0.2
@@ -42,6 +42,7 @@ class LogWriter:
         self.why = ""  #: they were dropped
         try:
             self._open()
+            self._begin = begin_of_newest(path)
         except OSError as error:
             self._drop(0, error)
 
@@ -84,6 +85,12 @@ class LogWriter:
         self.num_dropped, self.why = 0, ""
         return True
 
+    def note_gap(self, num_bytes: int, why: str) -> None:
+        """So many bytes are missing here, through no fault of the disk."""
+        self.num_dropped += num_bytes
+        self.why = self.why or why
+        self.try_again(at_once=True)
+
     def close(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
@@ -118,6 +125,7 @@ class LogWriter:
         if self._descriptor is None:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             self._descriptor = os.open(self._path, flags, 0o600)
+            mark_as_written(self._descriptor)
             self._size = os.fstat(self._descriptor).st_size
         return self._descriptor
 

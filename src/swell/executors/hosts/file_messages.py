@@ -1,0 +1,138 @@
+"""How files of jobs go between the controller's state folder and that of a host that has another one.
+
+A host that shares the controller's state folder says and hears none of these. The side that lacks a file asks
+for its parts, a few at a time, and so decides how much is on its way::
+
+    controller                                  host
+                                   <-           JobFilesRequest    before it opens a run
+    JobFilesFound                  ->
+                                   <-           PartRequest        of the code, of a checkpoint
+    FilePart (or NoFile)           ->
+                                                                   ... RunOpened
+                                   <-           CheckpointOffered  one of a job at a time, the newest
+    PartRequest                    ->
+                                   <-           FilePart (or NoFile)
+    CheckpointTaken                ->                              whole and safe there, or not
+                                   <-           LogPiece, LeaderNoted
+    LogTaken                       ->                              the next one may come
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from swell.executors.hosts.host_message import HostMessage
+
+#: Content of a part. Encoded it is a third longer, and still far below the longest message.
+PART_BYTES = 1 << 20
+
+
+# ---------------------------------------------------------------- names of files
+class FileName(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Carries the SHA-256 of the content."""
+
+
+class CodeManifest(FileName, frozen=True, kw_only=True):
+    """The `CodeTree` of a snapshot."""
+
+    digest: str
+
+
+class CodeContent(FileName, frozen=True, kw_only=True):
+    """One or more files of snapshots."""
+
+    digest: str
+
+
+class JobCheckpoint(FileName, frozen=True, kw_only=True):
+    """A checkpoint of a job; its name carries the digest, see `wire/checkpoint_files.py`."""
+
+    job_id: str
+    name: str
+
+
+NamedFile = CodeManifest | CodeContent | JobCheckpoint
+
+
+class FileMessage(HostMessage, frozen=True, kw_only=True):
+    """Nothing that a gang would hear of."""
+
+
+# ---------------------------------------------------------------- in both directions
+class PartRequest(FileMessage, frozen=True, kw_only=True):
+    """Send `PART_BYTES` from this position on, or what is left. Answered by `FilePart` or `NoFile`."""
+
+    file: NamedFile
+    offset: int
+
+
+class FilePart(FileMessage, frozen=True, kw_only=True):
+    file: NamedFile
+    offset: int
+    content: bytes
+    num_bytes: int  #: of the whole file
+
+
+class NoFile(FileMessage, frozen=True, kw_only=True):
+    """It is not there, or cannot be read."""
+
+    file: NamedFile
+    why: str
+
+
+# ---------------------------------------------------------------- controller -> host
+class JobFilesFound(FileMessage, frozen=True, kw_only=True):
+    """The answer to `JobFilesRequest`."""
+
+    run: str
+    checkpoint: str  #: name of the newest one of the job; empty: there is none
+    first_worker: int  #: no worker of this kind is known to have had this number, or a higher one
+    why_not: str = ""  #: the state folder cannot be read
+
+
+class CheckpointTaken(FileMessage, frozen=True, kw_only=True):
+    """The answer to `CheckpointOffered`. Later ones may be offered."""
+
+    job_id: str
+    name: str
+    why_not: str = ""  #: empty: it is safe, or not needed
+
+
+class LogTaken(FileMessage, frozen=True, kw_only=True):
+    """The answer to `LogPiece` and `LeaderNoted`."""
+
+
+# ---------------------------------------------------------------- host -> controller
+class JobFilesRequest(FileMessage, frozen=True, kw_only=True):
+    """Answered when no checkpoint of the job is on its way to the controller from another host."""
+
+    run: str
+    job_id: str
+    is_trial: bool
+    damaged: tuple[str, ...] = ()  #: names of checkpoints that came, and were not what their names say
+
+
+class CheckpointOffered(FileMessage, frozen=True, kw_only=True):
+    """A worker has saved it here; it can be read until it is taken."""
+
+    job_id: str
+    name: str
+    num_bytes: int
+
+
+class LogPiece(FileMessage, frozen=True, kw_only=True):
+    """What a worker has printed, in order."""
+
+    job_id: str
+    worker: int
+    is_trial: bool
+    content: bytes = b""
+    num_dropped: int = 0  #: bytes before it that are no longer kept
+    is_last: bool = False  #: the worker has ended
+
+
+class LeaderNoted(FileMessage, frozen=True, kw_only=True):
+    """What the worker prints from here on is the job's, see `logs/files.py`."""
+
+    job_id: str
+    worker: int

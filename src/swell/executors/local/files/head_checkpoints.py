@@ -1,0 +1,172 @@
+"""Checkpoints that joined hosts have saved, on their way to the controller's state folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from swell.executors.hosts.file_messages import (
+    CheckpointOffered,
+    FilePart,
+    JobCheckpoint,
+    NoFile,
+    PartRequest,
+)
+from swell.executors.local.files.background import Background
+from swell.executors.local.files.incoming import IncomingFile, TransferFailure
+from swell.executors.local.files.places import checkpoint_folder, place_of
+from swell.model.sizes import format_bytes
+from swell.wire.checkpoint_files import checkpoints_in, order_in
+
+
+class HeadCheckpoints:
+    """Takes those that are newer than what is there, and keeps the newest few of each job."""
+
+    def __init__(self, state_dir: Path, num_kept: int, background: Background) -> None:
+        self._state_dir, self._num_kept, self._background = state_dir, num_kept, background
+        self._copies: dict[tuple[str, JobCheckpoint], _Copy] = {}  #: under way, by host
+        self._ending: dict[_Copy, str] = {}  #: given up, but something is still being written; by job
+        self._waiting: list[tuple[str, str, Callable[[], None]]] = []  #: host, job, what it waits to do
+
+    def take(
+        self,
+        host: str,
+        offer: CheckpointOffered,
+        ask: Callable[[PartRequest], None],
+        taken: Callable[[str], None],
+    ) -> None:
+        """Take what a host offers.
+
+        Args:
+            ask: tells the host.
+            taken: called once, with why it was not taken; empty: it is safe here, or not needed.
+        """
+        file = JobCheckpoint(job_id=offer.job_id, name=offer.name)
+        if (host, file) in self._copies:
+            return
+
+        def ended(why_not: str) -> None:
+            if self._copies.get((host, file)) is copy:
+                del self._copies[host, file]
+            self._ending.pop(copy, None)
+            taken(why_not)
+            self._go_on()
+
+        copy = _Copy(self._state_dir, self._num_kept, file, ask, self._background, ended)
+        self._copies[host, file] = copy
+        copy.begin(offer.num_bytes)
+
+    def hear(self, host: str, part: FilePart | NoFile) -> None:
+        """A part, from the host that has it."""
+        copy = self._copies.get((host, part.file)) if isinstance(part.file, JobCheckpoint) else None
+        if copy is not None:
+            copy.hear(part)
+
+    def when_settled(self, host: str, job_id: str, then: Callable[[], None]) -> None:
+        """Once no other host is about to send a checkpoint of the job. It may be gone by then."""
+        self._waiting.append((host, job_id, then))
+        self._go_on()
+
+    def lose(self, host: str) -> None:
+        """What it was about to send does not come; it waits for nothing."""
+        self._waiting = [entry for entry in self._waiting if entry[0] != host]
+        for of, file in list(self._copies):
+            if of == host and (copy := self._copies.pop((of, file), None)) is not None:
+                self._ending[copy] = file.job_id
+                copy.give_up(f"host {host!r} is gone")
+        self._go_on()
+
+    def _go_on(self) -> None:
+        due = [entry for entry in self._waiting if not self._is_expected(*entry[:2])]
+        self._waiting = [entry for entry in self._waiting if entry not in due]
+        for _, _, then in due:
+            then()
+
+    def _is_expected(self, host: str, job_id: str) -> bool:
+        """Whether another host is about to send a checkpoint of the job."""
+        is_sent = any(of != host and file.job_id == job_id for of, file in self._copies)
+        return is_sent or job_id in self._ending.values()
+
+
+class _Copy:
+    """Of one checkpoint, from one host: looked at, fetched, and kept in place of older ones."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        num_kept: int,
+        file: JobCheckpoint,
+        ask: Callable[[PartRequest], None],
+        background: Background,
+        ended: Callable[[str], None],
+    ) -> None:
+        self._state_dir, self._num_kept, self._file = state_dir, num_kept, file
+        self._ask, self._background, self._ended = ask, background, ended
+        self._incoming: IncomingFile | None = None
+        self._is_over = False
+
+    def begin(self, num_bytes: int) -> None:
+        self._background(lambda: self._look(num_bytes), self._looked)
+
+    def hear(self, part: FilePart | NoFile) -> None:
+        if self._incoming is not None:
+            self._incoming.hear(part)
+
+    def give_up(self, why: str) -> None:
+        """No effect if it is there, and older ones are about to be removed."""
+        if self._incoming is not None:
+            self._incoming.give_up(why)
+        elif not self._is_over:
+            self._end(why)
+
+    def _look(self, num_bytes: int) -> tuple[bool, str]:
+        """Whether it is wanted, and if not why it cannot be had; empty: it is not needed."""
+        try:
+            path = place_of(self._state_dir, self._file)
+            if not path.parent.parent.is_dir():
+                return False, ""  # the job was pruned
+            held = checkpoints_in(path.parent)
+            if held and order_in(held[0][1]) >= order_in(path):
+                return False, ""
+            disk = os.statvfs(path.parent.parent)
+        except (OSError, ValueError) as error:
+            return False, f"the checkpoint was not copied to the head: {error}"
+        if num_bytes > disk.f_bavail * disk.f_frsize:
+            return False, (
+                f"the checkpoint ({format_bytes(num_bytes)}) was not copied to the head: it does not fit on "
+                f"the disk of {path.parent}; make room there"
+            )
+        return True, ""
+
+    def _looked(self, verdict: tuple[bool, str]) -> None:
+        is_wanted, why_not = verdict
+        if self._is_over:
+            return
+        if not is_wanted:
+            self._end(why_not)
+            return
+        path = place_of(self._state_dir, self._file)
+        self._incoming = IncomingFile(self._file, path, self._ask, self._background, self._came)
+        self._incoming.begin()
+
+    def _came(self, failure: TransferFailure | None) -> None:
+        if failure is not None:
+            self._end(f"the checkpoint was not copied to the head: {failure.why}")
+            return
+        folder = checkpoint_folder(self._state_dir, self._file.job_id)
+        self._background(lambda: _remove_older(folder, self._num_kept), self._end)
+
+    def _end(self, why_not: str) -> None:
+        self._is_over = True
+        self._ended(why_not)
+
+
+def _remove_older(folder: Path, num_kept: int) -> str:
+    """All but the newest. Returns why not."""
+    try:
+        for _, path in checkpoints_in(folder)[num_kept:]:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        return f"old checkpoints in {folder} cannot be removed: {error.strerror}"
+    return ""

@@ -1,0 +1,89 @@
+"""Checkpoints that workers of this host have saved, offered to the controller: one of a job at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from swell.executors.hosts.file_messages import CheckpointOffered, CheckpointTaken, JobCheckpoint
+from swell.executors.local.files.outgoing import OutgoingFiles
+from swell.wire.checkpoint_files import checkpoints_in, digest_in
+
+#: The topic of warnings that end with the next checkpoint that is copied.
+COPY = "checkpoint copy"
+
+
+@dataclass(slots=True)
+class _Offer:
+    name: str
+    next: str = ""  #: saved meanwhile; empty: none
+
+
+class HostCheckpoints:
+    """An offered one can be read to its end, though later ones push it out of its folder."""
+
+    def __init__(
+        self,
+        outgoing: OutgoingFiles,
+        say: Callable[[CheckpointOffered], None],
+        warn: Callable[[str, str, str], None],
+    ) -> None:
+        """
+        Args:
+            say: tells the controller.
+            warn: tells the owner of a job; see `OwnerWarned`.
+        """
+        self._outgoing, self._say, self._warn = outgoing, say, warn
+        self._offers: dict[str, _Offer] = {}  #: by job
+        self._warned: set[str] = set()
+
+    def saved(self, job_id: str, path: str) -> None:
+        """A worker has saved a checkpoint of its job. Anything else that it may name is not read."""
+        name = Path(path).name
+        if digest_in(Path(name)) is None:
+            return
+        offer = self._offers.get(job_id)
+        if offer is None:
+            self._offer(job_id, name)
+        elif offer.name != name:
+            offer.next = name
+
+    def taken(self, message: CheckpointTaken) -> None:
+        """The controller has it, or cannot have it. What was saved since comes next."""
+        job_id, offer = message.job_id, self._offers.get(message.job_id)
+        if offer is None or offer.name != message.name:
+            return
+        del self._offers[job_id]
+        self._outgoing.release(JobCheckpoint(job_id=job_id, name=offer.name))
+        if message.why_not or job_id in self._warned:
+            (self._warned.add if message.why_not else self._warned.discard)(job_id)
+            self._warn(job_id, COPY, message.why_not)
+        if offer.next:
+            self._offer(job_id, offer.next)
+
+    def restart(self) -> None:
+        """Another controller is there now, which knows of no offer."""
+        for job_id, offer in list(self._offers.items()):
+            del self._offers[job_id]
+            self._outgoing.release(JobCheckpoint(job_id=job_id, name=offer.name))
+            self._offer(job_id, offer.next or offer.name)
+
+    def _offer(self, job_id: str, name: str) -> None:
+        try:
+            num_bytes = self._outgoing.hold(JobCheckpoint(job_id=job_id, name=name))
+        except FileNotFoundError:
+            return  # later ones have pushed it out: the worker tells of them too
+        except (OSError, ValueError) as error:
+            self._warned.add(job_id)
+            self._warn(
+                job_id, COPY, f"checkpoint {name} cannot be read, and was not copied to the head: {error}"
+            )
+            return
+        self._offers[job_id] = _Offer(name)
+        self._say(CheckpointOffered(job_id=job_id, name=name, num_bytes=num_bytes))
+
+
+def newest_name(folder: Path) -> str:
+    """Of the checkpoints there; empty if there is none."""
+    return next((path.name for _, path in checkpoints_in(folder)), "")

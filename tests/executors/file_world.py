@@ -1,0 +1,197 @@
+"""A head and joined hosts that exchange files: messages and disks take their turns as a test wants.
+
+Each has a state folder of its own. Messages of one host arrive in order, as over a stream; which comes next,
+and which piece of work on a disk is done next, is drawn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from swell.executors.gang.gang_settings import Conduct
+from swell.executors.hosts import messages as h
+from swell.executors.hosts.file_messages import FileMessage
+from swell.executors.local.agent.job_files import JobPlace, Opening
+from swell.executors.local.agent.joined_files import JoinedFiles
+from swell.executors.local.files.head_files import HeadFiles
+from swell.executors.local.logs.files import job_folder
+from swell.model.event import Outcome
+from swell.wire.checkpoint_files import checkpoint_name, checkpoints_in, is_whole
+
+T = TypeVar("T")
+CODEC = msgspec.json.Decoder(h.ToHost), msgspec.json.Decoder(h.FromHost)
+#: Chooses one of so many.
+Choose = Callable[[int], int]
+
+
+class Turns:
+    """What is about to happen: queues, of each of which the first may be next."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, deque[Callable[[], None]]] = {}
+        self._num_works = 0
+
+    def add(self, queue: str, action: Callable[[], None]) -> None:
+        self._queues.setdefault(queue, deque()).append(action)
+
+    def drop(self, queue: str) -> None:
+        self._queues.pop(queue, None)
+
+    def background(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
+        """See `Background`: each piece of work is a queue of its own."""
+        self._num_works += 1
+        self.add(f"work {self._num_works}", lambda: then(work()))
+
+    def take(self, choose: Choose) -> bool:
+        """Whether something happened."""
+        names = [name for name, queue in self._queues.items() if queue]
+        if not names:
+            return False
+        name = names[choose(len(names))]
+        action = self._queues[name].popleft()
+        if not self._queues[name]:
+            del self._queues[name]
+        action()
+        return True
+
+    @property
+    def num_under_way(self) -> int:
+        return sum(map(len, self._queues.values()))
+
+
+@dataclass
+class Answer:
+    """What became of `OpenRun`."""
+
+    place: JobPlace | None = None
+    refusal: tuple[Outcome, str] | None = None
+
+
+@dataclass
+class HostSide:
+    name: str
+    state_dir: Path
+    files: JoinedFiles
+    warnings: list[h.OwnerWarned] = field(default_factory=list)
+
+
+class FileWorld:
+    def __init__(self, folder: Path, names: str = "ab") -> None:
+        self.now_s = 0.0
+        self.turns = Turns()
+        self.head_dir = folder / "head"
+        self.head = HeadFiles(self.head_dir, Conduct(), self.turns.background)
+        self.hosts: dict[str, HostSide] = {}
+        self.told: list[tuple[str, h.ToHost | h.FromHost]] = []
+        self.corrupt: Callable[[h.FilePart], h.FilePart] = lambda part: part
+        for name in names:
+            self.join(name, folder / name)
+
+    def submit(self, job_id: str) -> Path:
+        folder = job_folder(self.head_dir, job_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def join(self, name: str, state_dir: Path) -> HostSide:
+        def answer(message: h.FromHost) -> None:
+            self.told.append((name, message))
+            if isinstance(message, h.OwnerWarned):
+                side.warnings.append(message)
+            elif self.hosts.get(name) is side:
+                self.turns.add(f"from {name}", lambda: self._to_head(side, message))
+
+        def tell(message: h.ToHost) -> None:
+            self.told.append((name, message))
+            self.turns.add(f"to {name}", lambda: self._to_host(side, message))
+
+        files = JoinedFiles(state_dir, name, answer, lambda: self.now_s, self.turns.background)
+        self.hosts[name] = side = HostSide(name, state_dir, files)
+        self.head.join(name, tell)
+        return side
+
+    def lose(self, name: str) -> None:
+        """With what is on its way from there, and to it."""
+        self.hosts.pop(name).files.close()
+        self.turns.drop(f"from {name}")
+        self.turns.drop(f"to {name}")
+        self.head.lose(name)
+
+    def _to_head(self, side: HostSide, message: h.FromHost) -> None:
+        message = CODEC[1].decode(msgspec.json.encode(message))
+        assert isinstance(message, FileMessage)
+        if self.hosts.get(side.name) is side:
+            self.head.hear(side.name, self._on_wire(message))
+
+    def _to_host(self, side: HostSide, message: h.ToHost) -> None:
+        message = CODEC[0].decode(msgspec.json.encode(message))
+        assert isinstance(message, FileMessage)
+        if self.hosts.get(side.name) is side:
+            side.files.hear(self._on_wire(message))
+
+    def _on_wire(self, message: FileMessage) -> FileMessage:
+        return self.corrupt(message) if isinstance(message, h.FilePart) else message
+
+    # ------------------------------------------------------------ what happens
+    def open(self, host: str, order: h.OpenRun) -> Answer:
+        answer = Answer()
+
+        def ready(place: JobPlace) -> None:
+            assert answer == Answer()
+            answer.place = place
+
+        def refuse(outcome: Outcome, why: str) -> None:
+            assert answer == Answer()
+            answer.refusal = outcome, why
+
+        self.hosts[host].files.open(order, Opening(ready, refuse))
+        return answer
+
+    def save(self, host: str, job_id: str, steps: int, content: bytes, num_kept: int = 2) -> str:
+        """As a worker does: written, older ones removed, told."""
+        folder = job_folder(self.hosts[host].state_dir, job_id) / "checkpoints"
+        name = write_checkpoint(folder, steps, content)
+        for _, path in checkpoints_in(folder)[num_kept:]:
+            path.unlink()
+        self.hosts[host].files.saved(job_id, str(folder / name))
+        return name
+
+    def settle(self, choose: Choose = lambda num: 0) -> None:
+        """Until nothing more happens by itself."""
+        while self.turns.take(choose):
+            pass
+
+    def pass_time(self, seconds: float, choose: Choose = lambda num: 0) -> None:
+        """Ten ticks a second, and what they bring."""
+        for _ in range(round(10 * seconds)):
+            self.now_s += 0.1
+            for side in list(self.hosts.values()):
+                side.files.tick()
+            self.settle(choose)
+
+
+def write_checkpoint(folder: Path, steps: int, content: bytes) -> str:
+    """Returns its name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = checkpoint_name(steps, steps, hashlib.sha256(content).hexdigest())
+    (folder / name).write_bytes(content)
+    return name
+
+
+def held(state_dir: Path, job_id: str) -> list[str]:
+    """Names of a job's checkpoints, newest first. They are whole, and there is nothing else."""
+    folder = job_folder(state_dir, job_id) / "checkpoints"
+    found = checkpoints_in(folder)
+    assert all(is_whole(path, digest) for digest, path in found)
+    return [path.name for _, path in found]
+
+
+def leftovers(state_dir: Path) -> list[Path]:
+    """Drafts that were not removed."""
+    return list(state_dir.rglob(".draft-*"))

@@ -1,0 +1,302 @@
+"""Files between machines: whole or not at all, whatever the order, whatever breaks."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.executors.file_world import FileWorld, held, leftovers, write_checkpoint
+from tests.executors.puppets import make_spec
+from tests.full_disk import fill, mounted
+
+from swell.executors.hosts import messages as h
+from swell.executors.hosts.file_messages import PART_BYTES, JobCheckpoint
+from swell.executors.local.files import incoming, outgoing
+from swell.executors.local.files.host_checkpoints import COPY
+from swell.model.event import Outcome
+
+PART = 16
+JOB = "job-1"
+CONTENTS = st.binary(max_size=5 * PART)
+
+
+@contextmanager
+def world(names: str = "ab", part_bytes: int = PART) -> Iterator[FileWorld]:
+    """With parts so small that files have several."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        for module in (incoming, outgoing):
+            patch.setattr(module, "PART_BYTES", part_bytes)
+        made = FileWorld(Path(folder), names)
+        made.submit(JOB)
+        yield made
+
+
+def order(job_id: str = JOB, is_trial: bool = False, **changes: object) -> h.OpenRun:
+    """Of a script that is on every host."""
+    spec = make_spec(**({"entry": __file__, "workdir": str(Path(__file__).parent)} | changes))
+    run = f"trial:{job_id}" if is_trial else job_id
+    return h.OpenRun(run=run, job_id=job_id, spec=spec, is_trial=is_trial)
+
+
+# ---------------------------------------------------------------- laws
+@settings(deadline=None)
+@given(st.lists(CONTENTS, min_size=1, max_size=6, unique=True), st.data())
+def test_the_newest_checkpoint_arrives_and_the_one_before_it_stays_until_then(
+    contents: list[bytes], data: st.DataObject
+) -> None:
+    """A host saves while others of its are on their way, and pushes out what is being read."""
+    choose = lambda num: data.draw(st.integers(0, num - 1))  # noqa: E731
+    with world("a") as made:
+        names, seen = [], 0
+        for steps, content in enumerate(contents, 1):
+            names.append(made.save("a", JOB, steps, content))
+            for _ in range(data.draw(st.integers(0, 30))):
+                made.turns.take(choose)
+                newest = [names.index(name) for name in held(made.head_dir, JOB)]
+                assert max(newest, default=-1) >= seen - 1
+                seen = max([seen, *(number + 1 for number in newest)])
+        made.settle(choose)
+        assert held(made.head_dir, JOB)[0] == names[-1]
+        assert len(held(made.head_dir, JOB)) <= 2
+        assert not leftovers(made.head_dir)
+        assert not made.hosts["a"].warnings
+
+
+@settings(deadline=None)
+@given(CONTENTS, CONTENTS, st.integers(0, 60), st.data())
+def test_a_job_whose_host_is_lost_goes_on_from_what_was_whole(
+    first: bytes, second: bytes, num_turns: int, data: st.DataObject
+) -> None:
+    """The host that opens it next has the newest that had come, and waits for nothing."""
+    choose = lambda num: data.draw(st.integers(0, num - 1))  # noqa: E731
+    with world() as made:
+        one = made.save("a", JOB, 1, first)
+        made.settle(choose)
+        two = made.save("a", JOB, 2, second)
+        made.turns.take(choose)  # the offer comes before anyone hears that the worker has left
+        answer = made.open("b", order())
+        for _ in range(num_turns):
+            made.turns.take(choose)
+        made.lose("a")
+        made.settle(choose)
+        assert answer.place is not None
+        newest = held(made.head_dir, JOB)[0]
+        assert newest in (one, two)
+        assert held(made.hosts["b"].state_dir, JOB)[:1] == [newest]
+        assert not leftovers(made.head_dir) and not leftovers(made.hosts["b"].state_dir)
+
+
+@settings(deadline=None)
+@given(CONTENTS, st.data())
+def test_a_host_that_opens_a_run_waits_for_the_checkpoint_that_another_one_sends(
+    content: bytes, data: st.DataObject
+) -> None:
+    choose = lambda num: data.draw(st.integers(0, num - 1))  # noqa: E731
+    with world() as made:
+        name = made.save("a", JOB, 7, content)
+        for _ in range(data.draw(st.integers(1, 10))):
+            made.turns.take(lambda num: 0)  # the offer is the first thing that is said
+        answer = made.open("b", order())
+        made.settle(choose)
+        assert answer.place is not None
+        assert held(made.hosts["b"].state_dir, JOB) == [name]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("ab"), CONTENTS), min_size=1, max_size=5), st.data())
+def test_transfers_of_several_jobs_and_hosts_do_not_mix(
+    saved: list[tuple[str, bytes]], data: st.DataObject
+) -> None:
+    choose = lambda num: data.draw(st.integers(0, num - 1))  # noqa: E731
+    with world() as made:
+        names = {}
+        for number, (host, content) in enumerate(saved):
+            made.submit(f"job-{number}")
+            names[f"job-{number}"] = made.save(host, f"job-{number}", 3, content)
+        made.settle(choose)
+        for job_id, name in names.items():
+            assert held(made.head_dir, job_id) == [name]
+        answers = [made.open(host, order(job_id)) for host in "ab" for job_id in names]
+        made.settle(choose)
+        assert all(answer.place is not None for answer in answers)
+        for host in "ab":
+            for job_id, name in names.items():
+                assert held(made.hosts[host].state_dir, job_id) == [name]
+
+
+@settings(deadline=None)
+@given(st.binary(min_size=1, max_size=5 * PART), st.integers(0, 100), st.integers(0, 3), st.data())
+def test_what_comes_damaged_is_never_taken(
+    content: bytes, place: int, kind: int, data: st.DataObject
+) -> None:
+    """A flipped byte, a part that is too short, another size, another place."""
+    choose = lambda num: data.draw(st.integers(0, num - 1))  # noqa: E731
+    with world("a") as made:
+        sound = made.save("a", JOB, 1, b"sound")
+        made.settle(choose)
+
+        def corrupt(part: h.FilePart) -> h.FilePart:
+            at = place % max(1, len(part.content))
+            flipped = part.content[:at] + bytes([part.content[at] ^ 1]) + part.content[at + 1 :]
+            return [
+                msgspec.structs.replace(part, content=flipped),
+                msgspec.structs.replace(part, content=part.content[:-1]),
+                msgspec.structs.replace(part, num_bytes=part.num_bytes + 1),
+                msgspec.structs.replace(part, content=part.content + b"x"),
+            ][kind]
+
+        made.corrupt = corrupt
+        made.save("a", JOB, 2, content)
+        made.settle(choose)
+        assert held(made.head_dir, JOB) == [sound]
+        assert not leftovers(made.head_dir)
+        (warning,) = made.hosts["a"].warnings
+        assert warning.about == COPY and "came damaged" in warning.message
+        made.corrupt = lambda part: part
+        third = made.save("a", JOB, 3, b"third")
+        made.settle(choose)
+        assert held(made.head_dir, JOB)[0] == third
+        assert made.hosts["a"].warnings[-1].message == ""
+
+
+# ---------------------------------------------------------------- flow
+def test_few_parts_are_on_their_way_at_a_time() -> None:
+    with world("a") as made:
+        made.save("a", JOB, 1, b"x" * 100 * PART)
+        most = 0
+        while made.turns.take(lambda num: num - 1):
+            most = max(most, made.turns.num_under_way)
+        assert most <= 2 * incoming.WINDOW
+        assert len(held(made.head_dir, JOB)) == 1
+
+
+def test_the_longest_message_is_short_enough_for_a_line() -> None:
+    from swell.executors.remote.conversation import MAX_BODY_BYTES
+    from swell.model.coding import encode
+
+    name = JobCheckpoint(job_id="j" * 100, name="n" * 100)
+    content = b"\xcb\x7f\xff" * (PART_BYTES // 3)  # looks like no number in MessagePack
+    part = h.FilePart(file=name, offset=2**40, content=content, num_bytes=2**41)
+    text = encode(part)
+    assert len(text) < MAX_BODY_BYTES / 2
+    assert msgspec.json.decode(text, type=h.FromHost) == part
+
+
+# ---------------------------------------------------------------- runs
+def test_a_host_with_a_newer_checkpoint_than_the_head_keeps_its_own() -> None:
+    with world("a") as made:
+        folder = made.hosts["a"].state_dir / "jobs" / JOB / "checkpoints"
+        own = write_checkpoint(folder, 9, b"own")
+        write_checkpoint(made.head_dir / "jobs" / JOB / "checkpoints", 5, b"head's")
+        answer = made.open("a", order())
+        made.settle()
+        assert answer.place is not None and held(made.hosts["a"].state_dir, JOB) == [own]
+
+
+def test_a_checkpoint_that_is_damaged_at_the_head_is_passed_over() -> None:
+    with world("a") as made:
+        folder = made.head_dir / "jobs" / JOB / "checkpoints"
+        sound = write_checkpoint(folder, 5, b"sound")
+        (folder / write_checkpoint(folder, 6, b"damaged")).write_bytes(b"dAmaged")
+        answer = made.open("a", order())
+        made.settle()
+        assert answer.place is not None and held(made.hosts["a"].state_dir, JOB) == [sound]
+
+
+def test_a_trial_run_needs_no_checkpoint_and_numbers_go_on_where_the_head_knows_of_them() -> None:
+    with world("a") as made:
+        write_checkpoint(made.head_dir / "jobs" / JOB / "checkpoints", 5, b"x")
+        (made.head_dir / "jobs" / JOB / "worker-4.log").write_text("of another host")
+        (made.head_dir / "jobs" / JOB / "trial-6.log").write_text("likewise")
+        trial, run = made.open("a", order(is_trial=True)), made.open("a", order())
+        made.settle()
+        assert trial.place is not None and run.place is not None
+        assert (trial.place.first_worker, run.place.first_worker) == (7, 5)
+
+
+def test_a_run_that_is_opened_again_is_answered_once() -> None:
+    with world("a") as made:
+        first, second = made.open("a", order()), made.open("a", order())
+        made.settle()
+        assert first.place is None and first.refusal is None and second.place is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"needs": ("/no/such/data",)}, "/no/such/data is not on host 'a', and the job needs it"),
+        ({"entry": "/no/train.py"}, "/no/train.py is not on host 'a'; with `code: live`"),
+        ({"workdir": "/no/such"}, "/no/such is not on host 'a'; with `code: live`"),
+        ({"python": "/no/python"}, "its interpreter /no/python (`python`) is no program on host 'a'"),
+    ],
+)
+def test_a_host_that_lacks_what_a_job_has_elsewhere_refuses_it(changes: dict[str, object], said: str) -> None:
+    with world("a") as made:
+        answer = made.open("a", order(**changes))
+        made.settle()
+        assert answer.refusal is not None and answer.refusal[0] is Outcome.LOST
+        assert said in answer.refusal[1]
+
+
+def test_a_folder_that_no_job_can_have_is_refused_for_good() -> None:
+    with world("a") as made:
+        answer = made.open("a", order("../x"))
+        made.settle()
+        assert answer.refusal is not None and answer.refusal[0] is Outcome.FAILED
+
+
+def test_another_controller_is_offered_what_the_former_one_had_not_taken() -> None:
+    with world("a") as made:
+        name = made.save("a", JOB, 1, b"x" * 3 * PART)
+        made.turns.take(lambda num: 0)
+        side = made.hosts["a"]
+        made.turns.drop("from a"), made.turns.drop("to a")
+        made.head.lose("a")
+        made.head.join("a", lambda m: made.turns.add("to a", lambda: made._to_host(side, m)))
+        side.files.controller_replaced()
+        made.settle()
+        assert held(made.head_dir, JOB) == [name]
+
+
+# ---------------------------------------------------------------- full disks
+def test_a_full_disk_at_the_head_is_told_and_the_last_good_state_is_kept(tmp_path: Path) -> None:
+    with mounted(tmp_path / "small", 2**20) as small:
+        made = FileWorld(tmp_path, "a")
+        made.head_dir.symlink_to(small)
+        made.submit(JOB)
+        first = made.save("a", JOB, 1, b"x" * 1000)
+        made.settle()
+        ballast = fill(small)
+        made.save("a", JOB, 2, b"y" * 100_000)
+        made.settle()
+        (warning,) = made.hosts["a"].warnings
+        assert "does not fit on the disk" in warning.message and "make room there" in warning.message
+        assert held(made.head_dir, JOB) == [first] and not leftovers(small)
+        ballast.unlink()
+        third = made.save("a", JOB, 3, b"z" * 1000)
+        made.settle()
+        assert held(made.head_dir, JOB)[0] == third
+        assert made.hosts["a"].warnings[-1].message == ""
+
+
+def test_a_full_disk_on_the_host_refuses_the_run_for_now(tmp_path: Path) -> None:
+    with mounted(tmp_path / "a", 2**20) as small:
+        made = FileWorld(tmp_path, "a")
+        write_checkpoint(made.submit(JOB) / "checkpoints", 1, b"x" * 100_000)
+        (small / "jobs" / JOB / "checkpoints").mkdir(parents=True)
+        ballast = fill(small)
+        answer = made.open("a", order())
+        made.settle()
+        assert answer.refusal is not None and answer.refusal[0] is Outcome.LOST
+        assert "No space left on device; make room there" in answer.refusal[1]
+        assert not leftovers(small)
+        ballast.unlink()
+        again = made.open("a", order())
+        made.settle()
+        assert again.place is not None and len(held(small, JOB)) == 1

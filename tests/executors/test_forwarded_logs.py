@@ -1,0 +1,223 @@
+"""What workers on joined hosts print is at the head, in order, once, as far as it came in time."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.executors.file_world import FileWorld
+
+from swell.api.logs import Whose, read_chunks
+from swell.executors.hosts.file_messages import LogPiece
+from swell.executors.local.files import log_forwarding
+from swell.executors.local.files.log_forwarding import LAST_WORDS_S, LogName
+from swell.executors.local.logs.files import discard_logs, job_folder, log_path, note_leaders
+from swell.executors.local.logs.pieces import begins_of, end_offset, read_range
+from swell.executors.local.logs.writer import LogWriter
+
+JOB = "job-1"
+
+
+class Printing:
+    """A worker's log on host `a`."""
+
+    def __init__(self, world: FileWorld, worker: int, host: str = "a", is_trial: bool = False) -> None:
+        self.name = LogName(JOB, worker, is_trial)
+        self._files = world.hosts[host].files
+        folder = job_folder(world.hosts[host].state_dir, JOB)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = log_path(folder, "trial" if is_trial else "worker", worker)
+        self.has_ended = False
+        self._files.log_begins(self.name, self.path)
+        self._writer = LogWriter(self.path)
+
+    def print(self, text: bytes) -> None:
+        self._writer.append(text)
+
+    def lead(self, position: int) -> None:
+        self._files.leads(self.name, position)
+
+    def end(self) -> None:
+        self._writer.close()
+        self._files.log_ends(self.name, self._told)
+
+    def _told(self) -> None:
+        assert not self.has_ended
+        self.has_ended = True
+
+
+def at_head(world: FileWorld, worker: int, kind: str = "worker") -> bytes:
+    path = log_path(job_folder(world.head_dir, JOB), kind, worker)
+    return read_range(path, begins_of(path), 0, 1 << 30).content
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> FileWorld:
+    made = FileWorld(tmp_path)
+    made.submit(JOB)
+    return made
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.binary(max_size=40)), max_size=12), st.data())
+def test_all_that_is_printed_arrives_once_and_in_order(
+    printed: list[tuple[int, bytes]], data: st.DataObject
+) -> None:
+    choose = lambda num: data.draw(st.integers(0, num - 1))  # noqa: E731
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_forwarding, "PIECE_BYTES", 16)
+        world = FileWorld(Path(folder))
+        world.submit(JOB)
+        workers = [Printing(world, number, host="aab"[number]) for number in range(3)]
+        whole = dict.fromkeys(range(3), b"")
+        for number, text in printed:
+            workers[number].print(text)
+            whole[number] += text
+            for _ in range(data.draw(st.integers(0, 5))):
+                world.turns.take(choose)
+            for number in range(3):
+                assert whole[number].startswith(at_head(world, number))
+        for worker in workers:
+            worker.end()
+        world.pass_time(1.0, choose)
+        assert {number: at_head(world, number) for number in range(3)} == whole
+        assert all(worker.has_ended for worker in workers)
+
+
+def test_the_leaders_lines_are_the_jobs_wherever_it_runs(world: FileWorld) -> None:
+    first = Printing(world, 0)
+    first.lead(0)
+    first.print(b"hello\nstep 1\n")
+    second = Printing(world, 1, host="b")
+    second.print(b"not of rank 0\n")
+    world.pass_time(0.5)
+    second.lead(len(b"not of rank 0\n"))
+    second.print(b"step 2\n")
+    world.pass_time(0.5)
+    first.end()
+    second.end()
+    world.pass_time(0.5)
+    folder = job_folder(world.head_dir, JOB)
+    offsets: dict[int, int] = {}
+    story = ""
+    while chunks := [c for c in read_chunks(folder, offsets, whose=Whose.LEADER) if c.text]:
+        for chunk in chunks:
+            story += chunk.text
+            offsets[chunk.worker] = chunk.next_offset
+    assert story == "hello\nstep 1\nstep 2\n"
+
+
+def test_a_worker_has_its_number_at_the_head_before_it_prints(world: FileWorld) -> None:
+    Printing(world, 5)
+    trial = Printing(world, 3, is_trial=True)
+    world.pass_time(0.2)
+    folder = job_folder(world.head_dir, JOB)
+    assert log_path(folder, "worker", 5).exists()
+    trial.end()
+    world.pass_time(0.2)
+    assert trial.has_ended
+    assert not log_path(folder, "trial", 3).exists(), "it had nothing to say"
+
+
+def test_the_end_is_told_when_the_last_words_are_there_or_soon_after(world: FileWorld) -> None:
+    worker = Printing(world, 0)
+    world.pass_time(0.1)
+    worker.print(b"last words\n")
+    worker.end()
+    assert not worker.has_ended
+    world.settle()
+    assert worker.has_ended and at_head(world, 0) == b"last words\n"
+    cut_off = Printing(world, 1)
+    cut_off.print(b"x")
+    cut_off.end()
+    for _ in range(round(10 * LAST_WORDS_S) + 1):
+        world.now_s += 0.1
+        world.hosts["a"].files.tick()
+    assert cut_off.has_ended
+    world.settle()
+    assert at_head(world, 1) == b"x", "it comes all the same"
+
+
+def test_what_was_rotated_away_is_missed_by_its_number_of_bytes(world: FileWorld) -> None:
+    worker = Printing(world, 0)
+    world.pass_time(0.1)
+    os.truncate(worker.path, 0)
+    worker.path.rename(worker.path.with_name("worker-0.log.1000"))
+    LogWriter(worker.path).append(b"after it\n")
+    world.pass_time(0.1)
+    told = (
+        b"[swell: 1000 bytes of output were dropped here: they came faster than they were sent to the head]\n"
+    )
+    assert at_head(world, 0) == told + b"after it\n"
+
+
+def test_no_more_than_the_rate_is_sent(world: FileWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_forwarding, "PIECE_BYTES", 100)
+    monkeypatch.setattr(log_forwarding, "BURST_BYTES", 1000)
+    monkeypatch.setattr(log_forwarding, "RATE_BYTES_PER_S", 500)
+    worker = Printing(world, 0)
+    worker.print(b"x" * 10_000)
+    world.pass_time(2.0)
+    assert 1000 <= len(at_head(world, 0)) <= 1000 + 2 * 500 + 100 + log_forwarding.PIECE_BYTES
+
+
+def test_logs_of_a_lost_host_stay_and_a_pruned_job_gets_no_folder(world: FileWorld) -> None:
+    worker = Printing(world, 0)
+    worker.print(b"came\n")
+    world.pass_time(0.2)
+    world.lose("a")
+    world.settle()
+    assert at_head(world, 0) == b"came\n"
+    world.head.hear("b", LogPiece(job_id="pruned", worker=0, is_trial=False, content=b"x"))
+    world.head.hear("b", LogPiece(job_id="../x", worker=0, is_trial=False, content=b"x"))
+    world.settle()
+    assert not (world.head_dir / "jobs" / "pruned").exists()
+
+
+def test_a_log_goes_on_where_it_was_when_another_controller_keeps_it(tmp_path: Path) -> None:
+    """It has rotated before: its positions go on."""
+    log = tmp_path / "worker-0.log"
+    writer = LogWriter(log, 20)
+    writer.append(b"0123456\n")
+    writer.append(b"89abcde\n")
+    writer.close()
+    assert end_offset(log) == 16
+    again = LogWriter(log, 20)
+    again.append(b"01234567\n")
+    again.append(b"01234567\n")
+    assert end_offset(log) == 34
+    assert begins_of(log) == (16,)
+
+
+def test_a_log_that_another_writer_keeps_is_not_discarded(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "worker-0.log")
+    writer.append(b"x" * 100)
+    discard_logs(tmp_path, 10, live=())
+    assert end_offset(tmp_path / "worker-0.log") == 100 and not begins_of(tmp_path / "worker-0.log")
+    writer.close()
+    discard_logs(tmp_path, 10, live=())
+    assert begins_of(tmp_path / "worker-0.log") == (100,)
+
+
+def test_notes_of_leaders_of_all_hosts_are_one_story(world: FileWorld) -> None:
+    """Those of the head's own machine are in the same file."""
+    folder = job_folder(world.head_dir, JOB)
+    note_leaders(folder, [(0, 0)])
+    worker = Printing(world, 1)
+    worker.lead(0)
+    world.pass_time(0.3)
+    assert (folder / "leaders").read_text() == "0 0\n1 0\n"
+
+
+def test_every_message_is_short(world: FileWorld) -> None:
+    worker = Printing(world, 0)
+    worker.print(b"\xff" * (3 * log_forwarding.PIECE_BYTES))
+    world.pass_time(0.3)
+    pieces = [m for _, m in world.told if isinstance(m, LogPiece)]
+    assert max(len(msgspec.json.encode(piece)) for piece in pieces) < 1 << 20
+    assert at_head(world, 0) == b"\xff" * (3 * log_forwarding.PIECE_BYTES)

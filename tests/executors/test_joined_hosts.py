@@ -1,0 +1,168 @@
+"""Real workers on hosts that have nothing of the machine where their job was submitted."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.executors.agents import CALL
+from tests.executors.file_world import held
+from tests.executors.joined_engine import JoinedEngine
+from tests.executors.puppets import JOB, make_spec
+
+from swell.api.logs import Whose, read_chunks
+from swell.executors.gang.gang_settings import Conduct, WorkerSettings
+from swell.executors.local.agent.process import DEFAULT_CALL, DEFAULT_PRELOAD
+from swell.model.command import LaunchGang, ProfileJob, StopGang
+from swell.model.event import GangEnded, GangStarted, JobProfiled, Outcome, StepsReported
+from swell.model.job import JobSpec
+from swell.model.target import Configuration, Target
+from swell.store.code_store import CodeStore
+from swell.wire.checkpoint_files import steps_in
+
+NewEngine = Callable[..., JoinedEngine]
+TINY = Path(__file__).with_name("train_tiny.py")
+
+
+@pytest.fixture
+def new_engine(tmp_path: Path) -> Iterator[NewEngine]:
+    made = []
+
+    def make(
+        call: str = CALL, preload: tuple[str, ...] = ("msgspec",), interval_s: float = 30.0
+    ) -> JoinedEngine:
+        conduct = Conduct(worker_settings=WorkerSettings(checkpoint_interval_s=interval_s))
+        made.append(JoinedEngine(tmp_path, call, preload, conduct))
+        return made[-1]
+
+    yield make
+    for engine in made:
+        engine.close()
+
+
+def launch(spec: JobSpec, *devices: str, generation: int = 1, total_steps: int = 1000) -> LaunchGang:
+    return LaunchGang(
+        job_id=JOB,
+        generation=generation,
+        target=Target(devices=devices, configuration=Configuration()),
+        spec=spec,
+        total_steps=total_steps,
+    )
+
+
+def submitted(engine: JoinedEngine, project: Path, script: str) -> JobSpec:
+    """The job; its project is on no machine any more."""
+    head = engine.state_dir("head")
+    (head / "jobs" / JOB).mkdir(parents=True)
+    digest = CodeStore(head).take(str(project), str(project / script))
+    shutil.rmtree(project)
+    return make_spec(entry=str(project / script), workdir=str(project), code=digest, args=("0.01",))
+
+
+def story(engine: JoinedEngine, whose: Whose = Whose.LEADER) -> str:
+    """All that `swell logs` would print."""
+    folder, offsets, text = engine.state_dir("head") / "jobs" / JOB, {}, ""
+    while chunks := [chunk for chunk in read_chunks(folder, offsets, whose=whose) if chunk.text]:
+        for chunk in chunks:
+            text += chunk.text
+            offsets[chunk.worker] = chunk.next_offset
+    return text
+
+
+def test_a_job_whose_only_host_is_lost_goes_on_elsewhere_from_its_checkpoint(
+    new_engine: NewEngine, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    project = tmp_path / "project"
+    project.mkdir()
+    text = TINY.read_text().replace(
+        "run = train", "import helper\nprint(helper.WORD, flush=True)\nrun = train"
+    )
+    (project / "train.py").write_text(text)
+    (project / "helper.py").write_text("WORD = 'of the snapshot'\n")
+    engine = new_engine(DEFAULT_CALL, DEFAULT_PRELOAD, interval_s=0.5)
+    spec = submitted(engine, project, "train.py")
+    for name in ("b", "c"):
+        engine.join(name)
+    engine.perform(launch(spec, "b/0", "b/1", total_steps=100_000))
+    engine.wait(GangStarted)
+    engine.wait_until(lambda: len(held(engine.state_dir("head"), JOB)) == 2)
+    newest = steps_in(Path(held(engine.state_dir("head"), JOB)[0]))
+    engine.lose("b")
+    ended = engine.wait(GangEnded)
+    assert ended.outcome is Outcome.LOST
+    engine.perform(launch(spec, "c/0", generation=2, total_steps=100_000))
+    again = engine.wait(GangStarted, 2)
+    assert again.steps >= newest > 0
+    numbers = {chunk.worker for chunk in read_chunks(engine.state_dir("head") / "jobs" / JOB, {})}
+    assert numbers == {0, 1, 2}
+    engine.perform(StopGang(job_id=JOB, generation=2))
+    assert engine.wait(GangEnded, 2).outcome is Outcome.STOPPED
+    assert story(engine).splitlines().count("of the snapshot") == 2, "of the two that were rank 0"
+
+
+def test_a_script_that_misses_a_file_says_where_and_what_to_do(new_engine: NewEngine, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").write_text("open('weights.bin')\n")
+    (project / "weights.bin").write_bytes(b"x" * (2 << 20))
+    engine = new_engine(DEFAULT_CALL, DEFAULT_PRELOAD)
+    spec = submitted(engine, project, "train.py")
+    engine.join("b")
+    engine.perform(launch(spec, "b/0"))
+    ended = engine.wait(GangEnded)
+    assert ended.outcome is Outcome.FAILED
+    assert f"{project / 'weights.bin'} is not on host 'b'" in ended.message and "`needs`" in ended.message
+    assert "edited since" not in ended.message
+
+
+def test_output_of_a_joined_host_is_the_jobs_and_ends_with_its_last_words(
+    new_engine: NewEngine, tmp_path: Path
+) -> None:
+    engine = new_engine()
+    (engine.state_dir("head") / "jobs" / JOB).mkdir(parents=True)
+    spec = make_spec(workdir=str(tmp_path), entry=__file__, args=("raise=3",))
+    engine.join("b")
+    engine.perform(launch(spec, "b/0", "b/1"))
+    ended = engine.wait(GangEnded)
+    assert ended.outcome is Outcome.FAILED
+    assert story(engine, Whose.WORKERS).count("raised by the script") >= 1
+
+
+def test_a_host_that_lacks_what_the_job_needs_does_not_start_it(
+    new_engine: NewEngine, tmp_path: Path
+) -> None:
+    engine = new_engine()
+    spec = make_spec(workdir=str(tmp_path), entry=__file__, needs=(str(tmp_path / "data"),))
+    for name in ("head", "b"):
+        engine.join(name)
+    for generation, (name, shown) in enumerate((("head", "this machine"), ("b", "host 'b'")), 1):
+        engine.perform(launch(spec, f"{name}/0", generation=generation))
+        ended = engine.wait(GangEnded, generation)
+        assert ended.outcome is Outcome.LOST
+        assert f"{tmp_path / 'data'} is not on {shown}, and the job needs it" in ended.message
+    (tmp_path / "data").touch()
+    engine.perform(launch(spec, "b/0", generation=3))
+    engine.wait(GangStarted)
+
+
+def test_a_trial_run_takes_place_on_a_joined_host(new_engine: NewEngine, tmp_path: Path) -> None:
+    engine = new_engine()
+    spec = make_spec(workdir=str(tmp_path), entry=__file__)
+    engine.join("b")
+    engine.perform(ProfileJob(job_id=JOB, spec=spec, sizes=(1, 2), device_kind="paced@2000"))
+    assert engine.wait(JobProfiled).profile.grad_bytes == 4000
+
+
+def test_the_heads_own_machine_says_nothing_about_files(new_engine: NewEngine, tmp_path: Path) -> None:
+    engine = new_engine()
+    spec = make_spec(workdir=str(tmp_path), entry=__file__, args=("steps=20",))
+    engine.join("head")
+    engine.perform(launch(spec, "head/0"))
+    engine.wait(StepsReported)
+    engine.perform(StopGang(job_id=JOB, generation=1))
+    engine.wait(GangEnded)
+    assert (engine.state_dir("head") / "jobs" / JOB / "worker-0.log").exists()
