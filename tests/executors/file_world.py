@@ -17,7 +17,7 @@ import msgspec
 
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.hosts import messages as h
-from swell.executors.hosts.file_messages import FileMessage
+from swell.executors.hosts.file_messages import FileMessage, FilePart
 from swell.executors.local.agent.job_files import JobPlace, Opening
 from swell.executors.local.agent.joined_files import JoinedFiles
 from swell.executors.local.files.head_files import HeadFiles
@@ -90,7 +90,7 @@ class FileWorld:
         self.head = HeadFiles(self.head_dir, Conduct(), self.turns.background)
         self.hosts: dict[str, HostSide] = {}
         self.told: list[tuple[str, h.ToHost | h.FromHost]] = []
-        self.corrupt: Callable[[h.FilePart], h.FilePart] = lambda part: part
+        self.corrupt: Callable[[FilePart], FilePart] = lambda part: part
         for name in names:
             self.join(name, folder / name)
 
@@ -136,7 +136,7 @@ class FileWorld:
             side.files.hear(self._on_wire(message))
 
     def _on_wire(self, message: FileMessage) -> FileMessage:
-        return self.corrupt(message) if isinstance(message, h.FilePart) else message
+        return self.corrupt(message) if isinstance(message, FilePart) else message
 
     # ------------------------------------------------------------ what happens
     def open(self, host: str, order: h.OpenRun) -> Answer:

@@ -187,6 +187,27 @@ def test_a_trial_whose_host_goes_while_it_makes_ready_is_lost_and_the_next_one_c
     assert fleet.workers("trial:two")
 
 
+def test_a_trial_that_a_host_cannot_run_now_takes_place_on_another_one(fleet: Fleet) -> None:
+    fleet.hosts["a"].refusal = Outcome.LOST, "its data is not there"
+    for job in ("one", "two"):
+        spec = make_spec(entry=f"/scripts/{job}.py")
+        fleet.perform(ProfileJob(job_id=job, spec=spec, sizes=(1,), device_kind="cpu"))
+    fleet.hosts["b"].refusal = Outcome.LOST, "it is full"
+    spec = make_spec(entry="/scripts/three.py")
+    fleet.perform(ProfileJob(job_id="three", spec=spec, sizes=(1,), device_kind="cpu"))
+    places = {
+        worker.run: worker.host.name
+        for run in ("one", "two", "three")
+        for worker in fleet.workers(f"trial:{run}")
+    }
+    assert places == {"trial:one": "b", "trial:two": "b", "trial:three": "c"}
+    fleet.hosts["c"].refusal = Outcome.LOST, "it is full, too"
+    spec = make_spec(entry="/scripts/four.py")
+    fleet.perform(ProfileJob(job_id="four", spec=spec, sizes=(1,), device_kind="cpu"))
+    (failed,) = of_kind(fleet, ProfilingFailed)
+    assert (failed.job_id, failed.outcome) == ("four", Outcome.LOST) and "it is full, too" in failed.message
+
+
 def test_what_a_lost_host_still_says_is_not_heard(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "b/0"))
     (gone,) = fleet.hosts["b"].workers.values()

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,7 +17,7 @@ from tests.executors.puppets import make_spec
 from tests.full_disk import fill, mounted
 
 from swell.executors.hosts import messages as h
-from swell.executors.hosts.file_messages import PART_BYTES, JobCheckpoint
+from swell.executors.hosts.file_messages import PART_BYTES, FilePart, JobCheckpoint
 from swell.executors.local.files import incoming, outgoing
 from swell.executors.local.files.host_checkpoints import COPY
 from swell.model.event import Outcome
@@ -37,7 +38,7 @@ def world(names: str = "ab", part_bytes: int = PART) -> Iterator[FileWorld]:
         yield made
 
 
-def order(job_id: str = JOB, is_trial: bool = False, **changes: object) -> h.OpenRun:
+def order(job_id: str = JOB, is_trial: bool = False, **changes: Any) -> h.OpenRun:
     """Of a script that is on every host."""
     spec = make_spec(**({"entry": __file__, "workdir": str(Path(__file__).parent)} | changes))
     run = f"trial:{job_id}" if is_trial else job_id
@@ -141,7 +142,7 @@ def test_what_comes_damaged_is_never_taken(
         sound = made.save("a", JOB, 1, b"sound")
         made.settle(choose)
 
-        def corrupt(part: h.FilePart) -> h.FilePart:
+        def corrupt(part: FilePart) -> FilePart:
             at = place % max(1, len(part.content))
             flipped = part.content[:at] + bytes([part.content[at] ^ 1]) + part.content[at + 1 :]
             return [
@@ -182,7 +183,7 @@ def test_the_longest_message_is_short_enough_for_a_line() -> None:
 
     name = JobCheckpoint(job_id="j" * 100, name="n" * 100)
     content = b"\xcb\x7f\xff" * (PART_BYTES // 3)  # looks like no number in MessagePack
-    part = h.FilePart(file=name, offset=2**40, content=content, num_bytes=2**41)
+    part = FilePart(file=name, offset=2**40, content=content, num_bytes=2**41)
     text = encode(part)
     assert len(text) < MAX_BODY_BYTES / 2
     assert msgspec.json.decode(text, type=h.FromHost) == part
@@ -236,7 +237,7 @@ def test_a_run_that_is_opened_again_is_answered_once() -> None:
         ({"python": "/no/python"}, "its interpreter /no/python (`python`) is no program on host 'a'"),
     ],
 )
-def test_a_host_that_lacks_what_a_job_has_elsewhere_refuses_it(changes: dict[str, object], said: str) -> None:
+def test_a_host_that_lacks_what_a_job_has_elsewhere_refuses_it(changes: dict[str, Any], said: str) -> None:
     with world("a") as made:
         answer = made.open("a", order(**changes))
         made.settle()
@@ -256,7 +257,8 @@ def test_another_controller_is_offered_what_the_former_one_had_not_taken() -> No
         name = made.save("a", JOB, 1, b"x" * 3 * PART)
         made.turns.take(lambda num: 0)
         side = made.hosts["a"]
-        made.turns.drop("from a"), made.turns.drop("to a")
+        made.turns.drop("from a")
+        made.turns.drop("to a")
         made.head.lose("a")
         made.head.join("a", lambda m: made.turns.add("to a", lambda: made._to_host(side, m)))
         side.files.controller_replaced()

@@ -13,7 +13,7 @@ from tests.executors.file_world import FileWorld, leftovers
 from tests.executors.puppets import make_spec
 
 from swell.executors.hosts import messages as h
-from swell.executors.hosts.file_messages import CodeContent, CodeManifest
+from swell.executors.hosts.file_messages import CodeContent, FilePart, NoFile, PartRequest
 from swell.executors.local.agent.job_code import written_beside
 from swell.model.code import object_path, tree_path
 from swell.model.event import Outcome
@@ -58,7 +58,7 @@ def submitted(tmp_path: Path) -> Submitted:
 
 def sent(world: FileWorld, host: str) -> list[object]:
     """Files of which parts were sent to a host."""
-    return [m.file for name, m in world.told if name == host and isinstance(m, h.FilePart)]
+    return [m.file for name, m in world.told if name == host and isinstance(m, FilePart)]
 
 
 def test_the_snapshot_comes_and_nothing_else(submitted: Submitted) -> None:
@@ -132,9 +132,10 @@ def test_damaged_code_is_never_run(tmp_path_factory: pytest.TempPathFactory, dat
     submitted = Submitted(tmp_path_factory.mktemp("damaged"))
     world, bad = submitted.world, data.draw(st.integers(0, len(FILES)))
 
-    def corrupt(part: h.FilePart) -> h.FilePart:
-        is_bad = bad == 0 if isinstance(part.file, CodeManifest) else part.file.digest == digests[bad - 1]
-        return h.FilePart(file=part.file, offset=0, content=b"?", num_bytes=1) if is_bad else part
+    def corrupt(part: FilePart) -> FilePart:
+        is_code = isinstance(part.file, CodeContent)
+        is_bad = bad > 0 and part.file == CodeContent(digest=digests[bad - 1]) if is_code else bad == 0
+        return FilePart(file=part.file, offset=0, content=b"?", num_bytes=1) if is_bad else part
 
     content = tree_path(world.head_dir, submitted.spec.code).read_bytes()
     digests = sorted(p.name for p in (world.head_dir / "code" / "objects").glob("*/*"))
@@ -165,10 +166,10 @@ def test_a_host_asks_for_no_other_file_of_the_head(submitted: Submitted) -> None
     world = submitted.world
     (world.head_dir / "agent.json").write_text("secret")
     for digest in ("../../../agent.json", "x", "0" * 64):
-        world.head.hear("a", h.PartRequest(file=CodeContent(digest=digest), offset=0))
+        world.head.hear("a", PartRequest(file=CodeContent(digest=digest), offset=0))
     world.settle()
     assert not sent(world, "a")
-    assert len([m for _, m in world.told if isinstance(m, h.NoFile)]) == 3
+    assert len([m for _, m in world.told if isinstance(m, NoFile)]) == 3
     assert object_path(world.head_dir, "0" * 64).parent.exists() is False
 
 

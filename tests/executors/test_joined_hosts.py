@@ -63,7 +63,8 @@ def submitted(engine: JoinedEngine, project: Path, script: str) -> JobSpec:
 
 def story(engine: JoinedEngine, whose: Whose = Whose.LEADER) -> str:
     """All that `swell logs` would print."""
-    folder, offsets, text = engine.state_dir("head") / "jobs" / JOB, {}, ""
+    folder, text = engine.state_dir("head") / "jobs" / JOB, ""
+    offsets: dict[int, int] = {}
     while chunks := [chunk for chunk in read_chunks(folder, offsets, whose=whose) if chunk.text]:
         for chunk in chunks:
             text += chunk.text

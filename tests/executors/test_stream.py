@@ -21,6 +21,7 @@ from swell.executors.remote.joining import join
 from swell.executors.remote.machine_line import MachineLine, MessageTooLong
 from swell.executors.remote.opening import Join
 from swell.executors.remote.stream import (
+    ACKNOWLEDGE_BYTES,
     ACKNOWLEDGE_EVERY,
     Aside,
     BrokenStream,
@@ -199,6 +200,9 @@ def test_the_other_side_hears_in_time_what_it_need_not_keep() -> None:
         stream.hear(Numbered(number=number, body=msgspec.Raw(b"0")))
     assert stream.next_message() == Received(number=ACKNOWLEDGE_EVERY)
     assert stream.next_message() is None and stream.acknowledge() is None
+    stream.hear(Numbered(number=ACKNOWLEDGE_EVERY + 1, body=msgspec.Raw(b"0" * ACKNOWLEDGE_BYTES)))
+    assert stream.next_message() == Received(number=ACKNOWLEDGE_EVERY + 1)
+    assert stream.next_message() is None
 
 
 # ---------------------------------------------------------------- over TLS

@@ -419,9 +419,11 @@ class Controller:
         """Devices of one host, and how many processes each has now."""
         return self._hosts.machine(host, (d for run in self._runs.values() for d in run.director.devices))
 
-    def host_with(self, kind: str, avoid: Container[str]) -> str:
-        """The host with the most devices of a kind, some left out; empty if there is none."""
-        return self._hosts.with_most(kind, avoid)
+    def host_with(self, kind: str, avoid: Container[str], but: Container[str] = ()) -> str:
+        """The host with the most devices of a kind, some left out, that is not one of `but`; empty if there is
+        none.
+        """
+        return self._hosts.with_most(kind, avoid, but)
 
     def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
         """Have a host open the run of a trial; its answer goes to the trials."""

@@ -113,11 +113,11 @@ class KnownHosts:
         in_use = Counter(device for device in busy if device in bindings)
         return Machine(bindings, in_use, self._num_cores.get(name, 1))
 
-    def with_most(self, kind: str, avoid: Container[str] = ()) -> str:
+    def with_most(self, kind: str, avoid: Container[str] = (), but: Container[str] = ()) -> str:
         """The host with the most devices of a kind, some left out; empty if there is none."""
         nums = Counter(
             host
             for device, host in self._host_of.items()
-            if device not in avoid and self._bindings[device].kind == kind
+            if device not in avoid and host not in but and self._bindings[device].kind == kind
         )
         return min(nums, key=lambda name: (-nums[name], name), default="")

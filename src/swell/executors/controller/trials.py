@@ -41,8 +41,10 @@ class TrialRunner(Protocol):
     def machine(self, host: str) -> Machine:
         """Devices of one host, and how many processes each has now."""
 
-    def host_with(self, kind: str, avoid: Container[str]) -> str:
-        """The host with the most devices of a kind, some left out; empty if there is none."""
+    def host_with(self, kind: str, avoid: Container[str], but: Container[str] = ()) -> str:
+        """The host with the most devices of a kind, some left out, that is not one of `but`; empty if there is
+        none.
+        """
 
     def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
         """Have a host open this run; answered by `Trials.opened`, or
@@ -80,6 +82,7 @@ class Trials:
         self._queue: deque[ProfileJob] = deque()
         self._opening: ProfileJob | None = None  #: a host makes ready for it
         self._opening_host = ""
+        self._refused_by: set[str] = set()  #: hosts that do not make ready for it
         self._is_called_off = False  #: the one that is opening
         self._begun: dict[str, Begun] = {}  #: in order of arrival
         self._first: tuple[str, float] | None = None  #: the first in line for devices, and since when
@@ -228,16 +231,34 @@ class Trials:
         if host:
             self._runner.open_trial(host, run, command)
         else:
-            self.refused(
+            self._give_up(
                 run, Outcome.LOST, f"no device of kind {kind!r} is on this machine; see `swell nodes`"
             )
 
     def refused(self, run: str, outcome: Outcome, why: str) -> None:
-        """No host makes ready. FAILED: the job makes it impossible; LOST: the hosts do for now."""
+        """The host does not make ready. FAILED: the job makes it impossible; LOST: the host does for now,
+        and another one is asked.
+        """
+        if outcome is Outcome.FAILED or not self._opens_elsewhere(run):
+            self._give_up(run, outcome, why)
+
+    def _give_up(self, run: str, outcome: Outcome, why: str) -> None:
         command = self._taken(run)
         if command is not None:
             self._fail(command, f"job {command.job_id!r} cannot be tried out: {why}", outcome)
             self.advance()
+
+    def _opens_elsewhere(self, run: str) -> bool:
+        """Whether there is a host that was not asked yet: one may have what another one lacks."""
+        command = self._opening
+        if command is None or _run_key(command.job_id) != run or self._is_called_off:
+            return False
+        self._refused_by.add(self._opening_host)
+        host = self._runner.host_with(command.device_kind, command.avoid, self._refused_by)
+        if host:
+            self._opening_host = host
+            self._runner.open_trial(host, run, command)
+        return bool(host)
 
     def opened(self, host: str, opened: RunOpened) -> None:
         """Workers of the run can be started on this host."""
@@ -262,7 +283,7 @@ class Trials:
         finally:
             self._is_advancing = False
         if self._opening is not None and self._opening_host == host:
-            self.refused(_run_key(self._opening.job_id), Outcome.LOST, why)
+            self._give_up(_run_key(self._opening.job_id), Outcome.LOST, why)
         self.advance()
 
     def _taken(self, run: str) -> ProfileJob | None:
@@ -271,6 +292,7 @@ class Trials:
         if command is None or _run_key(command.job_id) != run:
             return None
         self._opening, self._is_called_off = None, False
+        self._refused_by.clear()
         return command
 
     def _new(self, command: ProfileJob, host: str, opened: RunOpened) -> Begun:

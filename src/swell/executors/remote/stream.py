@@ -46,8 +46,10 @@ class Aside(LineMessage, frozen=True, kw_only=True):
 
 OnLine = Resume | Numbered | Received | Aside
 
-#: The other side hears at least so often what has come, so that it need not keep it.
+#: The other side hears at least so often what has come, so that it need not keep it: after so many messages,
+#: or bytes.
 ACKNOWLEDGE_EVERY = 64
+ACKNOWLEDGE_BYTES = 4 << 20
 
 
 class BrokenStream(ValueError):
@@ -73,6 +75,7 @@ class SequencedStream:
         self._num_said = 0
         self._num_sent = 0  #: on the present line, or known to have come
         self._num_received = self._num_acknowledged = 0
+        self._unacknowledged_bytes = 0
         self._is_resume_due = False
         self._is_resumed = False  #: the other side has said on this line what it has
 
@@ -102,11 +105,12 @@ class SequencedStream:
         """The next to send; None: nothing now."""
         if self._is_resume_due:
             self._is_resume_due = False
-            self._num_acknowledged = self._num_received
+            self._note_acknowledged()
             return Resume(session=self._session, of_session=self._peer, num_received=self._num_received)
         if not self._is_resumed:
             return None
-        if self._num_received - self._num_acknowledged >= ACKNOWLEDGE_EVERY:
+        is_much = self._unacknowledged_bytes >= ACKNOWLEDGE_BYTES
+        if is_much or self._num_received - self._num_acknowledged >= ACKNOWLEDGE_EVERY:
             return self.acknowledge()
         if self._num_sent == self._num_said:
             return None
@@ -117,8 +121,11 @@ class SequencedStream:
         """To be sent from time to time, so that the other side keeps little; None: nothing has come since."""
         if not self.is_open or self._num_acknowledged == self._num_received:
             return None
-        self._num_acknowledged = self._num_received
+        self._note_acknowledged()
         return Received(number=self._num_received)
+
+    def _note_acknowledged(self) -> None:
+        self._num_acknowledged, self._unacknowledged_bytes = self._num_received, 0
 
     def hear(self, message: OnLine) -> StreamHeard:
         """Take what has come on the present line. Raises BrokenStream."""
@@ -157,6 +164,7 @@ class SequencedStream:
         if message.number <= self._num_received:
             return StreamHeard()
         self._num_received += 1
+        self._unacknowledged_bytes += len(memoryview(message.body))
         return StreamHeard(body=message.body)
 
     def _forget(self, number: int) -> None:

@@ -32,8 +32,6 @@ from swell.model.job import Elasticity, JobSpec
 from swell.wire import environ
 from swell.wire.messages import Regroup
 
-#: Folder of a job's checkpoints, in the job's own.
-
 log = logging.getLogger("swell.agent")
 
 
