@@ -128,7 +128,9 @@ class HostedRun:
 
     def code_warning(self) -> str:
         """What the job's owner should know of what its workers have written; empty if nothing."""
-        return written_beside(self.folder) if self.kind == WORKER else ""
+        warning = written_beside(self.folder) if self.kind == WORKER else ""
+        host = self.place.environ.get(environ.AWAY)
+        return f"on host {host!r} {warning}" if warning and host else warning
 
     def fork(
         self, spawn: StartWorker, call: str, address: str, log_bytes: int = 0, groups: tuple[str, ...] = ()
