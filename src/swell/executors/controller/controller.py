@@ -420,8 +420,8 @@ class Controller:
         return self._hosts.machine(host, (d for run in self._runs.values() for d in run.director.devices))
 
     def host_with(self, kind: str, avoid: Container[str], but: Container[str] = ()) -> str:
-        """The host with the most devices of a kind, some left out, that is not one of `but`; empty if there is
-        none.
+        """The host with the most devices of a kind, some left out, that is not one of `but`; empty if there
+        is none.
         """
         return self._hosts.with_most(kind, avoid, but)
 

@@ -42,8 +42,8 @@ class TrialRunner(Protocol):
         """Devices of one host, and how many processes each has now."""
 
     def host_with(self, kind: str, avoid: Container[str], but: Container[str] = ()) -> str:
-        """The host with the most devices of a kind, some left out, that is not one of `but`; empty if there is
-        none.
+        """The host with the most devices of a kind, some left out, that is not one of `but`; empty if there
+        is none.
         """
 
     def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
