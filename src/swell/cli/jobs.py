@@ -185,6 +185,7 @@ def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
         ("deadline", when(view.deadline_s) + _kept(view).replace(" ", ", ")),
         ("refused", _refusal(view)),
         ("could be", offer),
+        ("next try", _next_try(view, times)),
         ("expected", expectation(view, times)),
         ("finished", when(view.finished_s) + _run_time(view)),
     ]
@@ -212,6 +213,11 @@ def _refusal(view: JobView) -> str:
     if view.asked_deadline_s is not None:
         return "another deadline is asked for, and not decided yet"
     return "" if view.is_unpromised else view.refusal
+
+
+def _next_try(view: JobView, times: Times) -> str:
+    """Of a job that waits after a failure."""
+    return "" if view.retry_s is None or view.retry_s <= times.now_s else times.moment(view.retry_s)
 
 
 def _standing(view: JobView) -> str:
@@ -260,7 +266,8 @@ def explain(
     if json:
         print_json(stories)
         return
-    print_table(("", ""), [(view.id, f"{view.phase}: {view.reason}")])
+    head = [(view.id, f"{view.phase}: {view.reason}"), ("next try", _next_try(view, times))]
+    print_table(("", ""), [row for row in head if row[1]])
     print()
     print_table(("AT", "WHAT", "WHY"), [(times.clock(told.at_s), told.code, told.text) for told in stories])
 

@@ -140,6 +140,8 @@ def _(event: Woke, state: HeadState) -> None:
 def _(event: DrainRequested, state: HeadState) -> None:
     state.is_draining = True
     for record in state.records.values():
+        if record.backoff.until_s > 0.0:
+            state.touch(record)
         record.backoff.until_s = 0.0  # who is to leave need not wait for an earlier failure
         record.backoff.num_failed_changes = 0
 
@@ -228,7 +230,7 @@ def _(event: ProfilingFailed, state: HeadState, record: JobRecord) -> None:
     else:
         record.is_profiling = False
         record.backoff.note_loss(state.now_s)
-        state.explain(record, "trial_lost", f"waits to be tried again: {event.message}")
+        state.explain(record, "trial_lost", f"lost its trial run: {record.backoff.told(state.now_s)}")
 
 
 @_apply_to.register

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from swell.model.lengths import span
+
 #: A job whose gang was lost so often in a row without finishing a step has failed; so has one whose trial
 #: run was lost so often in a row.
 MAX_SETBACKS = 10
@@ -72,3 +74,8 @@ def _is_same_cause(one: str, other: str) -> bool:
 def _delay_s(num_failures: int) -> float:
     """Until the next try, after so many failures in a row before this one."""
     return min(LONGEST_BACK_OFF_S, FIRST_BACK_OFF_S * 2.0 ** min(num_failures, 10))
+    def told(self, now_s: float) -> str:
+        """Of a job that has no gang: how long it waits, and why."""
+        cause = f": {self.cause.splitlines()[0]}" if self.cause else ""
+        return f"waits {span(max(self.until_s - now_s, 1.0))} after a failure before it is tried again{cause}"
+

@@ -241,14 +241,16 @@ class Core:
             if not allocation.refusals or not settle(state, snapshot.job_ids, allocation.refusals):
                 break
             state.write_rows()
-        is_pinned = state.table.pinned()
+        is_pinned, backing_off = state.table.pinned(), {}
         for record in self._held_back():
             if record.id in state.table:
                 is_pinned[state.table.row(record.id)] = True
+                if record.phase is Phase.QUEUED:
+                    backing_off[record.id] = record.backoff.told(state.now_s)
         state.last_plan.begin(state.now_s)
         configured = {one.id: one.gang.goal.configuration for one in state.special("configured")}
         held = state.holdings.targets
-        plan = planner.plan(snapshot, allocation, is_pinned, state.usable, held, configured)
+        plan = planner.plan(snapshot, allocation, is_pinned, state.usable, held, configured, backing_off)
         state.policy_state.end(plan.memory, planner.policy.period_s)
         return plan, snapshot
 

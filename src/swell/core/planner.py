@@ -45,6 +45,7 @@ class Planner:
         cluster: Cluster,
         held: Held,
         configured: Mapping[str, Configuration] = NO_CONFIGURATIONS,
+        backing_off: Mapping[str, str] = MappingProxyType({}),
     ) -> Plan:
         """A plan for every job of the snapshot. Empty devices mean: wait.
 
@@ -53,6 +54,7 @@ class Planner:
             is_pinned: (J,) jobs whose gang cannot change now.
             held: job id -> devices of its gang, or of the gang under way; only jobs that have any.
             configured: job id -> how its gang runs, or is about to, where that is not plain.
+            backing_off: job id -> why it is not launched now, of pinned jobs without a gang.
         """
         settle = as_wished if self.policy.weighs_changes else steady
         needs_owned = self._needs_owned(snapshot)
@@ -62,7 +64,7 @@ class Planner:
         wanted = _wanted_devices(snapshot, allocation, steadied.workers, held)
         place = partial(self._place, cluster, wanted, held, owned_only=owned_only)
         placement, move_until_s = _place_what_may_move(snapshot, allocation, wanted, pinned, place)
-        account = PlanAccount(snapshot, allocation, steadied, placement)
+        account = PlanAccount(snapshot, allocation, steadied, placement, backing_off)
         chosen = _configurations(snapshot, steadied.workers, allocation.share, configured)
         is_postponed = is_pinned & (allocation.workers != snapshot.held_workers)
         if chosen:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -22,12 +22,15 @@ class PlanAccount:
     allocation: Allocation
     steadied: Steadied
     placement: Placement
+    backing_off: Mapping[str, str] = field(default_factory=dict)  #: jobs that wait after a failure, and why
 
     @cached_property
     def codes(self) -> Sequence[str]:
         codes = list(self.allocation.account.codes)
         for row in np.flatnonzero(self.steadied.workers != self.allocation.workers).tolist():
             codes[row] = "waiting" if self.steadied.workers[row] == 0 else "held"
+            if self.snapshot.job_ids[row] in self.backing_off:
+                codes[row] = "backoff"
         for job_id in sorted(self.placement.moved):
             row = self.snapshot.row_of[job_id]
             if self._is_only_moved(row):
@@ -46,6 +49,8 @@ class PlanAccount:
             return Reason("moved", "moves to another node to make room for another job")
         if workers == want:
             return self.allocation.account.reason(row)
+        if (why := self.backing_off.get(self.snapshot.job_ids[row])) is not None:
+            return Reason("backoff", why)
         if workers == 0:
             return Reason("waiting", f"waiting for {_workers(want)}: the devices are busy")
         return Reason("held", self._why_held(row, workers, want, held))

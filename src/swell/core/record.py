@@ -285,6 +285,9 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
             memory_used_bytes=self.usage.latest.memory_bytes if self.usage.latest and gang.held else None,
             reason_code=status.reason_code,
             reason=status.reason,
+            retry_s=(self.backoff.until_s or None)
+            if self.phase is Phase.QUEUED and self.backoff.cause
+            else None,
             message=self.backoff.cause or status.message,
             warnings=status.warnings,
             code=spec.code,

@@ -25,6 +25,7 @@ def shown_job(view: JobView, calendar: Calendar) -> JobView:
         asked_deadline_s=None if view.asked_deadline_s is None else view.asked_deadline_s + last_s,
         counter_offer_s=None if view.counter_offer_s is None else view.counter_offer_s + last_s,
         estimated_finish_s=None if view.estimated_finish_s is None else view.estimated_finish_s + last_s,
+        retry_s=None if view.retry_s is None else view.retry_s + last_s,
         share_changes=None if view.share_changes is None else shown_story(view.share_changes, calendar),
         sizes=tuple((calendar.time_of(at_s), workers) for at_s, workers in view.sizes),
         resize_history=tuple(

@@ -73,6 +73,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     memory_used_bytes: int | None = None  #: of its workers, resident
     reason_code: str
     reason: str
+    retry_s: float | None = (
+        None  #: it has no workers, and after a failure gets none before this time, which may be over
+    )
     message: str  #: how it failed, or what to look at; empty if nothing
     code: str = ""  #: digest of the snapshot of its code; empty: it runs the files as they are
     warnings: dict[str, str] = {}  #: topic -> what its owner should know; one that is over is gone

@@ -1,0 +1,63 @@
+"""A job that is held back after a failure says so, why, and until when."""
+
+from __future__ import annotations
+
+from tests.core.bench import Bench
+
+from swell.core.backoff import FIRST_BACK_OFF_S
+from swell.live.board import ViewBoard
+from swell.live.calendar_times import shown_job
+from swell.model.calendar import Calendar
+from swell.model.event import GangEnded, Outcome, ProfilingFailed, Woke
+
+CAUSE = "worker 0 was killed by SIGKILL"
+
+
+def lose(bench: Bench, generation: int) -> float:
+    """The gang is lost; when that was."""
+    at_s = bench.now_s
+    end = GangEnded(
+        at_s=at_s,
+        job_id="a",
+        generation=generation,
+        outcome=Outcome.LOST,
+        steps=0,
+        message=f"{CAUSE}\nand a log",
+    )
+    bench.say(end)
+    return at_s
+
+
+def test_it_tells_the_back_off_its_cause_and_when_it_is_over() -> None:
+    bench, board = Bench(), ViewBoard()
+    lost_s = lose(bench, bench.run("a"))
+    board.post(bench.core)
+    waits = bench.job()
+    assert waits.reason_code == "backoff" and waits.retry_s == lost_s + FIRST_BACK_OFF_S
+    assert waits.reason == f"waits 1 s after a failure before it is tried again: {CAUSE}"
+    told = [story for story in board.stories("a") if story.code == "backoff"]
+    assert [story.text for story in told] == [waits.reason]
+
+
+def test_it_is_over_with_the_next_launch() -> None:
+    bench = Bench()
+    lost_s = lose(bench, bench.run("a"))
+    bench.say(Woke(at_s=lost_s + FIRST_BACK_OFF_S))
+    assert bench.job().retry_s is None and bench.job().reason_code != "backoff"
+
+
+def test_a_job_whose_trial_run_was_lost_says_the_same() -> None:
+    bench = Bench()
+    bench.want(a=1)
+    bench.submit("a")
+    bench.say(ProfilingFailed(at_s=bench.now_s, job_id="a", message=CAUSE, outcome=Outcome.LOST))
+    waits = bench.job()
+    assert waits.reason == f"lost its trial run: waits 1 s after a failure before it is tried again: {CAUSE}"
+    assert waits.retry_s is not None
+
+
+def test_its_time_is_shown_by_the_calendar() -> None:
+    bench = Bench()
+    lost_s = lose(bench, bench.run("a"))
+    shown = shown_job(bench.job(), Calendar(offsets=((0.0, 1000.0),)))
+    assert shown.retry_s == lost_s + FIRST_BACK_OFF_S + 1000.0
