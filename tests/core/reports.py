@@ -84,7 +84,7 @@ ANYTHING = st.one_of(
     _of_gang(WorkersLost, devices=DEVICES, message=st.just("-9")),
     _of_gang(SuspendFailed, message=st.just("full")),
     _of_gang(GangSuspended, steps=STEPS),
-    _of_gang(GangEnded, outcome=st.sampled_from(list(Outcome)), steps=STEPS),
+    _of_gang(GangEnded, outcome=st.sampled_from(list(Outcome)), steps=STEPS, is_over_memory=st.booleans()),
     _of_gang(GangFound, devices=DEVICES, steps=STEPS),
     _of(NodeJoined, node=st.sampled_from([node("n0"), node("n1")])),
     _of(NodeLost, name=st.sampled_from(["n0", "n1"]), cause=st.sampled_from(["", "gone"])),

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
 
+from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Kill, Report, Send
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.member import cut_slots
@@ -174,6 +175,39 @@ def test_after_a_loss_the_rest_forms_again_from_the_most_advanced_without_a_word
     made.settle()
     assert isinstance(last(made), GangResized)
     assert made.gang._recovery.formation.round == 2, "that was done already"
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize("status", [OVER_MEMORY, -signal.SIGKILL])
+def test_a_gang_that_is_lost_to_its_memory_limit_says_so(num_workers: int, status: int) -> None:
+    """Also where a peer has told first that its collective failed."""
+    made = running(num_workers)
+    for number in reversed(range(num_workers)):
+        made.kill(number, status)
+    made.settle()
+    ended = last(made)
+    assert isinstance(ended, GangEnded) and ended.outcome is Outcome.LOST
+    assert ended.is_over_memory == (status == OVER_MEMORY)
+
+
+def test_a_launch_that_its_memory_limit_ends_says_so() -> None:
+    made = world(1)
+    made.kill(0, OVER_MEMORY)
+    made.settle()
+    ended = last(made)
+    assert isinstance(ended, GangEnded) and ended.is_over_memory
+
+
+def test_an_earlier_loss_by_the_memory_limit_is_not_the_later_ones_cause() -> None:
+    made = running(2)
+    made.kill(1, OVER_MEMORY)
+    made.hear(1)
+    made.settle()
+    made.kill(0)
+    made.hear(0)
+    made.settle()
+    ended = last(made)
+    assert isinstance(ended, GangEnded) and not ended.is_over_memory
 
 
 def test_a_loss_is_told_at_once_and_those_who_may_wait_for_the_dead_are_told_not_to() -> None:

@@ -12,6 +12,7 @@ from tests.executors.contract import JOB, is_alive
 from tests.executors.listening import Listener
 from tests.executors.puppets import make_spec, make_stage, target
 
+from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import FindPort, Kill, Report, Spawn
 from swell.executors.gang.restart_controller import RestartGang
 from swell.executors.local.link import LocalExecutor
@@ -303,6 +304,19 @@ def test_the_first_bad_end_decides(statuses: list[int]) -> None:
     assert ended.outcome is outcomes.get(bad, Outcome.LOST)
     if ended.outcome is Outcome.FAILED:
         assert "last words" in ended.message
+
+
+@given(st.lists(st.sampled_from([0, 1, -9, OVER_MEMORY]), min_size=1, max_size=4))
+def test_a_loss_by_the_memory_limit_is_told_as_one(statuses: list[int]) -> None:
+    processes = Processes()
+    processes.command(launch(*range(len(statuses))))
+    for worker, status in enumerate(statuses):
+        processes.end(worker, status)
+    ended = processes.events[-1]
+    assert isinstance(ended, GangEnded)
+    bad = next((status for status in statuses if status), 0)
+    assert ended.is_over_memory == (bad == OVER_MEMORY)
+    assert ended.outcome is Outcome.LOST or not ended.is_over_memory
 
 
 def test_real_processes_keep_their_own_checkpoint(

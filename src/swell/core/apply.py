@@ -52,6 +52,7 @@ from swell.model.event import (
 )
 from swell.model.job import LOSS, Elasticity, Phase
 from swell.model.lengths import relative
+from swell.model.sizes import format_bytes
 
 #: A trial run that took less was none: the job had been measured before.
 LEAST_TRIAL_S = 0.1
@@ -428,15 +429,27 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     elif is_reclaimed:  # through no fault of the job: it may go on elsewhere at once, however often
         record.tenure.take()
         _requeue(state, record, "its devices left the cluster, or were about to")
-    elif event.outcome is Outcome.LOST and record.backoff.is_last_loss:
-        text = f"its workers were lost {MAX_SETBACKS} times in a row without a finished step"
-        state.end(record, Phase.FAILED, "failed", text)
     elif event.outcome is Outcome.LOST:
-        record.backoff.note_loss(state.now_s)
-        record.tenure.take()
-        _requeue(state, record, "lost all its workers", event.message)
+        _note_loss(state, record, event)
     else:
         _requeue(state, record, "was stopped")
+
+
+def _note_loss(state: HeadState, record: JobRecord, event: GangEnded) -> None:
+    """It is tried again, unless that would go on for ever."""
+    backoff, is_last = record.backoff, record.backoff.is_last_loss
+    if event.is_over_memory:
+        backoff.note_loss_by_memory(state.now_s, max(event.steps, record.progress.first_step))
+    else:
+        backoff.note_loss(state.now_s)
+    if backoff.is_memory_too_small:
+        state.end(record, Phase.FAILED, "failed", _memory_too_small(record))
+    elif is_last:
+        text = f"its workers were lost {MAX_SETBACKS} times in a row without a finished step"
+        state.end(record, Phase.FAILED, "failed", text)
+    else:
+        record.tenure.take()
+        _requeue(state, record, "lost all its workers", event.message)
 
 
 def _note_steps(record: JobRecord, event: GangResized | GangSuspended | GangEnded) -> None:
@@ -485,6 +498,17 @@ def _told_configuration(record: JobRecord) -> str:
 
 def _where(record: JobRecord) -> str:
     return f"`swell logs {record.id}` shows how"
+
+
+def _memory_too_small(record: JobRecord) -> str:
+    limit = record.spec.memory_bytes
+    amount = "" if limit is None else f" of {format_bytes(limit)}"
+    saved = record.backoff.saved_steps
+    place = f"never came further than its checkpoint of step {saved}" if saved else "no step was saved"
+    return (
+        f"its memory limit{amount} ended its workers {MAX_SETBACKS} times, and {place}: a job that gets no "
+        "further is not tried for ever; submit it with a higher `--memory`, or with fewer workers"
+    )
 
 
 def _endless(record: JobRecord) -> str:

@@ -7,7 +7,7 @@ import msgspec
 from swell.model.lengths import span
 
 #: A job whose gang was lost so often in a row without finishing a step has failed; so has one whose trial
-#: run was lost so often in a row.
+#: run was lost so often in a row, and one that its memory limit ended so often without a newer checkpoint.
 MAX_SETBACKS = 10
 #: Wait so long after the first failure, twice as long after each further one.
 FIRST_BACK_OFF_S = 1.0
@@ -22,6 +22,8 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True):
     until_s: float = 0.0
     num_setbacks: int = 0  #: losses of the gang without a finished step, or of the trial run
     num_failed_changes: int = 0  #: resizes and suspends that the gang could not do
+    num_over_memory: int = 0  #: losses by the memory limit since a later step than `saved_steps` was saved
+    saved_steps: int = 0  #: as far as was known at such a loss
     share_until_s: float = 0.0  #: its CPU share is not changed; all else may be
     num_refused_shares: int = 0  #: in a row
     cause: str = ""  #: of the latest failure, until the job goes on
@@ -35,6 +37,23 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True):
         """The gang was lost, or the trial run."""
         self.until_s = now_s + _delay_s(self.num_setbacks)
         self.num_setbacks += 1
+
+    def note_loss_by_memory(self, now_s: float, saved_steps: int) -> None:
+        """The gang was lost to the job's memory limit. Steps that the next one has to do again count nothing.
+
+        Args:
+            saved_steps: that a checkpoint has, or any other sign of how far the job is.
+        """
+        self.note_loss(now_s)
+        if saved_steps > self.saved_steps:
+            self.num_over_memory, self.saved_steps = 0, saved_steps
+        self.until_s = max(self.until_s, now_s + _delay_s(self.num_over_memory))
+        self.num_over_memory += 1
+
+    @property
+    def is_memory_too_small(self) -> bool:
+        """Whether the job has failed by its memory limit."""
+        return self.num_over_memory >= MAX_SETBACKS
 
     def note_failed_change(self, now_s: float, message: str) -> str:
         """The gang trains on, but could not be changed; that it makes steps does not mean that it can be now.
@@ -61,6 +80,11 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.cause = message
         return "for the same reason as before" if is_known else message
 
+    def told(self, now_s: float) -> str:
+        """Of a job that has no gang: how long it waits, and why."""
+        cause = f": {self.cause.splitlines()[0]}" if self.cause else ""
+        return f"waits {span(max(self.until_s - now_s, 1.0))} after a failure before it is tried again{cause}"
+
     def go_on(self) -> None:
         """What had gone wrong before is over: it needs no explanation any more."""
         self.cause = ""
@@ -74,8 +98,3 @@ def _is_same_cause(one: str, other: str) -> bool:
 def _delay_s(num_failures: int) -> float:
     """Until the next try, after so many failures in a row before this one."""
     return min(LONGEST_BACK_OFF_S, FIRST_BACK_OFF_S * 2.0 ** min(num_failures, 10))
-    def told(self, now_s: float) -> str:
-        """Of a job that has no gang: how long it waits, and why."""
-        cause = f": {self.cause.splitlines()[0]}" if self.cause else ""
-        return f"waits {span(max(self.until_s - now_s, 1.0))} after a failure before it is tried again{cause}"
-

@@ -164,8 +164,9 @@ class GangEnded(GangEvent, frozen=True, kw_only=True):
     """Every process is gone, devices are free."""
 
     outcome: Outcome
-    steps: int
+    steps: int  #: of one that was lost, those that a checkpoint has, as far as is known
     message: str = ""
+    is_over_memory: bool = False  #: it was lost, and the kernel had ended a worker for its job's memory limit
 
 
 class GangFound(GangEvent, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 
+from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.ending import early_end, failed_in_step
 from swell.executors.gang.job_context import Stage
 from swell.executors.gang.member import Member, Roster, State
@@ -65,6 +66,8 @@ class Departures:
             self._lose_joiner(member, status, log_tail)
         elif member.state is not State.LEFT:
             self._lose_member(member, status, log_tail)
+        if status == OVER_MEMORY:
+            self.recovery.setback.is_over_memory = True
 
     def _lose_joiner(self, member: Member, status: int, log_tail: str) -> None:
         if member.slot not in self.transition.target or (member.is_killed and not member.failure):

@@ -208,6 +208,6 @@ class Gang:
     def _step(self) -> None:
         is_ending = self._shutdown.is_under_way
         if (is_ending or self._workers.has_started) and not self._roster.members:
-            self._shutdown.close(self._transition.is_safe, self._setback.why)
+            self._shutdown.close(self._transition.is_safe, self._setback)
         elif not is_ending and self._recovery.is_done():
             self._regrouping.go_on()

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
+from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.divergence import Divergence
 from swell.executors.gang.effects import Effect, FindPort, Kill, Send, Spawn, WorkerExit
 from swell.executors.gang.job_context import Stage
@@ -81,6 +82,7 @@ class RestartGang:
         self._kill_at_s = float("inf")
         self._outcome = Outcome.SUCCEEDED
         self._message = ""
+        self._is_over_memory = False
 
     @property
     def generation(self) -> int:
@@ -152,6 +154,7 @@ class RestartGang:
         if member is not None and self._aim is RestartAim.RUN and status != 0:
             is_at_fault = is_fault_of_script(status)
             why = describe_exit(member, status, ended.log_tail)
+            self._is_over_memory = status == OVER_MEMORY
             self._end_all(Outcome.FAILED if is_at_fault else Outcome.LOST, why)
 
     def port_found(self, address: str, port: int, now_s: float) -> Sequence[Effect]:
@@ -297,7 +300,13 @@ class RestartGang:
         else:
             facts = self._dialogue.facts()
             self._dialogue.close(
-                GangEnded(**facts, outcome=self._outcome, steps=self.steps, message=self._message)
+                GangEnded(
+                    **facts,
+                    outcome=self._outcome,
+                    steps=self.steps,
+                    message=self._message,
+                    is_over_memory=self._is_over_memory and self._outcome is Outcome.LOST,
+                )
             )
 
     def _ask_port(self) -> None:

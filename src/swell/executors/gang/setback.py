@@ -29,6 +29,7 @@ class Setback:
     since_s: float | None = None  #: None: the group is whole
     has_lost: bool = False  #: a member of the group is gone, so it cannot just form again
     is_of_death: bool = False  #: `why` tells of a worker that died
+    is_over_memory: bool = False  #: one of those that died was killed for its job's memory limit
     is_cut_back: bool = False  #: since the latest loss
     num_failed_rounds: int = 0
 
@@ -40,6 +41,7 @@ class Setback:
         """A collective failed. The first word of it counts."""
         if self.since_s is None:
             self.since_s, self.why, self.is_cut_back = now_s, why, False
+            self.is_over_memory = False
 
     def note_death(self, why: str, now_s: float) -> None:
         """A member is gone: what its peers said when their collective failed is no more than an echo.

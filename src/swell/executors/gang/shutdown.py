@@ -9,6 +9,7 @@ from swell.executors.gang.ending import Ending, left_behind, waiting
 from swell.executors.gang.formation import Formation
 from swell.executors.gang.member import Member, Roster
 from swell.executors.gang.replies import Dialogue
+from swell.executors.gang.setback import Setback
 from swell.executors.gang.timeouts import Patience
 from swell.executors.gang.training_progress import TrainingProgress
 from swell.executors.gang.workers import Workers
@@ -68,12 +69,12 @@ class Shutdown:
             self.workers.kill(late)
 
     # ------------------------------------------------------------ every process is gone
-    def close(self, is_suspended: bool, why: str) -> None:
+    def close(self, is_suspended: bool, setback: Setback) -> None:
         """Report the end.
 
         Args:
             is_suspended: the gang was asked to save and leave, and did.
-            why: what broke the gang last; empty where nothing did.
+            setback: what broke the gang last.
         """
         is_success = self.ending is not None and self.ending.outcome is Outcome.SUCCEEDED
         self.progress.report_last(self.formation.round, len(self.roster.group), is_success)
@@ -81,12 +82,20 @@ class Shutdown:
             facts = self.dialogue.facts()
             self.dialogue.close(GangSuspended(**facts, steps=self.progress.saved_steps))
         elif self.ending is None:
-            self._tell_end(Outcome.LOST, why or "every worker is gone")
+            self._tell_end(Outcome.LOST, setback.why or "every worker is gone", setback.is_over_memory)
         else:
-            self._tell_end(self.ending.outcome, self.ending.message)
+            self._tell_end(self.ending.outcome, self.ending.message, setback.is_over_memory)
 
-    def _tell_end(self, outcome: Outcome, message: str) -> None:
+    def _tell_end(self, outcome: Outcome, message: str, is_over_memory: bool) -> None:
         is_to_go_on = outcome in (Outcome.LOST, Outcome.STOPPED)
         steps = self.progress.saved_steps if is_to_go_on else self.progress.steps
         facts = self.dialogue.facts()
-        self.dialogue.close(GangEnded(**facts, outcome=outcome, steps=steps, message=message))
+        self.dialogue.close(
+            GangEnded(
+                **facts,
+                outcome=outcome,
+                steps=steps,
+                message=message,
+                is_over_memory=is_over_memory and outcome is Outcome.LOST,
+            )
+        )
