@@ -18,7 +18,7 @@ from swell.assemble import (
 )
 from swell.core.core import Core
 from swell.executors.local.devices import DeviceError
-from swell.live.recovery import digest
+from swell.live.command_digest import digest
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,

@@ -40,7 +40,13 @@ def _said(found: Replay) -> str:
     if found.num_batches == 0:
         return "nothing to compare: the journal holds one state and no batches since, as after `swell down`"
     end = "all equal" if found.is_equal else f"batch {found.first_difference} leads to other commands now"
+    earlier = ""
+    if found.num_of_earlier:
+        earlier = (
+            "; the journal is of an earlier version, whose commands had other fields: "
+            f"{found.num_of_earlier} batches cannot be compared, which is no difference"
+        )
     return (
         f"{found.num_batches} batches since the last fold, {found.num_commands} commands, "
-        f"{found.num_compared} batches compared: {end}"
+        f"{found.num_compared} batches compared: {end}{earlier}"
     )

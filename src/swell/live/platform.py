@@ -22,11 +22,12 @@ from swell.live.board import ViewBoard
 from swell.live.calendar_times import shown_job, shown_story
 from swell.live.clock import HeadClock, SystemClocks
 from swell.live.clock_watch import ClockWatch, followed, suspected
+from swell.live.command_digest import digest
 from swell.live.disk import space_of
 from swell.live.inbox import Inbox
 from swell.live.job_folders import JobFolders
 from swell.live.pruning import EndedJobs, Pruner
-from swell.live.recovery import Entry, changed_nodes, digest, explained_jobs, load, replay, unlike_gangs
+from swell.live.recovery import Entry, changed_nodes, explained_jobs, load, replay, unlike_gangs
 from swell.live.retention import PrunedJob, PruneRequest, Retention
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site_nodes import SiteNodes

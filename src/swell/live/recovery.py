@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from swell.core.core import BelievedGang, Core
+from swell.live.command_digest import is_equal
 from swell.model.cluster import Cluster, Node
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent, GangEnded, GangFound, NodeJoined, NodeLost, Outcome
@@ -39,18 +39,14 @@ class Replay:
 
     num_batches: int
     num_commands: int
-    num_compared: int  #: batches whose commands were noted at the time
+    num_compared: int  #: batches whose commands were noted at the time, by a version that they agree with
     first_difference: int | None  #: number of the first batch that led to other commands now
+    num_of_earlier: int = 0  #: batches whose commands an earlier version noted, and that cannot be compared
 
     @property
     def is_equal(self) -> bool:
         """Whether every batch that could be compared led to the same commands."""
         return self.first_difference is None
-
-
-def digest(commands: Sequence[AnyCommand]) -> str:
-    """Equal for equal commands: what the journal keeps of them."""
-    return hashlib.sha256(msgspec.json.encode(commands)).hexdigest()[:16]
 
 
 def replay(core: Core, entries: Iterable[Entry]) -> Iterable[tuple[Entry, list[AnyCommand]]]:
@@ -91,20 +87,24 @@ def load(core: Core, state: bytes | None) -> None:
 
 def compare(replayed: Iterable[tuple[Entry, list[AnyCommand]]]) -> Replay:
     """Whether the journal leads to the same commands."""
-    num_batches = num_commands = num_compared = 0
+    num_batches = num_commands = num_compared = num_of_earlier = 0
     first_difference = None
     for entry, commands in replayed:
         num_batches += 1
         num_commands += len(commands)
-        num_compared += entry.digest is not None
-        differs = entry.digest is not None and entry.digest != digest(commands)
-        if differs and first_difference is None:
+        if entry.digest is None:
+            continue
+        is_same = is_equal(entry.digest, commands)
+        num_of_earlier += is_same is None
+        num_compared += is_same is not None
+        if is_same is False and first_difference is None:
             first_difference = entry.seq
     return Replay(
         num_batches=num_batches,
         num_commands=num_commands,
         num_compared=num_compared,
         first_difference=first_difference,
+        num_of_earlier=num_of_earlier,
     )
 
 
