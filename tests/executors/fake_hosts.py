@@ -64,7 +64,7 @@ class FakeHost:
         self.why_not_shared = ""
         self.why_no_port = ""
         self.shares: dict[str, float] = {}
-        self.cpu_s = 0.0
+        self.cpu_s, self.is_measured = 0.0, True
         self.is_held = False  #: what it answers waits
         self._held: deque[h.FromHost] = deque()
         self._pids: Iterator[int] = itertools.count(1000)  # the same on each host
@@ -128,7 +128,8 @@ class FakeHost:
                     self.shares[run] = share
                 self.answer(h.ShareSet(run=run, generation=generation, why_not=why_not))
             case h.ReadUsage(run=run):
-                self.answer(h.UsageRead(run=run, usage=GangUsage(cpu_s=self.cpu_s)))
+                usage = GangUsage(cpu_s=self.cpu_s) if self.is_measured else None
+                self.answer(h.UsageRead(run=run, usage=usage))
             case h.CloseRun(run=run):
                 assert not [key for key in self.workers if key[0] == run], "closed with workers in it"
                 self.runs.pop(run, None)

@@ -11,6 +11,7 @@ from tests.executors.fake_hosts import Fleet
 from tests.executors.listening import Wanted
 from tests.executors.puppets import JOB, make_spec
 
+from swell.executors.controller.usage_reports import TELL_EVERY_S
 from swell.executors.hosts import messages as h
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
@@ -422,6 +423,32 @@ def test_a_report_has_what_the_gang_used_on_all_its_hosts(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "b/0"))
     first = of_kind(fleet, StepsReported)[0]
     assert first.usage is not None and first.usage.cpu_s == 3.0
+
+
+def test_a_script_that_tells_nothing_has_its_usage_told_now_and_then(fleet: Fleet) -> None:
+    """Not while something else is told of it, not once it has ended."""
+    spec = make_spec(elasticity=Elasticity.RESTART)
+    fleet.perform(msgspec.structs.replace(launch("a/0", "b/0"), spec=spec))
+    fleet.hosts["a"].cpu_s, fleet.hosts["b"].cpu_s = 1.0, 2.0
+    fleet.pass_time(TELL_EVERY_S - 0.5)
+    assert not of_kind(fleet, StepsReported)
+    fleet.pass_time(2.0 * TELL_EVERY_S)
+    first, *others = of_kind(fleet, StepsReported)
+    assert first.usage is not None and first.usage.cpu_s == 3.0
+    assert not first.brings_steps and first.generation == 1
+    assert len(others) == 1
+    fleet.perform(StopGang(job_id=JOB, generation=1))
+    num = len(fleet.events)
+    fleet.pass_time(3.0 * TELL_EVERY_S)
+    assert not [event for event in fleet.events[num:] if isinstance(event, StepsReported)]
+
+
+def test_where_usage_is_not_measured_a_silent_script_tells_nothing(fleet: Fleet) -> None:
+    spec = make_spec(elasticity=Elasticity.RESTART)
+    fleet.hosts["a"].is_measured = False
+    fleet.perform(msgspec.structs.replace(launch("a/0"), spec=spec))
+    fleet.pass_time(3.0 * TELL_EVERY_S)
+    assert told(fleet, "a", h.ReadUsage) and not of_kind(fleet, StepsReported)
 
 
 def test_nothing_of_a_job_overtakes_a_report_that_waits_for_its_usage(fleet: Fleet) -> None:

@@ -24,7 +24,7 @@ from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.shares import KnownShares, not_shared
 from swell.executors.controller.trial_devices import Machine
 from swell.executors.controller.trials import Trials
-from swell.executors.controller.usage_reports import UsageReports
+from swell.executors.controller.usage_reports import UsageReports, usage_report
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED
 from swell.executors.gang.effects import (
     Choreography,
@@ -162,6 +162,10 @@ class Controller:
         now_s = self.now_s()
         for run in list(self._runs.values()):
             self.do(run, run.director.tick(now_s))
+        for job_id in self._usage.silent(now_s):
+            gang = self._gangs.get(job_id)
+            if gang is not None:
+                self.report(usage_report(job_id, gang.generation, gang.steps))
         self._trials.advance()
         self._outbox.send()
 
@@ -511,9 +515,11 @@ class Controller:
         if run is not None:
             self._act_on(run, event)
         event = msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME))
+        now_s = self.now_s()
+        if run is not None:
+            self._usage.note(event, now_s)
         if self._usage.keep(event):
             return
-        now_s = self.now_s()
         if (
             run is None
             or not run.checkpoint_dirs

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from swell.model.event import AnyEvent, StepsReported
+from swell.model.event import AnyEvent, GangStarted, StepsReported
 from swell.model.usage import GangUsage
 
 #: The usage of a gang is read no more often.
 READ_EVERY_S = 0.5
+#: That of a gang which has told of nothing else for so long is told by itself.
+TELL_EVERY_S = 10.0
 
 
 @dataclass(slots=True)
@@ -30,6 +32,16 @@ class UsageReports:
     def __init__(self) -> None:
         self._awaited: dict[str, AwaitedUsage] = {}
         self._read_s: dict[str, float] = {}  #: when each gang was asked for last
+        self._told_s: dict[str, float] = {}  #: when each gang that trains last told how far it is
+
+    def note(self, event: AnyEvent, now_s: float) -> None:
+        """To be told of every report."""
+        if isinstance(event, GangStarted | StepsReported):
+            self._told_s[event.job_id] = now_s
+
+    def silent(self, now_s: float) -> list[str]:
+        """Jobs whose scripts tell nothing: their usage would not be known."""
+        return [job_id for job_id, told_s in self._told_s.items() if now_s - told_s >= TELL_EVERY_S]
 
     def is_due(self, job_id: str, now_s: float) -> bool:
         """Whether a report of the job is to go out with usage: the hosts of its gang are to be asked."""
@@ -61,7 +73,7 @@ class UsageReports:
         first = awaited.events.popleft()
         if isinstance(first, StepsReported) and awaited.read:
             first = msgspec.structs.replace(first, usage=_sum(awaited.read))
-        return [first, *awaited.events]
+        return [*([first] if _tells_anything(first) else []), *awaited.events]
 
     def lose_host(self, host: str) -> list[AnyEvent]:
         """It will not answer any more."""
@@ -71,6 +83,18 @@ class UsageReports:
     def ended(self, job_id: str) -> None:
         """Every process of the gang is gone."""
         self._read_s.pop(job_id, None)
+        self._told_s.pop(job_id, None)
+
+
+def usage_report(job_id: str, generation: int, steps: int) -> StepsReported:
+    """Of a silent gang, for its usage."""
+    return StepsReported(at_s=0.0, job_id=job_id, generation=generation, steps=steps, num_workers=0)
+
+
+def _tells_anything(event: AnyEvent) -> bool:
+    if not isinstance(event, StepsReported) or event.brings_steps:
+        return True
+    return event.loss is not None or bool(event.metrics) or event.usage is not None
 
 
 def _sum(read: list[GangUsage]) -> GangUsage:
