@@ -32,7 +32,7 @@ from swell.executors.local.containers.engine import (
     find_engine,
 )
 from swell.executors.local.containers.group import share_words
-from swell.executors.local.containers.mounts import Mount, inside, job_mounts, package_mounts
+from swell.executors.local.containers.mounts import Mount, inside, job_mounts, needed_folders, package_mounts
 from swell.executors.local.containers.order import ContainerOrder
 from swell.executors.local.containers.place import ContainedZygote, Room
 from swell.executors.local.limits.limiter import CoreSharing
@@ -207,6 +207,56 @@ def test_the_platforms_packages_hold_the_script_that_begins() -> None:
     assert inside(bootstrap.__file__, mounts).startswith(mounts[0].target + "/swell/")
     with pytest.raises(ValueError, match="none of the mounted folders"):
         inside("/nowhere/else", mounts)
+
+
+def installed(folder: Path, name: str, *needs: str) -> str:
+    """A package as pip leaves it."""
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    lines = [
+        "Metadata-Version: 2.1",
+        f"Name: {name}",
+        "Version: 1.0",
+        *(f"Requires-Dist: {one}" for one in needs),
+    ]
+    (info / "METADATA").write_text("\n".join(lines) + "\n")
+    return str(folder)
+
+
+def test_of_other_folders_those_are_mounted_in_which_something_is_that_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = installed(tmp_path / "one", "top", "in_two>=1; python_version > '3'", "in_three; extra == 'dev'")
+    two = installed(tmp_path / "two", "In.Two", "top", "is-nowhere (<2)")
+    three = installed(tmp_path / "three", "in-three")
+    monkeypatch.setattr(sys, "path", [three, two, one, *sys.path])
+    assert needed_folders(("top",)) == (two, one)
+
+
+def test_an_environment_whose_torch_is_elsewhere_has_it_in_containers(tmp_path: Path) -> None:
+    """A new environment that knows of this one by a `.pth` file, as one with an outer environment does."""
+    pytest.importorskip("torch")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path)], check=True)
+    (site,) = tmp_path.glob("lib/python*/site-packages")
+    (site / "outer.pth").write_text("\n".join(path for path in sys.path if os.path.isabs(path)))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+    def says(python: str, *words: str) -> str:
+        done = subprocess.run([python, *words], check=True, capture_output=True, text=True, env=environment)
+        return done.stdout.strip()
+
+    asks = (
+        "from swell.executors.local.containers.mounts import package_mounts as found\n"
+        "print([one.source for one in found()])"
+    )
+    folders = says(str(tmp_path / "bin" / "python"), "-c", asks)
+    assert str(site) in folders
+    finds = (
+        f"import sys, importlib.util as u; sys.path += {folders}\n"
+        "print(*(bool(u.find_spec(one)) for one in sys.argv[1:]))"
+    )
+    found = says(sys.executable, "-I", "-S", "-c", finds, "torch", "numpy", "msgspec", "swell")
+    assert found == "True True True True"
 
 
 # ---------------------------------------------------------------- processes
