@@ -52,6 +52,7 @@ class Job:
     node: int = 0  #: where it is if it holds devices; -1: on several nodes
     value: float = np.nan  #: of its evaluation function; learning lowers it
     value_at: float = np.nan
+    rises: bool = False
     cpu: float = np.nan  #: seconds that it has used
     share: float = np.nan
 
@@ -87,6 +88,7 @@ class MoreOfJob(TypedDict, total=False):
     node: int
     value: float
     value_at: float
+    rises: bool
     cpu: float
     share: float
 
@@ -187,6 +189,7 @@ def snapshot(
             node=column([job.node if job.held else -1 for job in jobs], np.int64),
             node_names=tuple(str(node) for node in range(1 + max((job.node for job in jobs), default=0))),
             value=column([job.value for job in jobs], float),
+            rises=column([job.rises for job in jobs], bool),
             value_s=column([now_s + job.value_at for job in jobs], float),
             cpu_s=column([job.cpu for job in jobs], float),
             share=column([job.share for job in jobs], float),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tests.policies.snapshots import Job, best_effort, snapshot
 
 from swell.core.policy_state import PolicyState
 from swell.model.plan import Allocation
+from swell.policies.core_shares import why_flat
 from swell.policies.flowcon import COMPLETING, NEW, WATCHING, FlowCon
 from swell.policies.flowcon_fit import FlowConFit
 from swell.policies.policy import Policy
@@ -221,7 +223,30 @@ def test_a_loss_that_rises_is_no_progress() -> None:
             turn * ITVAL_S, {"up": (2.0**turn, float(turn)), "down": (-float(turn), float(turn))}
         )
     assert node.lists() == {"up": COMPLETING, "down": NEW}
-    assert "has not improved" in answer.reasons[0].text
+    assert "has not improved" in answer.reasons[0].text and answer.account.codes == ["flat", "sharing"]
+
+
+@given(st.lists(LOSSES.filter(math.isfinite), min_size=1, max_size=30))
+def test_a_metric_that_does_not_improve_is_told_once_at_most(values: list[float]) -> None:
+    """And of a job that has improved it is never told again."""
+    node, now_s, codes = Node(), 0.0, ["sharing"]
+    for turn, value in enumerate(values):
+        answer = node.at(now_s, {"a": (value, float(turn))})
+        codes.append(answer.account.codes[0])
+        now_s = answer.wake_s
+    told = [now for before, now in pairwise(codes) if now != before]
+    assert told in ([], ["flat"], ["flat", "sharing"])
+    improves = np.diff(values) < 0.0
+    if improves.any():
+        assert "flat" not in codes[2 + int(np.argmax(improves)) :]
+
+
+@pytest.mark.parametrize(("rises", "way"), [(False, "down"), (True, "up")])
+def test_which_way_it_is_to_go_is_told(rises: bool, way: str) -> None:
+    """A user who has named the wrong one finds it there."""
+    row = best_effort("a", {1: 1.0}, 1e6, held=1, value=1.0, value_at=0.0, cpu=1.0, rises=rises)
+    learning = snapshot([row], 1).learning
+    assert learning is not None and why_flat(learning, 0).endswith(f"is to go {way}")
 
 
 def later(rows: list[Job]) -> Allocation:

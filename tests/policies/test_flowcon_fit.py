@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.policies.shared_cores import (
     Family,
@@ -184,8 +185,8 @@ def test_the_next_measurement_is_half_an_interval_away_at_least(now_s: float, ne
     ("loss", "code", "text"),
     [
         (lambda turn: math.nan, "blind", "not a finite number"),
-        (lambda turn: 3.0, "sharing", "does not improve"),
-        (lambda turn: 3.0 + turn, "sharing", "does not improve"),
+        (lambda turn: 3.0, "flat", "has not improved since it is measured, where it is to go down"),
+        (lambda turn: 3.0 + turn, "flat", "has not improved"),
         (lambda turn: 1e308 * (-1.0) ** turn, "sharing", ""),
     ],
 )
@@ -197,6 +198,20 @@ def test_a_job_that_is_not_seen_to_learn_has_an_equal_part_and_is_told(
         node.tell((loss(turn), 2.0 * turn), *((math.exp(-turn / 30.0), 2.0 * turn),) * 3)
     assert node.shares[-1][0] >= 0.25 or not text
     assert node.codes[0] == code and text in node.texts[0]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+@given(seed=st.integers(0, 100))
+@settings(max_examples=10)
+def test_that_a_metric_does_not_improve_is_told_once_at_most(noise: float, seed: int) -> None:
+    """However often a noisy one looks as if it did, and as if it did not."""
+    rng, node, codes = np.random.default_rng(seed), Node(), ["sharing"]
+    for turn in range(40):
+        node.tell((3.0 + noise * float(rng.normal()), 2.0 * turn))
+        codes.append(node.codes[0])
+    told = [now for before, now in pairwise(codes) if now != before]
+    assert told in ([], ["flat"], ["flat", "sharing"])
+    assert noise or told == ["flat"]
 
 
 @pytest.mark.parametrize("cpu_s", [math.nan, 2.0])

@@ -23,6 +23,7 @@ def learning_of(records: Sequence[JobRecord], cluster: Cluster) -> Learning:
         node=read_only(np.array(nodes, dtype=np.int64)),
         node_names=tuple(node.name for node in cluster.nodes),
         value=_column([_lowered(record) for record in records]),
+        rises=read_only(np.array([record.spec.metric_rises for record in records], dtype=bool)),
         value_s=_column([record.usage.value_s for record in records]),
         cpu_s=_column([record.usage.cpu_s for record in records]),
         share=_column(shares),

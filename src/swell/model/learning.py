@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swell.arrays import FloatArray, IntArray
+from swell.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,6 +15,7 @@ class Learning:
     node_names: tuple[str, ...]  #: by these numbers, which are others once a node has come or gone
     #: (J,) latest value of the job's evaluation function, its sign such that learning lowers it; NaN: none
     value: FloatArray
+    rises: BoolArray  #: (J,) as the job says, learning raises the value that it reports
     value_s: FloatArray  #: (J,) when that was reported; NaN: never
     cpu_s: FloatArray  #: (J,) CPU time that the job has used so far; NaN: not measured
     share: FloatArray  #: (J,) that its gang has, or is about to have; NaN: none

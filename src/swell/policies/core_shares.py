@@ -21,6 +21,8 @@ from swell.solvers.marginal import serve_in_order
 
 #: A gang that is launched now is on its node when the policy is asked again, this long from now.
 LAUNCHED_S = 0.1
+#: A job that has shown no progress in so many measurements in a row, from its first one on, is told of.
+FLAT_RUNS = 3
 
 
 class Sharer(Protocol):
@@ -33,6 +35,10 @@ class Sharer(Protocol):
     @property
     def is_blind(self) -> bool:
         """It learns unseen."""
+
+    @property
+    def is_told_flat(self) -> bool:
+        """It is seen, and has shown no progress so far. Once it has, this is never so again."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,8 @@ def divided(
     share = np.where(slots.level > 0, 1.0, np.nan)
     for row, sharer in sharers.items():
         share[row] = sharer.share
-    blind = frozenset(row for row, sharer in sharers.items() if sharer.is_blind)
+    codes = {row: "blind" for row, sharer in sharers.items() if sharer.is_blind}
+    codes |= {row: "flat" for row, sharer in sharers.items() if sharer.is_told_flat and row not in codes}
 
     def why(row: int) -> str:
         return f"CPU share {100 * share[row]:.3g} %: {why_share(row)}"
@@ -99,7 +106,7 @@ def divided(
     return replace(
         plain,
         share=share,
-        account=_SharesAccount(plain.account, blind),
+        account=_SharesAccount(plain.account, codes),
         wake_s=min(wake_s, snapshot.now_s + LAUNCHED_S) if is_news else wake_s,
         memory={**memory, "launched": slots.launched},
     )
@@ -107,14 +114,14 @@ def divided(
 
 @dataclass(frozen=True)
 class _SharesAccount:
-    """An account in which jobs whose learning is not seen have a code of their own, which is told once."""
+    """An account in which jobs that show no learning have a code of their own, so that it is told once."""
 
     others: Account
-    blind: frozenset[int]
+    own: Mapping[int, str]  #: by row
 
     @property
     def codes(self) -> Sequence[str]:
-        return ["blind" if row in self.blind else code for row, code in enumerate(self.others.codes)]
+        return [self.own.get(row, code) for row, code in enumerate(self.others.codes)]
 
     @property
     def finish_s(self) -> FloatArray:
@@ -122,7 +129,7 @@ class _SharesAccount:
 
     def reason(self, row: int) -> Reason:
         reason = self.others.reason(row)
-        return Reason("blind", reason.text) if row in self.blind else reason
+        return Reason(self.own[row], reason.text) if row in self.own else reason
 
 
 def equal_part(seen: Iterable[float]) -> float:
@@ -133,6 +140,12 @@ def equal_part(seen: Iterable[float]) -> float:
     """
     shares = list(seen)
     return math.fsum(shares) / len(shares) if shares else 1.0
+
+
+def why_flat(learning: Learning, row: int) -> str:
+    """Of a job whose metric has shown no progress since it is measured."""
+    way = "up" if learning.rises[row] else "down"
+    return f"its metric has not improved since it is measured, where it is to go {way}"
 
 
 def why_blind(learning: Learning, row: int) -> str:

@@ -12,7 +12,7 @@ from swell.model.learning import Learning
 from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.policies.core_shares import divided, equal_part, first_come, why_blind
+from swell.policies.core_shares import FLAT_RUNS, divided, equal_part, first_come, why_blind, why_flat
 from swell.policies.policy import Policy
 
 #: The lists: NL, young and quickly growing; WL, near convergence; CL, converging and growing slowly.
@@ -48,11 +48,16 @@ class Container(msgspec.Struct, omit_defaults=True):
     growth: float | None = None  #: G by Eq. 2; None: not measured yet
     best: float = 0.0  #: highest G so far
     misses: int = 0  #: runs of Algorithm 1 in a row in which there was nothing to measure
+    num_flat: int = 0  #: measurements before the first in which the metric improved
 
     @property
     def is_blind(self) -> bool:
         """A job that has just begun may have nothing to tell yet."""
         return self.misses >= BLIND_MISSES
+
+    @property
+    def is_told_flat(self) -> bool:
+        return self.best == 0.0 and self.num_flat >= FLAT_RUNS
 
     @property
     def growth_share(self) -> float:
@@ -204,6 +209,7 @@ def _measure(container: Container, now_s: float, learning: Learning, row: int) -
     if not math.isfinite(growth):
         return False
     container.growth, container.best = growth, max(container.best, growth)
+    container.num_flat += container.best == 0.0
     return True
 
 
@@ -215,7 +221,7 @@ def _why(learning: Learning, row: int, container: Container | None) -> str:
     if container.growth is None:
         return "it is new and not measured yet"
     if container.best == 0.0:
-        return f"its metric has not improved since it is measured ({container.group})"
+        return f"{why_flat(learning, row)} ({container.group})"
     if container.growth == 0.0:
         return f"its metric did not improve in the last interval ({container.group})"
     return f"its metric improves at {100 * container.growth_share:.3g} % of its best rate ({container.group})"

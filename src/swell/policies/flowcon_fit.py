@@ -13,7 +13,7 @@ from swell.model.learning import Learning
 from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.policies.core_shares import divided, equal_part, first_come, why_blind
+from swell.policies.core_shares import divided, equal_part, first_come, why_blind, why_flat
 from swell.policies.learners import Learner, SharedNode, advance, arrive, is_first, leave, observe
 from swell.policies.policy import Policy
 from swell.solvers.fair_clock import urgent
@@ -209,6 +209,6 @@ def _why(learning: Learning, row: int, learner: Learner | None) -> str:
     if learner.gain_per_s is None:
         return "it is new and not measured yet"
     if learner.is_flat:
-        return "its metric does not improve"
+        return why_flat(learning, row)
     done = f"{100 * learner.progress:.0f} % of the predicted drop of its metric is done"
     return f"{done}, other jobs gain more" if learner.share < 1.0 else done

@@ -9,6 +9,7 @@ import numpy as np
 
 from swell.model.learning import Learning
 from swell.model.snapshot import Snapshot
+from swell.policies.core_shares import FLAT_RUNS
 from swell.solvers import fair_clock, loss_curve
 
 #: Of the samples of a job when there are so many, neighbours become one.
@@ -43,6 +44,8 @@ class Learner(msgspec.Struct, omit_defaults=True):
     progress: float = 0.0  #: part of its drop that is done, as predicted
     is_usable: bool = False  #: more likely than not
     is_flat: bool = False  #: more likely than not nothing is learnt
+    num_flat: int = 0  #: predictions in a row that said so
+    has_learned: bool = False  #: after it was told to be flat
     misses: int = 0  #: observations in a row without a number
     is_urgent: bool = False
 
@@ -50,6 +53,10 @@ class Learner(msgspec.Struct, omit_defaults=True):
     def is_blind(self) -> bool:
         """A job that has just begun may have nothing to tell yet."""
         return self.misses >= BLIND_MISSES
+
+    @property
+    def is_told_flat(self) -> bool:
+        return self.num_flat >= FLAT_RUNS and not self.has_learned
 
     @property
     def total_s(self) -> float | None:
@@ -152,6 +159,8 @@ def _predict(learner: Learner, at_s: float, left_s: float) -> None:
     learner.progress = belief.progress
     learner.is_usable = belief.has_reached(at_s) > 0.5
     learner.is_flat = float(belief.probability[-1]) > 0.5
+    learner.has_learned |= learner.is_told_flat and not learner.is_flat
+    learner.num_flat = learner.num_flat + 1 if learner.is_flat else 0
 
 
 def advance(node: SharedNode, work_s: float) -> None:
