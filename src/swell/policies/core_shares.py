@@ -17,6 +17,7 @@ from swell.policies.levels import Levels
 from swell.policies.order import by_arrival
 from swell.policies.requested import requested_levels
 from swell.policies.unpromised import without_promises
+from swell.solvers.fair_clock import fair_ends
 from swell.solvers.marginal import serve_in_order
 
 #: A gang that is launched now is on its node when the policy is asked again, this long from now.
@@ -101,7 +102,9 @@ def divided(
         return f"CPU share {100 * share[row]:.3g} %: {why_share(row)}"
 
     waits = "earlier jobs hold the devices, and no job may overtake"
-    plain = without_promises(snapshot, slots.levels, slots.level, slots.order, why, waits)
+    plain = without_promises(
+        snapshot, slots.levels, slots.level, slots.order, why, waits, equal_ends(snapshot, slots)
+    )
     is_news = slots.launched and slots.launched != snapshot.memory.get("launched")
     return replace(
         plain,
@@ -130,6 +133,26 @@ class _SharesAccount:
     def reason(self, row: int) -> Reason:
         reason = self.others.reason(row)
         return Reason(self.own[row], reason.text) if row in self.own else reason
+
+
+def equal_ends(snapshot: Snapshot, slots: Slots) -> FloatArray:
+    """(J,) seconds from now until jobs end that share too few cores, if all had equal parts of these.
+
+    What a job is seen to do now depends on a share that it has for a moment. NaN: its node has a core for
+    each worker, or its CPU time is not measured.
+    """
+    ends_s = np.full(snapshot.num_jobs, np.nan)
+    cpu_s, done = slots.learning.cpu_s, snapshot.done_steps
+    is_known = (cpu_s > 0.0) & (done > 0.0)
+    left_s = np.divide(snapshot.remaining_steps * cpu_s, done, out=np.full(len(done), np.inf), where=is_known)
+    for rows in slots.nodes.values():
+        cores, workers = float(slots.learning.cores[rows[0]]), snapshot.held_workers[rows]
+        if not workers.sum() > cores:  # or they are not known
+            continue
+        together_s = fair_ends(left_s[rows]) / cores
+        alone_s = left_s[rows] / workers
+        ends_s[rows] = np.where(is_known[rows], np.maximum(together_s, alone_s), np.nan)
+    return ends_s
 
 
 def equal_part(seen: Iterable[float]) -> float:

@@ -24,11 +24,15 @@ def without_promises(
     order: Sequence[int] | IntArray,
     why_has: Callable[[int], str],
     why_waits: str,
+    end_s: FloatArray | None = None,
 ) -> Allocation:
     """The answer of a policy that refuses nobody.
 
     Every undecided job is let in. What the head then calls promised is only not refused: there are no
     floors, and deadlines play no part.
+
+    Args:
+        end_s: (J,) from now, of jobs of which the policy knows more than their rates say; NaN: of others.
     """
     return Allocation(
         options=snapshot.options,
@@ -36,7 +40,7 @@ def without_promises(
         floor=np.zeros_like(level),
         refusals={},
         wake_s=math.inf,
-        account=_Account(snapshot, levels, level, order, why_has, why_waits),
+        account=_Account(snapshot, levels, level, order, why_has, why_waits, end_s),
         is_sated=bool((level == levels.num).all()),
     )
 
@@ -99,6 +103,7 @@ class _Account:
     order: Sequence[int] | IntArray
     why_has: Callable[[int], str]
     why_waits: str
+    known_end_s: FloatArray | None = None
 
     @property
     def codes(self) -> Sequence[str]:
@@ -106,7 +111,7 @@ class _Account:
 
     @property
     def finish_s(self) -> FloatArray:
-        return self.snapshot.now_s + self._outlook.end_s
+        return self.snapshot.now_s + self._end_s
 
     def reason(self, row: int) -> Reason:
         if self.levels.num[row] == 0:
@@ -114,9 +119,18 @@ class _Account:
         if self.level[row] == 0:
             return wording.waits(self.why_waits, float(self._outlook.start_s[row]))
         workers = int(self.levels.workers[row, self.level[row] - 1])
-        return wording.gets(workers, self.why_has(row), float(self._outlook.end_s[row]))
+        return wording.gets(workers, self.why_has(row), float(self._end_s[row]))
 
     @cached_property
     def _outlook(self) -> Outlook:
         order = np.asarray(self.order, dtype=np.int64)
         return look_ahead(self.snapshot, self.levels, self.level, order[self.level[order] == 0])
+
+    @cached_property
+    def _end_s(self) -> FloatArray:
+        """(J,) from now."""
+        ahead_s = self._outlook.end_s
+        if self.known_end_s is None:
+            return ahead_s
+        ends_s: FloatArray = np.where(np.isnan(self.known_end_s), ahead_s, self.known_end_s)
+        return ends_s
