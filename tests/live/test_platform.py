@@ -22,7 +22,7 @@ from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.event import NodeJoined, Outcome
 from swell.model.job import Elasticity, JobClass, Phase
 from swell.model.options import Domain
-from swell.model.share_mode import ABOUT_SHARES
+from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
 from swell.store import sqlite
 from swell.store.journal import SqlJournal
 
@@ -270,6 +270,8 @@ def test_a_policy_that_has_no_cores_to_divide_is_told_of(
         until(lambda: bool(platform.cluster().nodes))
         told = platform.cluster().warnings.get(ABOUT_SHARES, "")
         assert ("each device has a core of its own" in told) == is_told == bool(told)
+        crowded = platform.cluster().warnings.get(ABOUT_PROMISES, "")
+        assert ("1 of them are used" in crowded) == (cores == 0.5) == bool(crowded)
         hands.lack = "no quotas"
         assert platform.cluster().warnings[ABOUT_SHARES].startswith("no quotas")
     finally:

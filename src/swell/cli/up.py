@@ -130,7 +130,7 @@ def _note_lack() -> None:
 def _start(folder: StateFolder, choice: Choice, port: int | None) -> None:
     from swell.cli.launch import has_devices, launch
     from swell.cli.nodes import number_of_cores
-    from swell.model.share_mode import ABOUT_SHARES
+    from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
 
     is_ready = has_devices(choice.options.devices, choice.options.cores)
     words = choice.words if port is None else [*choice.words, "--port", str(port)]
@@ -145,8 +145,9 @@ def _start(folder: StateFolder, choice: Choice, port: int | None) -> None:
             print(f"as last time: {', '.join(choice.remembered)}")
         where = f", {client.endpoint.url}" if client.endpoint.url else ""
         print(f"state {folder.path}, pid {client.endpoint.pid}{where}")
-        if why := cluster.warnings.get(ABOUT_SHARES):
-            print(f"note: {why}", file=sys.stderr)
+        for about in (ABOUT_SHARES, ABOUT_PROMISES):
+            if why := cluster.warnings.get(about):
+                print(f"note: {why}", file=sys.stderr)
 
 
 def _serve(

@@ -21,6 +21,7 @@ from swell.core.record import JobRecord
 from swell.core.replan import Need, Replan
 from swell.core.state import HeadState, Words
 from swell.core.table import Lent
+from swell.core.whole_cores import Usable, WholeCores, is_crowded, is_promise_at_stake
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.command import (
@@ -34,7 +35,7 @@ from swell.model.command import (
 from swell.model.event import AnyEvent, Event, NodeLost, NodeWarned
 from swell.model.job import Phase
 from swell.model.options import Domain
-from swell.model.plan import JobPlan, Plan, Reason, Refusal
+from swell.model.plan import Allocation, JobPlan, Plan, Reason, Refusal
 from swell.model.snapshot import Snapshot
 from swell.model.view import JobView, Story
 
@@ -68,6 +69,7 @@ class Core:
         self._planner = planner
         self._settings = settings
         self._state = HeadState(belief=belief, domain=planner.policy.domain)
+        self._whole_cores = WholeCores()
 
     # ------------------------------------------------------------ the turn
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
@@ -236,10 +238,18 @@ class Core:
         state.tenants.forget(state.now_s)
         state.policy_state.begin(planner.policy.name, state.now_s)
         while True:
-            snapshot = self._snapshot(planner)
+            usable = self._usable(planner)
+            snapshot = self._snapshot(planner, usable)
             allocation = planner.policy.decide(snapshot)
-            if not allocation.refusals or not settle(state, snapshot.job_ids, allocation.refusals):
+            if not allocation.refusals:
                 break
+            is_any_going_on = settle(state, snapshot.job_ids, allocation.refusals)
+            if not is_any_going_on and not (usable.num_left_idle and _are_all_refused(snapshot, allocation)):
+                break
+            if not is_any_going_on:  # no promise is at stake then: others may use what was left idle
+                for row in sorted(allocation.refusals):
+                    record = state.records[snapshot.job_ids[row]]
+                    self._refuse(record, partial(allocation.refusals.__getitem__, row))
             state.write_rows()
         is_pinned, backing_off = state.table.pinned(), {}
         for record in self._held_back():
@@ -250,26 +260,36 @@ class Core:
         state.last_plan.begin(state.now_s)
         configured = {one.id: one.gang.goal.configuration for one in state.special("configured")}
         held = state.holdings.targets
-        plan = planner.plan(snapshot, allocation, is_pinned, state.usable, held, configured, backing_off)
+        plan = planner.plan(snapshot, allocation, is_pinned, usable.cluster, held, configured, backing_off)
         state.policy_state.end(plan.memory, planner.policy.period_s)
         return plan, snapshot
 
-    def _snapshot(self, planner: Planner) -> Snapshot:
+    def _usable(self, planner: Planner) -> Usable:
+        """All that is there, or as much as has a core for each worker."""
+        state = self._state
+        may_be_short = planner.policy.makes_promises and is_crowded(state.usable)
+        if may_be_short and is_promise_at_stake(state.records.values()):
+            return self._whole_cores.of(state.usable, state.holdings.owner)
+        return Usable(state.usable, state.num_devices, state.num_borrowed)
+
+    def _snapshot(self, planner: Planner, usable: Usable) -> Snapshot:
         state = self._state
         snapshot = state.table.snapshot(
             state.now_s,
-            state.num_devices,
+            usable.num_devices,
             state.costs,
             state.belief.margin_share,
             self._settings.min_hold_s,
             len(state.tenants),
             state.policy_state,
             Lent(
-                state.num_borrowed,
-                state.num_borrowed if planner.policy.makes_promises else 0,
+                usable.num_borrowed,
+                usable.num_borrowed if planner.policy.makes_promises else 0,
                 state.reclaims.per_node_s(state.now_s),
             ),
         )
+        if usable.num_left_idle:
+            snapshot = replace(snapshot, num_left_idle=usable.num_left_idle)
         if not planner.policy.domain.shares_cores:
             return snapshot
         records = [state.records[job_id] for job_id in snapshot.job_ids]
@@ -395,6 +415,11 @@ class Core:
         return self._current_planner.policy.domain
 
     @property
+    def makes_promises(self) -> bool:
+        """The policy that decides promises deadlines."""
+        return self._current_planner.policy.makes_promises
+
+    @property
     def num_stale(self) -> int:
         return self._state.num_stale
 
@@ -510,3 +535,9 @@ class Core:
 
 def _text(why: Callable[[], Reason], before: str = "") -> str:
     return before + why().text
+
+
+def _are_all_refused(snapshot: Snapshot, allocation: Allocation) -> bool:
+    """Who asks for a promise; and no promise was made before."""
+    is_all = len(allocation.refusals) == int(snapshot.is_undecided.sum())
+    return is_all and not snapshot.is_promised.any()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
@@ -49,7 +50,7 @@ from swell.model.job import PLAIN, Elasticity, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
 from swell.model.options import Sizes
 from swell.model.running import RunningWork
-from swell.model.share_mode import ABOUT_SHARES
+from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
 from swell.model.sizes import format_bytes
 from swell.model.view import ClusterView, JobView, NodeView, Story, SubmitResult
 
@@ -566,6 +567,8 @@ class Platform:
         warnings = {}
         if lacks := [lack for lack in (self._executor.lack, self._lack_of_neighbours(nodes)) if lack]:
             warnings[ABOUT_SHARES] = "; ".join(lacks)
+        if self._core.makes_promises and (crowded := [node for node in nodes if _is_crowded(node)]):
+            warnings[ABOUT_PROMISES] = _told_of_whole_cores(self._site.policy, crowded)
         if notices := self._store.notices:
             warnings["journal file"] = "; ".join(notices)
         if self._journal.why:
@@ -579,8 +582,7 @@ class Platform:
 
     def _lack_of_neighbours(self, nodes: Sequence[NodeView]) -> str:
         """Why a policy that divides cores divides none; empty: it does, or is no such policy."""
-        is_shared = any(node.cores is not None and node.cores < len(node.devices) for node in nodes)
-        if is_shared or not nodes or not self._core.domain.shares_cores:
+        if any(map(_is_crowded, nodes)) or not nodes or not self._core.domain.shares_cores:
             return ""
         return (
             f"policy {self._site.policy} divides the cores that jobs of a node share, and here each device "
@@ -594,6 +596,20 @@ class Platform:
         self._journal.stop()
         receipt = self._inbox.request(DrainRequested(at_s=self._clock.now_s()))
         result_of(receipt, "the platform may or may not stop")
+
+
+def _is_crowded(node: NodeView) -> bool:
+    return node.cores is not None and node.cores < len(node.devices)
+
+
+def _told_of_whole_cores(policy: str, crowded: Sequence[NodeView]) -> str:
+    """What becomes of slots beyond the cores where deadlines are promised."""
+    num_slots = sum(len(node.devices) for node in crowded)
+    num_whole = sum(max(1, math.floor(node.cores or 0.0)) for node in crowded)
+    return (
+        f"policy {policy} promises deadlines, and {num_slots} devices share fewer cores: while a deadline is "
+        f"promised, {num_whole} of them are used, so that each worker has a core; else all are"
+    )
 
 
 def check_job(spec: JobSpec, num_devices: int, sizes: Sizes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from functools import cached_property
@@ -21,6 +22,12 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     is_borrowed: bool = False  #: may be reclaimed at any second
     cores: float | None = None  #: that the workers on its devices share; None: each device has its own
     address: str = ""  #: from which its host joined, for people; empty: not known, or the platform's machine
+
+    @property
+    def num_whole(self) -> int:
+        """Devices in use at which each worker still has a core of its own; one at least."""
+        num = len(self.devices)
+        return num if self.cores is None else min(num, max(1, math.floor(self.cores)))
 
 
 class Cluster(msgspec.Struct, frozen=True, dict=True):

@@ -8,6 +8,8 @@ from enum import StrEnum
 FULL_SHARE = 1.0
 #: Topic of warnings that shares have no effect, or another one than was asked for.
 ABOUT_SHARES = "cpu shares"
+#: Of the platform about slots that a promise leaves idle.
+ABOUT_PROMISES = "promises"
 
 
 class ShareMode(StrEnum):

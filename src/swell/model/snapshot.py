@@ -76,6 +76,9 @@ class Snapshot:
     margin_share: float  #: by how much rates have proved too high, as a share: 0.05 is 5 %
     min_hold_s: float  #: a gang that changed keeps its size at least so long, promises apart
     num_borrowed: int = 0  #: of the devices, that may be reclaimed at any second: no promise stands on them
+    num_left_idle: int = (
+        0  #: devices beside these, on nodes with fewer cores than devices: a promise counts cores
+    )
     reclaims_per_node_s: float = 0.0  #: of a borrowed node, as far as has been seen
     is_due: bool = True  #: another period of the policy has begun since it last decided
     memory: Memory = field(default_factory=dict)  #: what its last allocation gave; empty at first

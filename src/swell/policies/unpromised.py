@@ -115,7 +115,7 @@ class _Account:
 
     def reason(self, row: int) -> Reason:
         if self.levels.num[row] == 0:
-            return wording.fits_nowhere(self.snapshot.num_devices)
+            return wording.fits_nowhere(self.snapshot)
         if self.level[row] == 0:
             return wording.waits(self.why_waits, float(self._outlook.start_s[row]))
         workers = int(self.levels.workers[row, self.level[row] - 1])

@@ -60,13 +60,21 @@ def waits(for_what: str, starts_s: float) -> Reason:
 
 def promisable(snapshot: Snapshot) -> str:
     """The devices that promises may stand on."""
+    if snapshot.num_left_idle:
+        return f"{snapshot.num_owned} devices that have a core each (promises use no others)"
     if not snapshot.num_borrowed:
         return f"{snapshot.num_devices} devices of the cluster"
     return f"{snapshot.num_owned} devices that are not borrowed"
 
 
-def fits_nowhere(num_devices: int) -> Reason:
+def fits_nowhere(snapshot: Snapshot) -> Reason:
     """A waiting job whose sizes are all larger than the cluster."""
+    if snapshot.num_left_idle:
+        few = f"{snapshot.num_devices} devices that have a core each"
+        return Reason(
+            "waiting", f"waits: none of its allowed sizes fits on the {few}, while a promise stands"
+        )
+    num_devices = snapshot.num_devices
     return Reason(
         "waiting",
         f"waits: none of its allowed sizes fits on the {num_devices} devices of the cluster; "

@@ -55,7 +55,7 @@ class ElasticFlowAccount:
         if self.promises.grade[row] >= 0:
             return self._of_promise(row)
         if self.levels.num[row] == 0:
-            return wording.fits_nowhere(self.snapshot.num_devices)
+            return wording.fits_nowhere(self.snapshot)
         if self.shares.level[row] == 0:
             start_s = float(self._outlook.start_s[row])
             return wording.waits("promises and jobs that end sooner come first", start_s)

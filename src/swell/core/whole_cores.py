@@ -1,0 +1,64 @@
+"""Where slots share cores, a promise counts cores: how fast a job is must not depend on its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from swell.core.record import JobRecord
+from swell.model.cluster import Cluster, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """What plans may use of a cluster."""
+
+    cluster: Cluster
+    num_devices: int
+    num_borrowed: int  #: of them
+    num_left_idle: int = 0  #: of the cluster beside these
+
+
+class WholeCores:
+    """Remembers its last answer: a cluster that is the same costs a placement less."""
+
+    def __init__(self) -> None:
+        self._last = Cluster()
+
+    def of(self, cluster: Cluster, held: Container[str]) -> Usable:
+        """As many devices of each node as it has cores.
+
+        Those that jobs hold are among them, however many: plans that lower the number let go of them.
+
+        Args:
+            held: devices.
+        """
+        trimmed = Cluster(tuple(_trimmed(node, held) for node in cluster.nodes))
+        if trimmed != self._last:
+            self._last = trimmed
+        num_devices = sum(node.num_whole for node in cluster.nodes)
+        num_borrowed = sum(node.num_whole for node in cluster.nodes if node.is_borrowed)
+        return Usable(self._last, num_devices, num_borrowed, cluster.num_devices - num_devices)
+
+
+def is_crowded(cluster: Cluster) -> bool:
+    """Whether workers on all devices would have less than a core each."""
+    return any(node.num_whole < len(node.devices) for node in cluster.nodes)
+
+
+def is_promise_at_stake(records: Iterable[JobRecord]) -> bool:
+    """Whether a deadline is promised, or a promise is asked for."""
+    return any(
+        record.is_plannable and (record.admission.is_promised or record.is_undecided) for record in records
+    )
+
+
+def _trimmed(node: Node, held: Container[str]) -> Node:
+    if node.num_whole == len(node.devices):
+        return node
+    wanted = [device for device in node.devices if device in held]
+    free = [device for device in node.devices if device not in held]
+    kept = {*wanted, *free[: max(0, node.num_whole - len(wanted))]}
+    return msgspec.structs.replace(node, devices=tuple(one for one in node.devices if one in kept))

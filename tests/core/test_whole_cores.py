@@ -1,0 +1,113 @@
+"""Where slots share cores a promise counts cores, and without one all slots are used."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.driven_world import DrivenWorld
+from tests.core.fakes import core_of, node, spec, strict
+from tests.core.head import Head
+
+from swell.core.whole_cores import WholeCores, is_crowded
+from swell.model.cluster import Cluster, Node
+from swell.model.command import Reconfigure, SuspendGang
+from swell.model.job import AfterRefusal, JobSpec, Phase
+
+SLOTS, CORES = 6, 2
+
+
+def crowded(slots: int = SLOTS, cores: float | None = CORES, name: str = "n0") -> Node:
+    return msgspec.structs.replace(node(name, slots), cores=cores)
+
+
+def on_shared_cores(*others: JobSpec) -> tuple[Head, DrivenWorld]:
+    """A node with more slots than cores, on which these jobs run."""
+    world = DrivenWorld()
+    head = Head(core_of, world)
+    world.join(crowded())
+    for number, job in enumerate(others):
+        head.submit(f"other-{number}", job)
+    head.run_until(lambda: used(head) == min(SLOTS, len(others)))
+    return head, world
+
+
+def used(head: Head) -> int:
+    """Slots on which workers train, or are about to."""
+    return sum(len(view.devices) for view in head.core.views())
+
+
+@given(
+    nodes=st.lists(
+        st.tuples(st.integers(1, 6), st.none() | st.sampled_from([0.5, 1.0, 1.5, 4.0])),
+        min_size=1,
+        max_size=3,
+    ),
+    held=st.sets(st.tuples(st.integers(0, 2), st.integers(0, 5))),
+)
+def test_as_many_slots_as_cores_are_used_and_none_that_is_held_is_hidden(
+    nodes: list[tuple[int, float | None]], held: set[tuple[int, int]]
+) -> None:
+    cluster = Cluster(tuple(crowded(*one, f"n{number}") for number, one in enumerate(nodes)))
+    there = {f"n{number}.{slot}" for number, slot in held}.intersection(cluster.devices)
+    usable = WholeCores().of(cluster, there)
+    assert usable.num_devices + usable.num_left_idle == cluster.num_devices
+    assert (usable.num_left_idle > 0) == is_crowded(cluster)
+    assert there <= set(usable.cluster.devices) <= set(cluster.devices)
+    for before, after in zip(cluster.nodes, usable.cluster.nodes, strict=True):
+        assert len(after.devices) == max(before.num_whole, len(there.intersection(before.devices)))
+        assert before.num_whole == (len(before.devices) if before.cores is None else before.num_whole) >= 1
+
+
+def test_the_same_nodes_are_the_same_cluster() -> None:
+    """A placement need not begin anew."""
+    whole, cluster = WholeCores(), Cluster((crowded(),))
+    assert whole.of(cluster, ()).cluster is whole.of(cluster, {"n0.0"}).cluster
+
+
+@given(num_others=st.integers(0, SLOTS), steps=st.integers(50, 150))
+@settings(max_examples=10, deadline=None)
+def test_a_promised_job_has_a_core_for_each_worker_and_all_slots_are_used_after_it(
+    num_others: int, steps: int
+) -> None:
+    others = [spec(5000, max_workers=1)] * num_others
+    head, _ = on_shared_cores(*others)
+    head.submit("promised", strict(head.world.now_s + 200.0, steps))
+    head.run_until(
+        lambda: any(view.is_promised and view.phase is Phase.RUNNING for view in head.core.views())
+    )
+    head.run_until(lambda: used(head) <= CORES)
+    while not head.phase("promised").is_end:
+        assert used(head) <= CORES
+        head.turn()
+    assert head.job("promised").kept
+    head.run_until(lambda: used(head) == num_others)
+
+
+def test_a_refused_deadline_stops_nobody() -> None:
+    head, world = on_shared_cores(*[spec(5000, max_workers=1)] * SLOTS)
+    num = len(world.performed)
+    head.submit("hopeless", strict(head.world.now_s + 0.1, 100_000))
+    head.run_until(lambda: "hopeless" in head.ended)
+    head.run_for(1.0)
+    assert head.phase("hopeless") is Phase.REJECTED and used(head) == SLOTS
+    changes = [c for _, c in world.performed[num:] if isinstance(c, SuspendGang | Reconfigure)]
+    assert not changes
+
+
+def test_one_that_is_refused_and_goes_on_as_a_soft_job_leaves_all_slots_to_all() -> None:
+    head, _ = on_shared_cores(*[spec(5000, max_workers=1)] * 2)
+    hopeless = msgspec.structs.replace(
+        strict(head.world.now_s + 0.1, 5000), after_refusal=AfterRefusal.SOFT, max_workers=1
+    )
+    head.submit("hopeless", hopeless)
+    head.run_until(lambda: used(head) == 3)
+    assert head.job("hopeless").is_unpromised
+
+
+def test_with_a_core_for_each_slot_nothing_is_left_idle() -> None:
+    world = DrivenWorld()
+    head = Head(core_of, world)
+    world.join(crowded(cores=float(SLOTS)))
+    head.submit("promised", strict(head.world.now_s + 200.0, 100))
+    head.run_until(lambda: used(head) == 4)
