@@ -61,8 +61,9 @@ class Head:
         self.when_joined: Callable[[], object] = lambda: None
         self.port = 0
 
-    def _why_not(self, join: Join) -> str | None:
-        return "node 'twin' is here; choose another name" if join.host == "twin" else None
+    def _why_not(self, join: Join) -> JoinRefused | None:
+        why = "node 'twin' is here; choose another name"
+        return JoinRefused(why=why) if join.host == "twin" else None
 
     def _joined(self, line: MachineLine, join: Join) -> None:
         self.joined.append(join)

@@ -139,9 +139,7 @@ class Controller:
 
     def join_host(self, name: str, host: NodeHost) -> None:
         """From now on it is told what to do. Its first message names its devices."""
-        self._hosts.join(name, host)
-        if self._files is not None:
-            self._files.join(name, host.tell)
+        self._handle(lambda: self._join_host(name, host))
 
     def lose_host(self, name: str, why: str) -> None:
         """Its processes are gone, or will be before anything is done with its devices."""
@@ -387,6 +385,11 @@ class Controller:
         if isinstance(said, Finished) and run.finished_s is None:
             run.finished_s = now_s
         self.do(run, run.director.said(worker, said, now_s))
+
+    def _join_host(self, name: str, host: NodeHost) -> None:
+        self._hosts.join(name, host)
+        if self._files is not None:
+            self._files.join(name, host.tell)
 
     def _lose_host(self, name: str, why: str) -> None:
         """Its nodes go first: what becomes of gangs that were on them is then no fault of their jobs."""

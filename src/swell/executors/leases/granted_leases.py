@@ -75,6 +75,25 @@ class GrantedLeases:
         if (term := self._terms.get(host)) is not None:
             term.is_refused = True
 
+    def end(self, host: str, number: int, now_s: float) -> None:
+        """The host says that no worker of this term is left, and that none will be started in it."""
+        term = self._terms.get(host)
+        if term is not None and term.number == number:
+            term.is_refused = True
+            term.free_s = max(now_s, term.unknown_until_s)
+
+    def forget(self, host: str, now_s: float) -> None:
+        """Another machine is to have the name, whose terms have numbers of their own.
+
+        Raises:
+            ValueError: workers of the machine that has it now may run.
+        """
+        if not self.is_free(host, now_s):
+            raise ValueError(f"host {host!r} is not free: workers may run there")
+        if (term := self._terms.pop(host, None)) is not None:
+            self._end_unknown(host, term, now_s)
+            self._end(host, term)
+
     def is_free(self, host: str, now_s: float) -> bool:
         """Whether no worker can run there: what it held may be given away, its jobs may run elsewhere."""
         term = self._terms.get(host)

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.gang.gang_settings import Conduct
+from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.process import (
     DEFAULT_CALL,
     DEFAULT_PRELOAD,
@@ -25,7 +26,12 @@ from swell.executors.local.agent.process import (
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.logs.files import read_tail
-from swell.executors.local.processes.strays import AGENT_MODULE, end_strays, is_agent
+from swell.executors.local.processes.strays import (
+    AGENT_MODULE,
+    LISTENING_AGENT_MODULE,
+    end_strays,
+    is_agent,
+)
 from swell.executors.local.protocol import AgentAddress
 
 #: An agent needs half a second; a machine under load more, and one whose workers are still dying too.
@@ -49,6 +55,8 @@ class AgentSettings:
     conduct: Conduct = field(default_factory=Conduct)
     sharing: CoreSharing = field(default_factory=CoreSharing)
     containers: ContainerChoice = ContainerChoice.AUTO
+    listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
+    leases: LeaseTimes = field(default_factory=LeaseTimes)  #: of hosts
 
 
 def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
@@ -57,7 +65,7 @@ def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
         sys.executable,
         "-P",
         "-m",
-        AGENT_MODULE,
+        LISTENING_AGENT_MODULE if settings.listen else AGENT_MODULE,
         "--state",
         str(settings.state_dir),
         "--call",
@@ -69,6 +77,8 @@ def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
         "--containers",
         settings.containers.value,
     ]
+    if settings.listen:
+        command += ["--listen", settings.listen, "--leases", msgspec.json.encode(settings.leases).decode()]
     for module in settings.preload:
         command += ["--preload", module]
     with (settings.state_dir / "agent.log").open("ab") as log:

@@ -24,6 +24,7 @@ from swell.executors.controller.protocol import (
     Performed,
 )
 from swell.executors.gang.gang_settings import Conduct
+from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.process import DEFAULT_CALL, DEFAULT_PRELOAD
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.devices import LocalNode
@@ -78,10 +79,18 @@ class LocalExecutor:
         sharing: CoreSharing | None = None,
         containers: ContainerChoice = ContainerChoice.AUTO,
         *,
+        listen: str = "",
+        leases: LeaseTimes | None = None,
         base_preload: Sequence[str] = DEFAULT_PRELOAD,
         call: str = DEFAULT_CALL,
     ) -> None:
-        """`preload`: modules that workers find imported, beside torch. All but `nodes` is for a new agent."""
+        """All but `nodes` is for a new agent.
+
+        Args:
+            preload: modules that workers find imported, beside torch.
+            listen: ADDRESS:PORT at which hosts join; empty: none can.
+            leases: of hosts.
+        """
         self._settings = AgentSettings(
             state_dir=state_dir.resolve(),
             preload=(*base_preload, *preload),
@@ -89,6 +98,8 @@ class LocalExecutor:
             conduct=conduct or Conduct(),
             sharing=sharing or CoreSharing(),
             containers=containers,
+            listen=listen,
+            leases=leases or LeaseTimes(),
         )
         self._bindings = {name: binding for node in nodes for name, binding in node.bindings.items()}
         self.lack = ""  #: see `Limiter.lack`, of the agent
@@ -283,8 +294,13 @@ class LocalExecutor:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         devices = BindDevices(bindings=self._bindings)
         kinds = tuple(sorted({binding.kind for binding in self._bindings.values()}))
-        sharing = self._settings.sharing
-        hello = Attach(token=address.token, session=self._session, kinds=kinds, sharing=sharing)
+        hello = Attach(
+            token=address.token,
+            session=self._session,
+            kinds=kinds,
+            sharing=self._settings.sharing,
+            listen=self._settings.listen,
+        )
         self._socket.sendall(b"%s\n" * 2 % tuple(map(msgspec.json.encode, (hello, devices))))
         while (line := self._received.next_line()) is None:
             self._receive()

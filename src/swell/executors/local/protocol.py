@@ -32,6 +32,7 @@ class Attach(AgentMessage, frozen=True, kw_only=True):
     session: str  #: of the daemon's executor; its numbers of commands begin with 1
     kinds: tuple[str, ...] = ()  #: of the devices that the daemon offers
     sharing: CoreSharing = CoreSharing()  #: how it was told that cores are shared
+    listen: str = ""  #: where it was told that hosts join
 
 
 class BindDevices(AgentMessage, frozen=True, kw_only=True):
@@ -51,7 +52,32 @@ class ShutDown(AgentMessage, frozen=True, kw_only=True):
 
 
 ToAgent = Attach | BindDevices | Perform | Acknowledge | RemoveHost | ShutDown
-FirstLine = Attach | Hello
+
+
+# ---------------------------------------------------------------- a command -> agent, on a line of its own
+class TokenOrder(AgentMessage, frozen=True, kw_only=True):
+    """About tokens by which hosts join. Answered once: `TokenAdded`, `TokensKnown` or `Refused`."""
+
+    token: str  #: the agent's
+
+
+class AddToken(TokenOrder, frozen=True, kw_only=True):
+    """Give out a new one."""
+
+    name: str
+
+
+class RevokeToken(TokenOrder, frozen=True, kw_only=True):
+    """It opens nothing any longer."""
+
+    name: str
+
+
+class ListTokens(TokenOrder, frozen=True, kw_only=True):
+    """Say which there are."""
+
+
+FirstLine = Attach | Hello | AddToken | RevokeToken | ListTokens
 
 
 # ---------------------------------------------------------------- agent -> daemon
@@ -61,6 +87,21 @@ class Refused(AgentMessage, frozen=True, kw_only=True):
     message: str
 
 
+class TokenAdded(AgentMessage, frozen=True, kw_only=True):
+    """What no other than this answer has."""
+
+    text: str
+    address: str  #: at which hosts join
+
+
+class TokensKnown(AgentMessage, frozen=True, kw_only=True):
+    """All tokens that were given out."""
+
+    names: dict[str, bool]  #: with whether each was revoked
+    address: str  #: at which hosts join
+
+
+TokenAnswer = TokenAdded | TokensKnown | Refused
 FromAgent = Inventory | Refused | EventTold | Performed
 
 
@@ -71,3 +112,4 @@ class AgentAddress(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     token: str
     boot_id: str
+    hosts: str = ""  #: address at which hosts join; empty: none can

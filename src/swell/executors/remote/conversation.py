@@ -50,6 +50,16 @@ class Conversation:
         """Messages that the other side may not have; they are kept in memory."""
         return len(self._stream)
 
+    @property
+    def has_line(self) -> bool:
+        """Whether a line is attached. The machine at its other end may be gone since a few seconds."""
+        return self._line is not None and self._line.is_open
+
+    @property
+    def is_open(self) -> bool:
+        """Whether what is said aside now is sent: both sides have begun the present line."""
+        return self.has_line and self._stream.is_open
+
     def attach(self, line: MachineLine) -> None:
         """Go on upon this line, which has just been opened. A former one is closed, and heard no longer."""
         former, self._line, self._why = self._line, line, ""
@@ -83,6 +93,11 @@ class Conversation:
         received = self._stream.acknowledge()
         if received is not None and self._line is not None:
             self._line.send_encoded(msgspec.json.encode(received))
+
+    def refuse(self, why: str, *, is_final: bool = True) -> None:
+        """Tell the other side why, and close the line."""
+        if self._line is not None:
+            self._line.refuse(why, is_final=is_final)
 
     def close(self) -> None:
         """Close the line. What was not delivered can still be, on another one."""

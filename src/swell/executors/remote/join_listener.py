@@ -17,7 +17,7 @@ import msgspec
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
 from swell.executors.remote.certificate import controller_context
 from swell.executors.remote.machine_line import MachineLine
-from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, why_not_understood
+from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, JoinRefused, why_not_understood
 from swell.executors.remote.token_list import TokenList, revoked
 from swell.wire.lines import NO_MESSAGE
 
@@ -46,7 +46,7 @@ class JoinListener:
         tokens: TokenList,
         version: str,
         joined: Callable[[MachineLine, Join], None],
-        why_not: Callable[[Join], str | None] = lambda join: None,
+        why_not: Callable[[Join], JoinRefused | None] = lambda join: None,
     ) -> None:
         """`joined` sets `heard` and `closed` of the line. `why_not`: asked before, of who has a token.
 
@@ -64,7 +64,8 @@ class JoinListener:
 
     async def listen(self, host: str, port: int = 0) -> int:
         """Returns the number of the port; 0 is any that is free. Raises OSError."""
-        listener = socket.create_server((host, port), backlog=BACKLOG)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
         listener.setblocking(False)
         self._accepting = asyncio.get_running_loop().create_task(self._accept(listener))
         chosen: int = listener.getsockname()[1]
@@ -143,10 +144,10 @@ class JoinListener:
         except NO_MESSAGE:
             line.refuse("the first line is no join message; hosts begin with one: join with `swell`")
             return
-        why = self._tokens.why_refused(join.token, join.secret)
-        why = why or why_not_understood(join, self._version) or self._why_not(join)
-        if why:
-            line.refuse(why)
+        why = self._tokens.why_refused(join.token, join.secret) or why_not_understood(join, self._version)
+        refused = JoinRefused(why=why) if why else self._why_not(join)
+        if refused is not None:
+            line.refuse(refused.why, is_final=refused.is_final)
             return
         self._keep(line)
         line.received.max_line_bytes = MAX_LINE_BYTES

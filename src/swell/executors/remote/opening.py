@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
 import msgspec
 
 #: Raised when a host and a controller of two versions would not understand each other.
@@ -21,6 +24,9 @@ class Join(OpeningMessage, frozen=True, kw_only=True):
     machine: str  #: of the state folder on its machine, which no other one has
     token: str  #: its name
     secret: str = ""  #: in hexadecimal digits
+    session: str = ""  #: of the host's process, which no other one has
+    python: str = ""  #: version
+    torch: str = ""  #: version, without that of its build; empty: none is installed
 
 
 class JoinAccepted(OpeningMessage, frozen=True, kw_only=True):
@@ -48,3 +54,16 @@ def why_not_understood(join: Join, version: str) -> str | None:
         f"host {join.host!r} has Swell {join.version} (protocol {join.protocol}), this head has {version} "
         f"(protocol {JOIN_PROTOCOL}); both must speak the same protocol: install Swell {version} on the host"
     )
+
+
+def python_version() -> str:
+    """Of this interpreter."""
+    return platform.python_version()
+
+
+def torch_version() -> str:
+    """That this interpreter would import: `2.6.0`, whatever it was built for. Empty: none."""
+    try:
+        return version("torch").partition("+")[0]
+    except PackageNotFoundError:
+        return ""

@@ -1,16 +1,40 @@
-"""Where hosts of other machines join, as the agent knows it."""
+"""Where hosts of other machines join, as the agent knows it; see `executors.remote`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 
 class DoorError(Exception):
-    """What was asked of the door cannot be; the text names the remedy."""
+    """Hosts cannot join here, or what was asked of the door cannot be; the text names the remedy."""
 
 
 class Door(Protocol):
     """Every method is called in the agent's event loop."""
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether no worker of an earlier agent runs on any host, so that its jobs may be started."""
+
+    async def open(self) -> str:
+        """Listen; returns the address for hosts. Raises DoorError."""
+
+    def tick(self) -> None:
+        """Time has passed. To be called ten times a second."""
+
+    async def close(self) -> None:
+        """No host can join; those that have are told to end their workers, which is waited for a while."""
+
     def remove(self, host: str) -> None:
         """Its workers are ended, and its process ends. Raises DoorError."""
+
+    @property
+    def tokens(self) -> Mapping[str, bool]:
+        """Names of the join tokens, each with whether it was revoked."""
+
+    def add_token(self, name: str) -> str:
+        """The text of a new join token. Raises DoorError."""
+
+    def revoke_token(self, name: str) -> None:
+        """It opens nothing any longer, and its lines are closed. Raises DoorError."""

@@ -36,8 +36,9 @@ from swell.executors.local.limits.detection import new_limiter
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import TRIAL, WORKER, read_tail
 from swell.executors.local.processes.stopped import is_stopped
-from swell.executors.local.zygote.client import Callbacks
+from swell.executors.local.zygote.client import REAP_S, Callbacks
 from swell.executors.local.zygote.zygotes import Zygotes
+from swell.model.cluster import Node
 from swell.model.event import Outcome
 from swell.model.job import Elasticity
 from swell.wire.lines import NO_MESSAGE
@@ -113,15 +114,15 @@ class LocalHost:
         self._scratch.begin()
         self._zygotes.start()
 
-    def offer(self, bindings: Mapping[str, DeviceBinding]) -> None:
-        """Devices of this machine, beside those that were offered before."""
+    def offer(self, bindings: Mapping[str, DeviceBinding], nodes: tuple[Node, ...] = ()) -> None:
+        """Devices of this machine, beside those that were offered before. `nodes`: see `DevicesOffered`."""
         self.bindings.update(bindings)
         num_cores = len(os.sched_getaffinity(0))
-        self._answer(messages.DevicesOffered(devices=dict(self.bindings), num_cores=num_cores))
+        self._answer(messages.DevicesOffered(devices=dict(self.bindings), num_cores=num_cores, nodes=nodes))
 
-    async def shut_down(self) -> None:
-        """Every process of ours is gone when this returns."""
-        await self._zygotes.shut_down()
+    async def shut_down(self, reap_s: float = REAP_S) -> None:
+        """Every process of ours is gone when this returns. `reap_s`: see `Zygotes.shut_down`."""
+        await self._zygotes.shut_down(reap_s)
         self._limits.close()
         self._scratch.end()
         self._files.close()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from swell.executors.gang.gang_settings import Conduct
+from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.limiter import CoreSharing
 
@@ -22,3 +23,6 @@ class CrewOptions:
     advertise: str = LOOPBACK  #: IP address at which workers on other hosts reach those of this one
     conduct: Conduct = field(default_factory=Conduct)
     joined_as: str = ""  #: name of a host whose state folder is not the controller's; empty: it is
+    listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
+    leases: LeaseTimes = field(default_factory=LeaseTimes)  #: of hosts
+    advertise: str = "127.0.0.1"  #: address at which workers of other hosts reach this one

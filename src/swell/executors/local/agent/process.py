@@ -18,8 +18,10 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.gang.gang_settings import Conduct
+from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import CrewOptions
-from swell.executors.local.agent.supervisor import Crew
+from swell.executors.local.agent.supervisor import Crew, NewDoor
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.cores import confine
 from swell.executors.local.limits.limiter import CoreSharing
@@ -92,11 +94,13 @@ def write_address(state_dir: Path, address: AgentAddress) -> None:
         sys.exit(f"cannot write {address_path(state_dir)} ({error.strerror}); make room on its disk")
 
 
-async def serve(options: CrewOptions, lock_fd: int) -> None:
-    """Until the daemon or a signal says to stop, and every process is gone."""
-    crew = Crew(options, lock_fd)
+async def serve(options: CrewOptions, lock_fd: int, new_door: NewDoor | None) -> None:
+    """Until the daemon or a signal says to stop, and every process is gone. Raises DoorError."""
+    crew = Crew(options, lock_fd, new_door)
     port = await crew.listen()
-    address = AgentAddress(port=port, pid=os.getpid(), token=crew.token, boot_id=crew.boot_id)
+    address = AgentAddress(
+        port=port, pid=os.getpid(), token=crew.token, boot_id=crew.boot_id, hosts=crew.hosts_address
+    )
     write_address(options.state_dir, address)
     log.info("listens on port %d", port)
     await crew.stopped.wait()
@@ -105,7 +109,8 @@ async def serve(options: CrewOptions, lock_fd: int) -> None:
     log.info("every process is gone")
 
 
-def main() -> None:
+def main(new_door: NewDoor | None = None) -> None:
+    """`new_door`: for an agent at which hosts join."""
     parser = argparse.ArgumentParser(prog="swell.executors.local.agent.process", description=__doc__)
     parser.add_argument("--state", type=Path, required=True, help="state folder")
     parser.add_argument("--preload", action="append", default=[], help="a module that workers find imported")
@@ -115,6 +120,8 @@ def main() -> None:
     )
     parser.add_argument("--sharing", default="{}", help="JSON: how gangs share the cores")
     parser.add_argument("--containers", default=ContainerChoice.AUTO.value, help="which program runs them")
+    parser.add_argument("--listen", default="", help="ADDRESS:PORT at which hosts join")
+    parser.add_argument("--leases", default="{}", help="JSON: how long leases of hosts are")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     state_dir = arguments.state.resolve()
@@ -126,13 +133,15 @@ def main() -> None:
         conduct=msgspec.json.decode(arguments.conduct, type=Conduct),
         sharing=msgspec.json.decode(arguments.sharing, type=CoreSharing),
         containers=ContainerChoice(arguments.containers),
+        listen=arguments.listen,
+        leases=msgspec.json.decode(arguments.leases, type=LeaseTimes),
     )
     confine(options.sharing.cores)
     try:
         lock_fd = hold_lock(state_dir)
-    except AgentRunning as error:
+        asyncio.run(serve(options, lock_fd, new_door))
+    except (AgentRunning, DoorError) as error:
         sys.exit(str(error))
-    asyncio.run(serve(options, lock_fd))
 
 
 if __name__ == "__main__":

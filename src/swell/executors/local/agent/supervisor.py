@@ -9,6 +9,7 @@ import asyncio
 import logging
 import secrets
 import signal
+from collections import deque
 from collections.abc import Callable
 
 import msgspec
@@ -25,13 +26,18 @@ from swell.executors.local.files.head_files import HeadFiles
 from swell.executors.local.lines import LineLink
 from swell.executors.local.protocol import (
     PROTOCOL,
+    AddToken,
     Attach,
     BindDevices,
     FirstLine,
     Refused,
     RemoveHost,
+    RevokeToken,
     ShutDown,
     ToAgent,
+    TokenAdded,
+    TokenOrder,
+    TokensKnown,
 )
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import Hello
@@ -51,7 +57,7 @@ class Crew:
     """The local engine: controller and host in one process, so that a message between them is a call."""
 
     def __init__(self, options: CrewOptions, lock_fd: int, new_door: NewDoor | None = None) -> None:
-        """`new_door`: for hosts of other machines; None: none can join."""
+        """`new_door`: for hosts of other machines; None: none can join. Raises DoorError."""
         self.boot_id = secrets.token_hex(8)
         self.token = secrets.token_hex(32)
         self.stopped = asyncio.Event()
@@ -64,12 +70,16 @@ class Crew:
         self._host = LocalHost(options, self.boot_id, lock_fd, self._hear_host, self._handshakes.listen_at)
         self._controller.join_host(HOST, self._host)
         self._door = None if new_door is None else new_door(self._controller, options, self.boot_id)
+        self._waiting: deque[tuple[LineLink, Perform]] = deque()
+        self.hosts_address = ""  #: where hosts join
 
     # ------------------------------------------------------------ life
     async def listen(self) -> int:
-        """Open the door, start the zygote and the clock; returns the port."""
+        """Open the doors, start the zygote and the clock; returns the port. Raises DoorError."""
         loop = asyncio.get_running_loop()
         port = await self._handshakes.listen(LOOPBACK)
+        if self._door is not None:
+            self.hosts_address = await self._door.open()
         self._host.start(f"{LOOPBACK}:{port}")
         loop.call_later(TICK_S, self._tick)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -78,12 +88,16 @@ class Crew:
 
     async def shut_down(self) -> None:
         """Every process of ours is gone when this returns."""
-        await self._host.shut_down()
+        ends = [self._host.shut_down(), *([self._door.close()] if self._door is not None else [])]
+        await asyncio.gather(*ends)
         self._background.close()
 
     def _tick(self) -> None:
         asyncio.get_running_loop().call_later(TICK_S, self._tick)
         self._host.tick()
+        if self._door is not None:
+            self._door.tick()
+        self._perform_waiting()
         self._controller.tick()
 
     def _hear_host(self, message: FromHost) -> None:
@@ -99,18 +113,35 @@ class Crew:
             return
         if isinstance(hello, Attach) and is_same(hello.token, self.token):
             self._attach(link, hello)
+        elif isinstance(hello, TokenOrder) and is_same(hello.token, self.token):
+            link.send(self._obey_token_order(hello))
+            link.close()
         elif not isinstance(hello, Hello) or not self._host.admit(link, hello):
             self._handshakes.refuse(link, "wrong token")
 
+    def _obey_token_order(self, order: TokenOrder) -> TokenAdded | TokensKnown | Refused:
+        if self._door is None:
+            why = "no host can join this platform; `swell down`, then `swell up --listen ADDRESS`"
+            return Refused(message=why)
+        try:
+            if isinstance(order, AddToken):
+                return TokenAdded(text=self._door.add_token(order.name), address=self.hosts_address)
+            if isinstance(order, RevokeToken):
+                self._door.revoke_token(order.name)
+        except DoorError as error:
+            return Refused(message=str(error))
+        return TokensKnown(names=dict(self._door.tokens), address=self.hosts_address)
+
     # ------------------------------------------------------------ the daemon
     def _attach(self, link: LineLink, hello: Attach) -> None:
-        if refusal := self._refusal(hello) or self._other_sharing(hello):
+        if refusal := self._refusal(hello) or self._other_options(hello):
             link.send(Refused(message=refusal))
             link.close()
             return
         if self._daemon is not None:
             self._daemon.close()
         self._daemon = link
+        self._waiting.clear()  # it says again what was not taken
         link.heard, link.closed = self._hear_daemon, self._lose_daemon
         self._controller.attach(link, hello.session)
 
@@ -128,10 +159,15 @@ class Crew:
             "and after `swell down` it can be another kind"
         )
 
-    def _other_sharing(self, hello: Attach) -> str:
-        """Why this daemon cannot adopt what runs: cores are shared in another way. Empty if it can."""
-        own = self._options.sharing
-        other = own.unlike(hello.sharing)
+    def _other_options(self, hello: Attach) -> str:
+        """Why this daemon cannot adopt what runs: cores are shared, or hosts join, in another way.
+
+        Empty if it can.
+        """
+        own = self._options
+        other = own.sharing.unlike(hello.sharing)
+        if own.listen != hello.listen:
+            other = (*other, "--listen", own.listen or "''")
         if not other:
             return ""
         return (
@@ -155,6 +191,13 @@ class Crew:
         elif isinstance(message, ShutDown):
             self.stopped.set()
         elif isinstance(message, Perform):
+            self._waiting.append((link, message))
+            self._perform_waiting()
+
+    def _perform_waiting(self) -> None:
+        """Nothing starts while a job may have workers of an earlier agent, on a host that is cut off."""
+        while self._waiting and (self._door is None or self._door.is_settled):
+            link, message = self._waiting.popleft()
             num_performed = self._controller.perform(message.number, message.command)
             link.send(Performed(number=num_performed))
 

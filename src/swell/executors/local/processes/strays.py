@@ -14,8 +14,14 @@ from swell.executors.local.processes.listing import find_process, is_alive, kill
 from swell.executors.local.processes.mark import ProcessMark, read_mark
 
 AGENT_MODULE = "swell.executors.local.agent.process"
+#: The same, with a door for hosts of other machines; and what has the workers of such a host.
+LISTENING_AGENT_MODULE = "swell.executors.remote.agent"
+HOST_MODULE = "swell.executors.node.process"
 #: An earlier version's agent lives on while another version is installed; its workers are no strays.
-AGENT_MODULES = {AGENT_MODULE.encode(), b"swell.executors.local.agent"}
+AGENT_MODULES = {
+    *map(str.encode, (AGENT_MODULE, LISTENING_AGENT_MODULE, HOST_MODULE)),
+    b"swell.executors.local.agent",
+}
 #: A process that the kernel does not end within this time waits for a device.
 GONE_WITHIN_S = 5.0
 POLL_S = 0.01

@@ -85,8 +85,11 @@ class Nursery:
         if key in self._pids:
             self._ask(Signal(key=key, signal=number))
 
-    async def shut_down(self) -> None:
-        """Kill every worker and the zygote; returns when all processes are gone."""
+    async def shut_down(self, reap_s: float = REAP_S) -> None:
+        """Kill every worker and the zygote; returns when all processes are gone.
+
+        A zygote that has not told the end of its workers after `reap_s` is killed, and they with it.
+        """
         self._is_closing = True
         for key in self._pids:
             self.signal(key, signal.SIGKILL)
@@ -97,7 +100,7 @@ class Nursery:
             return
         if self._pids and self._link is not None:
             with contextlib.suppress(TimeoutError):  # a zygote that does not answer is killed all the same
-                await asyncio.wait_for(self._is_empty.wait(), REAP_S)
+                await asyncio.wait_for(self._is_empty.wait(), reap_s)
         if self._zygote is not None:
             self._zygote.kill()
             if self._link is None and self._burial is None:

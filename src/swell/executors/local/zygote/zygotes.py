@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from swell.executors.local.zygote.client import Callbacks, Nursery
+from swell.executors.local.zygote.client import REAP_S, Callbacks, Nursery
 from swell.executors.local.zygote.forking import Fork
 from swell.executors.local.zygote.place import BesideAgent, ZygotePlace
 
@@ -85,10 +85,13 @@ class Zygotes:
                 del self._used_s[python]
                 self._end(self._others.pop(python))
 
-    async def shut_down(self) -> None:
-        """Kill every worker and the zygotes; returns when all processes are gone."""
+    async def shut_down(self, reap_s: float = REAP_S) -> None:
+        """Kill every worker and the zygotes; returns when all processes are gone.
+
+        A zygote that has not told the end of its workers after `reap_s` is killed, and they with it.
+        """
         nurseries = (self._own, *self._others.values(), *self._contained.values())
-        await asyncio.gather(*(nursery.shut_down() for nursery in nurseries))
+        await asyncio.gather(*(nursery.shut_down(reap_s) for nursery in nurseries))
         await asyncio.gather(*self._ending)
 
     def _end(self, nursery: Nursery) -> None:

@@ -1,0 +1,272 @@
+"""A machine that joins a platform: `python -m swell.executors.node.process --state DIR --join HEAD:PORT ...`.
+
+There is one process for a state folder: it holds a lock that its zygote and all workers inherit, so the next
+one begins only when every process of this one is gone. `swell node` becomes this program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import secrets
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from swell import __version__
+from swell.executors.hosts.messages import FromHost
+from swell.executors.local.agent.handshakes import Handshakes
+from swell.executors.local.agent.host import LOOPBACK, LocalHost
+from swell.executors.local.agent.options import CrewOptions
+from swell.executors.local.agent.process import DEFAULT_CALL, DEFAULT_PRELOAD, AgentRunning, hold_lock
+from swell.executors.local.devices import DeviceError, LocalNode
+from swell.executors.local.limits.cores import confine
+from swell.executors.local.limits.detection import check_sharing
+from swell.executors.local.limits.limiter import CoreSharing, LimitError
+from swell.executors.local.lines import LineLink
+from swell.executors.node.inside import LocalInside
+from swell.executors.node.options import InvalidHostName, NodeOptions, check_name, default_name
+from swell.executors.node.state import HostState, UnusableHostState, make_folder, unusable
+from swell.executors.node.terms import HostTerms
+from swell.executors.remote.host_address import InvalidAddress, parse_address
+from swell.executors.remote.join_token import InvalidToken, JoinToken, read_token
+from swell.executors.remote.joining import CannotJoin, join
+from swell.executors.remote.machine_line import MachineLine
+from swell.executors.remote.opening import JOIN_PROTOCOL, Join, python_version, torch_version
+from swell.executors.unslewed_clocks import HostClock
+from swell.model.share_mode import ShareMode
+from swell.wire.lines import NO_MESSAGE
+from swell.wire.messages import Hello
+
+TICK_S = 0.1
+#: Between two tries to join.
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
+#: For the head to hear that this host leaves.
+FAREWELL_S = 3.0
+
+#: What a user can put right: one line, no traceback.
+KNOWN = (
+    CannotJoin,
+    DeviceError,
+    InvalidAddress,
+    InvalidHostName,
+    InvalidToken,
+    LimitError,
+    UnusableHostState,
+)
+
+log = logging.getLogger("swell.node")
+
+
+class HostProcess:
+    """Joins, joins again whenever the line breaks, and ends when it is told to, or cannot join any more."""
+
+    def __init__(
+        self, options: NodeOptions, node: LocalNode, token: JoinToken, state: HostState, lock_fd: int
+    ) -> None:
+        self._options, self._node, self._token, self._state = options, node, token, state
+        self._lock_fd = lock_fd
+        self._session = secrets.token_hex(8)
+        self._handshakes = Handshakes(self._identify)
+        self._inside: LocalInside | None = None
+        self._address = ""
+        self._num_insides = 0
+        self._is_told_to_leave = asyncio.Event()
+
+    def leave(self) -> None:
+        """`run` returns in a moment."""
+        self._is_told_to_leave.set()
+
+    async def run(self) -> None:
+        """Until it, or the head, says to leave. Every process of ours is gone then.
+
+        Raises:
+            CannotJoin: the head will never have it.
+            UnusableHostState: there can be no term.
+        """
+        self._address = f"{LOOPBACK}:{await self._handshakes.listen(LOOPBACK)}"
+        try:
+            terms = HostTerms(self._session, self._state.begin_term, self._new_inside, HostClock().now_s)
+        except OSError as error:
+            raise unusable(self._options.state_dir, error) from error
+        loop = asyncio.get_running_loop()
+        ticking, joining = loop.create_task(_tick(terms)), loop.create_task(self._keep_joined(terms))
+        told = loop.create_task(self._is_told_to_leave.wait())
+        await asyncio.wait([ticking, joining, told], return_when=asyncio.FIRST_COMPLETED)
+        is_refused = joining.done() and not terms.is_over  # once it has left it may well be
+        terms.leave()
+        await ticking
+        for task in (joining, told):
+            task.cancel()
+        await asyncio.wait([joining, told])
+        await _say_farewell(terms)
+        terms.conversation.close()
+        if is_refused:
+            joining.result()
+        if terms.why_left:
+            log.info("the head has ended this host: %s", terms.why_left)
+
+    # ------------------------------------------------------------ the head
+    async def _keep_joined(self, terms: HostTerms) -> None:
+        """Raises CannotJoin: to try again is of no use."""
+        head, pause_s, told = self._options.head, FIRST_PAUSE_S, ""
+        while True:
+            lost = asyncio.Event()
+            try:
+                await join(
+                    head.host, head.port, self._token, self._introduction, partial(_attach, terms, lost)
+                )
+            except CannotJoin as error:
+                if error.is_final:
+                    raise
+                if told != str(error):
+                    told = str(error)
+                    log.warning("%s; trying again", error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                continue
+            log.info("joined the head at %s as %s", head, self._options.name)
+            pause_s, told = FIRST_PAUSE_S, ""
+            await lost.wait()
+
+    @property
+    def _introduction(self) -> Join:
+        return Join(
+            protocol=JOIN_PROTOCOL,
+            version=__version__,
+            host=self._options.name,
+            machine=self._state.machine,
+            token=self._token.name,
+            session=self._session,
+            python=python_version(),
+            torch=torch_version(),
+        )
+
+    # ------------------------------------------------------------ workers
+    def _new_inside(self, answer: Callable[[FromHost], None]) -> LocalInside:
+        self._num_insides += 1
+        options = CrewOptions(
+            state_dir=self._options.state_dir,
+            preload=self._options.preload,
+            call=self._options.call,
+            sharing=self._options.sharing,
+            advertise=self._options.advertise,
+        )
+        boot_id = f"{self._session}-{self._num_insides}"
+        host = LocalHost(options, boot_id, self._lock_fd, answer, self._handshakes.listen_at)
+        host.start(self._address)
+        self._inside = LocalInside(host, self._node)
+        return self._inside
+
+    def _identify(self, link: LineLink, line: bytes) -> None:
+        try:
+            hello = msgspec.json.decode(line, type=Hello)
+        except NO_MESSAGE:
+            self._handshakes.refuse(link, "its first line is no message")
+            return
+        if self._inside is None or not self._inside.admit(link, hello):
+            self._handshakes.refuse(link, "wrong token")
+
+
+async def _tick(terms: HostTerms) -> None:
+    """Until nothing is left of it."""
+    while not terms.is_over:
+        terms.tick()
+        await asyncio.sleep(TICK_S)
+
+
+def _attach(terms: HostTerms, lost: asyncio.Event, line: MachineLine) -> None:
+    """Go on upon this line; `lost` is set when it is closed."""
+    terms.conversation.attach(line)
+    told = line.closed
+
+    def close(link: LineLink) -> None:
+        lost.set()
+        if told is not None:
+            told(link)
+
+    line.closed = close
+
+
+async def _say_farewell(terms: HostTerms) -> None:
+    """Until the head has heard that this host has left, and has closed the line."""
+    try:
+        async with asyncio.timeout(FAREWELL_S):
+            while terms.conversation.has_line:
+                terms.conversation.advance()
+                await asyncio.sleep(TICK_S / 10)
+    except TimeoutError:
+        pass  # it waits until the lease is over
+
+
+async def serve(options: NodeOptions, state: HostState, lock_fd: int) -> None:
+    """Raises CannotJoin, DeviceError, InvalidToken."""
+    node, token = options.node(), read_token(options.token_file)
+    num = len(node.node.devices)
+    log.info("host %s has %d device%s (%s)", options.name, num, "" if num == 1 else "s", node.node.kind)
+    process = HostProcess(options, node, token, state, lock_fd)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, process.leave)
+    await process.run()
+
+
+def read_options(words: list[str] | None = None) -> NodeOptions:
+    """Of the command line. Raises InvalidAddress, InvalidHostName."""
+    parser = argparse.ArgumentParser(prog="swell.executors.node.process", description=__doc__)
+    parser.add_argument("--state", type=Path, required=True, help="state folder of this host")
+    parser.add_argument("--join", required=True, help="HEAD:PORT of the platform")
+    parser.add_argument("--token-file", type=Path, required=True, help="file with a join token")
+    parser.add_argument("--name", default="", help="of the node")
+    parser.add_argument("--devices", default="auto", help="as in `swell up`")
+    parser.add_argument("--cores", type=float, default=0.0, help="that workers share; 0: all")
+    parser.add_argument("--cpu-shares", default=ShareMode.WEIGHT.value, help="what a CPU share means")
+    parser.add_argument("--advertise", default=LOOPBACK, help="address for workers of other hosts")
+    parser.add_argument("--borrowed", action="store_true", help="it may be reclaimed at any second")
+    parser.add_argument("--preload", action="append", default=[], help="a module that workers find imported")
+    parser.add_argument("--call", default=DEFAULT_CALL, help="what a worker runs, with entry and arguments")
+    arguments = parser.parse_args(words)
+    return NodeOptions(
+        state_dir=arguments.state.resolve(),
+        head=parse_address(arguments.join),
+        token_file=arguments.token_file,
+        name=check_name(arguments.name) if arguments.name else default_name(),
+        devices=arguments.devices,
+        sharing=CoreSharing(arguments.cores or None, ShareMode(arguments.cpu_shares)),
+        advertise=arguments.advertise,
+        is_borrowed=arguments.borrowed,
+        preload=tuple(arguments.preload) or DEFAULT_PRELOAD,
+        call=arguments.call,
+    )
+
+
+def _hold(folder: Path) -> int:
+    """Raises UnusableHostState: another process has the folder."""
+    try:
+        return hold_lock(folder)
+    except AgentRunning as error:
+        raise UnusableHostState(
+            f"{folder} is in use by another host process or one of its workers; a folder is of one process "
+            "at a time: end that one, or choose another folder with --state"
+        ) from error
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    try:
+        options = read_options()
+        check_sharing(options.sharing)
+        make_folder(options.state_dir)
+        confine(options.sharing.cores)
+        lock_fd = _hold(options.state_dir)
+        asyncio.run(serve(options, HostState(options.state_dir), lock_fd))
+    except KNOWN as error:
+        sys.exit(f"swell: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""What a host keeps on its disk between its processes: which machine it is, and its latest term."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from swell.wire.whole_files import sync, write_whole
+
+MACHINE_FILE = "machine"
+TERM_FILE = "term"
+#: Of a platform: jobs, leases and workers of both in one folder would be mixed up.
+PLATFORM_FILE = "journal.db"
+
+
+class UnusableHostState(ValueError):
+    """The folder cannot be used by a host process; the text names the remedy."""
+
+
+def make_folder(folder: Path) -> None:
+    """Unless it is there. Raises UnusableHostState: it cannot be made, or is a platform's."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        is_platform = (folder / PLATFORM_FILE).exists()
+    except OSError as error:
+        raise unusable(folder, error) from error
+    if is_platform:
+        raise UnusableHostState(
+            f"{folder} is the state folder of a platform; a host has one of its own: "
+            "choose another with --state"
+        )
+
+
+class HostState:
+    """In one folder, to be made by the process that holds its lock."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises UnusableHostState."""
+        self._folder = folder
+        try:
+            self.machine = self._read_machine()
+            self._term = self._read_term()
+        except OSError as error:
+            raise unusable(folder, error) from error
+
+    def begin_term(self) -> int:
+        """Its number, which is above all earlier ones also after a power cut. Raises OSError."""
+        write_whole(self._folder / TERM_FILE, f"{self._term + 1}\n".encode(), is_synced=True)
+        sync(self._folder)
+        self._term += 1
+        return self._term
+
+    def _read_machine(self) -> str:
+        """Of this folder, and of no other; unless it was copied."""
+        path = self._folder / MACHINE_FILE
+        if not path.exists():
+            write_whole(path, f"{secrets.token_hex(16)}\n".encode(), is_synced=True)
+        return path.read_text("ascii").strip()
+
+    def _read_term(self) -> int:
+        path = self._folder / TERM_FILE
+        try:
+            return int(path.read_text("ascii"))
+        except FileNotFoundError:
+            return 0
+        except ValueError as error:
+            raise UnusableHostState(
+                f"{path} is damaged ({error}); it must hold the number of the latest term: use a new folder "
+                "with --state, and another name with --name if the head refuses this one"
+            ) from error
+
+
+def unusable(folder: Path, error: OSError) -> UnusableHostState:
+    return UnusableHostState(
+        f"state folder {folder} cannot be used ({error.strerror}); a host writes there: make it writable "
+        "for you and make room on its disk, or choose another one with --state"
+    )

@@ -1,0 +1,201 @@
+"""The host's end: one term after another, each with processes of its own.
+
+A term begins with a new inside. It is offered to the controller when the first lease is there, and its
+processes are killed when the lease ends. The next term begins when they are gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from swell.executors.hosts.messages import FromHost, ToHost
+from swell.executors.leases.held_lease import HeldLease, TermPhase
+from swell.executors.leases.messages import FromController, TermOver
+from swell.executors.remote.conversation import Conversation
+from swell.executors.remote.in_term import HostLeft, LeaveOrdered, SaidInTerm, ToJoined
+from swell.executors.remote.machine_line import MessageTooLong
+from swell.model.coding import decoder
+from swell.wire.lines import NO_MESSAGE
+
+ACKNOWLEDGE_EVERY_S = 1.0
+
+log = logging.getLogger("swell.node")
+_decode: Callable[[bytes], ToJoined] = decoder(ToJoined).decode
+_decode_answer = msgspec.json.Decoder(FromController).decode
+
+
+class Inside(Protocol):
+    """The processes of one term. Every method returns at once."""
+
+    def offer(self) -> None:
+        """Say what the machine has. Workers may be asked for from now on."""
+
+    def tell(self, message: ToHost) -> None:
+        """See `NodeHost`."""
+
+    def tick(self) -> None:
+        """Time has passed."""
+
+    def kill(self) -> None:
+        """Begin to end every process."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether none is left, after `kill`."""
+
+
+#: Its argument takes what the controller is to hear.
+NewInside = Callable[[Callable[[FromHost], None]], Inside]
+
+
+class HostTerms:
+    """Every method is called in one event loop, and returns at once."""
+
+    def __init__(
+        self,
+        session: str,
+        begin_term: Callable[[], int],
+        new_inside: NewInside,
+        now_s: Callable[[], float],
+        show_end: Callable[[float], None] = lambda end_s: None,
+    ) -> None:
+        """
+        Args:
+            session: of this process; no other has it.
+            begin_term: the number of a new term, which is above all earlier ones and will stay so. Raises
+                OSError.
+            now_s: see `HeldLease`.
+            show_end: to workers, when nothing of this process may run any longer.
+
+        Raises:
+            OSError: see `begin_term`.
+        """
+        self.conversation = Conversation(session, self)
+        self.why_left = ""  #: the controller wants no workers here any longer
+        self.is_over = False  #: nothing is left, and nothing will be begun
+        self._begin_term, self._new_inside = begin_term, new_inside
+        self._now_s, self._show_end = now_s, show_end
+        self._lease = HeldLease(begin_term())
+        self._inside = self._make_inside()
+        self._is_offered = self._is_ending = self._is_leaving = False
+        self._was_open = False
+        self._acknowledged_s = float("-inf")
+        self._obstacle = ""  #: to the next term
+
+    @property
+    def term(self) -> int:
+        return self._lease.term
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether workers may run now."""
+        is_ending = self._is_ending or self._is_leaving
+        return self._lease.phase(self._now_s()) is TermPhase.HELD and not is_ending
+
+    def leave(self) -> None:
+        """End all workers, tell the controller, and begin no other term: `is_over` then."""
+        self._is_leaving = True
+
+    # ------------------------------------------------------------ time
+    def tick(self) -> None:
+        """To be called ten times a second."""
+        self._inside.tick()
+        self._note_line()
+        if self._is_leaving or self._lease.phase(self._now_s()) is TermPhase.OVER:
+            self._end_term()
+        elif self._was_open and (asked := self._lease.ask(self._now_s())) is not None:
+            self.conversation.say_aside(asked)
+        self.conversation.advance()
+        if time.monotonic() >= self._acknowledged_s + ACKNOWLEDGE_EVERY_S:
+            self._acknowledged_s = time.monotonic()
+            self.conversation.acknowledge()
+
+    def _note_line(self) -> None:
+        if self.conversation.is_open and not self._was_open:
+            self._was_open = True
+            self._lease.open_line()
+
+    def _end_term(self) -> None:
+        """Kill; once everything is gone, begin the next term, or end."""
+        if not self._is_ending:
+            self._is_ending = True
+            if self._is_offered:
+                log.info("the lease has ended: all workers are killed")
+            self._show_end(float("-inf"))
+            self._inside.kill()
+        if not self._inside.is_gone or self.is_over:
+            return
+        if self._is_leaving:
+            self.conversation.say(HostLeft(term=self.term))
+            self.is_over = True
+            return
+        try:
+            number = self._begin_term()
+        except OSError as error:
+            self._tell_obstacle(f"cannot begin a term ({error.strerror}): make room on the disk")
+            return
+        self._lease, self._obstacle = HeldLease(number), ""
+        self._is_offered = self._is_ending = False
+        self._inside = self._make_inside()
+
+    def _make_inside(self) -> Inside:
+        return self._new_inside(partial(self._say, self.term))
+
+    def _tell_obstacle(self, why: str) -> None:
+        if why != self._obstacle:
+            self._obstacle = why
+            log.warning("%s", why)
+
+    # ------------------------------------------------------------ the conversation
+    def _say(self, term: int, message: FromHost) -> None:
+        """In a term that is over there is nothing to say: all of it is lost together."""
+        if term != self.term or not self.has_lease:
+            return
+        try:
+            self.conversation.say(SaidInTerm(term=term, message=message))
+        except MessageTooLong as error:
+            log.error("the controller does not hear of something: %s", error)
+
+    def heard(self, body: bytes) -> None:
+        try:
+            message = _decode(body)
+        except NO_MESSAGE as error:
+            self.conversation.refuse(f"what the head said is no message ({error}); the line is closed")
+            return
+        if isinstance(message, LeaveOrdered):
+            self.why_left = message.why
+            self.leave()
+        elif message.term == self.term and self.has_lease:
+            self._inside.tell(message.message)
+
+    def heard_aside(self, body: bytes) -> None:
+        try:
+            answer = _decode_answer(body)
+        except NO_MESSAGE as error:
+            self.conversation.refuse(f"what the head answered is no message ({error}); the line is closed")
+            return
+        self._lease.hear(answer, self._now_s())
+        if self.has_lease:
+            self._show_end(self._lease.end_s)
+            if not self._is_offered:
+                self._is_offered = True
+                log.info("this host has a lease: workers can be started")
+                self._inside.offer()
+
+    def peer_replaced(self) -> None:
+        """Another controller is there, which knows nothing of the workers here: the term ends.
+
+        Where a controller can take them over, this is the place at which it is told of them instead.
+        """
+        if self.has_lease:
+            self._lease.hear(TermOver(term=self.term), self._now_s())
+
+    def line_closed(self, why: str) -> None:
+        self._was_open = False
+        log.info("the line to the head is closed%s", f": {why}" if why else "")

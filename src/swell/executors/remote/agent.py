@@ -1,0 +1,121 @@
+"""The agent of a platform that hosts of other machines join: `python -m swell.executors.remote.agent`.
+
+See `swell.executors.local.agent.process`; the options are the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from swell import __version__
+from swell.executors.controller.controller import Controller
+from swell.executors.local.agent.door import DoorError
+from swell.executors.local.agent.options import CrewOptions
+from swell.executors.local.agent.process import main
+from swell.executors.remote.certificate import UnusableCertificate, fingerprint_of, make_certificate
+from swell.executors.remote.host_address import HostAddress, parse_address
+from swell.executors.remote.host_door import HostDoor, UnknownHost
+from swell.executors.remote.join_listener import JoinListener
+from swell.executors.remote.lease_book import LeaseBook, UnusableLeases
+from swell.executors.remote.opening import torch_version
+from swell.executors.remote.token_list import TokenList, TokenListError
+from swell.executors.unslewed_clocks import granter_now_s
+
+#: Hosts end their workers in well under a second; one that is cut off cannot be waited for.
+CLOSE_S = 5.0
+LOOK_EVERY_S = 0.02
+
+
+class ListeningDoor:
+    """See `local.agent.door.Door`."""
+
+    def __init__(self, controller: Controller, options: CrewOptions, session: str) -> None:
+        """Raises DoorError: what earlier agents have left cannot be used."""
+        self._listen = parse_address(options.listen)
+        folder = options.state_dir
+        try:
+            certificate = make_certificate(folder)
+            self._fingerprint = fingerprint_of(certificate)
+            self._tokens = TokenList(folder)
+            book = LeaseBook(folder, options.leases, granter_now_s)
+            self._hosts = HostDoor(controller, book, session, torch_version())
+            self._listener = JoinListener(
+                certificate, self._tokens, __version__, self._hosts.joined, self._hosts.why_not
+            )
+        except (UnusableCertificate, UnusableLeases, TokenListError) as error:
+            raise DoorError(str(error)) from error
+        except OSError as error:
+            raise DoorError(_unwritable(folder, error)) from error
+
+    @property
+    def is_settled(self) -> bool:
+        return self._hosts.is_settled
+
+    async def open(self) -> str:
+        where = self._listen
+        try:
+            port = await self._listener.listen(where.host, where.port)
+        except OSError as error:
+            raise DoorError(
+                f"hosts cannot join at {where} ({error.strerror}); it must be an address of this machine "
+                "with a free port: choose another one with --listen"
+            ) from error
+        host = socket.gethostname() if where.is_any else where.host
+        return str(HostAddress(host, port))
+
+    def tick(self) -> None:
+        self._hosts.tick()
+
+    async def close(self) -> None:
+        await self._listener.close()
+        self._hosts.begin_to_close()
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                while self._hosts.names:
+                    await asyncio.sleep(LOOK_EVERY_S)
+        except TimeoutError:
+            pass  # it is cut off: its workers end with its lease, which the next agent waits for
+        self._hosts.close_lines()
+
+    def remove(self, host: str) -> None:
+        try:
+            self._hosts.remove(host)
+        except UnknownHost as error:
+            raise DoorError(str(error)) from error
+
+    # ------------------------------------------------------------ tokens
+    @property
+    def tokens(self) -> Mapping[str, bool]:
+        return self._tokens.names
+
+    def add_token(self, name: str) -> str:
+        try:
+            return str(self._tokens.add(name, self._fingerprint))
+        except TokenListError as error:
+            raise DoorError(str(error)) from error
+        except OSError as error:
+            raise DoorError(
+                f"there is no new join token: the list cannot be written ({error.strerror})"
+            ) from error
+
+    def revoke_token(self, name: str) -> None:
+        try:
+            self._listener.revoke(name)
+        except TokenListError as error:
+            raise DoorError(str(error)) from error
+        except OSError as error:
+            raise DoorError(
+                f"join token {name!r} may be in force again after a restart, because the list cannot be "
+                f"written ({error.strerror}); make room on the disk, and revoke it again"
+            ) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> str:
+    return f"cannot use {folder} for hosts that join ({error.strerror}); make room on its disk"
+
+
+if __name__ == "__main__":
+    main(ListeningDoor)

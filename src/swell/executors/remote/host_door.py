@@ -1,0 +1,302 @@
+"""Where hosts come in: who may have which name, when a host is the controller's to use, and when it is lost.
+
+A host that has joined is the controller's as long as its lease lasts. A line that breaks changes nothing. The
+controller hears that a host is lost when its lease, and the time after it, are over; or sooner, when the host
+itself says that no worker of that term is left.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from swell.executors.hosts.messages import FromHost, NodeHost
+from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
+from swell.executors.remote.conversation import Conversation
+from swell.executors.remote.host_in_term import HostInTerm
+from swell.executors.remote.in_term import FromJoined, HostLeft, LeaveOrdered, SaidInTerm
+from swell.executors.remote.join_token import NAME
+from swell.executors.remote.lease_book import LeaseBook
+from swell.executors.remote.machine_line import MachineLine
+from swell.executors.remote.opening import Join, JoinRefused
+from swell.model.coding import decoder
+from swell.wire.lines import NO_MESSAGE
+
+#: The controller's own machine is called so, and so are its nodes.
+RESERVED = re.compile(r"local|node[0-9]+")
+ACKNOWLEDGE_EVERY_S = 1.0
+#: What cannot be written is told so often.
+TELL_EVERY_S = 60.0
+
+log = logging.getLogger("swell.hosts")
+_decode: Callable[[bytes], FromJoined] = decoder(FromJoined).decode
+_decode_question = msgspec.json.Decoder(LeaseAsked).decode
+
+
+class UnknownHost(ValueError):
+    """No host of this name has joined; the text names those that have."""
+
+
+class HostsOwner(Protocol):
+    """The controller, as far as hosts come and go; see `Controller`."""
+
+    def join_host(self, name: str, host: NodeHost) -> None: ...
+
+    def lose_host(self, name: str, why: str) -> None: ...
+
+    def hear(self, host: str, message: FromHost) -> None: ...
+
+
+@dataclass(slots=True)
+class JoinedHost:
+    """A machine that has a name."""
+
+    name: str
+    machine: str
+    session: str  #: of its process
+    conversation: Conversation
+    torch: str = ""
+    term: int | None = None  #: in which it is the controller's; None: it is not
+
+
+class HostDoor:
+    """Every method is called in the agent's event loop, and returns at once."""
+
+    def __init__(self, owner: HostsOwner, book: LeaseBook, session: str, torch: str = "") -> None:
+        """
+        Args:
+            session: of this process; no other has it.
+            torch: version that the head has; empty: none.
+        """
+        self._owner, self._book = owner, book
+        self._session, self._torch = session, torch
+        self._hosts: dict[str, JoinedHost] = {}
+        self._removed: set[str] = set()  #: sessions of hosts that were told to leave
+        self._num_conversations = 0
+        self._acknowledged_s = self._told_s = float("-inf")
+        self._is_closing = False
+
+    # ------------------------------------------------------------ who may come in
+    def why_not(self, join: Join) -> JoinRefused | None:
+        """Why a host with a token cannot join; None: it can."""
+        name = repr(join.host[:40])
+        if not NAME.fullmatch(join.host) or RESERVED.fullmatch(join.host):
+            why = (
+                f"a host cannot be called {name}; a name has 1 to 40 letters, digits, `-` and `_`, and "
+                "`local`, `node0`, `node1`, ... are the head's own: choose another one with --name"
+            )
+            return JoinRefused(why=why)
+        if join.session in self._removed:
+            why = f"node {name} was removed from the platform: start `swell node` again to have it back"
+            return JoinRefused(why=why)
+        torch = self._torch or self._torch_beside(join.host)
+        if torch and join.torch != torch:
+            has = f"torch {join.torch}" if join.torch else "no torch"
+            why = (
+                f"host {name} has {has}, this platform has torch {torch}; workers of one job need the same "
+                f"version: install torch {torch} on the host"
+            )
+            return JoinRefused(why=why)
+        return self._why_name_not_free(join)
+
+    def _torch_beside(self, name: str) -> str:
+        """The version of the other hosts; empty: none has one."""
+        others = (host for host in self._hosts.values() if host.name != name)
+        return next((host.torch for host in others if host.torch), "")
+
+    def _why_name_not_free(self, join: Join) -> JoinRefused | None:
+        known = self._hosts.get(join.host)
+        has_line = known is not None and known.conversation.has_line
+        machine = self._book.machine_of(join.host)
+        if known is not None and (has_line or known.term is not None):
+            machine = machine or known.machine
+        if machine and machine != join.machine:
+            why = (
+                f"node {join.host!r} is another machine; no two nodes have one name: choose another one with "
+                "--name, or wait until that one is given up"
+            )
+            return JoinRefused(why=why, is_final=has_line)
+        if known is not None and has_line and known.session != join.session:
+            why = (
+                f"node {join.host!r} has a line from another process with the same state folder; a folder is "
+                "of one machine: end that one, or give a copied machine a new folder with --state"
+            )
+            return JoinRefused(why=why, is_final=False)
+        return None
+
+    def joined(self, line: MachineLine, join: Join) -> None:
+        """Go on with the host upon this line; `why_not` has let it in."""
+        host = self._hosts.get(join.host)
+        if host is not None and host.machine != join.machine:
+            host.conversation.close()
+            host = None
+        if host is None:
+            host = self._hosts[join.host] = self._new_host(join)
+        host.session, host.torch = join.session, join.torch
+        log.info("host %s has a line from %s", host.name, line.peer)
+        host.conversation.attach(line)
+
+    def _new_host(self, join: Join) -> JoinedHost:
+        self._num_conversations += 1
+        listener = _HostListener(self)
+        conversation = Conversation(f"{self._session}.{self._num_conversations}", listener)
+        host = JoinedHost(join.host, join.machine, join.session, conversation)
+        listener.host = host
+        return host
+
+    def lose_line(self, host: JoinedHost, why: str) -> None:
+        """Changes nothing as long as the host has a lease."""
+        log.info("the line of host %s is closed%s", host.name, f": {why}" if why else "")
+        self._forget(host)
+
+    def _forget(self, host: JoinedHost) -> None:
+        """With what was not delivered, if it has neither a line nor a lease."""
+        is_known = self._hosts.get(host.name) is host
+        if is_known and host.term is None and not host.conversation.has_line:
+            del self._hosts[host.name]
+
+    # ------------------------------------------------------------ what hosts say
+    def hear(self, host: JoinedHost, body: bytes) -> None:
+        """A message of the stream; of another term than the present one it is about workers that are gone."""
+        try:
+            message = _decode(body)
+        except NO_MESSAGE as error:
+            self._refuse_nonsense(host, error)
+            return
+        if message.term != host.term:
+            return
+        if isinstance(message, SaidInTerm):
+            self._owner.hear(host.name, message.message)
+        elif isinstance(message, HostLeft):
+            self._book.end(host.name, message.term)
+            self._lose_ended("it left the platform")
+            host.conversation.close()
+
+    def hear_question(self, host: JoinedHost, body: bytes) -> None:
+        """A message of the moment: the host asks for its lease."""
+        try:
+            asked = _decode_question(body)
+        except NO_MESSAGE as error:
+            self._refuse_nonsense(host, error)
+            return
+        if self._is_closing or host.session in self._removed:
+            self._end(host, asked)
+            return
+        try:
+            answer = self._book.answer(host.name, host.machine, asked)
+        except OSError as error:
+            self._tell_unwritable(error)
+            return
+        self._lose_ended("its lease had ended, and its workers with it")
+        if isinstance(answer, LeaseGranted) and host.term != answer.term:
+            host.term = answer.term
+            here = partial(self._owner.hear, host.name)
+            self._owner.join_host(host.name, HostInTerm(host.conversation, answer.term, here))
+            log.info("host %s has a lease in term %d", host.name, answer.term)
+        host.conversation.say_aside(answer)
+
+    def _end(self, host: JoinedHost, asked: LeaseAsked) -> None:
+        """It gets no lease; a question in a higher term says that no worker of the present one is left."""
+        if host.term is None:
+            return
+        if asked.term > host.term:
+            self._book.end(host.name, host.term)
+            self._lose_ended("it was told to end its workers")
+        else:
+            host.conversation.say_aside(TermOver(term=asked.term))
+
+    def _refuse_nonsense(self, host: JoinedHost, error: Exception) -> None:
+        host.conversation.refuse(f"host {host.name!r} said what is no message ({error}); the line is closed")
+
+    def _tell_unwritable(self, error: OSError) -> None:
+        if time.monotonic() >= self._told_s + TELL_EVERY_S:
+            self._told_s = time.monotonic()
+            log.warning("no host gets a lease, because none can be noted (%s): make room on the disk", error)
+
+    # ------------------------------------------------------------ time
+    def tick(self) -> None:
+        """Time has passed. To be called ten times a second."""
+        self._lose_ended("it has not renewed its lease")
+        is_due = time.monotonic() >= self._acknowledged_s + ACKNOWLEDGE_EVERY_S
+        if is_due:
+            self._acknowledged_s = time.monotonic()
+        for host in list(self._hosts.values()):
+            if is_due:
+                host.conversation.acknowledge()
+            host.conversation.advance()
+
+    def _lose_ended(self, why: str) -> None:
+        for name, term in self._book.take_ended():
+            host = self._hosts.get(name)
+            if host is None or term is None or host.term != term:
+                continue
+            host.term = None
+            log.info("host %s is lost: %s", name, why)
+            self._owner.lose_host(name, f"host {name!r} is lost: {why}")
+            self._forget(host)
+
+    # ------------------------------------------------------------ orders
+    @property
+    def is_settled(self) -> bool:
+        """Whether no worker of an earlier controller runs on any host, so that its jobs may be started."""
+        return not self._book.unheard
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the hosts that are the controller's."""
+        return tuple(name for name, host in self._hosts.items() if host.term is not None)
+
+    def remove(self, name: str, why: str = "it was removed from the platform") -> None:
+        """Its workers are ended, and its process ends. It may join again when it is started again.
+
+        Raises:
+            UnknownHost: no such host has joined.
+        """
+        host = self._hosts.get(name)
+        if host is None:
+            known = ", ".join(sorted(self._hosts)) or "none"
+            raise UnknownHost(f"no host {name!r} has joined; these have: {known}")
+        self._removed.add(host.session)
+        self._book.refuse(name)
+        host.conversation.say(LeaveOrdered(why=why))
+
+    def begin_to_close(self) -> None:
+        """No host gets a lease any longer; each is told that its term is over. Those left are in `names`."""
+        self._is_closing = True
+        for host in self._hosts.values():
+            if host.term is not None:
+                self._book.refuse(host.name)
+                host.conversation.say_aside(TermOver(term=host.term))
+
+    def close_lines(self) -> None:
+        """Hosts go on asking for another controller."""
+        for host in list(self._hosts.values()):
+            host.conversation.close()
+
+
+class _HostListener:
+    """Of the conversation with one host."""
+
+    host: JoinedHost
+
+    def __init__(self, door: HostDoor) -> None:
+        self._door = door
+
+    def heard(self, body: bytes) -> None:
+        self._door.hear(self.host, body)
+
+    def heard_aside(self, body: bytes) -> None:
+        self._door.hear_question(self.host, body)
+
+    def peer_replaced(self) -> None:
+        """Its first question is in a higher term: what the former process had is lost then."""
+
+    def line_closed(self, why: str) -> None:
+        self._door.lose_line(self.host, why)

@@ -1,0 +1,48 @@
+"""A joined host in one term, as the controller sees it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from swell.executors.exit_status import NOT_STARTED
+from swell.executors.hosts.messages import (
+    FromHost,
+    OpenRun,
+    RunRefused,
+    StartWorker,
+    ToHost,
+    WorkerExited,
+)
+from swell.executors.remote.conversation import Conversation
+from swell.executors.remote.in_term import ToldInTerm
+from swell.executors.remote.machine_line import MessageTooLong
+from swell.model.event import Outcome
+
+log = logging.getLogger("swell.hosts")
+
+
+class HostInTerm:
+    """See `NodeHost`. What it is told waits in the stream as long as there is no line."""
+
+    def __init__(self, conversation: Conversation, term: int, answer: Callable[[FromHost], None]) -> None:
+        """`answer`: takes what is answered here, because the host will never hear the question."""
+        self.term = term
+        self._conversation = conversation
+        self._answer = answer
+
+    def tell(self, message: ToHost) -> None:
+        try:
+            self._conversation.say(ToldInTerm(term=self.term, message=message))
+        except MessageTooLong as error:
+            self._refuse(message, str(error))
+
+    def _refuse(self, message: ToHost, why: str) -> None:
+        match message:
+            case OpenRun(run=run):
+                self._answer(RunRefused(run=run, outcome=Outcome.FAILED, why=why))
+            case StartWorker(run=run, worker=worker):
+                exited = WorkerExited(run=run, worker=worker, status=NOT_STARTED, log_tail=why)
+                self._answer(exited)
+            case _:
+                log.error("a host was not told: %s", why)

@@ -1,0 +1,130 @@
+"""The leases that this controller has granted, in a file that the next one reads."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from swell.executors.awake_clock import AwakeClock
+from swell.executors.leases.granted_leases import GrantedLeases, HostTerm
+from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.leases.messages import FromController, LeaseAsked, LeaseGranted
+from swell.wire.whole_files import sync, write_whole
+
+LEASES_FILE = "leases.json"
+
+log = logging.getLogger("swell.hosts")
+
+
+class UnusableLeases(ValueError):
+    """The file cannot be read as what it should be; the text names the remedy."""
+
+
+class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A name belongs to one machine until its lease is over."""
+
+    machine: str
+    granted: HostTerm
+
+
+class LeaseBook:
+    """Of all hosts, by their names. A grant is on the disk before anyone hears of it."""
+
+    def __init__(self, folder: Path, times: LeaseTimes, time_s: Callable[[], float]) -> None:
+        """`time_s`: see `GrantedLeases`; it may go on while this process is stopped.
+
+        Raises:
+            UnusableLeases: what an earlier controller has granted cannot be known.
+        """
+        self._path = folder / LEASES_FILE
+        self._clock = AwakeClock(time_s)
+        self._leases = GrantedLeases(times)
+        found = self._read()
+        self._machines = {record.granted.host: record.machine for record in found}
+        self._leases.recall([record.granted for record in found], self._clock.now_s())
+        #: Hosts whose workers an earlier controller may have started, and which have not asked this one.
+        self._unheard = {record.granted.host for record in found if not record.granted.is_over}
+        self._written = found
+        self._is_told = False  #: that it cannot be written
+
+    def machine_of(self, host: str) -> str:
+        """On which workers of this host may run; empty: on none, so any machine may have the name."""
+        if self._leases.is_free(host, self._clock.now_s()):
+            return ""
+        return self._machines.get(host, "")
+
+    @property
+    def unheard(self) -> frozenset[str]:
+        """Hosts on which workers of an earlier controller may run."""
+        return frozenset(self._unheard)
+
+    def answer(self, host: str, machine: str, asked: LeaseAsked) -> FromController:
+        """May be sent as soon as this returns.
+
+        Args:
+            machine: to be the one that has the name, see `machine_of`.
+
+        Raises:
+            OSError: the file cannot be written. Nothing may be sent.
+        """
+        now_s = self._clock.now_s()
+        if self._machines.get(host, machine) != machine:
+            self._leases.forget(host, now_s)
+        self._machines[host] = machine
+        answer = self._leases.answer(host, asked, now_s)
+        self._write()
+        if isinstance(answer, LeaseGranted):
+            self._unheard.discard(host)
+        return answer
+
+    def end(self, host: str, term: int) -> None:
+        """See `GrantedLeases.end`."""
+        self._leases.end(host, term, self._clock.now_s())
+
+    def refuse(self, host: str) -> None:
+        """See `GrantedLeases.refuse`."""
+        self._leases.refuse(host)
+
+    def take_ended(self) -> list[tuple[str, int | None]]:
+        """See `GrantedLeases.take_ended`; to be called several times a second.
+
+        That a term is over is written too, if it can be: else the next controller waits for it in vain.
+        """
+        now_s = self._clock.now_s()
+        ended = self._leases.take_ended(now_s)
+        self._unheard = {host for host in self._unheard if not self._leases.is_free(host, now_s)}
+        if ended:
+            try:
+                self._write()
+            except OSError as error:
+                self._tell_unwritable(error)
+        return ended
+
+    def _read(self) -> list[LeaseRecord]:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=list[LeaseRecord])
+        except FileNotFoundError:
+            return []
+        except (OSError, msgspec.MsgspecError) as error:
+            raise UnusableLeases(
+                f"{self._path} cannot be read ({error}), and it says which hosts may still run workers: "
+                "restore it; or remove it once no `swell node` of this platform has run for a minute"
+            ) from error
+
+    def _write(self) -> None:
+        """Raises OSError."""
+        terms = self._leases.records(self._clock.now_s())
+        records = [LeaseRecord(machine=self._machines.get(term.host, ""), granted=term) for term in terms]
+        if records == self._written:
+            return
+        write_whole(self._path, msgspec.json.encode(records), is_synced=True)
+        sync(self._path.parent)
+        self._written, self._is_told = records, False
+
+    def _tell_unwritable(self, error: OSError) -> None:
+        if not self._is_told:
+            self._is_told = True
+            log.warning("cannot write %s (%s): make room on its disk", self._path, error.strerror)

@@ -1,0 +1,480 @@
+"""The door for hosts: who is let in, and that no host is given up while workers run there."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.executors.fake_lines import FakeLine, carry, fake_lines
+from tests.executors.puppets import make_spec
+
+from swell.executors.hosts import messages as h
+from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.leases.messages import LeaseAsked
+from swell.executors.local.lines import MAX_LINE_BYTES
+from swell.executors.node.terms import HostTerms
+from swell.executors.remote.host_door import HostDoor, UnknownHost
+from swell.executors.remote.in_term import SaidInTerm
+from swell.executors.remote.lease_book import LEASES_FILE, LeaseBook, UnusableLeases
+from swell.executors.remote.opening import JOIN_PROTOCOL, Join
+from swell.model.event import Outcome
+
+TICK_S, KILL_S = 0.1, 0.2
+TIMES = LeaseTimes(lease_s=3.0, margin_s=0.5)
+NAME = "n1"
+
+
+class FakeController:
+    """See `HostsOwner`."""
+
+    def __init__(self) -> None:
+        self.hosts: dict[str, h.NodeHost] = {}
+        self.lost: list[str] = []
+        self.heard: list[h.FromHost] = []
+        self.when_lost: Callable[[], None] = lambda: None
+
+    def join_host(self, name: str, host: h.NodeHost) -> None:
+        assert name not in self.hosts, "it was lost before"
+        self.hosts[name] = host
+
+    def lose_host(self, name: str, why: str) -> None:
+        del self.hosts[name]
+        self.lost.append(why)
+        self.when_lost()
+
+    def hear(self, host: str, message: h.FromHost) -> None:
+        assert host in self.hosts
+        self.heard.append(message)
+
+
+@dataclass
+class FakeInside:
+    """Has a worker from the first word of the controller on, until it is killed or sees the end itself."""
+
+    host: FakeHostProcess
+    answer: Callable[[h.FromHost], None]
+    term: int
+    has_worker: bool = False
+    killed_s: float | None = None
+
+    def offer(self) -> None:
+        self.answer(h.DevicesOffered(devices={}, num_cores=1))
+
+    def tell(self, message: h.ToHost) -> None:
+        assert isinstance(message, h.ReadUsage) and self.killed_s is None
+        assert message.run == str(self.term), "what was said in another term is dropped"
+        self.has_worker = True
+        self.answer(h.UsageRead(run=message.run, usage=None))
+
+    def tick(self) -> None:
+        pass
+
+    def kill(self) -> None:
+        self.killed_s = self.host.now_s()
+
+    @property
+    def is_gone(self) -> bool:
+        return self.killed_s is not None and self.host.now_s() >= self.killed_s + KILL_S
+
+    def pass_time(self) -> None:
+        if self.is_gone or self.host.now_s() >= self.host.shown_end_s:
+            self.has_worker = False
+
+
+class FakeHostProcess:
+    """The real `HostTerms`; its term is on a disk that outlives it."""
+
+    def __init__(self, now_s: Callable[[], float], disk: list[int], session: str, machine: str = "m") -> None:
+        self.now_s, self._disk = now_s, disk
+        self.join = Join(
+            protocol=JOIN_PROTOCOL, version="1", host=NAME, machine=machine, token="t", session=session
+        )
+        self.insides: list[FakeInside] = []
+        self.shown_end_s = float("-inf")
+        self.is_frozen = False
+        self.terms = HostTerms(session, self._begin_term, self._new_inside, now_s, self._show_end)
+
+    def _begin_term(self) -> int:
+        self._disk.append(self._disk[-1] + 1)
+        return self._disk[-1]
+
+    def _new_inside(self, answer: Callable[[h.FromHost], None]) -> FakeInside:
+        assert not any(inside.has_worker for inside in self.insides), "workers of the former term are gone"
+        self.insides.append(FakeInside(self, answer, self._disk[-1]))
+        return self.insides[-1]
+
+    def _show_end(self, end_s: float) -> None:
+        self.shown_end_s = end_s
+
+    def tick(self) -> None:
+        for inside in self.insides:
+            inside.pass_time()
+        if not self.is_frozen:
+            self.terms.tick()
+
+
+@dataclass
+class World:
+    """One host and one controller, each of which may be replaced, and a line that may be cut."""
+
+    folder: Path
+    time_s: float = 100.0
+    disk: list[int] = field(default_factory=lambda: [0])
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    is_up: bool = True
+    line: FakeLine | None = None
+
+    def __post_init__(self) -> None:
+        self.start_controller()
+        self.host = self.new_host()
+
+    def start_controller(self) -> None:
+        self.cut()
+        self.controller = FakeController()
+        book = LeaseBook(self.folder, TIMES, lambda: self.time_s)
+        self.door = HostDoor(self.controller, book, f"c{next(self.numbers)}")
+        self.controller.when_lost = self.check_none_runs
+
+    def new_host(self, machine: str = "m") -> FakeHostProcess:
+        return FakeHostProcess(lambda: self.time_s, self.disk, f"h{next(self.numbers)}", machine)
+
+    def restart_host(self) -> None:
+        """The kernel ends the workers with it."""
+        self.cut()
+        self.host = self.new_host()
+
+    # ------------------------------------------------------------ the line
+    def connect(self) -> None:
+        if self.line is not None or not self.is_up or self.door.why_not(self.host.join) is not None:
+            return
+        self.line, there = fake_lines()
+        self.door.joined(there.as_line, self.host.join)
+        self.host.terms.conversation.attach(self.line.as_line)
+
+    def cut(self) -> None:
+        if self.line is not None:
+            self.line.break_off()
+            self.line.other.break_off()
+            carry(self.line)
+            self.line = None
+
+    def cut_or_mend(self) -> None:
+        self.is_up = not self.is_up
+        if not self.is_up:
+            self.cut()
+
+    def carry(self) -> None:
+        if self.line is not None and not self.host.is_frozen:
+            carry(self.line)
+            if not self.line.is_open:
+                self.line = None
+
+    # ------------------------------------------------------------ time
+    def pass_time(self, time_s: float, until: Callable[[], bool] = lambda: False) -> None:
+        for _ in range(round(time_s / TICK_S)):
+            if until():
+                return
+            self.time_s += TICK_S
+            self.connect()
+            self.carry()
+            self.host.tick()
+            self.carry()
+            self.door.tick()
+            self.carry()
+            self.check_settled()
+
+    def work(self) -> None:
+        """The controller has a worker started."""
+        if (host := self.controller.hosts.get(NAME)) is not None:
+            host.tell(h.ReadUsage(run=str(host.term)))  # type: ignore[attr-defined]
+            self.carry()
+
+    def settle(self) -> None:
+        if not self.is_up:
+            self.cut_or_mend()
+        self.host.is_frozen = False
+        self.pass_time(3 * TIMES.wait_s)
+
+    # ------------------------------------------------------------ what holds
+    @property
+    def running(self) -> set[int]:
+        """Terms in which workers run now."""
+        return {inside.term for inside in self.host.insides if inside.has_worker}
+
+    def check_none_runs(self) -> None:
+        """When a host is lost, in the term in which the controller had it."""
+        assert not self.running, "it was lost while a worker ran"
+
+    def check_settled(self) -> None:
+        held = {host.term for host in self.controller.hosts.values()}  # type: ignore[attr-defined]
+        if self.door.is_settled:
+            assert self.running <= held, "a worker runs of which the controller knows nothing"
+
+    def is_joined(self) -> bool:
+        return NAME in self.controller.hosts
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(tmp_path)
+    made.pass_time(1.0)
+    assert made.is_joined() and isinstance(made.controller.heard[0], h.DevicesOffered)
+    made.work()
+    assert made.running == {1}
+    return made
+
+
+# ---------------------------------------------------------------- laws
+@given(st.integers(0, 2**32))
+def test_a_host_is_given_up_when_no_worker_runs_there_and_comes_back(seed: int) -> None:
+    chance = random.Random(seed)
+    with TemporaryDirectory() as folder:
+        world = World(Path(folder))
+        events: list[Callable[[], object]] = [
+            lambda: world.pass_time(chance.choice([0.1, 1.0, TIMES.lease_s, TIMES.wait_s])),
+            lambda: world.pass_time(chance.uniform(0, 1)),
+            world.work,
+            world.work,
+            world.cut_or_mend,
+            world.cut,
+            world.restart_host,
+            world.start_controller,
+            lambda: setattr(world.host, "is_frozen", not world.host.is_frozen),
+        ]
+        for _ in range(40):
+            chance.choice(events)()
+        world.settle()
+        world.work()
+        assert world.is_joined() and world.door.is_settled
+        assert world.running == {world.host.terms.term}
+        assert world.disk == sorted(set(world.disk)), "no number twice"
+
+
+# ---------------------------------------------------------------- lines and leases
+def test_a_line_that_breaks_for_less_than_the_lease_changes_nothing(world: World) -> None:
+    world.cut_or_mend()
+    world.pass_time(TIMES.lease_s - 1.0)
+    world.controller.hosts[NAME].tell(h.ReadUsage(run="1"))
+    world.cut_or_mend()
+    world.pass_time(TIMES.wait_s)
+    assert world.controller.lost == [] and world.running == {1}
+    assert sum(isinstance(message, h.UsageRead) for message in world.controller.heard) == 2
+
+
+def test_a_line_that_breaks_for_longer_costs_the_workers_and_later_the_host(world: World) -> None:
+    world.cut_or_mend()
+    begun_s = world.time_s
+    world.pass_time(TIMES.wait_s + 1.0, until=lambda: not world.running)
+    assert TIMES.lease_s - 1.0 < world.time_s - begun_s < TIMES.lease_s + 2 * KILL_S
+    assert world.is_joined()
+    world.pass_time(TIMES.wait_s + 1.0, until=lambda: not world.is_joined())
+    assert world.time_s - begun_s <= TIMES.wait_s + TICK_S
+    world.cut_or_mend()
+    world.pass_time(1.0)
+    assert world.is_joined() and world.host.terms.term == 2
+
+
+def test_a_host_process_that_is_replaced_is_lost_and_joins_again(world: World) -> None:
+    world.restart_host()
+    world.pass_time(1.0)
+    assert len(world.controller.lost) == 1 and world.is_joined()
+    assert world.controller.hosts[NAME].term == 2  # type: ignore[attr-defined]
+
+
+def test_a_host_process_that_is_gone_is_lost_after_the_wait_and_no_sooner(world: World) -> None:
+    world.cut_or_mend()
+    world.restart_host()
+    begun_s = world.time_s
+    world.pass_time(2 * TIMES.wait_s, until=lambda: not world.is_joined())
+    assert TIMES.wait_s - TIMES.lease_s / 2 <= world.time_s - begun_s <= TIMES.wait_s + TICK_S
+    assert "has not renewed its lease" in world.controller.lost[0]
+
+
+def test_a_new_controller_is_settled_when_no_worker_of_the_former_one_is_left(world: World) -> None:
+    world.start_controller()
+    assert not world.door.is_settled
+    world.pass_time(TIMES.wait_s, until=lambda: world.door.is_settled)
+    assert world.running == set() and world.is_joined()
+
+
+def test_a_new_controller_waits_for_a_host_that_is_cut_off(world: World) -> None:
+    world.cut_or_mend()
+    world.start_controller()
+    begun_s = world.time_s
+    world.pass_time(2 * TIMES.wait_s, until=lambda: world.door.is_settled)
+    assert world.time_s - begun_s == pytest.approx(TIMES.wait_s, abs=2 * TICK_S)
+    assert world.running == set()
+
+
+def test_a_host_that_leaves_is_lost_at_once(world: World) -> None:
+    world.host.terms.leave()
+    world.pass_time(2 * KILL_S + 3 * TICK_S)
+    assert world.host.terms.is_over and world.running == set()
+    assert "it left the platform" in world.controller.lost[0]
+
+
+def test_a_host_that_is_removed_leaves_and_is_not_let_in_before_it_starts_again(world: World) -> None:
+    world.door.remove(NAME)
+    world.pass_time(1.0)
+    assert world.host.terms.is_over and world.host.terms.why_left and not world.is_joined()
+    refused = world.door.why_not(world.host.join)
+    assert refused is not None and refused.is_final and "was removed from the platform" in refused.why
+    world.restart_host()
+    world.pass_time(1.0)
+    assert world.is_joined()
+
+
+def test_a_host_that_never_joined_cannot_be_removed(world: World) -> None:
+    with pytest.raises(UnknownHost, match="no host 'n2' has joined; these have: n1"):
+        world.door.remove("n2")
+
+
+def test_an_end_of_the_platform_ends_the_workers(world: World) -> None:
+    world.door.begin_to_close()
+    world.pass_time(1.0, until=lambda: not world.door.names)
+    assert not world.door.names and world.running == set()
+    world.pass_time(2 * TIMES.wait_s)
+    assert not world.is_joined(), "it gets no other lease"
+
+
+# ---------------------------------------------------------------- the records
+def test_no_lease_is_granted_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    world = World(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("swell.executors.remote.lease_book.write_whole", full)
+        world.pass_time(5.0)
+        assert not world.is_joined() and not world.host.terms.has_lease
+    assert "No space left on device" in caplog.text
+    world.pass_time(2.0)
+    assert world.is_joined()
+
+
+def test_records_are_on_the_disk_before_the_host_hears_of_its_lease(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.pass_time(1.0, until=lambda: (tmp_path / LEASES_FILE).exists() or world.host.terms.has_lease)
+    assert b'"term":1' in (tmp_path / LEASES_FILE).read_bytes()
+
+
+def test_damaged_records_are_told_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / LEASES_FILE).write_text("[{")
+    with pytest.raises(UnusableLeases, match=r"leases\.json cannot be read .*restore it; or remove it once"):
+        LeaseBook(tmp_path, TIMES, lambda: 0.0)
+
+
+# ---------------------------------------------------------------- names
+def test_another_machine_cannot_have_the_name_before_the_first_one_is_given_up(world: World) -> None:
+    twin = world.new_host("other").join
+    refused = world.door.why_not(twin)
+    assert refused is not None and refused.is_final and "'n1' is another machine" in refused.why
+    world.cut_or_mend()
+    refused = world.door.why_not(twin)
+    assert refused is not None and not refused.is_final
+    world.pass_time(TIMES.wait_s + 1.0)
+    assert world.door.why_not(twin) is None
+
+
+def test_a_name_that_is_free_goes_to_another_machine_whose_terms_are_its_own(world: World) -> None:
+    for _ in range(3):
+        world.restart_host()
+        world.pass_time(1.0)
+    world.cut_or_mend()
+    world.pass_time(2 * TIMES.wait_s)
+    world.disk, before = [0], world.host
+    world.host = world.new_host("other")
+    world.cut_or_mend()
+    world.pass_time(1.0)
+    assert world.is_joined() and world.controller.hosts[NAME].term == 1  # type: ignore[attr-defined]
+    refused = world.door.why_not(before.join)
+    assert refused is not None and "is another machine" in refused.why
+
+
+def test_the_name_is_kept_for_its_machine_by_the_next_controller(world: World) -> None:
+    twin = world.new_host("other").join
+    world.cut_or_mend()
+    world.start_controller()
+    refused = world.door.why_not(twin)
+    assert refused is not None and not refused.is_final and "is another machine" in refused.why
+
+
+def test_a_copied_state_folder_is_told(world: World) -> None:
+    refused = world.door.why_not(world.new_host().join)
+    assert refused is not None and not refused.is_final
+    assert "has a line from another process with the same state folder" in refused.why
+    world.cut()
+    assert world.door.why_not(world.new_host().join) is None, "it was started anew"
+
+
+@pytest.mark.parametrize("name", ["local", "node0", "node17", "a/b", "", "x" * 41])
+def test_a_host_cannot_have_a_name_of_the_heads_own(world: World, name: str) -> None:
+    refused = world.door.why_not(msgspec.structs.replace(world.host.join, host=name))
+    assert refused is not None and refused.is_final and "choose another one with --name" in refused.why
+
+
+# ---------------------------------------------------------------- versions
+def test_another_version_of_torch_is_refused_by_name(tmp_path: Path) -> None:
+    book = LeaseBook(tmp_path, TIMES, lambda: 0.0)
+    door = HostDoor(FakeController(), book, "c1", torch="2.6.0")
+    join = Join(protocol=JOIN_PROTOCOL, version="1", host=NAME, machine="m", token="t", torch="2.5.1")
+    refused = door.why_not(join)
+    assert refused is not None and refused.is_final
+    assert "host 'n1' has torch 2.5.1, this platform has torch 2.6.0" in refused.why
+    none = door.why_not(msgspec.structs.replace(join, torch=""))
+    assert none is not None and "has no torch" in none.why
+    assert door.why_not(msgspec.structs.replace(join, torch="2.6.0")) is None
+
+
+def test_a_head_without_torch_has_the_version_of_its_first_host(tmp_path: Path) -> None:
+    book = LeaseBook(tmp_path, TIMES, lambda: 0.0)
+    door = HostDoor(FakeController(), book, "c1")
+    join = Join(protocol=JOIN_PROTOCOL, version="1", host=NAME, machine="m", token="t", torch="2.5.1")
+    assert door.why_not(join) is None
+    door.joined(fake_lines()[0].as_line, join)
+    other = msgspec.structs.replace(join, host="n2", machine="o", torch="2.6.0")
+    refused = door.why_not(other)
+    assert refused is not None and "host 'n2' has torch 2.6.0, this platform has torch 2.5.1" in refused.why
+
+
+# ---------------------------------------------------------------- messages
+def test_what_was_said_in_another_term_is_dropped(world: World) -> None:
+    num_heard = len(world.controller.heard)
+    for term in (0, 2):
+        world.host.terms.conversation.say(
+            SaidInTerm(term=term, message=h.DevicesOffered(devices={}, num_cores=9))
+        )
+    world.carry()
+    assert len(world.controller.heard) == num_heard
+
+
+def test_a_message_that_no_line_takes_is_answered_where_it_would_have_been_sent(world: World) -> None:
+    spec = make_spec(env=(("X", "x" * MAX_LINE_BYTES),))
+    world.controller.hosts[NAME].tell(h.OpenRun(run="j", job_id="j", spec=spec))
+    refused = world.controller.heard[-1]
+    assert isinstance(refused, h.RunRefused) and refused.outcome is Outcome.FAILED
+    assert "send it in parts" in refused.why
+    order = h.StartWorker(run="j", worker=3, devices=(), environ={"X": "x" * MAX_LINE_BYTES})
+    world.controller.hosts[NAME].tell(order)
+    exited = world.controller.heard[-1]
+    assert isinstance(exited, h.WorkerExited) and exited.worker == 3
+    world.pass_time(1.0)
+    assert world.is_joined()
+
+
+def test_nonsense_closes_the_line_and_nothing_else(world: World) -> None:
+    world.host.terms.conversation.say(LeaseAsked(term=1, number=1))
+    world.carry()
+    assert world.line is None and world.is_joined()
+    world.pass_time(1.0)
+    assert world.line is not None and world.running == {1}

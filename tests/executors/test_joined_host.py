@@ -1,0 +1,180 @@
+"""The contract of node hosts on a host that has joined over TLS; and the host process, beside its head."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.executors.agents import CALL
+from tests.executors.host_contract import RUN, Heard, HostContract, begin
+from tests.executors.listening import LIMIT_S
+from tests.executors.puppets import make_spec
+from tests.executors.test_host_door import FakeController
+
+from swell.executors.hosts import messages as h
+from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.local.agent.process import hold_lock
+from swell.executors.local.processes.listing import is_alive
+from swell.executors.node.options import NodeOptions
+from swell.executors.node.process import HostProcess
+from swell.executors.node.state import HostState, make_folder
+from swell.executors.remote.certificate import fingerprint_of, make_certificate
+from swell.executors.remote.host_address import HostAddress
+from swell.executors.remote.host_door import HostDoor
+from swell.executors.remote.join_listener import JoinListener
+from swell.executors.remote.joining import CannotJoin
+from swell.executors.remote.lease_book import LeaseBook
+from swell.executors.remote.opening import torch_version
+from swell.executors.remote.token_list import TokenList
+from swell.executors.unslewed_clocks import granter_now_s
+from swell.model.job import JobSpec
+
+LOOPBACK = "127.0.0.1"
+NAME = "n1"
+
+
+class JoinedWorld:
+    """A door and a host process in one event loop, which turns while the test waits."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, times: LeaseTimes) -> None:
+        self.devices: tuple[str, ...] = (f"{NAME}/0", f"{NAME}/1")
+        self.controller = FakeController()
+        self.heard: list[h.FromHost] = self.controller.heard
+        self.state_dir = folder / "node"
+        self._folder, self._monkeypatch, self._times = folder, monkeypatch, times
+        self._loop = asyncio.new_event_loop()
+        self._loop.run_until_complete(self._start())
+        self.wait_until(lambda: NAME in self.controller.hosts)
+
+    async def _start(self) -> None:
+        head = self._folder / "head"
+        head.mkdir()
+        certificate, self.tokens = make_certificate(head), TokenList(head)
+        self._token = self.tokens.add("t", fingerprint_of(certificate))
+        book = LeaseBook(head, self._times, granter_now_s)
+        self.door = HostDoor(self.controller, book, "head", torch_version())
+        self.listener = JoinListener(certificate, self.tokens, "1", self.door.joined, self.door.why_not)
+        self._port = await self.listener.listen(LOOPBACK)
+        make_folder(self.state_dir)
+        self._lock_fd = hold_lock(self.state_dir)
+        self.start_host()
+
+    def start_host(self) -> None:
+        options = NodeOptions(
+            state_dir=self.state_dir,
+            head=HostAddress(LOOPBACK, self._port),
+            token_file=self._folder / "token",
+            name=NAME,
+            devices="paced:2@400",
+            advertise=LOOPBACK,
+            preload=("msgspec",),
+            call=CALL,
+        )
+        state = HostState(self.state_dir)
+        self.process = HostProcess(options, options.node(), self._token, state, self._lock_fd)
+        self.running = self._loop.create_task(self.process.run())
+
+    def tell(self, message: h.ToHost) -> None:
+        async def tell() -> None:
+            self.controller.hosts[NAME].tell(message)
+
+        self._loop.run_until_complete(tell())
+
+    def wait(self, kind: type[Heard], num: int = 1) -> Heard:
+        def found() -> list[Heard]:
+            return [message for message in self.heard if isinstance(message, kind)]
+
+        self.wait_until(lambda: len(found()) >= num)
+        return found()[num - 1]
+
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
+        async def come() -> None:
+            while not is_so():
+                self.door.tick()
+                await asyncio.sleep(0.01)
+
+        self._loop.run_until_complete(asyncio.wait_for(come(), LIMIT_S))
+
+    def allow_no_ports(self) -> None:
+        def refuse(*_: object) -> None:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+        self._monkeypatch.setattr("swell.executors.local.agent.host.socket.create_server", refuse)
+
+    def make_job(self) -> JobSpec:
+        return make_spec(workdir=str(self._folder), args=("steps=1000000",))
+
+    def close(self) -> None:
+        self.process.leave()
+        self.wait_until(self.running.done)
+        self._loop.run_until_complete(self.listener.close())
+        os.close(self._lock_fd)
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JoinedWorld]:
+    made = JoinedWorld(tmp_path, monkeypatch, LeaseTimes(lease_s=2.0, margin_s=2.0))
+    yield made
+    made.close()
+
+
+class TestJoinedHost(HostContract):
+    pass
+
+
+def test_it_names_its_node_and_its_devices_after_itself(world: JoinedWorld) -> None:
+    offered = world.wait(h.DevicesOffered)
+    (node,) = offered.nodes
+    assert (node.name, node.devices, node.kind) == (NAME, world.devices, "paced@400")
+    assert not node.is_borrowed
+
+
+def test_when_its_lease_ends_every_process_is_gone_and_it_comes_back_without_them(
+    world: JoinedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(world)
+    pid = world.wait(h.WorkerForked).pid
+    begun = world.state_dir / "term"
+    assert begun.read_text() == "1\n"
+    with monkeypatch.context() as patch:
+        patch.setattr(world.door, "hear_question", lambda host, body: None)
+        world.wait_until(lambda: begun.read_text() == "2\n")
+        assert not is_alive(pid), "the next term begins when every process of the former is gone"
+    world.wait(h.DevicesOffered, 2)
+    assert len(world.controller.lost) == 1
+    world.tell(h.OpenRun(run=RUN, job_id=RUN, spec=world.make_job()))
+    begin(world, world.wait(h.RunOpened, 2).first_worker)
+    assert world.wait(h.WorkerForked, 2).pid != pid
+
+
+def test_a_revoked_token_ends_the_host_and_its_workers(world: JoinedWorld) -> None:
+    begin(world)
+    pid = world.wait(h.WorkerForked).pid
+    world.listener.revoke("t")
+    world.wait_until(world.running.done)
+    error = world.running.exception()
+    assert isinstance(error, CannotJoin) and "join token 't' was revoked" in str(error)
+    assert not is_alive(pid)
+
+
+def test_a_host_that_is_removed_ends_in_order(world: JoinedWorld) -> None:
+    begin(world)
+    pid = world.wait(h.WorkerForked).pid
+    world.door.remove(NAME)
+    world.wait_until(world.running.done)
+    assert world.running.exception() is None and not is_alive(pid)
+    assert "it left the platform" in world.controller.lost[0]
+
+
+def test_a_host_that_is_told_to_leave_says_so(world: JoinedWorld) -> None:
+    begin(world)
+    pid = world.wait(h.WorkerForked).pid
+    world.process.leave()
+    world.wait_until(world.running.done)
+    assert not is_alive(pid) and "it left the platform" in world.controller.lost[0]

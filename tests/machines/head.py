@@ -1,0 +1,90 @@
+"""A controller with a door for hosts, without a daemon: a program for a machine of the tests.
+
+    python -m tests.machines.head ADDRESS:PORT LEASE_S MARGIN_S
+
+It reads commands, a line of JSON each, and prints lines: `token TEXT`, `joined NAME`, `offered NAME`,
+`lost NAME`, and every event as JSON. The numbers before them are seconds, by the clock by which leases are
+granted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from swell.executors.controller.controller import Controller
+from swell.executors.controller.protocol import EventTold, ExecutorCommand
+from swell.executors.gang.gang_settings import Conduct
+from swell.executors.hosts.messages import DevicesOffered, FromHost, NodeHost
+from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.local.agent.options import CrewOptions
+from swell.executors.remote.agent import ListeningDoor
+from swell.executors.unslewed_clocks import granter_now_s
+
+TICK_S = 0.05
+
+
+def say(*words: object) -> None:
+    print(f"{granter_now_s():.3f}", *words, flush=True)
+
+
+class PrintingController(Controller):
+    def join_host(self, name: str, host: NodeHost) -> None:
+        super().join_host(name, host)
+        say("joined", name)
+
+    def hear(self, host: str, message: FromHost) -> None:
+        super().hear(host, message)
+        if isinstance(message, DevicesOffered):
+            say("offered", host)
+
+    def lose_host(self, name: str, why: str) -> None:
+        say("lost", name)
+        super().lose_host(name, why)
+
+
+class Printer:
+    """See `DaemonLine`."""
+
+    is_open, is_full = True, False
+    controller: Controller
+
+    def send(self, message: msgspec.Struct) -> None:
+        if isinstance(message, EventTold):
+            say("event", msgspec.json.encode(message.event).decode())
+            asyncio.get_running_loop().call_soon(self.controller.acknowledge, message.number)
+
+
+async def serve(listen: str, times: LeaseTimes) -> None:
+    folder, printer = Path(os.environ["SWELL_STATE"]), Printer()
+    options = CrewOptions(state_dir=folder, preload=(), call="", listen=listen, leases=times)
+    printer.controller = PrintingController(folder, Conduct(), "boot", 0)
+    printer.controller.attach(printer, "session")
+    door = ListeningDoor(printer.controller, options, f"head-{os.getpid()}")
+    await door.open()
+    name = f"t{os.getpid()}"
+    say("token", door.add_token(name))
+    commands: asyncio.StreamReader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(commands), sys.stdin
+    )
+    performing = asyncio.create_task(perform(printer.controller, commands))
+    while not performing.done():
+        door.tick()
+        printer.controller.tick()
+        await asyncio.sleep(TICK_S)
+
+
+async def perform(controller: Controller, commands: asyncio.StreamReader) -> None:
+    number = 0
+    while line := await commands.readline():
+        number += 1
+        controller.perform(number, msgspec.json.decode(line, type=ExecutorCommand))
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(sys.argv[1], LeaseTimes(lease_s=float(sys.argv[2]), margin_s=float(sys.argv[3]))))

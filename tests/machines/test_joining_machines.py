@@ -1,0 +1,299 @@
+"""A machine joins a controller on another one: a gang trains there, through partitions, kills and freezes.
+
+Leases are short here. What is shown of a real partition is that nothing is given up sooner than the lease and
+the margin after it; the laws of `test_leases.py` and `test_host_door.py` show it of everything else.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.executors.agents import CALL
+from tests.executors.puppets import make_spec
+from tests.machines.namespaces import HOME, STATE, Machine, Network, why_not
+
+from swell.executors.leases.lease_times import LeaseTimes
+from swell.model.command import LaunchGang
+from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, StepsReported, WorkersLost
+from swell.model.target import Configuration, Target
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 60.0
+TIMES = LeaseTimes(lease_s=4.0, margin_s=2.0)
+PORT, TOKEN_FILE = 7070, f"{HOME}/join-token"
+IMPORTABLE = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
+
+
+class Output:
+    """What a program prints, line by line, with when it came."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self._new: queue.SimpleQueue[str] = queue.SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._new.put(line.rstrip("\n"))
+
+    def await_line(self, is_it: Callable[[str], bool], within_s: float = PATIENCE_S) -> str:
+        """The next one for which that is so, of those that were not waited for."""
+        deadline_s = time.monotonic() + within_s
+        while True:
+            try:
+                line = self._new.get(timeout=max(0.0, deadline_s - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"it did not come; came: {self.lines[-20:]}") from None
+            self.lines.append(line)
+            if is_it(line):
+                return line
+
+    def has(self, text: str) -> bool:
+        """Whether a line with it has come by now."""
+        while not self._new.empty():
+            self.lines.append(self._new.get())
+        return any(text in line for line in self.lines)
+
+
+class HeadMachine:
+    """`tests.machines.head` on a machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.start()
+
+    def start(self) -> None:
+        words = ("-m", "tests.machines.head", f"{self.machine.address}:{PORT}")
+        self.process = self.machine.popen(
+            sys.executable,
+            *words,
+            str(TIMES.lease_s),
+            str(TIMES.margin_s),
+            env=IMPORTABLE,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.output = Output(self.process)
+        self.token = self.output.await_line(lambda line: " token " in line).split()[2]
+
+    def await_word(self, word: str, within_s: float = PATIENCE_S) -> float:
+        """`joined`, `offered` or `lost`; when it was said."""
+        return float(self.output.await_line(lambda line: f" {word} n1" in line, within_s).split()[0])
+
+    def await_event(self, kind: type[msgspec.Struct], within_s: float = PATIENCE_S) -> AnyEvent:
+        def read(line: str) -> AnyEvent | None:
+            _, word, text = line.split(maxsplit=2)
+            return msgspec.json.decode(text, type=AnyEvent) if word == "event" else None
+
+        line = self.output.await_line(lambda line: isinstance(read(line), kind), within_s)
+        event = read(line)
+        assert event is not None
+        return event
+
+    def launch(self, *args: str, generation: int = 1) -> None:
+        where = Target(devices=("n1/0", "n1/1"), configuration=Configuration())
+        spec = make_spec(workdir=HOME, args=args)
+        command = LaunchGang(
+            job_id="job-1", generation=generation, target=where, spec=spec, total_steps=10**6
+        )
+        assert self.process.stdin is not None
+        self.process.stdin.write(msgspec.json.encode(command).decode() + "\n")
+        self.process.stdin.flush()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+class HostMachine:
+    """`swell node` on a machine, with workers that need no torch."""
+
+    def __init__(self, machine: Machine, head: Machine) -> None:
+        self.machine, self._head = machine, head
+
+    def start(self, token: str) -> None:
+        path = self.machine.outside(TOKEN_FILE)
+        path.touch(mode=0o600)
+        path.write_text(token)
+        words = ("-m", "swell.executors.node.process", "--state", f"{STATE}", "--token-file", TOKEN_FILE)
+        more = ("--join", f"{self._head.address}:{PORT}", "--name", "n1", "--devices", "paced:2@400")
+        self.process = self.machine.popen(
+            sys.executable,
+            *words,
+            *more,
+            *("--preload", "msgspec", "--call", CALL),
+            env=IMPORTABLE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        self.output = Output(self.process)
+
+    def workers(self) -> list[int]:
+        """Pids of live processes that are forks of the zygote."""
+        found = []
+        for pid in self.machine.pids():
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_bytes()
+                parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+                above = Path(f"/proc/{parent}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if words == above and b"swell.executors.local.zygote.process" in words:
+                found.append(pid)
+        return found
+
+    def await_no_worker(self) -> float:
+        """When none was left, by this process's clock."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while self.workers():
+            assert time.monotonic() < deadline_s
+            time.sleep(0.01)
+        return time.monotonic()
+
+
+@pytest.fixture
+def machines() -> Iterator[tuple[HeadMachine, HostMachine]]:
+    if why_not():
+        pytest.skip(f"machines cannot be had here: {why_not()}")
+    with Network(2) as network:
+        head = HeadMachine(network[0])
+        host = HostMachine(network[1], network[0])
+        host.start(head.token)
+        head.await_word("offered")
+        yield head, host
+
+
+def train(head: HeadMachine) -> None:
+    """A gang of two workers on the host, which makes steps."""
+    head.launch("steps=1000000")
+    started = head.await_event(GangStarted)
+    assert isinstance(started, GangStarted) and len(started.pids) == 2
+    head.await_event(StepsReported)
+
+
+def test_a_gang_trains_on_a_machine_that_joined_through_a_short_partition(
+    machines: tuple[HeadMachine, HostMachine],
+) -> None:
+    head, host = machines
+    train(head)
+    workers = host.workers()
+    assert len(workers) == 2
+    host.machine.partition()
+    time.sleep(TIMES.lease_s / 3)  # the length of the partition is what is tried
+    host.machine.heal()
+    for _ in range(5):
+        head.await_event(StepsReported)
+    assert host.workers() == workers
+    assert not head.output.has(" lost ") and not head.output.has(WorkersLost.__name__)
+
+
+def test_a_long_partition_ends_the_workers_before_the_controller_gives_the_host_up(
+    machines: tuple[HeadMachine, HostMachine],
+) -> None:
+    head, host = machines
+    train(head)
+    host.machine.partition()
+    cut_s = time.monotonic()
+    none_left_s = host.await_no_worker()
+    assert none_left_s - cut_s <= TIMES.lease_s + TIMES.margin_s
+    assert not head.output.has(" lost "), "the workers are gone, and it waits for the margin"
+    head.await_word("lost")
+    head.await_event(GangEnded)
+    host.machine.heal()
+    head.await_word("offered")
+    head.launch("steps=1000000", generation=2)
+    head.await_event(StepsReported)
+
+
+def test_a_host_that_is_killed_is_lost_when_its_lease_and_the_margin_are_over(
+    machines: tuple[HeadMachine, HostMachine],
+) -> None:
+    head, host = machines
+    train(head)
+    before_s = time.monotonic()
+    host.machine.kill()
+    head.await_word("lost")
+    waited_s = time.monotonic() - before_s
+    assert TIMES.wait_s - TIMES.lease_s / 2 < waited_s < TIMES.wait_s + TIMES.lease_s / 2
+    ended = head.await_event(GangEnded)
+    assert isinstance(ended, GangEnded) and ended.outcome is Outcome.LOST
+
+
+def test_a_host_process_that_is_killed_takes_its_workers_along_and_can_be_started_again(
+    machines: tuple[HeadMachine, HostMachine],
+) -> None:
+    head, host = machines
+    train(head)
+    os.kill(host.process.pid, signal.SIGKILL)
+    host.await_no_worker()
+    host.start(head.token)
+    lost_s, joined_s = head.await_word("lost"), head.await_word("offered")
+    assert joined_s - lost_s < 1.0, "the higher term says that nothing is left"
+    head.launch("steps=1000000", generation=2)
+    head.await_event(StepsReported)
+
+
+def test_a_frozen_host_is_given_up_and_comes_back_in_another_term(
+    machines: tuple[HeadMachine, HostMachine],
+) -> None:
+    head, host = machines
+    train(head)
+    begun_s = time.monotonic()
+    host.machine.freeze()
+    head.await_word("lost")
+    assert time.monotonic() - begun_s > TIMES.wait_s - TIMES.lease_s / 2
+    host.machine.thaw()
+    host.await_no_worker()
+    head.await_word("joined")
+
+
+def test_another_controller_waits_until_the_workers_of_the_former_are_gone(
+    machines: tuple[HeadMachine, HostMachine],
+) -> None:
+    head, host = machines
+    train(head)
+    head.kill()
+    head.start()
+    head.await_word("offered")
+    assert not host.workers()
+    head.launch("steps=1000000", generation=2)
+    head.await_event(StepsReported)
+
+
+def test_a_host_that_is_told_to_end_leaves_at_once(machines: tuple[HeadMachine, HostMachine]) -> None:
+    head, host = machines
+    train(head)
+    begun_s = time.monotonic()
+    host.process.send_signal(signal.SIGTERM)
+    head.await_word("lost")
+    assert time.monotonic() - begun_s < TIMES.lease_s / 2
+    assert host.process.wait() == 0 and not host.workers()
+
+
+def test_two_machines_cannot_have_one_name(machines: tuple[HeadMachine, HostMachine]) -> None:
+    head, host = machines
+    twin = HostMachine(host.machine, head.machine)
+    path = twin.machine.outside(f"{HOME}/twin")
+    path.mkdir()
+    words = ("-m", "swell.executors.node.process", "--state", f"{HOME}/twin", "--token-file", TOKEN_FILE)
+    more = ("--join", f"{head.machine.address}:{PORT}", "--name", "n1", "--devices", "cpu:1")
+    done = twin.machine.popen(
+        sys.executable, *words, *more, "--preload", "msgspec", env=IMPORTABLE, stderr=subprocess.PIPE
+    )
+    _, complaint = done.communicate()
+    assert done.returncode == 1
+    assert "node 'n1' is another machine; no two nodes have one name" in complaint
+    assert "choose another one with --name" in complaint
+    assert not head.output.has(" lost ")
