@@ -104,6 +104,7 @@ def open_platform(
             options.settings.conduct,
             options.sharing,
             options.containers,
+            listen=options.listen,
         )
         site = Site(
             jobs_dir=folder.jobs,

@@ -99,6 +99,7 @@ def _to_remember(options: PlatformOptions) -> LastOptions:
         cores=options.sharing.cores,
         cpu_shares=options.sharing.mode.value,
         containers=options.containers.value,
+        listen=options.listen,
     )
 
 

@@ -16,6 +16,7 @@ from swell.cli import (
     down,
     jobs,
     logs,
+    node,
     nodes,
     promise,
     prune,
@@ -25,6 +26,7 @@ from swell.cli import (
     simulate,
     stage,
     submit,
+    tokens,
     trace,
     up,
     what_if,
@@ -83,6 +85,7 @@ app.command()(promise.promise)
 app.command()(jobs.cancel)
 app.command()(retry.retry)
 app.command("continue")(retry.go_on)
+app.command()(node.node)
 app.command()(jobs.explain)
 app.command("what-if")(what_if.what_if)
 app.command()(prune.prune)
@@ -93,6 +96,7 @@ app.command()(doctor.restore)
 app.command()(simulate.simulate)
 app.command()(audit.audit)
 app.add_typer(nodes.app)
+app.add_typer(tokens.app)
 app.add_typer(trace.app)
 app.add_typer(repro.app)
 app.command(add_help_option=False, context_settings=stage.PASS_ALL)(stage.demo)

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from swell.api.errors import InvalidOption
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.limiter import CoreSharing
+from swell.executors.remote.host_address import InvalidAddress, parse_address
 from swell.model.share_mode import ShareMode
 from swell.settings import InvalidSetting, Settings, make_settings, parse_setting, spell
 from swell.store.errors import StateError
 from swell.store.folder import LastOptions, StateFolder
 
 #: Options that an error about them names together with their value.
-NAMED_WHOLE = ("--cores", "--cpu-shares", "--containers")
+NAMED_WHOLE = ("--cores", "--cpu-shares", "--containers", "--listen")
 
 DEFAULTS = LastOptions(devices="auto", policy="elasticflow", preload=())
 
@@ -37,7 +38,8 @@ class Choice:
         settings = [word for said in ("", *_spelled(self.options)) for word in ("--set", said)]
         names = ["--devices", self.options.devices, "--policy", self.options.policy]
         containers = ["--containers", self.containers.value]
-        return [*names, *self.sharing.words, *containers, *preload, *settings]
+        listen = ["--listen", self.options.listen]
+        return [*names, *self.sharing.words, *containers, *listen, *preload, *settings]
 
     @property
     def sharing(self) -> CoreSharing:
@@ -59,6 +61,15 @@ class Choice:
         except ValueError as error:
             choices = ", ".join(ContainerChoice)
             raise InvalidOption(f"--containers {self.options.containers}: choose from {choices}") from error
+
+    @property
+    def listen(self) -> str:
+        """ADDRESS:PORT at which hosts join; empty: none can. Raises InvalidOption: it is none."""
+        said = self.options.listen
+        try:
+            return str(parse_address(said)) if said else ""
+        except InvalidAddress as error:
+            raise InvalidOption(f"--listen {said}: {error}") from error
 
     def settings(self) -> Settings:
         """Raises InvalidOption: they were remembered from another version, or do not fit together."""
@@ -101,6 +112,7 @@ def choose(
     cores: float | None = None,
     cpu_shares: str | None = None,
     containers: str | None = None,
+    listen: str | None = None,
 ) -> Choice:
     """None: was not given. An empty setting forgets those of last time; no cores are all of them.
 
@@ -108,7 +120,8 @@ def choose(
         InvalidOption: a setting is none.
     """
     settings, chosen = settings or (), _chosen(settings or ())
-    is_complete = None not in (devices, policy, preload, cores, cpu_shares, containers) and "" in settings
+    given = (devices, policy, preload, cores, cpu_shares, containers, listen)
+    is_complete = None not in given and "" in settings
     last = DEFAULTS if is_complete else _last(folder)
     options = LastOptions(
         devices=last.devices if devices is None else devices,
@@ -118,6 +131,7 @@ def choose(
         cores=last.cores if cores is None else cores or None,
         cpu_shares=last.cpu_shares if cpu_shares is None else cpu_shares,
         containers=last.containers if containers is None else containers,
+        listen=last.listen if listen is None else listen,
     )
     remembered = []
     if devices is None and last.devices != DEFAULTS.devices:
@@ -130,6 +144,8 @@ def choose(
         remembered.append(f"--cpu-shares {last.cpu_shares}")
     if containers is None and last.containers != DEFAULTS.containers:
         remembered.append(f"--containers {last.containers}")
+    if listen is None and last.listen:
+        remembered.append(f"--listen {last.listen}")
     if preload is None:
         remembered += [f"--preload {module}" for module in last.preload]
     remembered += [f"--set {said}" for said in _spelled(options) if said.split("=")[0] not in chosen]

@@ -13,11 +13,9 @@ from swell.api.errors import InvalidOption
 from swell.cli.options import State
 
 if TYPE_CHECKING:
+    from swell.assemble import PlatformOptions
     from swell.cli.remembered import Choice
-    from swell.executors.local.containers.engine import ContainerChoice
-    from swell.executors.local.limits.limiter import CoreSharing
-    from swell.settings import Settings
-    from swell.store.folder import LastOptions, StateFolder
+    from swell.store.folder import StateFolder
 
 
 def up(
@@ -77,6 +75,14 @@ def up(
             "Default: previous value, else auto.",
         ),
     ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS[:PORT]",
+            help="Let other machines join at this address of this one (`swell node`); default port 7070. "
+            "Default: previous value, else none can join; '': none.",
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -97,13 +103,13 @@ def up(
 
     folder = StateFolder(state)
     folder.check_owner()
-    choice = choose(folder, devices, policy, preload, set_, cores, cpu_shares, containers)
+    choice = choose(folder, devices, policy, preload, set_, cores, cpu_shares, containers, listen)
     with choice.explained():
-        settings, sharing, program = choice.settings(), choice.sharing, choice.containers
+        made_of = _platform_options(folder, choice)
         _check_modules(choice.options.preload)
         _note_lack()
         if foreground:
-            _serve(folder, choice.options, settings, sharing, program, port)
+            _serve(made_of, port)
         else:
             _start(folder, choice, port)
 
@@ -148,26 +154,36 @@ def _start(folder: StateFolder, choice: Choice, port: int | None) -> None:
         for about in (ABOUT_SHARES, ABOUT_PROMISES):
             if why := cluster.warnings.get(about):
                 print(f"note: {why}", file=sys.stderr)
+        if choice.listen:
+            _print_how_to_join(folder)
 
 
-def _serve(
-    folder: StateFolder,
-    options: LastOptions,
-    settings: Settings,
-    sharing: CoreSharing,
-    containers: ContainerChoice,
-    port: int | None,
-) -> None:
-    from swell.api.daemon import serve
+def _print_how_to_join(folder: StateFolder) -> None:
+    """With a token, of which there is one from the first time on."""
+    from swell.cli.tokens import ensure_first_token
+
+    address, path = ensure_first_token(folder)
+    print(f"hosts join with: swell node --join {address} --token-file {path.name}")
+    print(f"the token is in {path}: copy it to each host; who has it can join")
+
+
+def _platform_options(folder: StateFolder, choice: Choice) -> PlatformOptions:
+    """Raises InvalidOption."""
     from swell.assemble import PlatformOptions
 
-    made_of = PlatformOptions(
+    return PlatformOptions(
         state_dir=folder.path,
-        devices=options.devices,
-        policy=options.policy,
-        preload=options.preload,
-        settings=settings,
-        sharing=sharing,
-        containers=containers,
+        devices=choice.options.devices,
+        policy=choice.options.policy,
+        preload=choice.options.preload,
+        settings=choice.settings(),
+        sharing=choice.sharing,
+        containers=choice.containers,
+        listen=choice.listen,
     )
+
+
+def _serve(made_of: PlatformOptions, port: int | None) -> None:
+    from swell.api.daemon import serve
+
     serve(made_of, port)

@@ -53,6 +53,7 @@ class LastOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     cores: float | None = None  #: that workers share; None: all
     cpu_shares: str = "weight"  #: what a share means
     containers: str = "auto"  #: which program runs them
+    listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
 
 
 class StopNotice(msgspec.Struct, frozen=True, kw_only=True):

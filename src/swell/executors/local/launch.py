@@ -87,8 +87,16 @@ def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
         )
 
 
-def await_address(settings: AgentSettings, process: subprocess.Popen[bytes]) -> AgentAddress:
-    """Where the new agent listens.
+def log_size(settings: AgentSettings) -> int:
+    """Bytes of the agents' log by now."""
+    log = settings.state_dir / "agent.log"
+    return log.stat().st_size if log.exists() else 0
+
+
+def await_address(
+    settings: AgentSettings, process: subprocess.Popen[bytes], log_begin: int = 0
+) -> AgentAddress:
+    """Where the new agent listens. `log_begin`: where its log begins.
 
     Raises:
         AgentError: it ended, or did not begin in time.
@@ -101,12 +109,20 @@ def await_address(settings: AgentSettings, process: subprocess.Popen[bytes]) -> 
         log = settings.state_dir / "agent.log"
         if process.poll() is not None:
             raise AgentError(
-                f"the agent ended with status {process.returncode}; {log} ends:\n{read_tail(log)}"
+                f"the agent ended with status {process.returncode}; {log} ends:\n{_tail(log, log_begin)}"
             )
         if time.monotonic() > deadline_s:
             process.kill()
             raise AgentError(f"the agent did not begin within {START_S:g} s; see {log}")
         time.sleep(POLL_S)
+
+
+def _tail(log: Path, begin: int) -> str:
+    """Of what was written since then."""
+    with log.open("rb") as file:
+        file.seek(begin)
+        num_lines = file.read().count(b"\n")
+    return "\n".join(read_tail(log).splitlines()[-max(1, num_lines) :])
 
 
 def find_agent(state_dir: Path) -> AgentAddress | None:

@@ -33,6 +33,7 @@ from swell.executors.local.launch import (
     AgentSettings,
     await_address,
     find_agent,
+    log_size,
     start_agent,
     stop_agent,
 )
@@ -276,8 +277,9 @@ class LocalExecutor:
         if address is None:
             if self._process is not None:
                 self._process.wait()
+            begin = log_size(self._settings)
             self._process = start_agent(self._settings)
-            address = await_address(self._settings, self._process)
+            address = await_address(self._settings, self._process, begin)
         inventory = self._attach(address)
         self.lack = lack_of_agent(self._settings.sharing, self._settings.state_dir, address.pid)
         with self._lock:

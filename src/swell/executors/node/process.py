@@ -113,9 +113,9 @@ class HostProcess:
 
     # ------------------------------------------------------------ the head
     async def _keep_joined(self, terms: HostTerms) -> None:
-        """Raises CannotJoin: to try again is of no use."""
+        """Until this host has left. Raises CannotJoin: to try again is of no use."""
         head, pause_s, told = self._options.head, FIRST_PAUSE_S, ""
-        while True:
+        while not terms.is_over:
             lost = asyncio.Event()
             try:
                 await join(

@@ -126,7 +126,8 @@ class HostTerms:
         if not self._is_ending:
             self._is_ending = True
             if self._is_offered:
-                log.info("the lease has ended: all workers are killed")
+                why = "this host leaves" if self._is_leaving else "the lease has ended"
+                log.info("%s: all workers are killed", why)
             self._show_end(float("-inf"))
             self._inside.kill()
         if not self._inside.is_gone or self.is_over:

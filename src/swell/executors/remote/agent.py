@@ -6,6 +6,7 @@ See `swell.executors.local.agent.process`; the options are the same.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,8 +60,9 @@ class ListeningDoor:
         try:
             port = await self._listener.listen(where.host, where.port)
         except OSError as error:
+            why = os.strerror(error.errno) if error.errno and error.errno > 0 else "no such address"
             raise DoorError(
-                f"hosts cannot join at {where} ({error.strerror}); it must be an address of this machine "
+                f"hosts cannot join at {where} ({why}); it must be an address of this machine "
                 "with a free port: choose another one with --listen"
             ) from error
         host = socket.gethostname() if where.is_any else where.host
@@ -74,10 +76,10 @@ class ListeningDoor:
         self._hosts.begin_to_close()
         try:
             async with asyncio.timeout(CLOSE_S):
-                while self._hosts.names:
+                while self._hosts.has_to_wait:
                     await asyncio.sleep(LOOK_EVERY_S)
         except TimeoutError:
-            pass  # it is cut off: its workers end with its lease, which the next agent waits for
+            pass  # it does not answer: its workers end with its lease, which the next agent waits for
         self._hosts.close_lines()
 
     def remove(self, host: str) -> None:

@@ -268,12 +268,17 @@ class HostDoor:
         host.conversation.say(LeaveOrdered(why=why))
 
     def begin_to_close(self) -> None:
-        """No host gets a lease any longer; each is told that its term is over. Those left are in `names`."""
+        """No host gets a lease any longer; each is told that its term is over."""
         self._is_closing = True
         for host in self._hosts.values():
             if host.term is not None:
                 self._book.refuse(host.name)
                 host.conversation.say_aside(TermOver(term=host.term))
+
+    @property
+    def has_to_wait(self) -> bool:
+        """Whether a host that can answer has workers."""
+        return any(host.term is not None and host.conversation.has_line for host in self._hosts.values())
 
     def close_lines(self) -> None:
         """Hosts go on asking for another controller."""
