@@ -35,6 +35,7 @@ class PlatformOptions:
     settings: Settings = field(default_factory=Settings)
     sharing: CoreSharing = field(default_factory=CoreSharing)
     containers: ContainerChoice = ContainerChoice.AUTO
+    listen: str = ""
 
 
 class FakePlatform(FakeControl):
