@@ -21,8 +21,8 @@ import msgspec
 from swell import __version__
 from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.handshakes import Handshakes
-from swell.executors.local.agent.host import LOOPBACK, LocalHost
-from swell.executors.local.agent.options import CrewOptions
+from swell.executors.local.agent.host import LocalHost
+from swell.executors.local.agent.options import LOOPBACK, CrewOptions
 from swell.executors.local.agent.process import DEFAULT_CALL, DEFAULT_PRELOAD, AgentRunning, hold_lock
 from swell.executors.local.devices import DeviceError, LocalNode
 from swell.executors.local.limits.cores import confine

@@ -25,4 +25,3 @@ class CrewOptions:
     joined_as: str = ""  #: name of a host whose state folder is not the controller's; empty: it is
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     leases: LeaseTimes = field(default_factory=LeaseTimes)  #: of hosts
-    advertise: str = "127.0.0.1"  #: address at which workers of other hosts reach this one
