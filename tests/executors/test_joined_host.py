@@ -100,7 +100,7 @@ class JoinedWorld:
         self._loop.run_until_complete(asyncio.wait_for(come(), LIMIT_S))
 
     def allow_no_ports(self) -> None:
-        def refuse(*_: object) -> None:
+        def refuse(*_: object, **named: object) -> None:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
         self._monkeypatch.setattr("swell.executors.local.agent.host.socket.create_server", refuse)

@@ -156,6 +156,7 @@ class HostProcess:
             call=self._options.call,
             sharing=self._options.sharing,
             advertise=self._options.advertise,
+            joined_as=self._options.name,
         )
         boot_id = f"{self._session}-{self._num_insides}"
         host = LocalHost(options, boot_id, self._lock_fd, answer, self._handshakes.listen_at)
