@@ -16,10 +16,12 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.controller.controller import Controller
-from swell.executors.controller.protocol import EventTold, Inventory
+from swell.executors.controller.protocol import EventTold, Inventory, Perform
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
+from swell.executors.hosts.kept_runs import KeptRuns
+from swell.executors.local.ledger import DeliveryLedger
 from swell.model.cluster import Node
 from swell.model.command import GangCommand, ProfileJob
 from swell.model.event import AnyEvent, Outcome
@@ -67,9 +69,15 @@ class FakeHost:
         self.cpu_s, self.is_measured = 0.0, True
         self.is_held = False  #: what it answers waits
         self._held: deque[h.FromHost] = deque()
+        self.is_deaf = False  #: what it is told waits
+        self._untold: deque[h.ToHost] = deque()
+        self._kept = KeptRuns()
+        self._num_devices = DEVICES_OF_HOST
+        self._nodes: tuple[Node, ...] = ()
         self._pids: Iterator[int] = itertools.count(1000)  # the same on each host
 
     def offer(self, num: int = DEVICES_OF_HOST, nodes: tuple[Node, ...] = ()) -> None:
+        self._num_devices, self._nodes = num, nodes
         cpu = DeviceBinding(torch_device="cpu", kind="cpu")
         self.offer_these({f"{self.name}/{i}": cpu for i in range(num)}, nodes)
 
@@ -89,6 +97,7 @@ class FakeHost:
 
     def answer(self, message: h.FromHost) -> None:
         message = CODEC[1].decode(msgspec.json.encode(message))
+        self._kept.note_answered(message)
         if self.is_held:
             self._held.append(message)
         else:
@@ -105,9 +114,31 @@ class FakeHost:
         self._held.clear()
         self.is_held = False
 
+    def listen(self) -> None:
+        """What it was told arrives."""
+        self.is_deaf = False
+        while self._untold and not self.is_deaf:
+            self._act_on(self._untold.popleft())
+
+    def meet_new_controller(self) -> None:
+        """Whatever was on its way to or from the former one is lost."""
+        self._untold.clear()
+        self._held.clear()
+        self.is_deaf = self.is_held = False
+        for message in self._kept.kept():
+            self._hear(CODEC[1].decode(msgspec.json.encode(message)))
+        self.offer(self._num_devices, self._nodes)
+
     def tell(self, message: h.ToHost) -> None:
         message = CODEC[0].decode(msgspec.json.encode(message))
+        if self.is_deaf or self._untold:
+            self._untold.append(message)
+        else:
+            self._act_on(message)
+
+    def _act_on(self, message: h.ToHost) -> None:
         self.told.append(message)
+        self._kept.note_told(message)
         match message:
             case h.OpenRun():
                 self._open(message)
@@ -133,7 +164,7 @@ class FakeHost:
             case h.CloseRun(run=run):
                 assert not [key for key in self.workers if key[0] == run], "closed with workers in it"
                 self.runs.pop(run, None)
-            case h.DropCode():
+            case h.DropCode() | h.KeepRecord():
                 pass
 
     def _open(self, order: h.OpenRun) -> None:
@@ -186,9 +217,14 @@ class FakeHost:
 
 
 class Line:
-    """A daemon's end."""
+    """A daemon's end. What it is told is kept, and handed on where somebody wants it."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        hear: Callable[[EventTold], None] = lambda told: None,
+        reconcile: Callable[[Inventory], None] = lambda inventory: None,
+    ) -> None:
+        self._hear, self._reconcile = hear, reconcile
         self.events: list[AnyEvent] = []
         self.inventory: Inventory | None = None
         self.is_open, self.is_full = True, False
@@ -196,8 +232,10 @@ class Line:
     def send(self, message: msgspec.Struct) -> None:
         if isinstance(message, EventTold):
             self.events.append(message.event)
+            self._hear(message)
         elif isinstance(message, Inventory):
             self.inventory = message
+            self._reconcile(message)
 
 
 class Fleet:
@@ -205,18 +243,62 @@ class Fleet:
 
     def __init__(self, state_dir: Path, names: Iterable[str] = "abc", conduct: Conduct | None = None) -> None:
         self.time_s = 0.0
-        self.controller = Controller(state_dir, conduct or Conduct(), "boot", 1, lambda: self.time_s)
-        self.line = Line()
-        self.controller.attach(self.line, "session")
+        self._state_dir, self._conduct = state_dir, conduct or Conduct()
+        self._num_controllers = 0
+        self._ledger = DeliveryLedger()
+        self._again: list[Perform] = []  #: to be said to a new controller
+        self.inventory: Inventory | None = None
         self.hosts: dict[str, FakeHost] = {}
         self.steps: dict[str, int] = {}  #: by run, as the state of its members has it
-        self._num_commands = 0
+        self.events: list[AnyEvent] = []
+        self._formed: set[tuple[str, int, int]] = set()  #: run, worker and generation
+        self.controller = self._new_controller(())
+        self.line = self._attach()
+        self.meet()
         for name in names:
             self.join(name)
 
-    @property
-    def events(self) -> list[AnyEvent]:
-        return self.line.events
+    # ------------------------------------------------------------ the controller's life
+    def _new_controller(self, awaited: Iterable[str]) -> Controller:
+        self._num_controllers += 1
+        boot_id = f"boot-{self._num_controllers}"
+        controller = Controller(self._state_dir, self._conduct, boot_id, 1, lambda: self.time_s)
+        controller.await_hosts(tuple(awaited))
+        return controller
+
+    def _attach(self) -> Line:
+        line = Line(self._hear_event, self._reconcile)
+        self.controller.attach(line, "session")
+        return line
+
+    def replace_controller(self, come: Iterable[str] | None = None) -> None:
+        """It dies; another one comes, and the hosts that are named, or all."""
+        self.line.is_open = False
+        self.controller = self._new_controller(self.hosts)
+        self.line = self._attach()
+        for name in self.hosts if come is None else come:
+            self.return_host(name)
+
+    def return_host(self, name: str) -> None:
+        """It comes to a controller that is new to it."""
+        self.controller.join_host(name, self.hosts[name])
+        self.hosts[name].meet_new_controller()
+        self.meet()
+
+    def meet(self) -> None:
+        """The daemon says again what may be lost, once it has been told what runs."""
+        while self._again:
+            message = self._again.pop(0)
+            self._ledger.note_performed(self.controller.perform(message.number, message.command))
+
+    def _reconcile(self, inventory: Inventory) -> None:
+        self.inventory = inventory
+        lost, self._again = self._ledger.reconcile(inventory)
+        self.events += lost
+
+    def _hear_event(self, told: EventTold) -> None:
+        if self._ledger.is_news(told):
+            self.events.append(told.event)
 
     def join_machine(self, name: str) -> FakeHost:
         """A host that names its node."""
@@ -231,14 +313,21 @@ class Fleet:
         host.offer()
         return host
 
+    @property
+    def gangs(self) -> set[str]:
+        """Jobs that have a gang, as far as the daemon knows."""
+        return set(self._ledger.gangs)
+
     def lose(self, name: str, why: str = "its machine is gone") -> None:
         """A host goes, and what it has with it."""
         self.hosts.pop(name).workers.clear()
         self.controller.lose_host(name, why)
+        self.meet()
 
     def perform(self, command: GangCommand | ProfileJob) -> None:
-        self._num_commands += 1
-        self.controller.perform(self._num_commands, command)
+        message = self._ledger.order(command)
+        if self.controller._succession.is_over:
+            self._ledger.note_performed(self.controller.perform(message.number, command))
 
     def pass_time(self, seconds: float) -> None:
         for _ in range(round(10 * seconds)):
@@ -281,6 +370,11 @@ class Fleet:
         if not group or group[0].order is None or len(group) < group[0].order.num_workers:
             return
         steps = self.steps.setdefault(run, 0)
+        now = {(run, worker.number, generation) for worker in group}
+        if now <= self._formed:
+            return
+        assert run.startswith("trial:") or not now & self._formed, "a generation forms twice"
+        self._formed |= now
         for worker in group:
             worker.say(m.Joined(generation=generation, steps=steps))
         self.step(run)
@@ -288,8 +382,10 @@ class Fleet:
     def step(self, run: str) -> None:
         """One step of the whole group."""
         group = self.workers(run)
-        leader = next(worker for worker in group if worker.order is not None and worker.order.rank == 0)
-        assert leader.order is not None
+        leaders = (worker for worker in group if worker.order is not None and worker.order.rank == 0)
+        leader = next(leaders, None)
+        if leader is None or leader.order is None:
+            return  # the next group is being told already
         self.steps[run] += 1
         progress = m.Progress(
             generation=leader.order.generation, steps=self.steps[run], num_workers=len(group), step_s=0.1

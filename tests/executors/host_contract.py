@@ -29,6 +29,9 @@ class HostWorld(Protocol):
     def wait(self, kind: type[Heard], num: int = 1) -> Heard:
         """The `num`th answer of a kind."""
 
+    def meet_new_controller(self) -> None:
+        """One that knows nothing hears it from now on."""
+
     def allow_no_ports(self) -> None:
         """From now on the host has no descriptor left for a socket."""
 
@@ -165,3 +168,29 @@ class HostContract:
         assert [decode(msgspec.json.encode(message)) for message in world.heard] == world.heard
         order = h.OpenRun(run=RUN, job_id=RUN, spec=make_spec(), share=0.5)
         assert msgspec.json.decode(msgspec.json.encode(order), type=h.ToHost) == order
+
+    def test_a_new_controller_is_told_first_what_it_runs(self, world: HostWorld) -> None:
+        worker = begin(world)
+        world.wait(h.WorkerSaid)
+        told = welcome(world)
+        world.tell(h.TellWorker(run=RUN, worker=worker, message=told))
+        world.wait(h.WorkerSaid, 2)
+        pid, num_heard = world.wait(h.WorkerForked).pid, len(world.heard)
+        world.meet_new_controller()
+        kept, offered = world.heard[num_heard : num_heard + 2]
+        assert isinstance(kept, h.RunKept) and isinstance(offered, h.DevicesOffered)
+        assert (kept.order.run, kept.order.spec, kept.first_worker) == (RUN, world.make_job(), worker + 1)
+        assert kept.checkpoint_dir == told.checkpoint_dir and kept.record is None
+        (live,) = kept.workers
+        assert (live.number, live.pid, live.latest(m.Welcome)) == (worker, pid, told)
+        assert live.latest(m.Hello) is not None
+
+    def test_it_keeps_nothing_of_a_run_that_was_closed(self, world: HostWorld) -> None:
+        worker = begin(world)
+        world.wait(h.WorkerForked)
+        world.tell(h.SignalWorker(run=RUN, worker=worker, signal=signal.SIGKILL))
+        world.wait(h.WorkerExited)
+        world.tell(h.CloseRun(run=RUN))
+        num_heard = len(world.heard)
+        world.meet_new_controller()
+        assert isinstance(world.heard[num_heard], h.DevicesOffered)

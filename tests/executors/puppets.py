@@ -120,8 +120,8 @@ class PuppetWorld:
     # ------------------------------------------------------------ what a test does
     def command(self, command: object) -> None:
         if isinstance(command, LaunchGang | Reconfigure):
-            self.targets[command.generation] = command.target.devices
-            self.batches[command.generation] = command.target.configuration.global_batch
+            self.targets.setdefault(command.generation, command.target.devices)
+            self.batches.setdefault(command.generation, command.target.configuration.global_batch)
         self._apply(self.gang.command(command, self.now_s))  # type: ignore[arg-type]
 
     def tick(self, passed_s: float = 0.2) -> None:

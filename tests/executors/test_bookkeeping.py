@@ -281,11 +281,46 @@ def test_after_a_crash_gangs_are_lost_launches_and_trials_said_again() -> None:
     (event,) = lost
     assert isinstance(event, GangEnded)
     assert (event.job_id, event.generation, event.outcome, event.steps) == ("a", 2, Outcome.LOST, 7)
-    assert again[0] == new
+    assert again[0].command == new.command and again[0].number >= new.number
     assert [message.command for message in again] == [new.command, trial]
     assert isinstance(again[1], Perform)
     assert again[1].number > new.number
     assert set(ledger.gangs) == {"b"}
+
+
+def test_gangs_that_another_agent_has_taken_over_are_not_lost() -> None:
+    ledger = DeliveryLedger()
+    ledger.reconcile(inventory("boot"))
+    for job in ("a", "b", "c"):
+        ledger.order(launch(job))
+    resize = Reconfigure(job_id="b", generation=2, target=target(0, 1))
+    ledger.order(resize)
+    ledger.note_performed(4)
+    for number, job in enumerate(("a", "b"), start=1):
+        assert ledger.is_news(EventTold(number=number, event=started(job, 1)))
+    found = msgspec.structs.replace(inventory("other", 0, "a", "b"), untold={"c": 1})
+    lost, again = ledger.reconcile(found)
+    assert lost == [], "the end of c is about to be told"
+    assert [message.command for message in again] == [resize], "it was taken, and not answered"
+    assert set(ledger.gangs) == {"a", "b", "c"}
+
+
+def test_an_end_of_the_gang_before_does_not_hide_that_a_gang_is_lost() -> None:
+    ledger = DeliveryLedger()
+    ledger.reconcile(inventory("boot"))
+    ledger.order(launch("a", generation=7))
+    ledger.note_performed(1)
+    lost, _ = ledger.reconcile(msgspec.structs.replace(inventory("other"), untold={"a": 6}))
+    assert [event.job_id for event in lost if isinstance(event, GangEnded)] == ["a"]
+
+
+def test_what_was_answered_is_not_said_again() -> None:
+    ledger = DeliveryLedger()
+    ledger.reconcile(inventory("boot"))
+    ledger.order(launch("a"))
+    ledger.note_performed(1)
+    assert ledger.is_news(EventTold(number=1, event=started("a", 1)))
+    assert ledger.reconcile(inventory("other", 0, "a")) == ([], [])
 
 
 def test_only_what_was_delivered_before_the_turn_before_is_acknowledged() -> None:

@@ -45,6 +45,9 @@ class FakeWorld:
     def wait(self, kind: type[Heard], num: int = 1) -> Heard:
         return [message for message in self.heard if isinstance(message, kind)][num - 1]
 
+    def meet_new_controller(self) -> None:
+        self.host.meet_new_controller()
+
     def allow_no_ports(self) -> None:
         self.host.why_no_port = os.strerror(errno.EMFILE)
 
@@ -100,6 +103,13 @@ class LocalWorld:
 
         self._loop.run_until_complete(asyncio.wait_for(come(), LIMIT_S))
         return found()[num - 1]
+
+    def meet_new_controller(self) -> None:
+        async def meet() -> None:
+            self.host.tell_kept()
+            self.host.offer({})
+
+        self._loop.run_until_complete(meet())
 
     def allow_no_ports(self) -> None:
         def refuse(*_: object, **named: object) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from pathlib import Path
 
 import msgspec
@@ -19,12 +19,14 @@ from swell.executors.controller.gangs import KnownGangs, cannot_change, unknown
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import DaemonLine, Outbox
 from swell.executors.controller.preparation import Preparation
-from swell.executors.controller.protocol import ExecutorCommand, Inventory
+from swell.executors.controller.protocol import ExecutorCommand, Gathering, Inventory
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.shares import KnownShares, not_shared
+from swell.executors.controller.succession import Succession
 from swell.executors.controller.trial_devices import Machine
 from swell.executors.controller.trials import Trials
 from swell.executors.controller.usage_reports import UsageReports, usage_report
+from swell.executors.controller.worker_numbers import WorkerNumbers
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED
 from swell.executors.gang.effects import (
     Choreography,
@@ -36,14 +38,18 @@ from swell.executors.gang.effects import (
     Spawn,
     WorkerExit,
 )
+from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.restart_controller import RestartGang
 from swell.executors.hosts import messages
 from swell.executors.hosts.file_messages import FileMessage
-from swell.executors.hosts.messages import FromHost, NodeHost
+from swell.executors.hosts.messages import FromHost, NodeHost, ToHost
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import AnyEvent, GangEnded, JobWarned, Outcome, StepsReported
 from swell.wire.messages import Finished, FromAgent, FromWorker, Welcome
+
+#: A daemon that waits is told so again, lest it take the agent for dead.
+GATHERING_EVERY_S = 1.0
 
 
 class Controller:
@@ -68,7 +74,8 @@ class Controller:
         self._clock = AwakeClock(time_s)
         self._files = files
         self._hosts = KnownHosts()
-        self._gangs = KnownGangs(conduct, self._hosts.bindings, self._hosts.host_of)
+        numbers = WorkerNumbers(state_dir)
+        self._gangs = KnownGangs(conduct, self._hosts.bindings, self._hosts.host_of, numbers)
         self._runs: dict[str, DirectedRun] = {}
         self._preparing: dict[str, Preparation] = {}  #: by job
         self._shares = KnownShares()
@@ -76,6 +83,9 @@ class Controller:
         self._outbox = Outbox()
         self._session, self._num_performed = "", 0
         self._trials = Trials(state_dir, self, conduct)
+        self._succession = Succession(self, self._gangs, self._shares)
+        self._waiting: tuple[DaemonLine, str] | None = None  #: a daemon that has yet to be told what runs
+        self._told_waiting_s = 0.0
         self._inbox: deque[Callable[[], None]] = deque()
         self._is_busy = False
 
@@ -85,7 +95,19 @@ class Controller:
 
     # ------------------------------------------------------------ the daemon
     def attach(self, line: DaemonLine, session: str) -> None:
-        """A daemon has come. It hears what runs, and then what no daemon has acknowledged."""
+        """A daemon has come. It hears what runs, once that is known, and what no daemon has acknowledged."""
+        self._waiting = line, session
+        self._greet()
+
+    def _greet(self) -> None:
+        if self._waiting is None:
+            return
+        line, session = self._waiting
+        if not self._succession.is_over:
+            self._told_waiting_s = self.now_s()
+            line.send(Gathering(hosts=tuple(sorted(self._succession.awaited))))
+            return
+        self._waiting = None
         if session != self._session:
             self._session, self._num_performed = session, 0
             self._gangs.forget_ended(self._outbox.ended_gangs())
@@ -94,6 +116,8 @@ class Controller:
 
     def detach(self, line: DaemonLine) -> None:
         """The line is gone. No effect if another daemon has come since."""
+        if self._waiting is not None and self._waiting[0] is line:
+            self._waiting = None
         self._outbox.detach(line)
 
     def acknowledge(self, number: int) -> None:
@@ -137,6 +161,14 @@ class Controller:
         """What a host says; one that is not of this platform is not heard."""
         self._handle(lambda: self._hear_member(host, message))
 
+    def await_hosts(self, names: Collection[str]) -> None:
+        """They may run workers of the controller before. To be called before anything else.
+
+        Each of them joins, or `lose_host` is called for it when none of these can live any more; until then
+        daemons wait.
+        """
+        self._succession.takeover.awaited.update(names)
+
     def join_host(self, name: str, host: NodeHost) -> None:
         """From now on it is told what to do. Its first message names its devices."""
         self._handle(lambda: self._join_host(name, host))
@@ -165,6 +197,8 @@ class Controller:
             if gang is not None:
                 self.report(usage_report(job_id, gang.generation, gang.steps))
         self._trials.advance()
+        if now_s - self._told_waiting_s >= GATHERING_EVERY_S:
+            self._greet()
         self._outbox.send()
 
     # ------------------------------------------------------------ commands
@@ -196,6 +230,7 @@ class Controller:
         effects = gang.command(command, self.now_s())
         run = self._runs.get(command.job_id)
         if run is not None:
+            self._keep_record(run, effects)
             self.do(run, effects)
         else:  # over: all it has to say is how it ended
             for effect in effects:
@@ -310,13 +345,16 @@ class Controller:
     # ------------------------------------------------------------ what hosts say
     def _hear_member(self, host: str, message: FromHost) -> None:
         """A host may have been lost after it said this."""
-        if host in self._hosts:
+        if host in self._hosts and not self._succession.keep(host, message):
             self._hear(host, message)
 
     def _hear(self, host: str, message: FromHost) -> None:
         match message:
+            case messages.RunKept() | messages.EndKept():
+                self._succession.hear(host, message)
             case messages.DevicesOffered():
-                self._report_all(self._hosts.offer(host, message))
+                self._succession.hear_offer(host, message)
+                self._greet()
             case messages.RunOpened() | messages.RunRefused():
                 self._hear_ready(host, message)
             case messages.ShareSet(run=key, generation=generation, why_not=why_not):
@@ -335,6 +373,10 @@ class Controller:
                 run = self._runs.get(message.run)
                 if run is not None and run.port_host == host:
                     self._hear_port(run, message)
+            case _ if self._succession.is_remnant(host, message.run):
+                if isinstance(message, messages.WorkerExited):
+                    self._succession.hear_exit(host, message.run, message.worker)
+                    self._greet()
             case _:
                 run = self._runs.get(message.run)
                 if run is not None and run.workers.get(message.worker) == host:
@@ -391,8 +433,14 @@ class Controller:
         if self._files is not None:
             self._files.join(name, host.tell)
 
+    def offer(self, host: str, offered: messages.DevicesOffered) -> None:
+        """Use these devices of the host, and no others."""
+        self._report_all(self._hosts.offer(host, offered))
+
     def _lose_host(self, name: str, why: str) -> None:
         """Its nodes go first: what becomes of gangs that were on them is then no fault of their jobs."""
+        self._succession.lose_host(name)
+        self._greet()
         lost_nodes = self._hosts.lose(name, why)
         if lost_nodes is None:
             return
@@ -444,6 +492,9 @@ class Controller:
 
     def do(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
         """Perform the effects in order."""
+        effects = tuple(effects)
+        if any(not (isinstance(e, Report) and isinstance(e.event, StepsReported)) for e in effects):
+            self._keep_record(run, effects)
         for effect in effects:
             match effect:
                 case Spawn():
@@ -465,8 +516,34 @@ class Controller:
         elif run.is_trial:
             self._trials.advance()
 
+    def _keep_record(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
+        """All hosts of the run keep what its gang has in mind, from before the first of these effects on."""
+        gang = run.director
+        if not isinstance(gang, Gang | RestartGang):
+            return
+        spawned = {
+            e.worker: self._hosts.host_of.get(e.devices[0], "") for e in effects if isinstance(e, Spawn)
+        }
+        self._gangs.note_numbers(run.job_id, spawned)
+        share, asked_share = self._shares.record(run.job_id)
+        before = run.record
+        record = messages.RunSnapshot(
+            launch=run.launch,
+            version=0 if before is None else before.version,
+            hosts=tuple(sorted(run.checkpoint_dirs)),
+            workers=run.workers | spawned,
+            total_steps=run.total_steps,
+            share=share,
+            asked_share=asked_share,
+            gang=gang.record(),
+        )
+        if record == before:
+            return
+        run.record = record = msgspec.structs.replace(record, version=record.version + 1)
+        for host in record.hosts:
+            self.tell(host, messages.KeepRecord(run=run.key, record=record))
+
     def _spawn(self, run: DirectedRun, spawn: Spawn) -> None:
-        run.next_worker = max(run.next_worker, spawn.worker + 1)
         hosts = {self._hosts.host_of.get(device, "") for device in spawn.devices}
         host = hosts.pop()
         run.workers[spawn.worker] = host
@@ -510,6 +587,10 @@ class Controller:
             self._shares.ended(run.job_id)
             self._usage.ended(run.job_id)
         self._trials.ended(run)
+
+    def tell(self, host: str, message: ToHost) -> None:
+        """To a host; nothing is lost with one that is gone: its end was told, or will be."""
+        self._hosts.tell(host, message)
 
     # ------------------------------------------------------------ telling the daemon
     def report(self, event: AnyEvent) -> None:

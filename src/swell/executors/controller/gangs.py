@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from swell.executors.controller.protocol import LiveGang
 from swell.executors.controller.run import DirectedRun
+from swell.executors.controller.takeover import WholeRun
+from swell.executors.controller.worker_numbers import WorkerNumbers
 from swell.executors.gang.effects import Choreography
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.gang_settings import Conduct
@@ -16,6 +18,7 @@ from swell.executors.hosts.messages import RunOpened
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang
 from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed
 from swell.model.job import Elasticity
+from swell.model.target import Target
 
 #: Ended gangs that are remembered, to answer a command that was said twice.
 NUM_REMEMBERED = 1000
@@ -27,20 +30,25 @@ class Legacy:
 
     saved_steps: int = 0
     max_local_batch: int | None = None
-    next_worker: int = 0  #: no worker of the job had this number, or a higher one
 
 
 class KnownGangs:
     """Live ones, and ended ones for a while."""
 
     def __init__(
-        self, conduct: Conduct, bindings: Mapping[str, DeviceBinding], hosts: Mapping[str, str]
+        self,
+        conduct: Conduct,
+        bindings: Mapping[str, DeviceBinding],
+        hosts: Mapping[str, str],
+        numbers: WorkerNumbers,
     ) -> None:
         """
         Args:
             bindings: what each device id stands for; more may come.
             hosts: the host of each device id; likewise.
+            numbers: that workers have had.
         """
+        self._numbers = numbers
         self._conduct = conduct
         self._bindings = bindings
         self._hosts = hosts
@@ -79,13 +87,51 @@ class KnownGangs:
         """
         answers = list(opened.values())
         before = self._legacies.get(command.job_id, Legacy())
-        first = max(before.next_worker, *(answer.first_worker for answer in answers))
+        known = self._numbers.next_number(command.job_id)
+        first = max(known, *(answer.first_worker for answer in answers))
         checkpoints = answers[0].checkpoint_dir
         stopped: set[int] = set()
         gang = self._new_gang(command, before, checkpoints, first, stopped)
+        dirs = {host: answer.checkpoint_dir for host, answer in opened.items()}
+        return self._enter(command, gang, stopped, dirs)
+
+    def adopt(self, whole: WholeRun) -> tuple[DirectedRun, Choreography]:
+        """A run of a gang that another controller launched, and that has yet to take the record over."""
+        answers, record = whole.kept, whole.record
+        order = next(iter(answers.values())).order
+        command = LaunchGang(
+            job_id=order.job_id,
+            generation=record.launch,
+            target=Target(devices=()),
+            spec=order.spec,
+            total_steps=record.total_steps,
+        )
+        known = max(record.gang.next_worker, self._numbers.next_number(order.job_id))
+        first = max(known, *(answer.first_worker for answer in answers.values()))
+        stopped = {worker.number for worker in whole.workers.values() if worker.is_stopped}
+        dirs = {host: answer.checkpoint_dir for host, answer in answers.items()}
+        gang = self._new_gang(command, Legacy(), next(iter(dirs.values())), first, stopped)
+        run = self._enter(command, gang, stopped, dirs)
+        run.record = record
+        run.workers = {
+            number: record.workers[number] for number, worker in whole.workers.items() if worker.exit is None
+        }
+        return run, gang
+
+    def note_numbers(self, job_id: str, workers: Collection[int]) -> None:
+        """These are about to be started."""
+        if workers:
+            self._numbers.note(job_id, max(workers) + 1)
+
+    def _enter(
+        self,
+        command: LaunchGang,
+        gang: Choreography,
+        stopped: set[int],
+        dirs: dict[str, str],
+    ) -> DirectedRun:
         self._gangs.pop(command.job_id, None)
         self._gangs[command.job_id] = gang
-        dirs = {host: answer.checkpoint_dir for host, answer in opened.items()}
         return DirectedRun(
             command.job_id,
             command.job_id,
@@ -93,7 +139,8 @@ class KnownGangs:
             gang,
             stopped,
             checkpoint_dirs=dirs,
-            next_worker=first,
+            launch=command.generation,
+            total_steps=command.total_steps,
         )
 
     def _new_gang(
@@ -119,9 +166,7 @@ class KnownGangs:
         """To be told of the end of every run; most are trials."""
         gang = run.director
         if isinstance(gang, Gang):
-            self._legacies[run.job_id] = Legacy(gang.saved_steps, gang.max_local_batch, run.next_worker)
-        elif isinstance(gang, RestartGang):
-            self._legacies[run.job_id] = Legacy(next_worker=run.next_worker)
+            self._legacies[run.job_id] = Legacy(gang.saved_steps, gang.max_local_batch)
         over = [job_id for job_id, gang in self._gangs.items() if gang.is_over]
         for job_id in over[:-NUM_REMEMBERED]:
             del self._gangs[job_id]

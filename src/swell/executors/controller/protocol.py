@@ -55,6 +55,12 @@ class Inventory(AgentMessage, frozen=True, kw_only=True):
     nodes: tuple[Node, ...] = ()  #: of hosts that have joined, which are there now
 
 
+class Gathering(AgentMessage, frozen=True, kw_only=True):
+    """Said before the inventory, again and again, while the agent does not know what these hosts run."""
+
+    hosts: tuple[str, ...]
+
+
 class EventTold(AgentMessage, frozen=True, kw_only=True):
     """An event; sent to each new daemon again until it is acknowledged."""
 

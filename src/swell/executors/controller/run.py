@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from swell.executors.gang.effects import Effect, WorkerExit
+from swell.executors.hosts.messages import RunSnapshot
 from swell.model.job import JobSpec
 from swell.wire.messages import FromWorker
 
@@ -50,6 +51,8 @@ class DirectedRun:
     is_trial: bool = False
     checkpoint_dirs: dict[str, str] = field(default_factory=dict)  #: by host on which it is open
     workers: dict[int, str] = field(default_factory=dict)  #: host of each one that has not ended
-    next_worker: int = 0  #: no worker of the job had this number, or a higher one
     port_host: str = ""  #: where a free port is looked for; empty: nowhere
+    launch: int = 0  #: generation of the command that launched it
+    total_steps: int | None = None
+    record: RunSnapshot | None = None  #: that its hosts were told last; None: none, or it is a trial run
     finished_s: float | None = None  #: when the first of its workers met the end condition

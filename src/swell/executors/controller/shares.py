@@ -36,6 +36,14 @@ class KnownShares:
         """Its first worker is about to be started."""
         self._gangs[command.job_id] = GangShare(command.target.configuration.weight)
 
+    def record(self, job_id: str) -> tuple[float, tuple[int, float] | None]:
+        """What the gang is known to have, and what was asked for; for `restore` of the next controller's."""
+        gang = self._gangs.get(job_id, GangShare(FULL_SHARE))
+        return gang.known, None if gang.asked is None else (gang.asked.generation, gang.asked.share)
+
+    def restore(self, job_id: str, known: float, asked: tuple[int, float] | None) -> None:
+        self._gangs[job_id] = GangShare(known, None if asked is None else AskedShare(*asked))
+
     def is_news(self, command: Reconfigure) -> bool:
         """Whether the gang's share has to be set for this command: no later one came before it."""
         gang = self._gangs.get(command.job_id)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypedDict
 
+from swell.executors.gang.records import GangRecord
 from swell.model.command import GangCommand
 from swell.model.event import AnyEvent
 from swell.wire.messages import FromAgent, FromWorker
@@ -115,3 +116,6 @@ class Choreography(Protocol):
 
     def tick(self, now_s: float) -> Sequence[Effect]:
         """Time has passed. To be called several times a second."""
+
+    def record(self) -> GangRecord:
+        """What is in mind, for the controller that comes after."""

@@ -15,7 +15,8 @@ Each phase of a gang has a module of its own, and `Gang` hands each of them the 
 * `saving`: checkpoints, and a suspend that could not be saved;
 * `recovery`: a group has broken, until the next one may form;
 * `departures`: workers that go;
-* `shutdown`: the end, from the decision to the last process.
+* `shutdown`: the end, from the decision to the last process;
+* `handover`: from one controller to the next.
 
 `handlers` brings the messages of workers to them. `watchdog`, `stuck_workers` and `late_orders` act when
 time passes.
@@ -23,18 +24,21 @@ time passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from swell.executors.gang.departures import Departures
 from swell.executors.gang.effects import Effect, WorkerExit
 from swell.executors.gang.formation import Formation
 from swell.executors.gang.handlers import Handlers
+from swell.executors.gang.handover import Handover
 from swell.executors.gang.hang_detection import Vigil
 from swell.executors.gang.job_context import Stage
+from swell.executors.gang.kept_worker import KeptWorker
 from swell.executors.gang.late_orders import LateOrders
 from swell.executors.gang.member import Roster, by_rank, flatten
 from swell.executors.gang.membership import Membership
 from swell.executors.gang.memory_limit import PassLimit
+from swell.executors.gang.records import ElasticRecord
 from swell.executors.gang.recovery import Recovery
 from swell.executors.gang.regrouping import Regrouping
 from swell.executors.gang.replies import Dialogue
@@ -97,6 +101,24 @@ class Gang:
         )
         self._late_orders = LateOrders(
             patience, dialogue, roster, membership, setback, suspension, vigil, formation, workers
+        )
+        self._handover = Handover(
+            stage,
+            effects,
+            dialogue,
+            roster,
+            membership,
+            setback,
+            suspension,
+            pass_limit,
+            formation,
+            workers,
+            progress,
+            shutdown,
+            transition,
+            recovery,
+            departures,
+            self._handlers,
         )
         self._job_id, self._is_stopped, self._effects = stage.job_id, is_stopped, effects
         self._dialogue, self._roster, self._membership = dialogue, roster, membership
@@ -184,6 +206,19 @@ class Gang:
             self._watchdog.check()
             self._stuck_workers.check()
             self._late_orders.check()
+        return self._act()
+
+    # ------------------------------------------------------------ from one controller to the next
+    def record(self) -> ElasticRecord:
+        """See `effects.Choreography`."""
+        return self._handover.record()
+
+    def take_over(
+        self, record: ElasticRecord, kept: Mapping[int, KeptWorker], lost: Collection[int], now_s: float
+    ) -> Sequence[Effect]:
+        """To be called before anything else; see `Handover.take_over`."""
+        self._dialogue.now_s = now_s
+        self._handover.take_over(record, kept, lost)
         return self._act()
 
     # ------------------------------------------------------------ what follows

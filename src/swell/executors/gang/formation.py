@@ -21,6 +21,7 @@ class Formation:
         self.batch: int | None = None  #: of the latest group: samples of a step; None: the job's own batch
         self.ordered_s = 0.0  #: when the latest order was given
         self.is_warned = False  #: that it takes long
+        self.orders: dict[int, messages.Regroup] = {}  #: of the latest round, by worker
         self._roster = roster
         self._pass_limit = pass_limit
         self._effects = effects
@@ -38,6 +39,7 @@ class Formation:
         has_news = not all(member.has_state for member in group)
         chosen = {member.number for member in group}
         leavers = [m for m in self._roster.in_group() if m.number not in chosen and m.state is not State.LEFT]
+        self.orders = {}
         hosts = [self._host_of(member.slot) for member in group]
         places, num_hosts = local_ranks(hosts), len(set(hosts))
         for rank, member in enumerate([*group, *leavers]):
@@ -56,6 +58,7 @@ class Formation:
                 num_hosts=num_hosts,
                 max_local_batch=self._pass_limit.max_local_batch,
             )
+            self.orders[member.number] = order
             self._effects.append(Send(member.number, order))
         self._roster.group = [member.number for member in group]
 

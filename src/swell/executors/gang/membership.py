@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from swell.executors.gang.member import Member, Roster, Slot, State, flatten
+from swell.executors.gang.records import ChangeRecord, MembershipRecord
 from swell.executors.gang.replies import Dialogue
 from swell.model.event import (
     AnyEvent,
@@ -112,6 +113,25 @@ class Membership:
             change.lost = lost
             self.is_unheard |= bool(lost)
         return change
+
+    def record(self) -> MembershipRecord:
+        """For `restore` of the next controller's."""
+        change = self.change
+        return MembershipRecord(
+            slots=self.slots,
+            batch=self.batch,
+            generation=self.generation,
+            change=None
+            if change is None
+            else ChangeRecord(aim=change.aim.name, failure=change.failure, lost=change.lost),
+            is_unheard=self.is_unheard,
+        )
+
+    def restore(self, record: MembershipRecord, now_s: float) -> None:
+        self.slots, self.batch, self.generation = record.slots, record.batch, record.generation
+        self.is_unheard, change = record.is_unheard, record.change
+        if change is not None:
+            self.change = PendingChange(ChangeAim[change.aim], now_s, change.failure, change.lost)
 
     def _become(self, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
         """The settled gang is this; returns what it no longer has."""

@@ -5,8 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from swell.executors.gang.effects import Effect, GangEventFields, Report
-from swell.model.command import GangCommand
-from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobWarned
+from swell.executors.gang.records import DialogueRecord
+from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
+from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobWarned, WorkersLost
+
+_KINDS: dict[str, type[GangCommand]] = {
+    kind.__name__: kind for kind in (LaunchGang, Reconfigure, SuspendGang, StopGang)
+}
 
 
 class Dialogue:
@@ -21,6 +26,7 @@ class Dialogue:
         self._asked: tuple[type[GangCommand], int] | None = None
         self._answer: AnyEvent | None = None
         self._warnings: dict[str, str] = {}  #: topic -> what was said last
+        self._losses: list[WorkersLost] = []  #: told since the head was last known to have heard of one
 
     @property
     def is_over(self) -> bool:
@@ -61,20 +67,54 @@ class Dialogue:
 
     def reply(self, event: AnyEvent) -> None:
         self._answer = event
+        if isinstance(event, WorkersLost):
+            self._losses.append(event)
         self.report(event)
+
+    def note_heard(self) -> None:
+        """The head knows of every loss."""
+        self._losses.clear()
 
     def close(self, event: GangEnded | GangSuspended) -> None:
         """Every process is gone."""
         self.reply(event)
         self.end = event
 
+    def is_warned(self, about: str, message: str) -> bool:
+        """Whether this stands."""
+        return self._warnings.get(about, "") == message
+
     def warn(self, message: str, about: str = "") -> None:
         """See `JobWarned`: one with a topic is ended by an empty message. What stands is not said again."""
         if about:
-            if self._warnings.get(about, "") == message:
+            if self.is_warned(about, message):
                 return
             self._warnings[about] = message
         self.report(JobWarned(job_id=self._job_id, at_s=self.now_s, message=message, about=about))
 
     def report(self, event: AnyEvent) -> None:
         self._effects.append(Report(event))
+
+    # ------------------------------------------------------------ from one controller to the next
+    def record(self) -> DialogueRecord:
+        """For `restore` of the next controller's."""
+        return DialogueRecord(
+            generation=self.generation,
+            asked=None if self._asked is None else (self._asked[0].__name__, self._asked[1]),
+            answer=self._answer,
+            end=self.end,
+            warnings=dict(self._warnings),
+            losses=tuple(self._losses),
+        )
+
+    def restore(self, record: DialogueRecord) -> None:
+        """As it was. What was told may be lost: what still matters is told again."""
+        self.generation, self._warnings = record.generation, dict(record.warnings)
+        self._asked = None if record.asked is None else (_KINDS[record.asked[0]], record.asked[1])
+        self._answer, self.end, self._losses = record.answer, record.end, list(record.losses)
+        for about, message in self._warnings.items():
+            if message:
+                self.report(JobWarned(job_id=self._job_id, at_s=self.now_s, message=message, about=about))
+        answers = () if self._answer is None or self._answer in self._losses else (self._answer,)
+        for event in (*self._losses, *answers):
+            self.report(msgspec.structs.replace(event, at_s=self.now_s))

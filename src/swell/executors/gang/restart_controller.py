@@ -8,16 +8,18 @@ before, is lost with a change. Rank 0 tells how many steps its optimizer has mad
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 
-from swell.executors.exit_status import OVER_MEMORY
+from swell.executors.exit_status import HOST_LOST, OVER_MEMORY
 from swell.executors.gang.divergence import Divergence
 from swell.executors.gang.effects import Effect, FindPort, Kill, Send, Spawn, WorkerExit
 from swell.executors.gang.job_context import Stage
+from swell.executors.gang.kept_worker import KeptExit, KeptWorker
 from swell.executors.gang.local_ranks import LocalRank, local_ranks
 from swell.executors.gang.member import Member, Slot, State, cut_slots, flatten
 from swell.executors.gang.open_batch import refusal
+from swell.executors.gang.records import EndingRecord, RestartRecord
 from swell.executors.gang.replies import Dialogue
 from swell.executors.gang.script_values import ScriptValues
 from swell.executors.gang.tally import StepTally
@@ -366,6 +368,76 @@ class RestartGang:
     def _await_exits(self, grace_s: float) -> None:
         """They have SIGTERM. A second one could come while they save."""
         self._terminate_at_s, self._kill_at_s = float("inf"), self._dialogue.now_s + grace_s
+
+    # ------------------------------------------------------------ from one controller to the next
+    def record(self) -> RestartRecord:
+        """See `effects.Choreography`."""
+        return RestartRecord(
+            dialogue=self._dialogue.record(),
+            running=self._running,
+            target=self._target,
+            members={number: member.slot for number, member in self._members.items()},
+            aim=self._aim.name,
+            ending=EndingRecord(outcome=self._outcome, message=self._message),
+            num_starts=self._num_starts,
+            next_worker=self._next_worker,
+            steps=self._tally.steps,
+            steps_before=self._tally.begun_with,
+            is_new=self._tally.is_new,
+        )
+
+    def take_over(
+        self, record: RestartRecord, kept: Mapping[int, KeptWorker], now_s: float
+    ) -> Sequence[Effect]:
+        """To be called before anything else, with what hosts tell of workers.
+
+        One that no host tells of was never started, or is lost with its host: its peers would wait for it.
+        """
+        self._dialogue.now_s = now_s
+        if record.dialogue.end is None:
+            self._restore(record, kept)
+        self._dialogue.restore(record.dialogue)
+        if self.is_over:
+            return self._drain()
+        self._act_again()
+        for number in record.members:
+            self._hear_again(number, kept.get(number))
+        if not self._members:
+            self._go_on()
+        else:
+            self._tell_started()
+        return self._drain()
+
+    def _restore(self, record: RestartRecord, kept: Mapping[int, KeptWorker]) -> None:
+        self._running, self._target, self._aim = record.running, record.target, RestartAim[record.aim]
+        self._outcome, self._message = record.ending.outcome, record.ending.message
+        self._num_starts = record.num_starts
+        self._next_worker = max(self._next_worker, record.next_worker)
+        self._tally.restore(record.steps, record.steps_before, record.is_new)
+        for number, slot in record.members.items():
+            member = Member(number, slot, since_s=self._dialogue.now_s)
+            worker = kept.get(number)
+            if worker is not None and worker.pid is not None:
+                member.pid, member.state = worker.pid, State.TRAINING
+            self._members[number] = member
+
+    def _act_again(self) -> None:
+        """Signals may have been lost with the former controller."""
+        if self._aim is RestartAim.END:
+            self._terminate(self._patience.stop_s)
+        elif self._aim is not RestartAim.RUN:
+            self._stop_at_step()
+
+    def _hear_again(self, number: int, worker: KeptWorker | None) -> None:
+        for message in () if worker is None else worker.talk:
+            if isinstance(message, Stepped):
+                self._note_steps(message)
+            elif isinstance(message, Distributed):
+                self._note_distributed(message)
+        never = KeptExit(status=HOST_LOST, log_tail="it was lost together with the controller")
+        end = never if worker is None else worker.exit
+        if end is not None:
+            self._note_exit(WorkerExit(number, end.status, end.log_tail))
 
     def _drain(self) -> list[Effect]:
         effects = list(self._effects)

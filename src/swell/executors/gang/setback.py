@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from swell.executors.gang.member import Member, Roster, State
+from swell.executors.gang.records import SetbackRecord
 
 #: A group that fails to form so often in a row, with all its members alive, never will.
 MAX_FAILED_ROUNDS = 3
@@ -63,6 +64,22 @@ class Setback:
     def close(self) -> None:
         """The next group is told to form."""
         self.since_s, self.has_lost, self.is_of_death = None, False, False
+
+    def record(self) -> SetbackRecord | None:
+        """For `restore` of the next controller's; None: the group is whole."""
+        if not self.is_open:
+            return None
+        return SetbackRecord(
+            why=self.why,
+            has_lost=self.has_lost,
+            is_of_death=self.is_of_death,
+            is_cut_back=self.is_cut_back,
+        )
+
+    def restore(self, record: SetbackRecord, now_s: float) -> None:
+        self.since_s, self.why = now_s, record.why
+        self.has_lost, self.is_of_death = record.has_lost, record.is_of_death
+        self.is_cut_back = record.is_cut_back
 
     def unaware(self, roster: Roster) -> list[Member]:
         """Members that still take the group for whole: their collective has yet to fail."""

@@ -54,6 +54,17 @@ class Shutdown:
         now_s = self.dialogue.now_s
         self.ending = Ending(outcome, message, now_s, now_s + limit_s)
 
+    def resume(self, outcome: Outcome, message: str) -> None:
+        """Under a new controller: signals may have been lost with the former one."""
+        is_success = outcome is Outcome.SUCCEEDED
+        self._begin(outcome, message, self.patience.finish_s if is_success else self.patience.stop_s)
+        members = self.roster.members.values()
+        if is_success:
+            is_whole = any(member.whole_round == self.formation.round for member in members)
+            self.workers.kill(left_behind(self.roster, is_whole))
+        else:
+            self.workers.terminate(members)
+
     # ------------------------------------------------------------ while workers are left
     def note_break(self) -> None:
         """A collective failed: the group that some members still wait for will not form."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from swell.executors.gang.records import SuspensionRecord
+
 
 @dataclass(slots=True)
 class Suspension:
@@ -39,3 +41,13 @@ class Suspension:
         is_meant = generation == self.round
         self.has_left |= is_meant
         return is_meant
+
+    def record(self) -> SuspensionRecord:
+        """For `restore` of the next controller's."""
+        return SuspensionRecord(
+            round=self.round, is_void=self.is_void, is_saved=self.is_saved, has_left=self.has_left
+        )
+
+    def restore(self, record: SuspensionRecord) -> None:
+        self.round, self.is_void = record.round, record.is_void
+        self.is_saved, self.has_left = record.is_saved, record.has_left

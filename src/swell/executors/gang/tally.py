@@ -16,14 +16,18 @@ class StepTally:
     """
 
     steps: int = 0
+    begun_with: int = 0  #: what `steps` was when the gang of now began
+    is_new: bool = True  #: the gang of now has not made a step
     _heard_s: float | None = None
     _step_s: float = 0.0
-    _begun_with: int = 0  #: what `steps` was when the gang of now began
-    _is_new: bool = True  #: the gang of now has not made a step
 
     def restart(self) -> None:
         """A new gang starts."""
-        self._is_new = True
+        self.is_new = True
+
+    def restore(self, steps: int, begun_with: int, is_new: bool) -> None:
+        """As another tally of the same gang had it. When it heard of the last step is not known."""
+        self.steps, self.begun_with, self.is_new = steps, begun_with, is_new
 
     def note(self, message: Stepped, now_s: float) -> tuple[float | None, str]:
         """What a gang's first step tells of the change before it: seconds taken from training, and a warning.
@@ -32,14 +36,14 @@ class StepTally:
         steps that have to be done again. None and '' for any later step, and for the very first gang.
         """
         pause_s, warning = None, ""
-        if self._is_new and self._heard_s is not None:
+        if self.is_new and self._heard_s is not None:
             again = 0 if message.own_steps is None else max(0, self.steps - _found(message))
             pause_s = max(0.0, now_s - self._heard_s - self._step_s) + again * self._step_s
             if message.own_steps is not None and _found(message) == 0:
                 warning = _began_anew(self.steps)
-        if self._is_new:
-            self._begun_with, self._is_new = self.steps, False
-        self.steps = self._begun_with + message.steps if message.own_steps is None else message.own_steps
+        if self.is_new:
+            self.begun_with, self.is_new = self.steps, False
+        self.steps = self.begun_with + message.steps if message.own_steps is None else message.own_steps
         self._heard_s = now_s
         self._step_s = message.step_s or self._step_s
         return pause_s, warning

@@ -46,6 +46,7 @@ class Transition:
             why = "workers had been lost when this was asked for"
             self.dialogue.reply(ResizeFailed(**self.dialogue.facts(), message=why))
             return
+        self.dialogue.note_heard()
         aim = ChangeAim.LAUNCH if isinstance(command, LaunchGang) else ChangeAim.RESIZE
         self.membership.change = PendingChange(aim, self.dialogue.now_s)
         self.suspension.clear()
@@ -66,6 +67,7 @@ class Transition:
         is_asked_again = self.membership.is_suspending
         self.membership.change = PendingChange(ChangeAim.SUSPEND, self.dialogue.now_s)
         self.membership.is_unheard = False  # while it is being suspended the head names no devices
+        self.dialogue.note_heard()
         if not is_asked_again:
             self.suspension.clear()
             members = self.roster.in_group()

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from swell.executors.gang.effects import Effect, Kill, Spawn
 from swell.executors.gang.member import Member, Roster, Slot
 
+#: To a worker, and to all that it has started.
+KILL = int(signal.SIGKILL)
+
 
 @dataclass(slots=True)
 class Workers:

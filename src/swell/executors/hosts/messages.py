@@ -13,6 +13,9 @@ it is opened before the first and closed after the last::
                                    <-           WorkerExited       once, after its last word
     CloseRun                       ->                              no worker of it is left
 
+To a controller that is new to it a host tells first, before `DevicesOffered`, what it has kept: a `RunKept`
+for each run that is open, and an `EndKept` for each gang that has ended.
+
 A host that has a state folder of its own says and hears about files between: see `file_messages`.
 
 No message carries a time: the controller stamps what it hears with its own clock. A worker is addressed by
@@ -23,7 +26,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import msgspec
+
 from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.gang.kept_worker import KeptWorker
+from swell.executors.gang.records import GangRecord
 from swell.executors.hosts.file_messages import (
     CheckpointOffered,
     CheckpointTaken,
@@ -38,7 +45,7 @@ from swell.executors.hosts.file_messages import (
 )
 from swell.executors.hosts.host_message import HostMessage as HostMessage
 from swell.model.cluster import Node
-from swell.model.event import Outcome
+from swell.model.event import GangEnded, GangSuspended, Outcome
 from swell.model.job import JobSpec
 from swell.model.usage import GangUsage
 from swell.wire.messages import FromAgent, FromWorker
@@ -103,6 +110,26 @@ class ReadUsage(HostMessage, frozen=True, kw_only=True):
     run: str
 
 
+class RunSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """What the controller has in mind of the gang of a job."""
+
+    launch: int  #: generation of the command that launched it
+    version: int  #: of this record: the highest of the latest launch counts
+    hosts: tuple[str, ...]  #: on which the run is open
+    workers: dict[int, str]  #: host of each one that has not ended
+    total_steps: int | None
+    share: float  #: that the head knows it to have
+    asked_share: tuple[int, float] | None  #: generation of a command that is not answered, and its share
+    gang: GangRecord
+
+
+class KeepRecord(HostMessage, frozen=True, kw_only=True):
+    """Have this ready for the next controller, in place of the last one; said before what follows from it."""
+
+    run: str
+    record: RunSnapshot
+
+
 class DropCode(HostMessage, frozen=True, kw_only=True):
     """The job has succeeded: the tree of its code is of no more use."""
 
@@ -123,6 +150,7 @@ ToHost = (
     | FindRunPort
     | SetShare
     | ReadUsage
+    | KeepRecord
     | DropCode
     | CloseRun
     | PartRequest
@@ -135,8 +163,24 @@ ToHost = (
 
 
 # ---------------------------------------------------------------- host -> controller
+class RunKept(HostMessage, frozen=True, kw_only=True):
+    """A run that another controller has opened and not closed."""
+
+    order: OpenRun  #: by which it was opened
+    first_worker: int  #: no worker of this kind had this number here, or a higher one
+    checkpoint_dir: str
+    record: RunSnapshot | None  #: None: the run was opened, and no more; or it is a trial run
+    workers: tuple[KeptWorker, ...]
+
+
+class EndKept(HostMessage, frozen=True, kw_only=True):
+    """How a gang ended that had workers here; it may not have been told to a daemon."""
+
+    end: GangEnded | GangSuspended
+
+
 class DevicesOffered(HostMessage, frozen=True, kw_only=True):
-    """What the host has, all of it; said first, and again when it changes."""
+    """What the host has, all of it; said after what it has kept, and again when it changes."""
 
     devices: dict[str, DeviceBinding]  #: by their ids, which no other host has
     num_cores: int  #: that its workers may use
@@ -231,7 +275,9 @@ class OwnerWarned(HostMessage, frozen=True, kw_only=True):
 
 
 FromHost = (
-    DevicesOffered
+    RunKept
+    | EndKept
+    | DevicesOffered
     | RunOpened
     | RunRefused
     | WorkerForked

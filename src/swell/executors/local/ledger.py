@@ -7,20 +7,27 @@ from dataclasses import dataclass
 
 from swell.executors.controller.protocol import EventTold, ExecutorCommand, Inventory, Perform
 from swell.model.cluster import Node
-from swell.model.command import LaunchGang, ProfileJob, StopGang
+from swell.model.command import GangCommand, LaunchGang, ProfileJob, StopGang
 from swell.model.event import (
     AnyEvent,
     GangEnded,
+    GangResized,
+    GangStarted,
     GangSuspended,
     JobProfiled,
     NodeJoined,
     NodeLost,
     Outcome,
     ProfilingFailed,
+    ResizeFailed,
     StepsReported,
+    SuspendFailed,
+    WorkersLost,
 )
 
 AGENT_KILLED = "the agent was killed, and its workers with it"
+#: What answers a command, if it has the command's generation.
+ANSWERS = (GangStarted, GangResized, ResizeFailed, SuspendFailed, WorkersLost, GangEnded, GangSuspended)
 
 
 @dataclass(slots=True)
@@ -29,6 +36,8 @@ class KnownGang:
 
     generation: int
     steps: int = 0
+    launched: int = 0  #: its generation when it was launched, or found
+    unanswered: GangCommand | None = None  #: the latest command, until it is answered
 
 
 class DeliveryLedger:
@@ -49,20 +58,23 @@ class DeliveryLedger:
     # ------------------------------------------------------------ commands
     def order(self, command: ExecutorCommand) -> Perform:
         """Number a command, and keep it until the agent has performed it."""
-        self._num_ordered += 1
-        message = Perform(number=self._num_ordered, command=command)
+        message = self._number(command)
         self._untaken.append(message)
         if isinstance(command, ProfileJob):
             self._trials[command.job_id] = command
         else:
             if isinstance(command, StopGang):
                 self._trials.pop(command.job_id, None)
-            known = self.gangs.get(command.job_id)
-            if known is not None:
-                known.generation = max(known.generation, command.generation)
-            elif isinstance(command, LaunchGang):
-                self.gangs[command.job_id] = KnownGang(command.generation)
+            self._note_ordered(command)
         return message
+
+    def _note_ordered(self, command: GangCommand) -> None:
+        known = self.gangs.get(command.job_id)
+        if known is None and isinstance(command, LaunchGang):
+            known = KnownGang(command.generation, launched=command.generation)
+            self.gangs[command.job_id] = known
+        if known is not None and command.generation >= known.generation:
+            known.generation, known.unanswered = command.generation, command
 
     def note_performed(self, number: int) -> None:
         """Drop commands up to this number, which the agent has performed."""
@@ -91,6 +103,9 @@ class DeliveryLedger:
         return number
 
     def _note(self, event: AnyEvent) -> None:
+        if isinstance(event, ANSWERS) and (known := self.gangs.get(event.job_id)) is not None:
+            asked = known.unanswered
+            known.unanswered = None if asked and asked.generation == event.generation else asked
         if isinstance(event, NodeJoined):
             self._nodes[event.node.name] = event.node
         elif isinstance(event, NodeLost):
@@ -112,10 +127,12 @@ class DeliveryLedger:
             lost = self._begin_boot(inventory)
         self.note_performed(inventory.num_performed)
         for gang in inventory.gangs:
-            self.gangs.setdefault(gang.job_id, KnownGang(gang.generation, gang.steps))
+            found = KnownGang(gang.generation, gang.steps, launched=gang.generation)
+            self.gangs.setdefault(gang.job_id, found)
         return lost, list(self._untaken)
 
     def _begin_boot(self, inventory: Inventory) -> list[AnyEvent]:
+        """Another agent: it has taken no command yet, and knows the gangs of which hosts have told it."""
         is_first = not self._boot_id
         gone_nodes = [name for name in self._nodes if name not in {node.name for node in inventory.nodes}]
         self._nodes = {node.name: node for node in inventory.nodes}
@@ -124,15 +141,26 @@ class DeliveryLedger:
         if is_first:
             return []
         launches = {m.command.job_id for m in self._untaken if isinstance(m.command, LaunchGang)}
-        gone = [job_id for job_id in self.gangs if job_id not in launches]
-        self._untaken = deque(m for m in self._untaken if m.command.job_id not in gone)
-        ordered = {message.command.job_id for message in self._untaken}
-        for job_id, command in self._trials.items():
-            if job_id not in ordered:
-                self._num_ordered += 1
-                self._untaken.append(Perform(number=self._num_ordered, command=command))
+        live = {gang.job_id for gang in inventory.gangs}
+        told = {
+            job
+            for job, end in inventory.untold.items()
+            if job in self.gangs and end >= self.gangs[job].launched
+        }
+        gone = [job_id for job_id in self.gangs if job_id not in launches | live | told]
+        untaken = [m.command for m in self._untaken if m.command.job_id not in gone]
+        ordered = {command.job_id for command in untaken}
+        # What was taken and is not answered: the agent that took it may have died before it did anything.
+        asked = (gang.unanswered for job_id, gang in self.gangs.items() if job_id in live - ordered)
+        trials = (command for job_id, command in self._trials.items() if job_id not in ordered)
+        again = [*(command for command in asked if command is not None), *untaken, *trials]
+        self._untaken = deque(map(self._number, again))
         lost_nodes = [NodeLost(at_s=0.0, name=name, cause=AGENT_KILLED) for name in gone_nodes]
         return [*lost_nodes, *(self._lost(job_id, self.gangs.pop(job_id)) for job_id in gone)]
+
+    def _number(self, command: ExecutorCommand) -> Perform:
+        self._num_ordered += 1
+        return Perform(number=self._num_ordered, command=command)
 
     def _lost(self, job_id: str, known: KnownGang) -> AnyEvent:
         return GangEnded(

@@ -19,6 +19,7 @@ import msgspec
 from swell.executors.controller.protocol import (
     Acknowledge,
     EventTold,
+    Gathering,
     Inventory,
     LiveGang,
     Performed,
@@ -304,9 +305,7 @@ class LocalExecutor:
             listen=self._settings.listen,
         )
         self._socket.sendall(b"%s\n" * 2 % tuple(map(msgspec.json.encode, (hello, devices))))
-        while (line := self._received.next_line()) is None:
-            self._receive()
-        inventory = _decode(line)
+        inventory = self._first_answer()
         if isinstance(inventory, Refused):
             raise AgentError(inventory.message)
         if not isinstance(inventory, Inventory):
@@ -319,6 +318,19 @@ class LocalExecutor:
             )
         self._socket.settimeout(None)
         return inventory
+
+    def _first_answer(self) -> FromAgent:
+        """An agent that does not know yet what runs says so, every second."""
+        told: tuple[str, ...] = ()
+        while True:
+            while (line := self._received.next_line()) is None:
+                self._receive()
+            answer = _decode(line)
+            if not isinstance(answer, Gathering):
+                return answer
+            if answer.hosts and answer.hosts != told:
+                log.info("the agent waits for hosts that may still run workers: %s", ", ".join(answer.hosts))
+                told = answer.hosts
 
     def _receive(self) -> None:
         assert self._socket is not None  # noqa: S101 - called while connected

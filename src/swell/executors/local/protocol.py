@@ -1,7 +1,8 @@
 """What the daemon and its agent say to each other: JSON, one message a line, over loopback TCP.
 
-The daemon begins with `Attach` and `BindDevices`; the agent answers with `Inventory` and then tells every
-event that is not yet acknowledged. Both sides number what must not get lost, and say it again on a new line.
+The daemon begins with `Attach` and `BindDevices`; the agent answers with `Inventory`, if need be after
+`Gathering`, and then tells every event that is not yet acknowledged. Both sides number what must not get
+lost, and say it again on a new line.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from swell.executors.controller.protocol import (
     Acknowledge,
     AgentMessage,
     EventTold,
+    Gathering,
     Inventory,
     Perform,
     Performed,
@@ -102,7 +104,7 @@ class TokensKnown(AgentMessage, frozen=True, kw_only=True):
 
 
 TokenAnswer = TokenAdded | TokensKnown | Refused
-FromAgent = Inventory | Refused | EventTold | Performed
+FromAgent = Gathering | Inventory | Refused | EventTold | Performed
 
 
 class AgentAddress(msgspec.Struct, frozen=True, kw_only=True):

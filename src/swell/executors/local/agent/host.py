@@ -23,6 +23,7 @@ from swell.executors.gang.dropped_output import DroppedOutput
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages
 from swell.executors.hosts.file_messages import FileMessage
+from swell.executors.hosts.kept_runs import KeptRuns
 from swell.executors.hosts.messages import FromHost, OpenRun, StartWorker, TellWorker, ToHost
 from swell.executors.local.agent.containers import ADDRESS, Containers
 from swell.executors.local.agent.gang_limits import GangLimits
@@ -71,7 +72,8 @@ class LocalHost:
             listen_at: opens the door for workers at a path.
         """
         self._options = options
-        self._answer = answer
+        self._hear = answer
+        self._kept = KeptRuns()
         self._clock = AwakeClock(time.monotonic)
         self._address = ""
         self.bindings: dict[str, DeviceBinding] = {}
@@ -113,6 +115,11 @@ class LocalHost:
         self._address = address
         self._scratch.begin()
         self._zygotes.start()
+
+    def tell_kept(self) -> None:
+        """To a controller that is new to this host, before what there is: what runs here."""
+        for message in self._kept.kept():
+            self._hear(message)
 
     def offer(self, bindings: Mapping[str, DeviceBinding], nodes: tuple[Node, ...] = ()) -> None:
         """Devices of this machine, beside those that were offered before. `nodes`: see `DevicesOffered`."""
@@ -156,6 +163,7 @@ class LocalHost:
     # ------------------------------------------------------------ what the controller says
     def tell(self, message: ToHost) -> None:
         """Act on it at once; what is answered may come before this returns."""
+        self._kept.note_told(message)
         if isinstance(message, OpenRun):
             self._open(message)
         elif isinstance(message, messages.DropCode):
@@ -185,6 +193,10 @@ class LocalHost:
                 self._answer(messages.UsageRead(run=run.key, usage=usage))
             case messages.CloseRun():
                 self._close(run)
+
+    def _answer(self, message: FromHost) -> None:
+        self._kept.note_answered(message)
+        self._hear(message)
 
     def _find_port(self, run: HostedRun) -> None:
         try:

@@ -1,0 +1,173 @@
+"""A controller that starts anew: takes over what hosts have kept, and ends what cannot be taken over.
+
+Until it is done no daemon is told anything: what is not in the inventory a daemon takes for lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from swell.executors.controller.gangs import KnownGangs
+from swell.executors.controller.run import DirectedRun
+from swell.executors.controller.shares import KnownShares
+from swell.executors.controller.takeover import Takeover, WholeRun
+from swell.executors.gang.effects import Effect
+from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.records import ElasticRecord, RestartRecord
+from swell.executors.gang.restart_controller import RestartGang
+from swell.executors.gang.workers import KILL
+from swell.executors.hosts.messages import (
+    CloseRun,
+    DevicesOffered,
+    EndKept,
+    FromHost,
+    RunKept,
+    SetShare,
+    SignalWorker,
+    ToHost,
+)
+from swell.model.event import AnyEvent, GangEnded, Outcome
+
+
+class Heir(Protocol):
+    """The controller, as far as it deals with what it inherits."""
+
+    def now_s(self) -> float:
+        """Time of the controller's clock."""
+
+    def tell(self, host: str, message: ToHost) -> None:
+        """To a host; lost if it is gone."""
+
+    def offer(self, host: str, offered: DevicesOffered) -> None:
+        """Use these devices from now on."""
+
+    def hear(self, host: str, message: FromHost) -> None:
+        """Handle what a host says, after what is being handled now."""
+
+    def begin_run(self, run: DirectedRun) -> None:
+        """Register a run that is open."""
+
+    def do(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
+        """Perform the effects in order."""
+
+    def report(self, event: AnyEvent) -> None:
+        """Send the event to the daemon, or keep it until there is one."""
+
+
+@dataclass(slots=True)
+class Succession:
+    """Its owner hands on what hosts tell of the time before, and asks `is_over` before it greets a daemon."""
+
+    heir: Heir
+    gangs: KnownGangs
+    shares: KnownShares
+    takeover: Takeover = field(default_factory=Takeover)
+    _offers: dict[str, DevicesOffered] = field(default_factory=dict)  #: by host; they have to wait
+
+    @property
+    def is_over(self) -> bool:
+        """What ran before is directed now, or is gone."""
+        return self.takeover.is_over
+
+    @property
+    def awaited(self) -> Collection[str]:
+        """Hosts that have yet to come, or to be given up."""
+        return self.takeover.awaited
+
+    # ------------------------------------------------------------ what hosts tell
+    def hear(self, host: str, message: RunKept | EndKept) -> None:
+        """Of the time before this controller."""
+        if isinstance(message, EndKept):
+            self.takeover.note_end(message.end)
+        elif self.is_over:  # nobody has waited for it: what it runs is not known to be of any gang
+            self.takeover.leave({host: message})
+        else:
+            self.takeover.note(host, message)
+
+    def keep(self, host: str, message: FromHost) -> bool:
+        """Whether it is about a run that is not taken over yet: it is heard afterwards."""
+        return self.takeover.keep(host, message)
+
+    def hear_offer(self, host: str, offered: DevicesOffered) -> None:
+        """It is the last word about what was. Devices are not used while something runs there that nobody
+        directs, if a daemon may ask for them already.
+        """
+        if self.is_over and self.takeover.has_remnants(host):
+            self._offers[host] = offered
+        else:
+            self.heir.offer(host, offered)
+            self.takeover.settle(host)
+        self.go_on()
+
+    def hear_exit(self, host: str, key: str, worker: int) -> None:
+        """Of a worker of a run that `is_remnant`."""
+        self.takeover.note_exit(host, key, worker)
+        self.go_on()
+
+    def is_remnant(self, host: str, key: str) -> bool:
+        """Whether this run on this host is being ended."""
+        return self.takeover.is_remnant(host, key)
+
+    def lose_host(self, host: str) -> None:
+        """No worker is left there; the owner hears of it afterwards."""
+        self._offers.pop(host, None)
+        self.takeover.lose(host)
+        self.go_on()
+
+    # ------------------------------------------------------------ what follows
+    def go_on(self) -> None:
+        """Take over what is whole, and end what will not be."""
+        for whole in self.takeover.take_whole():
+            if whole.kept and whole.is_sound:
+                self._take_over(whole)
+            else:
+                self._give_up(whole)
+        self._end_remnants()
+        for host, message in self.takeover.take_later():
+            self.heir.hear(host, message)
+        if self.is_over:
+            for end in self.takeover.take_ends():
+                if self.gangs.get(end.job_id) is None:
+                    self.heir.report(end)
+
+    def _take_over(self, whole: WholeRun) -> None:
+        run, gang = self.gangs.adopt(whole)
+        record, now_s = whole.record, self.heir.now_s()
+        self.shares.restore(run.job_id, record.share, record.asked_share)
+        self.heir.begin_run(run)
+        effects: Iterable[Effect] = ()
+        if isinstance(gang, Gang) and isinstance(record.gang, ElasticRecord):
+            effects = gang.take_over(record.gang, whole.workers, whole.lost, now_s)
+        elif isinstance(gang, RestartGang) and isinstance(record.gang, RestartRecord):
+            effects = gang.take_over(record.gang, whole.workers, now_s)
+        for host in whole.kept:  # a change of it may have been under way
+            share = self.shares.due(run.job_id)
+            order = SetShare(run=run.key, generation=gang.generation, share=share, is_needed=False)
+            self.heir.tell(host, order)
+        self.heir.do(run, effects)
+
+    def _give_up(self, whole: WholeRun) -> None:
+        self.takeover.leave(whole.kept)
+        end = GangEnded(
+            at_s=0.0,
+            job_id=whole.key,
+            generation=whole.record.gang.dialogue.generation,
+            outcome=Outcome.LOST,
+            steps=whole.record.gang.steps,
+            message="the controller was lost, and what its hosts tell of the gang does not fit together",
+        )
+        self.heir.report(end)
+
+    def _end_remnants(self) -> None:
+        for remnant in self.takeover.remnants:
+            if not remnant.is_killed:
+                remnant.is_killed = True
+                for worker in sorted(remnant.workers):
+                    order = SignalWorker(run=remnant.key, worker=worker, signal=KILL)
+                    self.heir.tell(remnant.host, order)
+        for remnant in self.takeover.take_ended():
+            self.heir.tell(remnant.host, CloseRun(run=remnant.key))
+        for host in [host for host in self._offers if not self.takeover.has_remnants(host)]:
+            self.heir.offer(host, self._offers.pop(host))

@@ -1,0 +1,91 @@
+"""What a host has kept of a worker: the latest message of each kind, in order, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+
+from swell.executors.gang.member import Member, Slot, State
+from swell.wire.messages import (
+    Alive,
+    Broken,
+    FromAgent,
+    FromWorker,
+    Hello,
+    Joined,
+    JoinFailed,
+    Message,
+    Progress,
+    Ready,
+    Regroup,
+)
+
+Said = TypeVar("Said", bound=Message)
+
+
+class KeptExit(msgspec.Struct, frozen=True, kw_only=True):
+    """As in `WorkerExit`."""
+
+    status: int
+    log_tail: str
+
+
+class KeptWorker(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker that lives, or of whose end the former controller may not have heard."""
+
+    number: int
+    pid: int | None = None  #: None: its process is still being started
+    is_stopped: bool = False  #: by a signal
+    talk: tuple[FromAgent | FromWorker, ...] = ()  #: what it was told and has said, the latest of each kind
+    exit: KeptExit | None = None
+
+    def latest(self, kind: type[Said]) -> Said | None:
+        """The last message of this kind."""
+        return next((message for message in self.talk if isinstance(message, kind)), None)
+
+    def was_told(self, order: Regroup) -> bool:
+        """This order to regroup, or a later one."""
+        told = self.latest(Regroup)
+        return told is not None and told.generation >= order.generation
+
+    def failures(self) -> Iterator[JoinFailed | Broken]:
+        """Of groups that it was in, or was to be in."""
+        return (message for message in self.talk if isinstance(message, JoinFailed | Broken))
+
+    def comes_after(self, message: Message, kind: type[Message]) -> bool:
+        """Whether a message of this talk comes after the last one of a kind."""
+        mark = self.latest(kind)
+        return mark is not None and self.talk.index(message) > self.talk.index(mark)
+
+
+def member_of(kept: KeptWorker, slot: Slot, order: Regroup | None, now_s: float) -> Member:
+    """The worker as a controller would see it that had heard all of its talk, but of its leaving.
+
+    Args:
+        order: what it was to be told of the latest group, whether it was or not; None: nothing.
+    """
+    joined = kept.latest(Joined)
+    broken = {failure.generation for failure in kept.failures()}
+    member = Member(kept.number, slot, since_s=now_s, pid=kept.pid)
+    member.heard_s = None if kept.latest(Hello) is None else now_s
+    member.pulse = kept.latest(Alive)
+    member.has_state = joined is not None
+    if joined is not None and joined.generation not in broken:
+        member.whole_round = joined.generation
+    for message in kept.talk:
+        if isinstance(message, Joined | JoinFailed | Broken | Progress):
+            member.steps = message.steps
+    member.state = _state_of(member, kept, order, broken)
+    return member
+
+
+def _state_of(member: Member, kept: KeptWorker, order: Regroup | None, broken: set[int]) -> State:
+    if order is None:
+        return State.STARTING if kept.latest(Ready) is None else State.READY
+    if order.rank is None:
+        return State.LEAVING
+    if order.generation in broken:
+        return State.BROKEN
+    return State.TRAINING if member.whole_round == order.generation else State.FORMING

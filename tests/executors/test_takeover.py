@@ -1,0 +1,371 @@
+"""The controller dies and another one comes; the hosts live on: what it takes over, what the daemon hears."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.executors.fake_hosts import Fleet
+from tests.executors.puppets import make_spec
+from tests.executors.test_controller_laws import HOSTS, JOBS, TRIED, Hosts, Jobs, Scene, Some
+
+from swell.executors.hosts import messages as h
+from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangEvent,
+    GangResized,
+    GangStarted,
+    GangSuspended,
+    JobProfiled,
+    Outcome,
+    ProfilingFailed,
+    WorkersLost,
+)
+from swell.model.job import Elasticity
+from swell.model.target import Target
+from swell.wire import messages as m
+
+JOB = "job-1"
+Wanted = TypeVar("Wanted", bound=AnyEvent)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    return Fleet(tmp_path)
+
+
+def launch(*devices: str, generation: int = 1, elasticity: Elasticity = Elasticity.LIVE) -> LaunchGang:
+    spec = make_spec(elasticity=elasticity)
+    return LaunchGang(
+        job_id=JOB, generation=generation, target=Target(devices=devices), spec=spec, total_steps=1000
+    )
+
+
+def change(generation: int, *devices: str) -> Reconfigure:
+    return Reconfigure(job_id=JOB, generation=generation, target=Target(devices=devices))
+
+
+def of_kind(fleet: Fleet, kind: type[Wanted]) -> list[Wanted]:
+    return [event for event in fleet.events if isinstance(event, kind)]
+
+
+def generations(fleet: Fleet, kind: type[GangEvent]) -> set[int]:
+    """An answer may come twice: once because the gang tells it again, once because it is asked again."""
+    return {event.generation for event in fleet.events if isinstance(event, kind)}
+
+
+def orders(fleet: Fleet) -> list[h.ToHost]:
+    """What workers were told, or done to."""
+    kinds = (h.TellWorker, h.StartWorker, h.SignalWorker, h.OpenRun, h.CloseRun)
+    return [message for host in fleet.hosts.values() for message in host.told if isinstance(message, kinds)]
+
+
+# ---------------------------------------------------------------- a gang that trains
+def test_a_gang_that_trains_is_told_nothing(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0", "c/0"))
+    before, num_events = orders(fleet), len(fleet.events)
+    fleet.replace_controller()
+    assert orders(fleet) == before
+    assert fleet.inventory is not None
+    (live,) = fleet.inventory.gangs
+    assert (live.job_id, live.generation, live.devices) == (JOB, 1, ("a/0", "b/0", "c/0"))
+    assert not [event for event in fleet.events[num_events:] if isinstance(event, GangEnded)]
+
+
+def test_it_goes_on_under_the_new_one(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.replace_controller()
+    fleet.perform(change(2, "a/0", "b/0", "c/0"))
+    assert of_kind(fleet, GangResized)[-1].generation == 2
+    numbers = [worker.number for worker in fleet.workers(JOB)]
+    assert sorted(numbers) == [0, 1, 2], "no number is used twice"
+    fleet.perform(StopGang(job_id=JOB, generation=3))
+    assert of_kind(fleet, GangEnded)[-1].outcome is Outcome.STOPPED
+    assert not any(host.runs for host in fleet.hosts.values())
+
+
+def test_what_a_worker_does_while_nobody_listens_is_heard(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0", "c/0"))
+    for host in fleet.hosts.values():
+        host.is_held = True
+    victim = fleet.workers(JOB)[1]
+    victim.host.exit(victim, -signal.SIGKILL)
+    fleet.replace_controller()
+    (loss,) = of_kind(fleet, WorkersLost)
+    assert loss.devices == ("b/0",)
+    assert len(fleet.rounds(JOB)) == 1, "the others are one group again"
+
+
+def test_a_script_that_ended_meanwhile_has_succeeded(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    for host in fleet.hosts.values():
+        host.is_held = True
+    for worker in fleet.workers(JOB):
+        worker.say(m.Finished(steps=1000))
+        worker.host.exit(worker, 0)
+    fleet.replace_controller()
+    (end,) = of_kind(fleet, GangEnded)
+    assert (end.outcome, end.steps) == (Outcome.SUCCEEDED, 1000)
+    assert not any(host.runs for host in fleet.hosts.values())
+
+
+def test_an_end_that_was_not_told_is_told(fleet: Fleet) -> None:
+    """All hosts have closed the run; no daemon has heard of its end."""
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.line.is_open = False
+    fleet.perform(StopGang(job_id=JOB, generation=2))
+    assert not of_kind(fleet, GangEnded)
+    fleet.replace_controller()
+    (end,) = of_kind(fleet, GangEnded)
+    assert (end.generation, end.outcome) == (2, Outcome.STOPPED)
+
+
+# ---------------------------------------------------------------- hosts that do not come
+def test_a_host_that_died_with_the_controller_is_one_loss(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0", "c/0"))
+    fleet.replace_controller(come=("a", "b"))
+    assert not of_kind(fleet, WorkersLost), "it is not known to be dead"
+    fleet.pass_time(5.0)
+    fleet.lose("c")
+    (loss,) = of_kind(fleet, WorkersLost)
+    assert loss.devices == ("c/0",)
+    fleet.perform(change(2, "a/0", "b/0"))
+    assert of_kind(fleet, GangResized)[-1].generation == 2
+
+
+def test_a_gang_does_not_wait_for_hosts_of_others(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    victim = fleet.workers(JOB)[0]
+    fleet.replace_controller(come=("a", "b"))
+    victim.host.exit(victim, -signal.SIGKILL)
+    assert {worker.number for worker in fleet.workers(JOB)} == {1}
+    assert fleet.rounds(JOB) == {2}, "it has formed again, though c has not come"
+    fleet.return_host("c")
+    (loss,) = of_kind(fleet, WorkersLost)
+    assert loss.devices == ("a/0",)
+
+
+def test_a_gang_none_of_whose_hosts_is_left_is_lost(fleet: Fleet) -> None:
+    fleet.perform(launch("c/0"))
+    fleet.replace_controller(come=("a", "b"))
+    fleet.lose("c")
+    (end,) = of_kind(fleet, GangEnded)
+    assert end.outcome is Outcome.LOST
+
+
+def test_no_daemon_is_told_what_runs_before_all_is_known(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0"))
+    fleet.inventory = None
+    fleet.replace_controller(come=())
+    fleet.pass_time(3.0)
+    assert fleet.inventory is None
+    for name in HOSTS:
+        fleet.return_host(name)
+    assert fleet.inventory is not None and [gang.job_id for gang in fleet.inventory.gangs] == [JOB]
+
+
+def test_what_a_host_runs_that_nobody_waited_for_is_ended(fleet: Fleet) -> None:
+    """The records of leases are lost: the job may run elsewhere by now."""
+    fleet.perform(launch("c/0"))
+    fleet.replace_controller(come=())
+    for name in HOSTS:
+        fleet.controller.lose_host(name, "its lease is over")
+    host = fleet.hosts["c"]
+    host.is_deaf = True
+    fleet.controller.join_host("c", host)
+    host.meet_new_controller()
+    assert not host.workers and not host.runs
+    fleet.perform(launch("c/0", generation=2))
+    assert of_kind(fleet, GangStarted)[-1].generation == 2
+
+
+# ---------------------------------------------------------------- a change that was under way
+def test_a_change_that_was_under_way_is_finished(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.hosts["c"].is_held = True
+    fleet.perform(change(2, "a/0", "b/0", "c/0"))
+    fleet.replace_controller()
+    assert generations(fleet, GangResized) == {2}
+    assert len(fleet.workers(JOB)) == 3
+
+
+def test_an_order_that_reached_one_host_reaches_the_others(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.hosts["c"].is_held = True
+    fleet.perform(change(2, "a/0", "b/0", "c/0"))
+    fleet.hosts["b"].is_deaf = True
+    fleet.hosts["c"].let_through()
+    assert fleet.rounds(JOB) == {1, 2}
+    fleet.replace_controller()
+    assert fleet.rounds(JOB) == {2}, "it is finished, and no group is formed anew"
+    assert generations(fleet, GangResized) == {2}
+
+
+def test_a_suspend_that_reached_one_host_reaches_the_others(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.hosts["b"].is_deaf = True
+    fleet.perform(SuspendGang(job_id=JOB, generation=2))
+    fleet.replace_controller()
+    assert generations(fleet, GangSuspended) == {2}
+
+
+def test_a_command_that_reached_no_host_is_said_again(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    for host in fleet.hosts.values():
+        host.is_deaf = True
+    fleet.perform(change(2, "a/0"))
+    fleet.replace_controller()
+    assert generations(fleet, GangResized) == {2}
+
+
+def test_what_was_opened_for_a_launch_is_closed(fleet: Fleet) -> None:
+    fleet.hosts["b"].is_held = True
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.replace_controller()
+    assert not any(host.runs for host in fleet.hosts.values())
+    (end,) = of_kind(fleet, GangEnded)
+    assert end.outcome is Outcome.LOST
+    fleet.perform(launch("a/0", "b/0", generation=2))
+    assert of_kind(fleet, GangStarted)[-1].generation == 2
+
+
+def test_an_answer_that_was_not_told_is_told(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.line.is_open = False
+    fleet.perform(change(2, "a/0"))
+    fleet.replace_controller()
+    assert generations(fleet, GangResized) == {2}
+
+
+def test_losses_that_were_not_told_are_told_each(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0", "c/0"))
+    fleet.line.is_open = False
+    for _ in range(2):
+        victim = fleet.workers(JOB)[-1]
+        victim.host.exit(victim, -signal.SIGKILL)
+    fleet.replace_controller()
+    assert {loss.devices for loss in of_kind(fleet, WorkersLost)} == {("c/0",), ("b/0",)}
+
+
+def test_a_controller_that_dies_twice_leaves_one_gang(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    for generation in range(2, 6):
+        fleet.replace_controller()
+        fleet.perform(change(generation, *(("a/0",) if generation % 2 else ("a/0", "b/0", "c/1"))))
+        assert of_kind(fleet, GangResized)[-1].generation == generation
+    assert not of_kind(fleet, GangEnded)
+
+
+# ---------------------------------------------------------------- others than elastic gangs
+def test_a_script_that_is_stopped_and_started_goes_on(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0", elasticity=Elasticity.RESTART))
+    before = [(worker.host.name, worker.number) for worker in fleet.workers(JOB)]
+    fleet.replace_controller()
+    assert [(worker.host.name, worker.number) for worker in fleet.workers(JOB)] == before
+    fleet.perform(change(2, "a/0"))
+    for _ in range(20):
+        fleet.pass_time(1.0)
+    assert of_kind(fleet, GangResized)[-1].generation == 2
+    assert [worker.number for worker in fleet.workers(JOB)] == [2]
+
+
+def test_a_script_that_waits_for_a_port_gets_one(fleet: Fleet) -> None:
+    fleet.hosts["a"].is_held = True
+    fleet.perform(launch("a/0", elasticity=Elasticity.RESTART))
+    fleet.hosts["a"].let_through(1)
+    fleet.replace_controller()
+    assert generations(fleet, GangStarted) == {1}
+
+
+def test_a_trial_is_ended_and_tried_again(fleet: Fleet) -> None:
+    fleet.perform(ProfileJob(job_id=JOB, spec=make_spec(), sizes=(1,), device_kind="cpu"))
+    assert fleet.workers(f"trial:{JOB}")
+    before = {(worker.host.name, worker.number) for worker in fleet.workers(f"trial:{JOB}")}
+    fleet.replace_controller()
+    now = {(worker.host.name, worker.number) for worker in fleet.workers(f"trial:{JOB}")}
+    assert now and not now & before
+    assert not of_kind(fleet, JobProfiled) and not of_kind(fleet, ProfilingFailed)
+
+
+# ---------------------------------------------------------------- any order
+Moves = st.one_of(
+    st.tuples(st.sampled_from(["launch", "change"]), Jobs, Some),
+    st.tuples(st.sampled_from(["stop", "suspend", "try", "kill"]), Jobs, st.just(())),
+    st.tuples(
+        st.sampled_from(["hold", "let", "lose", "join", "refuse", "no share", "deaf", "hears"]),
+        Hosts,
+        st.just(()),
+    ),
+    st.tuples(st.sampled_from(["replace", "come"]), Hosts, st.just(())),
+    st.tuples(st.sampled_from(["wait", "replace all"]), st.just(""), st.just(())),
+)
+
+
+class Succession(Scene):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.absent: set[str] = set()
+
+    def has_gang(self, job: str) -> bool:
+        return super().has_gang(job) or job in self.fleet.gangs
+
+    def move(self, kind: str, about: str, devices: tuple[str, ...]) -> None:
+        if kind == "replace all":
+            self.replace(set())
+        elif kind == "come" and about in self.absent:
+            self.absent.discard(about)
+            self.fleet.return_host(about)
+        elif kind == "replace":
+            self.replace({about} & self.fleet.hosts.keys())
+        else:
+            super().move(kind, about, devices)
+        self.check()
+
+    def replace(self, absent: set[str]) -> None:
+        self.absent = absent
+        self.fleet.replace_controller([name for name in self.fleet.hosts if name not in absent])
+
+    def move_host(self, kind: str, name: str) -> None:
+        host = self.fleet.hosts.get(name)
+        if kind == "lose":
+            self.absent.discard(name)
+        if kind == "deaf" and host is not None:
+            host.is_deaf = True
+        elif kind == "hears" and host is not None:
+            host.listen()
+        else:
+            super().move_host(kind, name)
+
+    def calm_down(self) -> None:
+        for name in sorted(self.absent):
+            self.move("come", name, ())
+        for host in self.fleet.hosts.values():
+            host.listen()
+        super().calm_down()
+
+
+@given(st.lists(Moves, max_size=40))
+@settings(max_examples=200, deadline=None)
+def test_whatever_comes_in_whatever_order(moves: list[tuple[str, str, tuple[str, ...]]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        live_through(Path(folder), moves)
+
+
+def live_through(folder: Path, moves: list[tuple[str, str, tuple[str, ...]]]) -> None:
+    scene = Succession(folder)
+    for kind, about, devices in moves:
+        scene.move(kind, about, devices)
+    scene.calm_down()
+    for host in scene.fleet.hosts.values():
+        assert not host.workers and not host.runs, "something is left open"
+    assert not scene.fleet.controller._runs and not scene.fleet.controller._preparing
+    ends = [event for event in scene.fleet.events if isinstance(event, GangEnded | GangSuspended)]
+    assert {end.job_id for end in ends} == {*TRIED, *JOBS}, "each stop is answered"
+    assert max(end.generation for end in ends) == scene.generation

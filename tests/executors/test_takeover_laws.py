@@ -1,0 +1,332 @@
+"""The controller of a gang dies between any two things that it does, and another one takes the gang over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from random import Random
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.executors.puppets import JOB, Puppet, PuppetWorld, devices, is_stopped, make_spec, make_stage
+from tests.executors.test_gang_laws import OWN_BATCH, PATIENCE, TOTAL_STEPS, Story, moves
+
+from swell.executors.gang.effects import Effect, Report, Send, Spawn
+from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.kept_worker import KeptWorker
+from swell.executors.gang.records import ElasticRecord
+from swell.executors.hosts import messages as h
+from swell.executors.hosts.kept_runs import KeptRuns
+from swell.model.command import GangCommand, LaunchGang, Reconfigure
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangEvent,
+    GangResized,
+    GangStarted,
+    GangSuspended,
+    Outcome,
+    ResizeFailed,
+    StepsReported,
+    SuspendFailed,
+    WorkersLost,
+)
+from swell.model.target import Target
+from swell.wire import messages as m
+
+
+class HandedOn(PuppetWorld):
+    """A world whose gang may lose its controller. One host has all workers, and keeps what passes by."""
+
+    def __init__(self, gang: Gang, total_steps: int = TOTAL_STEPS) -> None:
+        self.kept = KeptRuns()
+        self.kept.note_told(h.OpenRun(run=JOB, job_id=JOB, spec=make_spec()))
+        self.kept.note_answered(h.RunOpened(run=JOB, first_worker=0, checkpoint_dir="/checkpoints"))
+        self.num_deaths = 0
+        self.num_effects_left: int | None = None  #: until the controller dies; None: it lives
+        self.is_gone = False
+        self.is_taking_over = False
+        self.is_commanded = False
+        super().__init__(gang, total_steps)
+
+    # ------------------------------------------------------------ the controller's life
+    def die(self, num_effects: int = 0) -> None:
+        """Once it has done so many more things."""
+        if num_effects == 0:
+            self.is_gone = True
+        else:
+            self.num_effects_left = num_effects
+
+    def succeed(self, command: GangCommand | None) -> None:
+        """Another controller comes; the head says again what was not answered."""
+        if not self.is_gone:
+            return
+        self.is_gone, self.num_effects_left = False, None
+        self.num_deaths += 1
+        run = next((run for run in self.kept.kept() if isinstance(run, h.RunKept)), None)
+        assert run is not None
+        self.gang = new_gang()
+        self.is_taking_over = True
+        if run.record is not None and isinstance(run.record.gang, ElasticRecord):
+            workers = {w.number: w for w in run.workers if w.number in run.record.workers}
+            assert all(w.number in workers for w in run.workers if w.exit is None), "nobody directs it"
+            self._apply(self.gang.take_over(run.record.gang, workers, (), self.now_s))
+        self.is_taking_over = False
+        if command is not None:
+            self.command(command)
+
+    # ------------------------------------------------------------ what passes by the host
+    def hear(self, number: int) -> None:
+        puppet = self.puppets[number]
+        if puppet.outbox:
+            self.kept.note_answered(h.WorkerSaid(run=JOB, worker=number, message=puppet.outbox[0]))
+        elif puppet.status is not None:
+            tail = "last line"
+            self.kept.note_answered(
+                h.WorkerExited(run=JOB, worker=number, status=puppet.status, log_tail=tail)
+            )
+        if not self.is_gone:
+            super().hear(number)
+        elif puppet.outbox:
+            self.is_clean &= not isinstance(puppet.outbox.popleft(), m.Broken | m.JoinFailed)
+        elif puppet.status is not None:
+            self.is_clean = False
+            del self.puppets[number]
+
+    def command(self, command: object) -> None:
+        if isinstance(command, LaunchGang | Reconfigure):
+            self.targets.setdefault(command.generation, command.target.devices)
+            self.batches.setdefault(command.generation, command.target.configuration.global_batch)
+        if not self.is_gone:
+            self.is_commanded = True
+            super().command(command)
+
+    def tick(self, passed_s: float = 0.2) -> None:
+        if self.is_gone:
+            self.now_s += passed_s
+        else:
+            super().tick(passed_s)
+
+    def _beat(self, puppet: Puppet) -> None:
+        super()._beat(puppet)
+        beat = puppet.beat(self.now_s)
+        if not puppet.outbox:
+            self.kept.note_answered(h.WorkerSaid(run=JOB, worker=puppet.number, message=beat))
+
+    def _apply(self, effects: Iterable[Effect]) -> None:
+        if self.is_gone:
+            return
+        effects, deaths = list(effects), self.num_deaths
+        is_told = any(not isinstance(e, Report) or not isinstance(e.event, StepsReported) for e in effects)
+        if is_told or self.is_commanded:  # as the controller does
+            self._keep_record()
+        self.is_commanded = False
+        for effect in effects:
+            if self.is_gone or self.num_deaths != deaths:
+                return
+            self._do(effect)
+            if self.num_effects_left is not None:
+                self.num_effects_left -= 1
+                self.is_gone = self.num_effects_left <= 0
+
+    def _keep_record(self) -> None:
+        record = h.RunSnapshot(
+            launch=1,
+            version=0,
+            hosts=("a",),
+            workers=dict.fromkeys(self.gang._roster.members, "a"),
+            total_steps=TOTAL_STEPS,
+            share=1.0,
+            asked_share=None,
+            gang=self.gang.record(),
+        )
+        self.kept.note_told(h.KeepRecord(run=JOB, record=record))
+
+    def _do(self, effect: Effect) -> None:
+        match effect:
+            case Spawn(worker, slot):
+                order = h.StartWorker(run=JOB, worker=worker, devices=slot, environ={})
+                self.kept.note_told(order)
+                self.kept.note_answered(h.WorkerForked(run=JOB, worker=worker, pid=worker + 1000))
+            case Send(worker, message):
+                self.kept.note_told(h.TellWorker(run=JOB, worker=worker, message=message))
+        super()._do(effect)
+
+    def _check_report(self, event: AnyEvent) -> None:
+        """What is told again was true when it was told first."""
+        if not self.is_taking_over or isinstance(event, GangEnded | GangSuspended | WorkersLost):
+            super()._check_report(event)
+
+    def _meet(self, puppet: Puppet) -> None:
+        peers, regroup = self._peers(puppet), puppet.regroup
+        most = max(peer.steps for peer in peers)
+        super()._meet(puppet)
+        if puppet.phase == "training" and regroup is not None and regroup.source is not None:
+            assert puppet.steps == most, "steps that were made are done again"
+
+
+def new_gang() -> Gang:
+    stage = make_stage(TOTAL_STEPS, min_batch=16, max_batch=256)
+    return Gang(stage, 0, is_stopped, patience=PATIENCE)
+
+
+@dataclass
+class Succession(Story):
+    """A head that tells what is news, as `core.fencing` does, and repeats what was not answered."""
+
+    asked: GangCommand | None = None
+    formed: int = 0  #: the latest generation that it knows to have trained
+    losses: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
+
+    @property
+    def heir_world(self) -> HandedOn:
+        assert isinstance(self.world, HandedOn)
+        return self.world
+
+    def hear(self, event: GangEvent) -> None:
+        if isinstance(event, StepsReported):
+            return
+        is_answer = self.asked is not None and event.generation == self.asked.generation
+        if isinstance(event, ResizeFailed | SuspendFailed) and not is_answer:
+            return
+        if isinstance(event, GangStarted | GangResized):
+            if event.generation <= self.formed:
+                return
+            self.formed = event.generation
+        if isinstance(event, WorkersLost):
+            if (event.generation, event.devices) in self.losses:
+                return
+            self.losses.append((event.generation, event.devices))
+        if is_answer:
+            self.asked = None
+        super().hear(event)
+        if isinstance(self.asked, Reconfigure):  # it was on its way when this was told
+            self.target = (*self.target, *self.asked.target.devices)
+
+    def die(self, number: int) -> None:
+        self.heir_world.die(number % 7)
+
+    def succeed(self, is_told: bool) -> None:
+        """`is_told`: what the former controller had to tell has reached the head."""
+        if not self.heir_world.is_gone:
+            return
+        if not is_told:
+            del self.world.events[self.seen :]
+        self.head()
+        self.heir_world.succeed(self.asked)
+
+
+def record_command(story: Succession) -> None:
+    """The latest command is known to the head."""
+    tell = story.world.command
+
+    def noted(command: object) -> None:
+        if isinstance(command, GangCommand) and command.generation >= story.generation:
+            story.asked = command
+        tell(command)
+
+    story.world.command = noted  # type: ignore[method-assign]
+
+
+def begin(num_workers: int) -> Succession:
+    story = Succession(HandedOn(new_gang()), target=devices(*range(num_workers)))
+    record_command(story)
+    launch = LaunchGang(
+        job_id=JOB,
+        generation=1,
+        target=Target(devices=story.target),
+        spec=make_spec(),
+        total_steps=TOTAL_STEPS,
+    )
+    story.world.command(launch)
+    return story
+
+
+def all_moves(story: Succession, number: int) -> Callable[[], None]:
+    kind, rest = number % 50, number // 50
+    if kind == 48:
+        return lambda: story.die(rest)
+    if kind == 49 or (kind == 47 and rest % 3 == 0):
+        return lambda: story.succeed(rest % 2 == 0)
+    return moves(story, number)
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(1, 4), st.lists(st.integers(0, 99_999), max_size=250))
+def test_a_gang_that_lost_its_controller_goes_where_the_head_wants_it_or_says_why_not(
+    num_workers: int, numbers: list[int]
+) -> None:
+    live_through(num_workers, numbers)
+
+
+@settings(max_examples=300, deadline=None, database=None)
+@given(st.integers(1, 4), st.integers(0, 400), st.floats(0, 0.5), st.randoms(use_true_random=False))
+def test_so_does_one_that_has_lost_many(
+    num_workers: int, num_moves: int, wildness: float, draw: Random
+) -> None:
+    """Most moves only carry messages and make workers go on, or end a controller, or begin one."""
+    calm = (11, 12, 13, 14, 48, 49)
+    numbers = [
+        draw.randrange(100_000) if draw.random() < wildness else 50 * draw.randrange(2000) + draw.choice(calm)
+        for _ in range(num_moves)
+    ]
+    live_through(num_workers, numbers)
+
+
+def live_through(num_workers: int, numbers: list[int]) -> None:
+    story = begin(num_workers)
+    for number in numbers:
+        all_moves(story, number)()
+        story.head()
+    world = story.heir_world
+    world.num_effects_left = None
+    story.succeed(is_told=True)
+    while True:
+        world.settle()
+        seen = story.seen
+        story.head()
+        if story.seen == seen or world.is_quiet():
+            break
+    answer = world.gang._dialogue._answer
+    if world.waits_in_vain():
+        return
+    assert answer is not None
+    if isinstance(answer, GangEnded | GangSuspended):
+        assert not world.puppets
+        if isinstance(answer, GangEnded) and answer.outcome is Outcome.SUCCEEDED:
+            assert answer.steps == TOTAL_STEPS
+    else:
+        assert {p.phase for p in world.puppets.values()} == {"training"}
+        assert sorted(d for p in world.puppets.values() for d in p.slot) == sorted(world.gang.devices)
+        assert sorted(world.gang.devices) == sorted(story.held), "it is what the head believes it to be"
+        batches = {p.regroup.global_batch or OWN_BATCH for p in world.puppets.values() if p.regroup}
+        assert batches == {story.batch or OWN_BATCH}, "and trains with the batch that the head believes in"
+
+
+def kept_workers(world: HandedOn) -> tuple[KeptWorker, ...]:
+    return next(run for run in world.kept.kept() if isinstance(run, h.RunKept)).workers
+
+
+@given(st.integers(1, 4), st.integers(1, 30))
+def test_workers_that_train_are_told_nothing(num_workers: int, num_steps: int) -> None:
+    story = begin(num_workers)
+    world = story.heir_world
+    world.settle()
+    story.head()
+    told = kept_workers(world)
+    world.die()
+    for _ in range(num_steps):
+        for number in list(world.puppets):
+            world.advance(number)
+            while world.puppets[number].outbox:
+                world.hear(number)
+    for number, puppet in world.puppets.items():
+        while puppet.outbox:
+            world.hear(number)
+    story.succeed(is_told=False)
+    now = kept_workers(world)
+    orders = (m.Regroup, m.StoreAddress, m.Abort, m.Suspend)
+    for before, after in zip(told, now, strict=True):
+        assert [before.latest(kind) for kind in orders] == [after.latest(kind) for kind in orders]
+    assert world.gang.steps == max(puppet.steps for puppet in world.puppets.values())
+    assert sorted(world.gang.devices) == sorted(story.held)
