@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -38,15 +38,21 @@ class FakeController:
     def __init__(self) -> None:
         self.hosts: dict[str, h.NodeHost] = {}
         self.lost: list[str] = []
+        self.awaited: set[str] = set()
         self.heard: list[h.FromHost] = []
         self.when_lost: Callable[[], None] = lambda: None
+
+    def await_hosts(self, names: Collection[str]) -> None:
+        self.awaited |= set(names)
 
     def join_host(self, name: str, host: h.NodeHost) -> None:
         assert name not in self.hosts, "it was lost before"
         self.hosts[name] = host
 
     def lose_host(self, name: str, why: str) -> None:
-        del self.hosts[name]
+        assert name in self.hosts or name in self.awaited
+        self.hosts.pop(name, None)
+        self.awaited.discard(name)
         self.lost.append(why)
         self.when_lost()
 
@@ -298,11 +304,15 @@ def test_a_host_process_that_is_gone_is_lost_after_the_wait_and_no_sooner(world:
     assert "has not renewed its lease" in world.controller.lost[0]
 
 
-def test_a_new_controller_is_settled_when_no_worker_of_the_former_one_is_left(world: World) -> None:
+def test_a_new_controller_is_settled_when_the_host_has_come_with_its_workers(world: World) -> None:
     world.start_controller()
-    assert not world.door.is_settled
-    world.pass_time(TIMES.wait_s, until=lambda: world.door.is_settled)
-    assert world.running == set() and world.is_joined()
+    assert not world.door.is_settled and world.controller.awaited == {NAME}
+    world.pass_time(TIMES.lease_s / 2)
+    assert world.door.is_settled and world.is_joined() and world.controller.lost == []
+    assert world.running == {1} and world.host.terms.term == 1
+    assert isinstance(world.controller.heard[0], h.DevicesOffered), "it is told again"
+    world.pass_time(2 * TIMES.wait_s)
+    assert world.running == {1}, "and the lease goes on"
 
 
 def test_a_new_controller_waits_for_a_host_that_is_cut_off(world: World) -> None:
@@ -312,6 +322,7 @@ def test_a_new_controller_waits_for_a_host_that_is_cut_off(world: World) -> None
     world.pass_time(2 * TIMES.wait_s, until=lambda: world.door.is_settled)
     assert world.time_s - begun_s == pytest.approx(TIMES.wait_s, abs=2 * TICK_S)
     assert world.running == set()
+    assert len(world.controller.lost) == 1 and not world.controller.awaited
 
 
 def test_a_host_that_leaves_is_lost_at_once(world: World) -> None:

@@ -55,13 +55,29 @@ class JoinedWorld:
         head.mkdir()
         certificate, self.tokens = make_certificate(head), TokenList(head)
         self._token = self.tokens.add("t", fingerprint_of(certificate))
-        book = LeaseBook(head, self._times, granter_now_s)
-        self.door = HostDoor(self.controller, book, "head", torch_version())
-        self.listener = JoinListener(certificate, self.tokens, "1", self.door.joined, self.door.why_not)
+        self.door = self._new_door("head")
+        self.listener = JoinListener(
+            certificate,
+            self.tokens,
+            "1",
+            lambda line, join: self.door.joined(line, join),
+            lambda join: self.door.why_not(join),
+        )
         self._port = await self.listener.listen(LOOPBACK)
         make_folder(self.state_dir)
         self._lock_fd = hold_lock(self.state_dir)
         self.start_host()
+
+    def _new_door(self, session: str) -> HostDoor:
+        book = LeaseBook(self._folder / "head", self._times, granter_now_s)
+        return HostDoor(self.controller, book, session, torch_version())
+
+    def meet_new_controller(self) -> None:
+        former, self.controller = self.door, FakeController()
+        self.controller.heard, num_heard = self.heard, len(self.heard)
+        self.door = self._new_door("next head")
+        former.close_lines()
+        self.wait_until(lambda: any(isinstance(m, h.DevicesOffered) for m in self.heard[num_heard:]))
 
     def start_host(self) -> None:
         options = NodeOptions(

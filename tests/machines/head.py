@@ -63,8 +63,8 @@ async def serve(listen: str, times: LeaseTimes) -> None:
     folder, printer = Path(os.environ["SWELL_STATE"]), Printer()
     options = CrewOptions(state_dir=folder, preload=(), call="", listen=listen, leases=times)
     printer.controller = PrintingController(folder, Conduct(), "boot", 0)
-    printer.controller.attach(printer, "session")
     door = ListeningDoor(printer.controller, options, f"head-{os.getpid()}")
+    printer.controller.attach(printer, "session")
     await door.open()
     name = f"t{os.getpid()}"
     say("token", door.add_token(name))

@@ -24,6 +24,7 @@ class LocalInside:
         self._ending: asyncio.Task[None] | None = None
 
     def offer(self) -> None:
+        self._host.tell_kept()
         self._host.offer(self._node.bindings, (self._node.node,))
 
     def tell(self, message: ToHost) -> None:

@@ -16,7 +16,7 @@ import msgspec
 
 from swell.executors.hosts.messages import FromHost, ToHost
 from swell.executors.leases.held_lease import HeldLease, TermPhase
-from swell.executors.leases.messages import FromController, TermOver
+from swell.executors.leases.messages import FromController, LeaseGranted
 from swell.executors.remote.conversation import Conversation
 from swell.executors.remote.in_term import HostLeft, LeaveOrdered, SaidInTerm, ToJoined
 from swell.executors.remote.machine_line import MessageTooLong
@@ -34,7 +34,7 @@ class Inside(Protocol):
     """The processes of one term. Every method returns at once."""
 
     def offer(self) -> None:
-        """Say what the machine has. Workers may be asked for from now on."""
+        """Say what runs here, to a controller that is new, and what the machine has."""
 
     def tell(self, message: ToHost) -> None:
         """See `NodeHost`."""
@@ -184,18 +184,18 @@ class HostTerms:
         self._lease.hear(answer, self._now_s())
         if self.has_lease:
             self._show_end(self._lease.end_s)
-            if not self._is_offered:
+            is_joined = isinstance(answer, LeaseGranted) and answer.term == self.term
+            if is_joined and not self._is_offered:
                 self._is_offered = True
                 log.info("this host has a lease: workers can be started")
                 self._inside.offer()
 
     def peer_replaced(self) -> None:
-        """Another controller is there, which knows nothing of the workers here: the term ends.
+        """Another controller is there, which knows nothing of the workers here.
 
-        Where a controller can take them over, this is the place at which it is told of them instead.
+        It hears nothing of this term before it has granted a lease in it, and is told then what runs.
         """
-        if self.has_lease:
-            self._lease.hear(TermOver(term=self.term), self._now_s())
+        self._is_offered = False
 
     def line_closed(self, why: str) -> None:
         self._was_open = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -47,6 +47,8 @@ class UnknownHost(ValueError):
 class HostsOwner(Protocol):
     """The controller, as far as hosts come and go; see `Controller`."""
 
+    def await_hosts(self, names: Collection[str]) -> None: ...
+
     def join_host(self, name: str, host: NodeHost) -> None: ...
 
     def lose_host(self, name: str, why: str) -> None: ...
@@ -82,6 +84,8 @@ class HostDoor:
         self._num_conversations = 0
         self._acknowledged_s = self._told_s = float("-inf")
         self._is_closing = False
+        self._awaited = set(book.unheard)
+        owner.await_hosts(self._awaited)
 
     # ------------------------------------------------------------ who may come in
     def why_not(self, join: Join) -> JoinRefused | None:
@@ -194,6 +198,8 @@ class HostDoor:
         except OSError as error:
             self._tell_unwritable(error)
             return
+        if isinstance(answer, LeaseGranted):
+            self._awaited.discard(host.name)
         self._lose_ended("its lease had ended, and its workers with it")
         if isinstance(answer, LeaseGranted) and host.term != answer.term:
             host.term = answer.term
@@ -241,6 +247,10 @@ class HostDoor:
             log.info("host %s is lost: %s", name, why)
             self._owner.lose_host(name, f"host {name!r} is lost: {why}")
             self._forget(host)
+        for name in sorted(self._awaited - self._book.unheard):
+            self._awaited.discard(name)
+            log.info("host %s did not come to this agent before its lease was over", name)
+            self._owner.lose_host(name, f"host {name!r} is lost: it did not come back from the agent before")
 
     # ------------------------------------------------------------ orders
     @property
