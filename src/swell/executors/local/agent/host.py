@@ -117,7 +117,11 @@ class LocalHost:
         self._zygotes.start()
 
     def tell_kept(self) -> None:
-        """To a controller that is new to this host, before what there is: what runs here."""
+        """To a controller that is new to this host, before what there is: what runs here.
+
+        Files that were under way to another one are offered again.
+        """
+        self._files.controller_replaced()
         for message in self._kept.kept():
             self._hear(message)
 
@@ -134,10 +138,6 @@ class LocalHost:
         self._scratch.end()
         self._files.close()
         self._background.close()
-
-    def controller_replaced(self) -> None:
-        """What was under way to a controller that is gone is said again to the next one."""
-        self._files.controller_replaced()
 
     def tick(self) -> None:
         """Time has passed. To be called ten times a second."""
