@@ -15,9 +15,13 @@ from tests.executors.listening import LIMIT_S
 from tests.executors.puppets import make_spec
 from tests.executors.test_host_door import FakeController
 
+from swell.executors.gang.gang_settings import Conduct
 from swell.executors.hosts import messages as h
+from swell.executors.hosts.file_messages import FileMessage
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.process import hold_lock
+from swell.executors.local.files.background import ThreadBackground
+from swell.executors.local.files.head_files import HeadFiles
 from swell.executors.local.processes.listing import is_alive
 from swell.executors.node.options import NodeOptions
 from swell.executors.node.process import HostProcess
@@ -37,12 +41,35 @@ LOOPBACK = "127.0.0.1"
 NAME = "n1"
 
 
+class ControllerWithFiles(FakeController):
+    """It has the files of jobs, which hosts ask for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.background = ThreadBackground()
+        self._files = HeadFiles(folder, Conduct(), self.background)
+
+    def join_host(self, name: str, host: h.NodeHost) -> None:
+        super().join_host(name, host)
+        self._files.join(name, host.tell)
+
+    def lose_host(self, name: str, why: str) -> None:
+        super().lose_host(name, why)
+        self._files.lose(name)
+
+    def hear(self, host: str, message: h.FromHost) -> None:
+        if isinstance(message, FileMessage):
+            self._files.hear(host, message)
+        else:
+            super().hear(host, message)
+
+
 class JoinedWorld:
     """A door and a host process in one event loop, which turns while the test waits."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, times: LeaseTimes) -> None:
         self.devices: tuple[str, ...] = (f"{NAME}/0", f"{NAME}/1")
-        self.controller = FakeController()
+        self.controller = ControllerWithFiles(folder / "head")
         self.heard: list[h.FromHost] = self.controller.heard
         self.state_dir = folder / "node"
         self._folder, self._monkeypatch, self._times = folder, monkeypatch, times
@@ -122,12 +149,13 @@ class JoinedWorld:
         self._monkeypatch.setattr("swell.executors.local.agent.host.socket.create_server", refuse)
 
     def make_job(self) -> JobSpec:
-        return make_spec(workdir=str(self._folder), args=("steps=1000000",))
+        return make_spec(entry=__file__, workdir=str(self._folder), args=("steps=1000000",))
 
     def close(self) -> None:
         self.process.leave()
         self.wait_until(self.running.done)
         self._loop.run_until_complete(self.listener.close())
+        self.controller.background.close()
         os.close(self._lock_fd)
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()

@@ -22,6 +22,8 @@ from swell.executors.gang.gang_settings import Conduct
 from swell.executors.hosts.messages import DevicesOffered, FromHost, NodeHost
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.options import CrewOptions
+from swell.executors.local.files.background import ThreadBackground
+from swell.executors.local.files.head_files import HeadFiles
 from swell.executors.remote.agent import ListeningDoor
 from swell.executors.unslewed_clocks import granter_now_s
 
@@ -62,7 +64,8 @@ class Printer:
 async def serve(listen: str, times: LeaseTimes) -> None:
     folder, printer = Path(os.environ["SWELL_STATE"]), Printer()
     options = CrewOptions(state_dir=folder, preload=(), call="", listen=listen, leases=times)
-    printer.controller = PrintingController(folder, Conduct(), "boot", 0)
+    files = HeadFiles(folder, Conduct(), ThreadBackground())
+    printer.controller = PrintingController(folder, Conduct(), "boot", 0, files=files)
     door = ListeningDoor(printer.controller, options, f"head-{os.getpid()}")
     printer.controller.attach(printer, "session")
     await door.open()

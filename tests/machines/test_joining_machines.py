@@ -104,7 +104,7 @@ class HeadMachine:
 
     def launch(self, *args: str, generation: int = 1) -> None:
         where = Target(devices=("n1/0", "n1/1"), configuration=Configuration())
-        spec = make_spec(workdir=HOME, args=args)
+        spec = make_spec(entry=__file__, workdir=HOME, args=args)
         command = LaunchGang(
             job_id="job-1", generation=generation, target=where, spec=spec, total_steps=10**6
         )
