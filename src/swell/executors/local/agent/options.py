@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.leases.lease_times import LeaseTimes
@@ -25,3 +27,16 @@ class CrewOptions:
     joined_as: str = ""  #: name of a host whose state folder is not the controller's; empty: it is
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     leases: LeaseTimes = field(default_factory=LeaseTimes)  #: of hosts
+
+
+def advertised_by(listen: str) -> str:
+    """The address of an agent for workers on other hosts: the one at which hosts join, if it is an address.
+
+    `listen`: ADDRESS:PORT, or empty. A name, or all addresses of the machine, say nothing of it.
+    """
+    host = urlsplit(f"//{listen}").hostname or ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return LOOPBACK
+    return LOOPBACK if address.is_unspecified else host

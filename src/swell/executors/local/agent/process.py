@@ -20,7 +20,7 @@ import msgspec
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.door import DoorError
-from swell.executors.local.agent.options import CrewOptions
+from swell.executors.local.agent.options import CrewOptions, advertised_by
 from swell.executors.local.agent.supervisor import Crew, NewDoor
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.cores import confine
@@ -133,6 +133,7 @@ def main(new_door: NewDoor | None = None) -> None:
         conduct=msgspec.json.decode(arguments.conduct, type=Conduct),
         sharing=msgspec.json.decode(arguments.sharing, type=CoreSharing),
         containers=ContainerChoice(arguments.containers),
+        advertise=advertised_by(arguments.listen),
         listen=arguments.listen,
         leases=msgspec.json.decode(arguments.leases, type=LeaseTimes),
     )
