@@ -253,7 +253,7 @@ class Fleet:
         self.events: list[AnyEvent] = []
         self._formed: set[tuple[str, int, int]] = set()  #: run, worker and generation
         self.controller = self._new_controller(())
-        self.line = self._attach()
+        self.attach("session")
         self.meet()
         for name in names:
             self.join(name)
@@ -266,16 +266,16 @@ class Fleet:
         controller.await_hosts(tuple(awaited))
         return controller
 
-    def _attach(self) -> Line:
-        line = Line(self._hear_event, self._reconcile)
-        self.controller.attach(line, "session")
-        return line
+    def attach(self, session: str) -> None:
+        """A daemon's new line."""
+        self.line = Line(self._hear_event, self._reconcile)
+        self.controller.attach(self.line, session)
 
     def replace_controller(self, come: Iterable[str] | None = None) -> None:
         """It dies; another one comes, and the hosts that are named, or all."""
         self.line.is_open = False
         self.controller = self._new_controller(self.hosts)
-        self.line = self._attach()
+        self.attach("session")
         for name in self.hosts if come is None else come:
             self.return_host(name)
 

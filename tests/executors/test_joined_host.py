@@ -100,8 +100,10 @@ class JoinedWorld:
         return HostDoor(self.controller, book, session, torch_version())
 
     def meet_new_controller(self) -> None:
-        former, self.controller = self.door, FakeController()
-        self.controller.heard, num_heard = self.heard, len(self.heard)
+        former, num_heard = self.door, len(self.heard)
+        self.controller.background.close()
+        self.controller = ControllerWithFiles(self._folder / "head")
+        self.controller.heard = self.heard
         self.door = self._new_door("next head")
         former.close_lines()
         self.wait_until(lambda: any(isinstance(m, h.DevicesOffered) for m in self.heard[num_heard:]))

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.executors.fake_hosts import Fleet, Line
+from tests.executors.fake_hosts import Fleet
 from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.protocol import Inventory, LiveGang
@@ -66,11 +66,10 @@ def folded(events: Iterable[AnyEvent]) -> Cluster:
 
 
 def inventory_of(fleet: Fleet) -> Inventory:
-    """That a daemon hears which comes now; it hears all events, too, for none was acknowledged."""
-    fleet.line = Line()
-    fleet.controller.attach(fleet.line, "another")
-    assert fleet.line.inventory is not None
-    return fleet.line.inventory
+    """That a daemon hears which comes now."""
+    fleet.attach("another")
+    assert fleet.inventory is not None
+    return fleet.inventory
 
 
 def test_a_machine_that_joins_is_a_node_and_the_own_one_is_none(fleet: Fleet) -> None:

@@ -34,7 +34,7 @@ class FakeNursery:
     def signal(self, key: str, number: int) -> None:
         self.done.append(f"signal {key}")
 
-    async def shut_down(self) -> None:
+    async def shut_down(self, reap_s: float = 0.0) -> None:
         self.done.append("shut down")
 
 

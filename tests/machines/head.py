@@ -18,7 +18,7 @@ import msgspec
 
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import EventTold, ExecutorCommand
-from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.gang_settings import Conduct, WorkerSettings
 from swell.executors.hosts.messages import DevicesOffered, FromHost, NodeHost
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.options import CrewOptions
@@ -64,8 +64,9 @@ class Printer:
 async def serve(listen: str, times: LeaseTimes) -> None:
     folder, printer = Path(os.environ["SWELL_STATE"]), Printer()
     options = CrewOptions(state_dir=folder, preload=(), call="", listen=listen, leases=times)
-    files = HeadFiles(folder, Conduct(), ThreadBackground())
-    printer.controller = PrintingController(folder, Conduct(), "boot", 0, files=files)
+    conduct = Conduct(worker_settings=WorkerSettings(checkpoint_interval_s=1.0))
+    files = HeadFiles(folder, conduct, ThreadBackground())
+    printer.controller = PrintingController(folder, conduct, "boot", 0, files=files)
     door = ListeningDoor(printer.controller, options, f"head-{os.getpid()}")
     printer.controller.attach(printer, "session")
     await door.open()

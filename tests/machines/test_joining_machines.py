@@ -25,6 +25,7 @@ from tests.machines.namespaces import HOME, STATE, Machine, Network, why_not
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.model.command import LaunchGang
 from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, StepsReported, WorkersLost
+from swell.model.job import JobSpec
 from swell.model.target import Configuration, Target
 
 ROOT = Path(__file__).parents[2]
@@ -88,9 +89,9 @@ class HeadMachine:
         self.output = Output(self.process)
         self.token = self.output.await_line(lambda line: " token " in line).split()[2]
 
-    def await_word(self, word: str, within_s: float = PATIENCE_S) -> float:
+    def await_word(self, word: str, within_s: float = PATIENCE_S, host: str = "n1") -> float:
         """`joined`, `offered` or `lost`; when it was said."""
-        return float(self.output.await_line(lambda line: f" {word} n1" in line, within_s).split()[0])
+        return float(self.output.await_line(lambda line: f" {word} {host}" in line, within_s).split()[0])
 
     def await_event(self, kind: type[msgspec.Struct], within_s: float = PATIENCE_S) -> AnyEvent:
         def read(line: str) -> AnyEvent | None:
@@ -103,8 +104,11 @@ class HeadMachine:
         return event
 
     def launch(self, *args: str, generation: int = 1) -> None:
-        where = Target(devices=("n1/0", "n1/1"), configuration=Configuration())
-        spec = make_spec(entry=__file__, workdir=HOME, args=args)
+        self.launch_job(make_spec(workdir=HOME, entry=__file__, args=args), generation)
+
+    def launch_job(self, spec: JobSpec, generation: int = 1, host: str = "n1") -> None:
+        """On both devices of a host."""
+        where = Target(devices=(f"{host}/0", f"{host}/1"), configuration=Configuration())
         command = LaunchGang(
             job_id="job-1", generation=generation, target=where, spec=spec, total_steps=10**6
         )
@@ -118,22 +122,28 @@ class HeadMachine:
 
 
 class HostMachine:
-    """`swell node` on a machine, with workers that need no torch."""
+    """`swell node` on a machine; by default with workers that need no torch."""
 
-    def __init__(self, machine: Machine, head: Machine) -> None:
-        self.machine, self._head = machine, head
+    def __init__(
+        self,
+        machine: Machine,
+        head: Machine,
+        name: str = "n1",
+        workers: tuple[str, ...] = ("--preload", "msgspec", "--call", CALL),
+    ) -> None:
+        self.machine, self._head, self._name, self._workers = machine, head, name, workers
 
     def start(self, token: str) -> None:
         path = self.machine.outside(TOKEN_FILE)
         path.touch(mode=0o600)
         path.write_text(token)
         words = ("-m", "swell.executors.node.process", "--state", f"{STATE}", "--token-file", TOKEN_FILE)
-        more = ("--join", f"{self._head.address}:{PORT}", "--name", "n1", "--devices", "paced:2@400")
+        more = ("--join", f"{self._head.address}:{PORT}", "--name", self._name, "--devices", "paced:2@400")
         self.process = self.machine.popen(
             sys.executable,
             *words,
             *more,
-            *("--preload", "msgspec", "--call", CALL),
+            *self._workers,
             env=IMPORTABLE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
