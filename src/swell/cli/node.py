@@ -53,11 +53,14 @@ def node(
         ),
     ] = "weight",
     advertise: Annotated[
-        str,
+        str | None,
         typer.Option(
-            metavar="ADDRESS", help="Address of this machine at which workers of other nodes reach its own."
+            metavar="ADDRESS",
+            help="Address of this machine at which workers of other nodes reach its own. Default: the one "
+            "that the head sees.",
+            show_default=False,
         ),
-    ] = "127.0.0.1",
+    ] = None,
     borrowed: Annotated[
         bool, typer.Option("--borrowed", help="This machine may be reclaimed at any second.")
     ] = False,
@@ -82,7 +85,8 @@ def node(
     own = default_path(os.environ)
     folder = own.with_name(f"{own.name}-node") if state is None else state.expanduser()
     words = ["--state", str(folder.resolve()), "--join", join, "--token-file", str(token_file)]
-    words += ["--devices", devices, *sharing.words, "--advertise", advertise]
+    words += ["--devices", devices, *sharing.words]
+    words += ["--advertise", advertise] if advertise is not None else []
     words += [*(["--name", name] if name is not None else []), *(["--borrowed"] if borrowed else [])]
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-P", "-m", HOST_MODULE, *words])  # noqa: S606

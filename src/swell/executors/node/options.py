@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 
 import msgspec
 
+from swell.executors.local.agent.options import LOOPBACK
 from swell.executors.local.agent.process import DEFAULT_CALL, DEFAULT_PRELOAD
 from swell.executors.local.devices import DeviceError, LocalNode, parse_devices
 from swell.executors.local.limits.limiter import CoreSharing
-from swell.executors.remote.host_address import HostAddress
+from swell.executors.remote.host_address import HostAddress, InvalidAddress
 from swell.executors.remote.join_token import NAME
 
 
@@ -48,9 +50,40 @@ class NodeOptions:
             f"{self.name}/{index}": binding for index, binding in enumerate(found[0].bindings.values())
         }
         node = msgspec.structs.replace(
-            found[0].node, name=self.name, devices=tuple(bindings), is_borrowed=self.is_borrowed
+            found[0].node,
+            name=self.name,
+            devices=tuple(bindings),
+            is_borrowed=self.is_borrowed,
+            address=self.advertise,
         )
         return LocalNode(node, bindings)
+
+
+def address_towards(head: HostAddress) -> str:
+    """Of this machine, as the head sees it: nothing is sent. Loopback if there is no way to the head now."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(head.host, head.port, type=socket.SOCK_DGRAM)[
+            0
+        ]
+        with socket.socket(family, kind, protocol) as line:
+            line.connect(address)
+            own: str = line.getsockname()[0]
+    except OSError:
+        return LOOPBACK
+    return own
+
+
+def check_address(text: str) -> str:
+    """The same address. Raises InvalidAddress."""
+    try:
+        if not ip_address(text).is_unspecified:
+            return text
+    except ValueError:
+        pass
+    raise InvalidAddress(
+        f"workers cannot be reached at {text!r}; that is one IP address of this machine, no name: "
+        "write for example --advertise 10.9.0.11"
+    )
 
 
 def default_name() -> str:

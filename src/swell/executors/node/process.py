@@ -30,7 +30,14 @@ from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.limits.limiter import CoreSharing, LimitError
 from swell.executors.local.lines import LineLink
 from swell.executors.node.inside import LocalInside
-from swell.executors.node.options import InvalidHostName, NodeOptions, check_name, default_name
+from swell.executors.node.options import (
+    InvalidHostName,
+    NodeOptions,
+    address_towards,
+    check_address,
+    check_name,
+    default_name,
+)
 from swell.executors.node.state import HostState, UnusableHostState, make_folder, unusable
 from swell.executors.node.terms import HostTerms
 from swell.executors.remote.host_address import InvalidAddress, parse_address
@@ -226,19 +233,20 @@ def read_options(words: list[str] | None = None) -> NodeOptions:
     parser.add_argument("--devices", default="auto", help="as in `swell up`")
     parser.add_argument("--cores", type=float, default=0.0, help="that workers share; 0: all")
     parser.add_argument("--cpu-shares", default=ShareMode.WEIGHT.value, help="what a CPU share means")
-    parser.add_argument("--advertise", default=LOOPBACK, help="address for workers of other hosts")
+    parser.add_argument("--advertise", default="", help="address for workers of other hosts")
     parser.add_argument("--borrowed", action="store_true", help="it may be reclaimed at any second")
     parser.add_argument("--preload", action="append", default=[], help="a module that workers find imported")
     parser.add_argument("--call", default=DEFAULT_CALL, help="what a worker runs, with entry and arguments")
     arguments = parser.parse_args(words)
+    head = parse_address(arguments.join)
     return NodeOptions(
         state_dir=arguments.state.resolve(),
-        head=parse_address(arguments.join),
+        head=head,
         token_file=arguments.token_file,
         name=check_name(arguments.name) if arguments.name else default_name(),
         devices=arguments.devices,
         sharing=CoreSharing(arguments.cores or None, ShareMode(arguments.cpu_shares)),
-        advertise=arguments.advertise,
+        advertise=check_address(arguments.advertise or address_towards(head)),
         is_borrowed=arguments.borrowed,
         preload=tuple(arguments.preload) or DEFAULT_PRELOAD,
         call=arguments.call,

@@ -1,0 +1,45 @@
+"""What a host process makes of its options."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from swell.executors.node.options import NodeOptions, address_towards, check_address
+from swell.executors.node.process import read_options
+from swell.executors.remote.host_address import HostAddress, InvalidAddress
+
+
+def options(*words: str) -> NodeOptions:
+    plain = (
+        "--state",
+        "state",
+        "--join",
+        "127.0.0.1:7070",
+        "--token-file",
+        "token",
+        "--devices",
+        "paced:2@1",
+    )
+    return read_options([*plain, "--name", "n1", *words])
+
+
+def test_a_host_is_reached_at_the_address_that_the_head_sees() -> None:
+    assert options().advertise == "127.0.0.1"
+    assert options("--advertise", "10.9.0.11").advertise == "10.9.0.11"
+    assert options("--advertise", "10.9.0.11").node().node.address == "10.9.0.11"
+
+
+def test_where_no_way_leads_to_the_head_now_it_is_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    assert address_towards(HostAddress("no-such-name.invalid")) == "127.0.0.1"
+
+
+@pytest.mark.parametrize("text", ["n1", "0.0.0.0", "::", "10.9.0.11:7070", "10.9.0"])  # noqa: S104
+def test_what_is_no_address_of_a_machine_is_refused(text: str) -> None:
+    with pytest.raises(InvalidAddress, match="--advertise"):
+        check_address(text)
