@@ -123,7 +123,7 @@ def test_an_agent_is_started_with_them(tmp_path: Path, monkeypatch: pytest.Monke
 
     taken: list[CrewOptions] = []
 
-    async def serve(options: CrewOptions, lock_fd: int) -> None:
+    async def serve(options: CrewOptions, lock_fd: int, new_door: object) -> None:
         taken.append(options)
 
     monkeypatch.setattr(agent, "serve", serve)
