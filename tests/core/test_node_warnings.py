@@ -155,7 +155,7 @@ def test_what_is_lost_on_a_node_that_was_warned_of_is_no_fault_of_the_job() -> N
     assert "left the cluster, or were about to" in told
 
 
-def test_a_warning_outlives_the_daemon_and_ends_with_the_node_its_return_or_at_a_word() -> None:
+def test_a_warning_outlives_the_daemon_and_ends_with_the_node_its_change_or_at_a_word() -> None:
     core = core_of()
     core.handle([NodeJoined(at_s=1.0, node=node("n0"))])
     core.handle([NodeWarned(at_s=2.0, name="n0", until_s=None, why="new memory")])
@@ -167,12 +167,23 @@ def test_a_warning_outlives_the_daemon_and_ends_with_the_node_its_return_or_at_a
     assert reborn.warned
     reborn.handle([NodeCleared(at_s=4.0, name="n0")])
     assert not reborn.warned and reborn.num_stale == 1
-    for end in (NodeLost(at_s=6.0, name="n0"), NodeJoined(at_s=6.0, node=node("n0"))):
+    for end in (NodeLost(at_s=6.0, name="n0"), NodeJoined(at_s=6.0, node=node("n0", 8))):
         core.handle([NodeWarned(at_s=5.0, name="n0")])
         assert core.warned
         core.handle([end])
         assert not core.warned
         core.handle([NodeJoined(at_s=7.0, node=node("n0"))])
+
+
+def test_a_warning_outlives_the_controller() -> None:
+    """Its successor tells of every node that hosts have, as of now."""
+    core = core_of()
+    core.handle([NodeJoined(at_s=1.0, node=node("n0")), NodeWarned(at_s=2.0, name="n0", until_s=9.0)])
+    warned = dict(core.warned)
+    core.handle([NodeJoined(at_s=3.0, node=node("n0"))])
+    assert core.warned == warned and warned and core.num_stale == 1
+    core.handle([NodeLost(at_s=4.0, name="n0"), NodeJoined(at_s=5.0, node=node("n0"))])
+    assert not core.warned, "its machine was restarted"
 
 
 def test_a_warning_of_a_node_that_is_not_there_is_stale() -> None:
@@ -211,7 +222,7 @@ def test_a_job_waits_for_the_first_node_and_says_so() -> None:
     assert view.reason == "waits for more nodes: it needs 4 devices, and there are 2"
     core.handle([NodeWarned(at_s=3.0, name="n0")])
     assert "are to be left" in core.views()[0].reason
-    core.handle([NodeJoined(at_s=4.0, node=node("n0", 2)), NodeJoined(at_s=4.0, node=node("n1", 2))])
+    core.handle([NodeCleared(at_s=4.0, name="n0"), NodeJoined(at_s=4.0, node=node("n1", 2))])
     core.handle([NodeWarned(at_s=5.0, name="n0")])
     assert core.views()[0].reason_code == "profiling"
     [trial] = [command for command in core.under_way() if isinstance(command, ProfileJob)]

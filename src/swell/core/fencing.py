@@ -39,14 +39,14 @@ def is_stale(state: HeadState, event: Event) -> bool:
 
 
 def _is_history_of_node(state: HeadState, event: Event) -> bool:
-    """A join may be told again after a warning, which it must not end."""
+    """A new controller tells of each node that is there: that must not end a warning."""
     match event:
         case NodeWarned(name=name):
             return all(node.name != name for node in state.cluster.nodes)
         case NodeCleared(name=name):
             return name not in state.warned
-        case NodeJoined(at_s=at_s, node=node) if (warned := state.warned.get(node.name)) is not None:
-            return at_s < warned.at_s and node in state.cluster.nodes
+        case NodeJoined(node=node):
+            return node.name in state.warned and node in state.cluster.nodes
     return False
 
 

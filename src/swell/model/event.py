@@ -183,7 +183,8 @@ class GangFound(GangEvent, frozen=True, kw_only=True):
 class NodeJoined(Event, frozen=True, kw_only=True):
     """A node joined the cluster with its devices, or is another one than before under its name.
 
-    It ends what a `NodeWarned` before `at_s` said.
+    If it is another one, that ends what a `NodeWarned` said. A controller that is new tells again of each
+    node that is there.
     """
 
     node: Node
