@@ -6,6 +6,8 @@ import ast
 import signal
 from pathlib import Path
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.contract import JOB, is_alive
@@ -13,7 +15,9 @@ from tests.executors.listening import Listener
 from tests.executors.puppets import make_spec, make_stage, target
 
 from swell.executors.exit_status import OVER_MEMORY
-from swell.executors.gang.effects import FindPort, Kill, Report, Spawn
+from swell.executors.gang.effects import FindPort, Kill, Report, Send, Spawn
+from swell.executors.gang.kept_worker import KeptExit, KeptWorker
+from swell.executors.gang.records import GangRecord, RestartRecord
 from swell.executors.gang.restart_controller import RestartGang
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
@@ -30,7 +34,7 @@ from swell.model.event import (
 )
 from swell.model.job import Elasticity, EndCondition
 from swell.wire.environ import STOP_AT_STEP
-from swell.wire.messages import Distributed, Reported, Stepped
+from swell.wire.messages import Distributed, FromAgent, FromWorker, Reported, Stepped, StopVote, StopVotes
 
 SPEC = make_spec(elasticity=Elasticity.RESTART, end=EndCondition())
 
@@ -47,6 +51,7 @@ class Processes:
         self.gang = RestartGang(make_stage(None), 0, self.stopped.__contains__)
         self.alive: dict[int, dict[str, str]] = {}
         self.signals: list[tuple[int, int]] = []
+        self.talk: dict[int, list[FromAgent | FromWorker]] = {}
         self.events: list[AnyEvent] = []
         self.now_s = 0.0
 
@@ -62,6 +67,8 @@ class Processes:
                 self.do(self.gang.port_found("127.0.0.1", 4711, self.now_s))
             elif isinstance(effect, Kill):
                 self.signals.append((effect.worker, effect.signal))
+            elif isinstance(effect, Send):
+                self.talk.setdefault(effect.worker, []).append(effect.message)
             elif isinstance(effect, Report):
                 self.events.append(effect.event)
                 if isinstance(effect.event, GangEnded | GangSuspended):
@@ -70,6 +77,28 @@ class Processes:
     def tick(self, now_s: float) -> None:
         self.now_s = now_s
         self.do(self.gang.tick(now_s))
+
+    def replace_controller(self, **exits: int) -> None:
+        """Another one takes over what a host has kept; `exits`: with which status `worker_0` has ended."""
+        record = msgspec.json.decode(msgspec.json.encode(self.gang.record()), type=GangRecord)
+        assert isinstance(record, RestartRecord)
+        kept = {
+            number: KeptWorker(number=number, pid=number + 100, talk=tuple(self.talk.get(number, ())))
+            for number in record.members
+        }
+        for name, status in exits.items():
+            number = int(name.removeprefix("worker_"))
+            self.alive.pop(number)
+            end = KeptExit(status=status, log_tail="last words")
+            kept[number] = msgspec.structs.replace(kept[number], exit=end)
+        self.gang = RestartGang(make_stage(None), 0, self.stopped.__contains__)
+        self.do(self.gang.take_over(record, kept, self.now_s))
+
+    def vote(self, worker: int, num_steps: int, is_heard: bool = True) -> None:
+        vote = StopVote(num_steps=num_steps)
+        self.talk.setdefault(worker, []).append(vote)
+        if is_heard:
+            self.do(self.gang.said(worker, vote, self.now_s))
 
     def say(self, worker: int, message: Stepped | Distributed | Reported) -> None:
         self.do(self.gang.said(worker, message, self.now_s))
@@ -317,6 +346,34 @@ def test_a_loss_by_the_memory_limit_is_told_as_one(statuses: list[int]) -> None:
     bad = next((status for status in statuses if status), 0)
     assert ended.is_over_memory == (bad == OVER_MEMORY)
     assert ended.outcome is Outcome.LOST or not ended.is_over_memory
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_a_loss_by_the_memory_limit_outlives_the_controller(is_heard: bool) -> None:
+    """`is_heard`: by the former one."""
+    processes = Processes()
+    processes.command(launch(0, 1))
+    if is_heard:
+        processes.end(0, OVER_MEMORY)
+        processes.replace_controller()
+    else:
+        processes.replace_controller(worker_0=OVER_MEMORY)
+    processes.end(1, 143)
+    ended = processes.events[-1]
+    assert isinstance(ended, GangEnded) and ended.is_over_memory
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_votes_for_the_step_to_stop_after_outlive_the_controller(is_heard: bool) -> None:
+    """Each question has one answer: a worker would take a second one for the next question's."""
+    processes = Processes()
+    processes.command(launch(0, 1))
+    processes.command(SuspendGang(job_id=JOB, generation=2))
+    processes.vote(0, 9, is_heard)
+    processes.replace_controller()
+    assert processes.talk[0] == [StopVote(num_steps=9), StopVotes(most=None)]
+    processes.vote(1, 7)
+    assert processes.talk[1] == [StopVote(num_steps=7), StopVotes(most=9)]
 
 
 def test_real_processes_keep_their_own_checkpoint(

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, Puppet, PuppetWorld, devices, is_stopped, make_spec, make_stage
 from tests.executors.test_gang_laws import OWN_BATCH, PATIENCE, TOTAL_STEPS, Story, moves
 
+from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Report, Send, Spawn
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.kept_worker import KeptWorker
@@ -330,3 +332,19 @@ def test_workers_that_train_are_told_nothing(num_workers: int, num_steps: int) -
         assert [before.latest(kind) for kind in orders] == [after.latest(kind) for kind in orders]
     assert world.gang.steps == max(puppet.steps for puppet in world.puppets.values())
     assert sorted(world.gang.devices) == sorted(story.held)
+
+
+@pytest.mark.parametrize("has_started", [True, False])
+def test_a_loss_by_the_memory_limit_outlives_the_controller(has_started: bool) -> None:
+    story = begin(2)
+    world = story.heir_world
+    if has_started:
+        world.settle()
+    world.kill(0, OVER_MEMORY)
+    world.hear(0)
+    world.die()
+    world.kill(1)
+    story.succeed(is_told=True)
+    world.settle()
+    (ended,) = [event for event in world.events if isinstance(event, GangEnded)]
+    assert ended.outcome is Outcome.LOST and ended.is_over_memory

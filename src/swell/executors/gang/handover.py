@@ -59,7 +59,6 @@ class Handover:
     # ------------------------------------------------------------ the former controller
     def record(self) -> ElasticRecord:
         """What is in mind now."""
-        ending = self.shutdown.ending
         return ElasticRecord(
             dialogue=self.dialogue.record(),
             membership=self.membership.record(),
@@ -68,7 +67,7 @@ class Handover:
             setback=self.setback.record(),
             num_failed_rounds=self.setback.num_failed_rounds,
             suspension=self.suspension.record(),
-            ending=None if ending is None else EndingRecord(outcome=ending.outcome, message=ending.message),
+            ending=self._ending(),
             round=self.formation.round,
             round_batch=self.formation.batch,
             group=tuple(self.roster.group),
@@ -79,6 +78,14 @@ class Handover:
             max_local_batch=self.pass_limit.max_local_batch,
             steps=self.progress.steps,
             saved_steps=self.progress.saved_steps,
+        )
+
+    def _ending(self) -> EndingRecord | None:
+        ending = self.shutdown.ending
+        if ending is None:
+            return None
+        return EndingRecord(
+            outcome=ending.outcome, message=ending.message, is_over_memory=self.setback.is_over_memory
         )
 
     # ------------------------------------------------------------ the next one
@@ -96,6 +103,7 @@ class Handover:
                 self.roster.members[number] = member_of(worker, slot, order, self.dialogue.now_s)
         if record.ending is not None:
             self.shutdown.resume(record.ending.outcome, record.ending.message)
+            self.setback.is_over_memory = record.ending.is_over_memory
         present = [kept[number] for number in record.members if number in kept]
         self._hear_progress(present)
         for worker in present:

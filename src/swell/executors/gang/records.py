@@ -53,6 +53,7 @@ class SetbackRecord(RecordPart, frozen=True, kw_only=True):
     has_lost: bool
     is_of_death: bool
     is_cut_back: bool
+    is_over_memory: bool = False
 
 
 class SuspensionRecord(RecordPart, frozen=True, kw_only=True):
@@ -69,6 +70,7 @@ class EndingRecord(RecordPart, frozen=True, kw_only=True):
 
     outcome: Outcome
     message: str
+    is_over_memory: bool = False  #: a worker was killed for its job's memory limit
 
 
 class ElasticRecord(RecordPart, frozen=True, kw_only=True, tag=True):
@@ -108,6 +110,7 @@ class RestartRecord(RecordPart, frozen=True, kw_only=True, tag=True):
     steps: int
     steps_before: int  #: the gang of now began with so many
     is_new: bool  #: it has made none
+    votes: dict[int, int] = {}  #: in which step to stop, by worker
 
 
 GangRecord = ElasticRecord | RestartRecord

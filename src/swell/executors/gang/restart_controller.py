@@ -378,12 +378,15 @@ class RestartGang:
             target=self._target,
             members={number: member.slot for number, member in self._members.items()},
             aim=self._aim.name,
-            ending=EndingRecord(outcome=self._outcome, message=self._message),
+            ending=EndingRecord(
+                outcome=self._outcome, message=self._message, is_over_memory=self._is_over_memory
+            ),
             num_starts=self._num_starts,
             next_worker=self._next_worker,
             steps=self._tally.steps,
             steps_before=self._tally.begun_with,
             is_new=self._tally.is_new,
+            votes=dict(self._votes),
         )
 
     def take_over(
@@ -411,6 +414,8 @@ class RestartGang:
     def _restore(self, record: RestartRecord, kept: Mapping[int, KeptWorker]) -> None:
         self._running, self._target, self._aim = record.running, record.target, RestartAim[record.aim]
         self._outcome, self._message = record.ending.outcome, record.ending.message
+        self._is_over_memory = record.ending.is_over_memory
+        self._votes = dict(record.votes)
         self._num_starts = record.num_starts
         self._next_worker = max(self._next_worker, record.next_worker)
         self._tally.restore(record.steps, record.steps_before, record.is_new)
@@ -434,6 +439,8 @@ class RestartGang:
                 self._note_steps(message)
             elif isinstance(message, Distributed):
                 self._note_distributed(message)
+            elif isinstance(message, StopVote) and worker is not None and worker.awaits(StopVotes, message):
+                self._note_vote(number, message)
         never = KeptExit(status=HOST_LOST, log_tail="it was lost together with the controller")
         end = never if worker is None else worker.exit
         if end is not None:

@@ -74,12 +74,13 @@ class Setback:
             has_lost=self.has_lost,
             is_of_death=self.is_of_death,
             is_cut_back=self.is_cut_back,
+            is_over_memory=self.is_over_memory,
         )
 
     def restore(self, record: SetbackRecord, now_s: float) -> None:
         self.since_s, self.why = now_s, record.why
         self.has_lost, self.is_of_death = record.has_lost, record.is_of_death
-        self.is_cut_back = record.is_cut_back
+        self.is_cut_back, self.is_over_memory = record.is_cut_back, record.is_over_memory
 
     def unaware(self, roster: Roster) -> list[Member]:
         """Members that still take the group for whole: their collective has yet to fail."""
