@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Iterator
@@ -15,6 +16,11 @@ from swell.executors.local import link
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.protocol import PROTOCOL, AgentAddress
 
+PATIENCE_S = 20.0
+INVENTORY = Inventory(
+    protocol=PROTOCOL, boot_id="boot", num_performed=0, gangs=(), profiling=("job-1",), untold={}
+)
+
 
 class Gatherer:
     """An agent's end: says so often that it waits, then what runs."""
@@ -27,36 +33,62 @@ class Gatherer:
         self._thread.start()
 
     def _serve(self) -> None:
+        with self._attached() as connection:
+            for _ in range(self._num_waits):
+                self._wait(connection)
+            connection.sendall(msgspec.json.encode(INVENTORY) + b"\n")
+            connection.recv(1)
+
+    @contextlib.contextmanager
+    def _attached(self) -> Iterator[socket.socket]:
         connection, _ = self._listener.accept()
         with connection, connection.makefile("rb") as lines:
             lines.readline(), lines.readline()
-            for _ in range(self._num_waits):
-                connection.sendall(msgspec.json.encode(Gathering(hosts=("b", "c"))) + b"\n")
-            inventory = Inventory(
-                protocol=PROTOCOL, boot_id="boot", num_performed=0, gangs=(), profiling=("job-1",), untold={}
-            )
-            connection.sendall(msgspec.json.encode(inventory) + b"\n")
-            lines.read()
+            yield connection
+
+    def _wait(self, connection: socket.socket) -> None:
+        connection.sendall(msgspec.json.encode(Gathering(hosts=("b", "c"))) + b"\n")
 
     def close(self) -> None:
         self._thread.join()
         self._listener.close()
 
 
-@pytest.fixture
-def agent() -> Iterator[Gatherer]:
-    made = Gatherer(num_waits=3)
-    yield made
-    made.close()
+class Replaced(Gatherer):
+    """An agent that is lost; another one comes, and waits for hosts that do not."""
+
+    def __init__(self) -> None:
+        self.waits, self.gives_up = threading.Event(), threading.Event()
+        super().__init__(num_waits=0)
+
+    def _serve(self) -> None:
+        with self._attached() as connection:
+            connection.sendall(msgspec.json.encode(INVENTORY) + b"\n")
+        with self._attached() as connection, contextlib.suppress(ConnectionError):
+            while not self.gives_up.wait(0.05):
+                self._wait(connection)
+                self.waits.set()
+
+
+@pytest.fixture(autouse=True)
+def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Where an agent listens: its `port`."""
+    where: dict[str, int] = {}
+    monkeypatch.setattr(
+        link,
+        "find_agent",
+        lambda state_dir: AgentAddress(port=where["port"], pid=1, token="t", boot_id="boot"),
+    )
+    monkeypatch.setattr(link, "is_stopped", lambda pid: False)
+    monkeypatch.setattr(link, "lack_of_agent", lambda *_: "")
+    return where
 
 
 def test_a_daemon_waits_for_the_inventory(
-    agent: Gatherer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    found: dict[str, int], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    address = AgentAddress(port=agent.port, pid=1, token="t", boot_id="boot")
-    monkeypatch.setattr(link, "find_agent", lambda state_dir: address)
-    monkeypatch.setattr(link, "is_stopped", lambda pid: False)
-    monkeypatch.setattr(link, "lack_of_agent", lambda *_: "")
+    agent = Gatherer(num_waits=3)
+    found["port"] = agent.port
     caplog.set_level("INFO")
     executor = LocalExecutor(tmp_path / "state", ())
     try:
@@ -65,3 +97,21 @@ def test_a_daemon_waits_for_the_inventory(
         assert caplog.text.count("waits for hosts that may still run workers: b, c") == 1
     finally:
         executor.close()
+        agent.close()
+
+
+def test_a_daemon_that_closes_does_not_wait_for_it(found: dict[str, int], tmp_path: Path) -> None:
+    agent = Replaced()
+    found["port"] = agent.port
+    executor = LocalExecutor(tmp_path / "state", ())
+    closing = threading.Thread(target=executor.close)
+    try:
+        executor.start(lambda event: None)
+        assert agent.waits.wait(PATIENCE_S)
+        closing.start()
+        closing.join(PATIENCE_S)
+        assert not closing.is_alive()
+    finally:
+        agent.gives_up.set()
+        executor.close()
+        agent.close()

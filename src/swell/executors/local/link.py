@@ -328,6 +328,8 @@ class LocalExecutor:
             answer = _decode(line)
             if not isinstance(answer, Gathering):
                 return answer
+            if self._is_closing:
+                raise ConnectionAbortedError("it waits for hosts, and this platform closes")
             if answer.hosts and answer.hosts != told:
                 log.info("the agent waits for hosts that may still run workers: %s", ", ".join(answer.hosts))
                 told = answer.hosts
