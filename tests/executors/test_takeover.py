@@ -14,6 +14,8 @@ from tests.executors.fake_hosts import Fleet
 from tests.executors.puppets import make_spec
 from tests.executors.test_controller_laws import HOSTS, JOBS, TRIED, Hosts, Jobs, Scene, Some
 
+from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.records import ElasticRecord
 from swell.executors.hosts import messages as h
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
@@ -223,6 +225,22 @@ def test_a_command_that_reached_no_host_is_said_again(fleet: Fleet) -> None:
     fleet.perform(change(2, "a/0"))
     fleet.replace_controller()
     assert generations(fleet, GangResized) == {2}
+
+
+def test_a_command_is_written_down_once(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record takes time, with many workers."""
+    fleet.perform(launch("a/0", "b/0"))
+    for host in fleet.hosts.values():
+        host.is_deaf = True
+    write, written = Gang.record, list[ElasticRecord]()
+
+    def noted(gang: Gang) -> ElasticRecord:
+        written.append(write(gang))
+        return written[-1]
+
+    monkeypatch.setattr(Gang, "record", noted)
+    fleet.perform(SuspendGang(job_id=JOB, generation=2))
+    assert len(written) == 1
 
 
 def test_what_was_opened_for_a_launch_is_closed(fleet: Fleet) -> None:

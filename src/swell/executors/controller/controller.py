@@ -230,8 +230,7 @@ class Controller:
         effects = gang.command(command, self.now_s())
         run = self._runs.get(command.job_id)
         if run is not None:
-            self._keep_record(run, effects)
-            self.do(run, effects)
+            self.do(run, effects, is_commanded=True)
         else:  # over: all it has to say is how it ended
             for effect in effects:
                 if isinstance(effect, Report):
@@ -490,10 +489,11 @@ class Controller:
         """Register a run that is open on its hosts."""
         self._runs[run.key] = run
 
-    def do(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
-        """Perform the effects in order."""
+    def do(self, run: DirectedRun, effects: Iterable[Effect], is_commanded: bool = False) -> None:
+        """Perform the effects in order. `is_commanded`: they come of a command, which hosts are to keep."""
         effects = tuple(effects)
-        if any(not (isinstance(e, Report) and isinstance(e.event, StepsReported)) for e in effects):
+        is_told = any(not (isinstance(e, Report) and isinstance(e.event, StepsReported)) for e in effects)
+        if is_told or is_commanded:
             self._keep_record(run, effects)
         for effect in effects:
             match effect:
