@@ -59,7 +59,7 @@ class SiteNodes:
         return nodes[name]
 
     def drain(self, name: str) -> NodeView:
-        """Place nothing on the node any more, and move what is there, until `undrain` or it joins again.
+        """Place nothing on the node any more, and move what is there, until `undrain` or it is lost.
 
         Raises UnknownNode, Unavailable.
         """
