@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from swell.executors.hosts.file_messages import names_folder
 from swell.wire.whole_files import write_whole
 
 log = logging.getLogger("swell.agent")
@@ -24,7 +25,7 @@ class WorkerNumbers:
     def next_number(self, job_id: str) -> int:
         """No worker of the job's gangs had this number, or a higher one, as far as is known."""
         if job_id not in self._known:
-            self._known[job_id] = _read(self._path(job_id))
+            self._known[job_id] = _read(self._path(job_id)) if names_folder(job_id) else 0
         return self._known[job_id]
 
     def note(self, job_id: str, next_number: int) -> None:
@@ -32,6 +33,8 @@ class WorkerNumbers:
         if next_number <= self.next_number(job_id):
             return
         self._known[job_id] = next_number
+        if not names_folder(job_id):  # a host has told of a run that cannot be any job's
+            return
         path = self._path(job_id)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

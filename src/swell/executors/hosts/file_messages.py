@@ -54,6 +54,11 @@ class JobCheckpoint(FileName, frozen=True, kw_only=True):
 NamedFile = CodeManifest | CodeContent | JobCheckpoint
 
 
+def names_folder(job_id: str) -> bool:
+    """Whether a job with this id has a folder below that of all jobs, and not elsewhere."""
+    return job_id not in ("", ".", "..") and "/" not in job_id and "\0" not in job_id
+
+
 class FileMessage(HostMessage, frozen=True, kw_only=True):
     """Nothing that a gang would hear of."""
 

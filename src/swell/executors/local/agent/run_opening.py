@@ -24,7 +24,7 @@ from swell.executors.local.files.background import Background
 from swell.executors.local.files.fetches import Fetches
 from swell.executors.local.files.host_checkpoints import newest_name
 from swell.executors.local.files.incoming import Cause, TransferFailure
-from swell.executors.local.files.places import CHECKPOINTS, checkpoint_folder, place_of
+from swell.executors.local.files.places import CHECKPOINTS, digest_of, place_of
 from swell.executors.local.logs.files import TRIAL, WORKER, job_folder, next_number
 from swell.model.code import CodeTree
 from swell.model.event import Outcome
@@ -85,11 +85,18 @@ class RunOpening:
             self._refuse(Outcome.LOST, found.why_not)
             return
         self._first_worker = found.first_worker
-        folder = checkpoint_folder(self._state_dir, self._order.job_id)
-        if self._order.is_trial or not _is_newer(found.checkpoint, newest_name(folder)):
+        if self._order.is_trial or not found.checkpoint:
             self._fetch_code()
             return
         file = JobCheckpoint(job_id=self._order.job_id, name=found.checkpoint)
+        try:
+            place = place_of(self._state_dir, file)
+        except ValueError as error:
+            self._refuse(Outcome.LOST, str(error))
+            return
+        if not _is_newer(place, newest_name(place.parent)):
+            self._fetch_code()
+            return
         self._fetches.fetch(file, lambda failure: self._checkpoint_came(file, failure))
 
     def _checkpoint_came(self, file: JobCheckpoint, failure: TransferFailure | None) -> None:
@@ -173,6 +180,8 @@ def _look(state_dir: Path, host: str, order: OpenRun) -> _Refusal | None:
     """Why this host cannot run it, as far as that can be known before anything is sent."""
     spec, on = order.spec, f"host {host!r}"
     try:
+        if spec.code:
+            digest_of(CodeManifest(digest=spec.code))
         folder = job_folder(state_dir, order.job_id)
         (folder / CHECKPOINTS).mkdir(mode=0o700, parents=True, exist_ok=True)
     except ValueError as error:
@@ -274,6 +283,6 @@ def _within(code: Path, path: str) -> str:
     return str(code / path.lstrip("/"))
 
 
-def _is_newer(one: str, other: str) -> bool:
-    """Of names of checkpoints; empty: none."""
-    return bool(one) and (not other or order_in(Path(one)) > order_in(Path(other)))
+def _is_newer(checkpoint: Path, other: str) -> bool:
+    """Than that of this name; empty: there is none."""
+    return not other or order_in(checkpoint) > order_in(Path(other))

@@ -13,6 +13,7 @@ import os
 from collections.abc import Container, Iterable
 from pathlib import Path
 
+from swell.executors.hosts.file_messages import names_folder
 from swell.executors.local.logs.pieces import (
     begins_of,
     discard,
@@ -89,6 +90,6 @@ def log_path(folder: Path, kind: str, number: int) -> Path:
 
 def job_folder(state_dir: Path, job_id: str) -> Path:
     """Raises ValueError if the id would lead out of the folder of jobs."""
-    if job_id in ("", ".", "..") or "/" in job_id or "\0" in job_id:
+    if not names_folder(job_id):
         raise ValueError(f"job id {job_id!r} cannot name a folder: it must have no slash and not be '..'")
     return state_dir / "jobs" / job_id
