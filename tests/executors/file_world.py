@@ -123,6 +123,17 @@ class FileWorld:
         self.turns.drop(f"to {name}")
         self.head.lose(name)
 
+    def replace_controller(self, name: str) -> None:
+        """As the host sees it. What is on its way there, and from there, is lost."""
+        side = self.hosts[name]
+        self.turns.drop(f"from {name}")
+        self.turns.drop(f"to {name}")
+        self.head.lose(name)
+        self.head.join(
+            name, lambda message: self.turns.add(f"to {name}", lambda: self._to_host(side, message))
+        )
+        side.files.controller_replaced()
+
     def _to_head(self, side: HostSide, message: h.FromHost) -> None:
         message = CODEC[1].decode(msgspec.json.encode(message))
         assert isinstance(message, FileMessage)

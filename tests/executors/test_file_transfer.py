@@ -256,14 +256,28 @@ def test_another_controller_is_offered_what_the_former_one_had_not_taken() -> No
     with world("a") as made:
         name = made.save("a", JOB, 1, b"x" * 3 * PART)
         made.turns.take(lambda num: 0)
-        side = made.hosts["a"]
-        made.turns.drop("from a")
-        made.turns.drop("to a")
-        made.head.lose("a")
-        made.head.join("a", lambda m: made.turns.add("to a", lambda: made._to_host(side, m)))
-        side.files.controller_replaced()
+        made.replace_controller("a")
         made.settle()
         assert held(made.head_dir, JOB) == [name]
+
+
+@pytest.mark.parametrize("is_oldest_last", [False, True])
+@pytest.mark.parametrize("num_turns", range(25))
+def test_another_controller_opens_a_run_whatever_was_under_way_to_the_former_one(
+    num_turns: int, is_oldest_last: bool
+) -> None:
+    """A part may be written meanwhile, and until the other one is asked for the file."""
+    with world("a") as made:
+        name = write_checkpoint(made.submit(JOB) / "checkpoints", 1, b"x" * 3 * PART)
+        made.open("a", order())
+        for _ in range(num_turns):
+            made.turns.take(lambda num: 0)
+        made.replace_controller("a")
+        answer = made.open("a", order())
+        made.settle(lambda num: num - 1 if is_oldest_last else 0)
+        assert answer.place is not None
+        assert held(made.hosts["a"].state_dir, JOB) == [name]
+        assert not leftovers(made.hosts["a"].state_dir)
 
 
 # ---------------------------------------------------------------- full disks

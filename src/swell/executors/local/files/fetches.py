@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 from swell.executors.hosts.file_messages import FilePart, NamedFile, NoFile, PartRequest
@@ -41,24 +42,27 @@ class Fetches:
             incoming.hear(message)
 
     def give_up(self, why: str) -> None:
-        """Everything: another controller is there, or none."""
+        """Everything: another controller is there, or none. What is asked for from now on begins anew."""
         self._queue.clear()
-        for file in list(self._waiting):
-            if (incoming := self._incoming.get(file)) is not None:
-                incoming.give_up(why)
-            else:
-                self._end(file, TransferFailure(Cause.GIVEN_UP, why))
+        waiting, self._waiting = self._waiting, {}
+        under_way, self._incoming = self._incoming, {}
+        for incoming in under_way.values():
+            incoming.give_up(why)
+        for ended in chain.from_iterable(waiting.values()):
+            ended(TransferFailure(Cause.GIVEN_UP, why))
 
     def _advance(self) -> None:
         while self._queue and len(self._incoming) < NUM_AT_ONCE:
             self._begin(self._queue.popleft())
 
     def _begin(self, file: NamedFile) -> None:
+        def ended(failure: TransferFailure | None) -> None:
+            if self._incoming.get(file) is incoming:  # else it was given up while a part was written
+                self._end(file, failure)
+
         try:
             path = place_of(self._state_dir, file)
-            incoming = IncomingFile(
-                file, path, self._ask, self._background, lambda failure: self._end(file, failure)
-            )
+            incoming = IncomingFile(file, path, self._ask, self._background, ended)
         except ValueError as error:
             self._end(file, TransferFailure(Cause.MISSING, str(error)))
             return
