@@ -25,14 +25,18 @@ class ThreadBackground:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(NUM_THREADS, "swell-files")
+        self._is_closed = False
 
     def __call__(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
         def settle(done: asyncio.Future[T]) -> None:
             if not done.cancelled():
                 then(done.result())
 
+        if self._is_closed:  # a timer of something that has ended may still fire
+            return
         asyncio.get_running_loop().run_in_executor(self._threads, work).add_done_callback(settle)
 
     def close(self) -> None:
-        """What has not begun never will."""
+        """What has not begun never will, nor what is handed over later."""
+        self._is_closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
