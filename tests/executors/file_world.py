@@ -41,6 +41,11 @@ class Turns:
     def add(self, queue: str, action: Callable[[], None]) -> None:
         self._queues.setdefault(queue, deque()).append(action)
 
+    def empty(self, queue: str) -> None:
+        """All of it happens now."""
+        for action in self._queues.pop(queue, ()):
+            action()
+
     def drop(self, queue: str) -> None:
         self._queues.pop(queue, None)
 

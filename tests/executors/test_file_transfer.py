@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -107,6 +108,34 @@ def test_a_host_that_opens_a_run_waits_for_the_checkpoint_that_another_one_sends
         made.settle(choose)
         assert answer.place is not None
         assert held(made.hosts["b"].state_dir, JOB) == [name]
+
+
+@settings(deadline=None)
+@given(CONTENTS, CONTENTS, st.integers(0, 30), st.data())
+def test_a_job_that_moves_while_its_former_checkpoint_is_copied_loses_no_step(
+    periodic: bytes, last: bytes, num_turns: int, data: st.DataObject
+) -> None:
+    choose = lambda num: data.draw(st.integers(0, num - 1))  # noqa: E731
+    with world() as made:
+        made.save("a", JOB, 7, periodic)
+        for _ in range(num_turns):
+            made.turns.take(choose)
+        name = made.save("a", JOB, 8, last)
+        made.turns.empty("from a")  # it is offered before anyone hears that the worker has left
+        answer = made.open("b", order())
+        made.settle(choose)
+        assert answer.place is not None
+        assert held(made.hosts["b"].state_dir, JOB) == [name]
+
+
+def test_of_checkpoints_that_wait_to_be_copied_only_the_latest_is_and_no_other_is_kept_open() -> None:
+    num_open = len(os.listdir("/proc/self/fd"))
+    with world("a") as made:
+        names = [made.save("a", JOB, steps, b"x" * steps) for steps in range(1, 9)]
+        made.settle()
+        assert held(made.head_dir, JOB) == [names[-1], names[0]]
+        assert not made.hosts["a"].warnings
+        assert len(os.listdir("/proc/self/fd")) == num_open
 
 
 @settings(deadline=None)

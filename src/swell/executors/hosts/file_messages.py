@@ -9,7 +9,7 @@ for its parts, a few at a time, and so decides how much is on its way::
                                    <-           PartRequest        of the code, of a checkpoint
     FilePart (or NoFile)           ->
                                                                    ... RunOpened
-                                   <-           CheckpointOffered  one of a job at a time, the newest
+                                   <-           CheckpointOffered  at once when it is saved
     PartRequest                    ->
                                    <-           FilePart (or NoFile)
     CheckpointTaken                ->                              whole and safe there, or not
@@ -96,11 +96,12 @@ class JobFilesFound(FileMessage, frozen=True, kw_only=True):
 
 
 class CheckpointTaken(FileMessage, frozen=True, kw_only=True):
-    """The answer to `CheckpointOffered`. Later ones may be offered."""
+    """The answer to `CheckpointOffered`."""
 
     job_id: str
     name: str
     why_not: str = ""  #: empty: it is safe, or not needed
+    is_overtaken: bool = False  #: a later one was offered before its turn came
 
 
 class LogTaken(FileMessage, frozen=True, kw_only=True):

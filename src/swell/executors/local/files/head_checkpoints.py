@@ -8,6 +8,7 @@ from pathlib import Path
 
 from swell.executors.hosts.file_messages import (
     CheckpointOffered,
+    CheckpointTaken,
     FilePart,
     JobCheckpoint,
     NoFile,
@@ -19,6 +20,8 @@ from swell.executors.local.files.places import checkpoint_folder, place_of
 from swell.model.sizes import format_bytes
 from swell.wire.checkpoint_files import checkpoints_in, order_in
 
+Say = Callable[[PartRequest | CheckpointTaken], None]
+
 
 class HeadCheckpoints:
     """Takes those that are newer than what is there, and keeps the newest few of each job."""
@@ -27,35 +30,42 @@ class HeadCheckpoints:
         self._state_dir, self._num_kept, self._background = state_dir, num_kept, background
         self._copies: dict[tuple[str, JobCheckpoint], _Copy] = {}  #: under way, by host
         self._ending: dict[_Copy, str] = {}  #: given up, but something is still being written; by job
+        self._next: dict[tuple[str, str], CheckpointOffered] = {}  #: after what is copied; by host and job
         self._waiting: list[tuple[str, str, Callable[[], None]]] = []  #: host, job, what it waits to do
 
-    def take(
-        self,
-        host: str,
-        offer: CheckpointOffered,
-        ask: Callable[[PartRequest], None],
-        taken: Callable[[str], None],
-    ) -> None:
-        """Take what a host offers.
+    def take(self, host: str, offer: CheckpointOffered, say: Say) -> None:
+        """Take what a host offers: one of a job at a time, and of those that wait only the latest.
 
         Args:
-            ask: tells the host.
-            taken: called once, with why it was not taken; empty: it is safe here, or not needed.
+            say: tells the host; in the end why it was not taken, or that it is safe here, or not needed.
         """
+        if self._is_copied(host, offer.job_id):
+            overtaken = self._next.get((host, offer.job_id))
+            self._next[host, offer.job_id] = offer
+            if overtaken is not None:
+                say(CheckpointTaken(job_id=overtaken.job_id, name=overtaken.name, is_overtaken=True))
+        else:
+            self._begin(host, offer, say)
+
+    def _begin(self, host: str, offer: CheckpointOffered, say: Say) -> None:
         file = JobCheckpoint(job_id=offer.job_id, name=offer.name)
-        if (host, file) in self._copies:
-            return
 
         def ended(why_not: str) -> None:
+            self._ending.pop(copy, None)
             if self._copies.get((host, file)) is copy:
                 del self._copies[host, file]
-            self._ending.pop(copy, None)
-            taken(why_not)
+                if (later := self._next.pop((host, offer.job_id), None)) is not None:
+                    self._begin(host, later, say)
+            say(CheckpointTaken(job_id=offer.job_id, name=offer.name, why_not=why_not))
             self._go_on()
 
-        copy = _Copy(self._state_dir, self._num_kept, file, ask, self._background, ended)
+        copy = _Copy(self._state_dir, self._num_kept, file, say, self._background, ended)
         self._copies[host, file] = copy
         copy.begin(offer.num_bytes)
+
+    def _is_copied(self, host: str, job_id: str) -> bool:
+        """Whether a checkpoint of the job is under way from this host."""
+        return any(of == host and file.job_id == job_id for of, file in self._copies)
 
     def hear(self, host: str, part: FilePart | NoFile) -> None:
         """A part, from the host that has it."""
@@ -71,6 +81,7 @@ class HeadCheckpoints:
     def lose(self, host: str) -> None:
         """What it was about to send does not come; it waits for nothing."""
         self._waiting = [entry for entry in self._waiting if entry[0] != host]
+        self._next = {key: offer for key, offer in self._next.items() if key[0] != host}
         for of, file in list(self._copies):
             if of == host and (copy := self._copies.pop((of, file), None)) is not None:
                 self._ending[copy] = file.job_id

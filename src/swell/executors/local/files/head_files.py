@@ -66,17 +66,11 @@ class HeadFiles:
             case files.FilePart() | files.NoFile():
                 self._checkpoints.hear(host, message)
             case files.CheckpointOffered():
-                self._take(host, end, message)
+                self._checkpoints.take(host, message, end.tell)
             case files.JobFilesRequest():
                 self._find(host, end, message)
             case files.LogPiece() | files.LeaderNoted():
                 end.logs.hear(message)
-
-    def _take(self, host: str, end: _HostEnd, offer: files.CheckpointOffered) -> None:
-        def taken(why_not: str) -> None:
-            end.tell(files.CheckpointTaken(job_id=offer.job_id, name=offer.name, why_not=why_not))
-
-        self._checkpoints.take(host, offer, end.tell, taken)
 
     def _find(self, host: str, end: _HostEnd, request: files.JobFilesRequest) -> None:
         def find() -> None:

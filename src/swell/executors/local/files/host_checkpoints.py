@@ -1,9 +1,8 @@
-"""Checkpoints that workers of this host have saved, offered to the controller: one of a job at a time."""
+"""Checkpoints that workers of this host have saved, offered to the controller at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from swell.executors.hosts.file_messages import CheckpointOffered, CheckpointTaken, JobCheckpoint
@@ -12,12 +11,6 @@ from swell.wire.checkpoint_files import checkpoints_in, digest_in
 
 #: The topic of warnings that end with the next checkpoint that is copied.
 COPY = "checkpoint copy"
-
-
-@dataclass(slots=True)
-class _Offer:
-    name: str
-    next: str = ""  #: saved meanwhile; empty: none
 
 
 class HostCheckpoints:
@@ -35,7 +28,7 @@ class HostCheckpoints:
             warn: tells the owner of a job; see `OwnerWarned`.
         """
         self._outgoing, self._say, self._warn = outgoing, say, warn
-        self._offers: dict[str, _Offer] = {}  #: by job
+        self._offers: dict[str, list[str]] = {}  #: not answered yet, the latest last; by job
         self._warned: set[str] = set()
 
     def saved(self, job_id: str, path: str) -> None:
@@ -43,31 +36,31 @@ class HostCheckpoints:
         name = Path(path).name
         if digest_in(Path(name)) is None:
             return
-        offer = self._offers.get(job_id)
-        if offer is None:
+        if name not in self._offers.get(job_id, ()):
             self._offer(job_id, name)
-        elif offer.name != name:
-            offer.next = name
 
     def taken(self, message: CheckpointTaken) -> None:
-        """The controller has it, or cannot have it. What was saved since comes next."""
-        job_id, offer = message.job_id, self._offers.get(message.job_id)
-        if offer is None or offer.name != message.name:
+        """The controller has it, or cannot have it, or takes a later one in its place."""
+        job_id, offers = message.job_id, self._offers.get(message.job_id, [])
+        if message.name not in offers:
             return
-        del self._offers[job_id]
-        self._outgoing.release(JobCheckpoint(job_id=job_id, name=offer.name))
+        offers.remove(message.name)
+        if not offers:
+            del self._offers[job_id]
+        self._outgoing.release(JobCheckpoint(job_id=job_id, name=message.name))
+        if message.is_overtaken:
+            return
         if message.why_not or job_id in self._warned:
             (self._warned.add if message.why_not else self._warned.discard)(job_id)
             self._warn(job_id, COPY, message.why_not)
-        if offer.next:
-            self._offer(job_id, offer.next)
 
     def restart(self) -> None:
         """Another controller is there now, which knows of no offer."""
-        for job_id, offer in list(self._offers.items()):
+        for job_id, offers in list(self._offers.items()):
             del self._offers[job_id]
-            self._outgoing.release(JobCheckpoint(job_id=job_id, name=offer.name))
-            self._offer(job_id, offer.next or offer.name)
+            for name in offers[:-1]:
+                self._outgoing.release(JobCheckpoint(job_id=job_id, name=name))
+            self._offer(job_id, offers[-1])
 
     def _offer(self, job_id: str, name: str) -> None:
         try:
@@ -80,7 +73,7 @@ class HostCheckpoints:
                 job_id, COPY, f"checkpoint {name} cannot be read, and was not copied to the head: {error}"
             )
             return
-        self._offers[job_id] = _Offer(name)
+        self._offers.setdefault(job_id, []).append(name)
         self._say(CheckpointOffered(job_id=job_id, name=name, num_bytes=num_bytes))
 
 
