@@ -21,6 +21,9 @@ Learning Applications*, ICPP 2019, section 5. Its jobs are trained for real here
   interference from all runs. The losses are the real ones. Shares and times are what the policy decides in
   the simulation. Once losses hardly fall, shares follow the noise of single losses, so that single jobs of
   two runs differ, real ones too (`real spread`); the mean over jobs and runs is what can be foretold.
+* **Versions**: `fixed` is of the present version. The others were measured before policies took the first
+  value of a job whenever it comes; till then it depended on 0.1 s whether that was the one after its first
+  step. Their twins are of the present version.
 * **Why the makespan falls**: a job with a small part of a core finds the caches filled by others each time
   that it has the core. A policy that gives most of the core to a few jobs saves that.
 * A job is *usable* when 95 % of the drop of its loss is done. The loss by step is the same under every
