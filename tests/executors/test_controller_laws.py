@@ -132,6 +132,17 @@ def own(worker: FakeWorker) -> tuple[str, ...]:
     return worker.devices if rank is None else (worker.devices[int(rank)],)
 
 
+def ends_well(scene: Scene) -> None:
+    """Everything stops, and nothing is left."""
+    scene.calm_down()
+    for host in scene.fleet.hosts.values():
+        assert not host.workers and not host.runs, "something is left open"
+    assert not scene.fleet.controller._runs and not scene.fleet.controller._preparing
+    ends = [e for e in scene.fleet.events if isinstance(e, GangEnded | GangSuspended)]
+    assert {end.job_id for end in ends} == {*TRIED, *JOBS}, "each stop is answered"
+    assert max(end.generation for end in ends) == scene.generation
+
+
 @given(st.lists(Moves, max_size=40))
 @settings(max_examples=150, deadline=None)
 def test_whatever_comes_in_whatever_order(moves: list[tuple[str, str, tuple[str, ...]]]) -> None:
@@ -139,10 +150,4 @@ def test_whatever_comes_in_whatever_order(moves: list[tuple[str, str, tuple[str,
         scene = Scene(Path(folder))
         for kind, about, devices in moves:
             scene.move(kind, about, devices)
-        scene.calm_down()
-        for host in scene.fleet.hosts.values():
-            assert not host.workers and not host.runs, "something is left open"
-        assert not scene.fleet.controller._runs and not scene.fleet.controller._preparing
-        ends = [e for e in scene.fleet.events if isinstance(e, GangEnded | GangSuspended)]
-        assert {end.job_id for end in ends} == {*TRIED, *JOBS}, "each stop is answered"
-        assert max(end.generation for end in ends) == scene.generation
+        ends_well(scene)

@@ -165,7 +165,11 @@ def live_through(num_workers: int, numbers: list[int]) -> None:
     for number in numbers:
         moves(story, number)()
         story.head()
-    world = story.world
+    ends_well(story, story.world)
+
+
+def ends_well(story: Story, world: PuppetWorld) -> None:
+    """Let all happen that is under way: the gang ends, or trains as the head believes."""
     while True:
         world.settle()
         seen = story.seen

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.executors.fake_hosts import Fleet
 from tests.executors.puppets import make_spec
-from tests.executors.test_controller_laws import HOSTS, JOBS, TRIED, Hosts, Jobs, Scene, Some
+from tests.executors.test_controller_laws import HOSTS, Hosts, Jobs, Scene, Some, ends_well
 
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.records import ElasticRecord
@@ -380,10 +380,4 @@ def live_through(folder: Path, moves: list[tuple[str, str, tuple[str, ...]]]) ->
     scene = Succession(folder)
     for kind, about, devices in moves:
         scene.move(kind, about, devices)
-    scene.calm_down()
-    for host in scene.fleet.hosts.values():
-        assert not host.workers and not host.runs, "something is left open"
-    assert not scene.fleet.controller._runs and not scene.fleet.controller._preparing
-    ends = [event for event in scene.fleet.events if isinstance(event, GangEnded | GangSuspended)]
-    assert {end.job_id for end in ends} == {*TRIED, *JOBS}, "each stop is answered"
-    assert max(end.generation for end in ends) == scene.generation
+    ends_well(scene)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, Puppet, PuppetWorld, devices, is_stopped, make_spec, make_stage
-from tests.executors.test_gang_laws import OWN_BATCH, PATIENCE, TOTAL_STEPS, Story, moves
+from tests.executors.test_gang_laws import PATIENCE, TOTAL_STEPS, Story, ends_well, moves
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Report, Send, Spawn
@@ -283,26 +283,7 @@ def live_through(num_workers: int, numbers: list[int]) -> None:
     world = story.heir_world
     world.num_effects_left = None
     story.succeed(is_told=True)
-    while True:
-        world.settle()
-        seen = story.seen
-        story.head()
-        if story.seen == seen or world.is_quiet():
-            break
-    answer = world.gang._dialogue._answer
-    if world.waits_in_vain():
-        return
-    assert answer is not None
-    if isinstance(answer, GangEnded | GangSuspended):
-        assert not world.puppets
-        if isinstance(answer, GangEnded) and answer.outcome is Outcome.SUCCEEDED:
-            assert answer.steps == TOTAL_STEPS
-    else:
-        assert {p.phase for p in world.puppets.values()} == {"training"}
-        assert sorted(d for p in world.puppets.values() for d in p.slot) == sorted(world.gang.devices)
-        assert sorted(world.gang.devices) == sorted(story.held), "it is what the head believes it to be"
-        batches = {p.regroup.global_batch or OWN_BATCH for p in world.puppets.values() if p.regroup}
-        assert batches == {story.batch or OWN_BATCH}, "and trains with the batch that the head believes in"
+    ends_well(story, world)
 
 
 def kept_workers(world: HandedOn) -> tuple[KeptWorker, ...]:
