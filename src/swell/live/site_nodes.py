@@ -68,7 +68,7 @@ class SiteNodes:
         return self.named(name)
 
     def undrain(self, name: str) -> NodeView:
-        """Jobs may be placed on the node again, whoever said that it is to be left.
+        """Jobs may be placed on the node again, whatever had it left.
 
         Raises UnknownNode, Unavailable.
         """

@@ -113,7 +113,7 @@ class IncomingFile:
 
     def _written(self, failure: TransferFailure | None, is_last: bool) -> None:
         self._is_writing = False
-        if is_last and failure is None:  # it is there, whoever has given it up meanwhile
+        if is_last and failure is None:  # it is there, though it may have been given up meanwhile
             self._is_over = True
             self._ended(None)
         elif self._failure is not None:
