@@ -51,10 +51,6 @@ class ListeningDoor:
         except OSError as error:
             raise DoorError(_unwritable(folder, error)) from error
 
-    @property
-    def is_settled(self) -> bool:
-        return self._hosts.is_settled
-
     async def open(self) -> str:
         where = self._listen
         try:

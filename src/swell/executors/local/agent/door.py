@@ -13,10 +13,6 @@ class DoorError(Exception):
 class Door(Protocol):
     """Every method is called in the agent's event loop."""
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether no worker of an earlier agent runs on any host, so that its jobs may be started."""
-
     async def open(self) -> str:
         """Listen; returns the address for hosts. Raises DoorError."""
 

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import secrets
 import signal
-from collections import deque
 from collections.abc import Callable
 
 import msgspec
@@ -70,7 +69,6 @@ class Crew:
         self._host = LocalHost(options, self.boot_id, lock_fd, self._hear_host, self._handshakes.listen_at)
         self._controller.join_host(HOST, self._host)
         self._door = None if new_door is None else new_door(self._controller, options, self.boot_id)
-        self._waiting: deque[tuple[LineLink, Perform]] = deque()
         self.hosts_address = ""  #: where hosts join
 
     # ------------------------------------------------------------ life
@@ -97,7 +95,6 @@ class Crew:
         self._host.tick()
         if self._door is not None:
             self._door.tick()
-        self._perform_waiting()
         self._controller.tick()
 
     def _hear_host(self, message: FromHost) -> None:
@@ -141,7 +138,6 @@ class Crew:
         if self._daemon is not None:
             self._daemon.close()
         self._daemon = link
-        self._waiting.clear()  # it says again what was not taken
         link.heard, link.closed = self._hear_daemon, self._lose_daemon
         self._controller.attach(link, hello.session)
 
@@ -191,13 +187,6 @@ class Crew:
         elif isinstance(message, ShutDown):
             self.stopped.set()
         elif isinstance(message, Perform):
-            self._waiting.append((link, message))
-            self._perform_waiting()
-
-    def _perform_waiting(self) -> None:
-        """Nothing starts while a job may have workers of an earlier agent, on a host that is cut off."""
-        while self._waiting and (self._door is None or self._door.is_settled):
-            link, message = self._waiting.popleft()
             num_performed = self._controller.perform(message.number, message.command)
             link.send(Performed(number=num_performed))
 
