@@ -20,7 +20,7 @@ from swell.store.journal import SqlJournal
 
 from .parts import NODE, Hands, new_core, spec
 from .test_other_journal import copy_journal
-from .test_platform import PATIENCE_S, until
+from .test_platform import PATIENCE_S, at_work, until
 
 JOINED = Node(name="far", kind="cpu", devices=("far/0", "far/1"), address="10.9.0.11")
 #: From the join of a node to the start of a job that waited for it: promised to users.
@@ -55,16 +55,8 @@ def running(folder: Path, hands: Hands, *own: Node) -> Iterator[Platform]:
     site = Site(jobs_dir=folder / "jobs", policy="one", nodes=own, hosts_may_join=True)
     platform = Platform(site, new_core(), journal, hands)
     platform.recover(journal.history())
-    platform.start()
-    thread = threading.Thread(target=platform.run)
-    thread.start()
-    try:
+    with at_work(platform, journal):
         yield platform
-    finally:
-        platform.stop()
-        thread.join(PATIENCE_S)
-        assert not thread.is_alive()
-        journal.close()
 
 
 def has(platform: Platform, *names: str) -> Callable[[], bool]:

@@ -49,11 +49,18 @@ class Dividing(OneDeviceEach):
 def running(folder: Path, hands: Hands) -> Iterator[Platform]:
     """A platform at work in a thread of its own; stopped in good order at the end."""
     platform, journal = new_platform(folder, hands)
+    with at_work(platform, journal):
+        yield platform
+
+
+@contextmanager
+def at_work(platform: Platform, journal: SqlJournal) -> Iterator[None]:
+    """In a thread of its own; stopped in good order at the end."""
     platform.start()
     thread = threading.Thread(target=platform.run)
     thread.start()
     try:
-        yield platform
+        yield
     finally:
         platform.stop()
         thread.join(PATIENCE_S)
