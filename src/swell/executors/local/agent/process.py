@@ -31,7 +31,14 @@ from swell.wire.whole_files import write_whole
 
 #: After a crash the kernel needs a moment to end the workers of the agent before.
 LOCK_WAIT_S = 10.0
-DEFAULT_PRELOAD = ("torch", "torch.distributed", "torch._dynamo", "swell.train", "swell.train.runtime.runner")
+DEFAULT_PRELOAD = (
+    "torch",
+    "torch.distributed",
+    "torch._dynamo",
+    "swell.train",
+    "swell.train.runtime.runner",
+    "swell.train.collective.peer_names",
+)
 DEFAULT_CALL = "swell.train.runtime.runner:run_entry"
 
 log = logging.getLogger("swell.agent")
