@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.live import Live
 
 import swell.demo
-from swell.api.client import Client
+from swell.api.client import Client, connect
 from swell.api.errors import InvalidOption
 from swell.api.intake import is_installed
 from swell.cli.temporary_platform import brief_platform
@@ -56,11 +57,23 @@ def demo(
     seed: Annotated[
         int, typer.Option(min=0, metavar="N", help="Random seed of weights and sample order.")
     ] = 0,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="State folder of a platform that is up and has no open jobs: run the jobs there, on all "
+            "machines that have joined it, instead of on a platform of their own.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Train eight real jobs under deadlines on this machine, and show which promises were kept.
+    """Train eight real jobs under deadlines, and show which promises were kept.
 
-    Exits with 0 only if every promise was kept and every model learned.
+    They run on this machine, or with --state on a platform that is up. Exits with 0 only if every promise was
+    kept and every model learned.
     """
+    if state is not None and devices is not None:
+        raise InvalidOption("--devices is of a platform of the demo's own; leave it out with --state")
     _check_installed()
     console = Console()
     if not console.is_terminal:
@@ -69,22 +82,41 @@ def demo(
     if json_file is not None:
         _make(json_file.parent, "--json")
         _check_file(json_file)
-    chosen = _checked(devices) if devices else _choose_devices(console)
-    options = ["--devices", chosen, "--preload", "sklearn.datasets"]
-    with brief_platform(options, "swell-demo-", lambda text: _say(console, text)) as client:
+    with _platform(console, devices) if state is None else _idle_platform(state) as client:
         play = Play(client, console, seed)
         play.run()
-        cluster, views = client.cluster(), client.jobs()
+        cluster, views = client.cluster(), play.views()
         failures = verdict(play.prompter.played, views)
         _show(console, play, views, failures)
         picture = _draw(out, cluster, play, views)
         console.print(f"Picture: {picture}")
         if json_file is not None:
             is_paced = all(node.kind.startswith("paced") for node in cluster.nodes)
-            json_file.write_text(json.dumps(as_json(chosen, is_paced, views), indent=2) + "\n")
+            found = as_json(_describe(cluster), is_paced, views)
+            json_file.write_text(json.dumps(found, indent=2) + "\n")
             console.print(f"JSON: {json_file}")
         if failures:
             raise typer.Exit(1)
+
+
+def _platform(console: Console, devices: str | None) -> AbstractContextManager[Client]:
+    """One of the demo's own."""
+    chosen = _checked(devices) if devices else _choose_devices(console)
+    options = ["--devices", chosen, "--preload", "sklearn.datasets"]
+    return brief_platform(options, "swell-demo-", lambda text: _say(console, text))
+
+
+def _idle_platform(state: Path) -> Client:
+    """One that is up. Its other jobs would take devices that the demo's promises count on."""
+    client = connect(state)
+    open_jobs = sum(not view.phase.is_end for view in client.jobs())
+    if open_jobs:
+        client.close()
+        raise InvalidOption(
+            f"the platform in {state} has {open_jobs} open jobs; the demo needs one without: "
+            f"wait for them or `swell cancel` them"
+        )
+    return client
 
 
 def _check_installed() -> None:
@@ -161,8 +193,12 @@ class Play:
                     return
                 time.sleep(LOOK_EVERY_S)
 
+    def views(self) -> list[JobView]:
+        """Those of its jobs, of all that the platform shows."""
+        return [view for view in self.client.jobs() if view.submitted_s >= self.opened_s]
+
     def _look(self, live: Live) -> None:
-        views = self.client.jobs()
+        views = self.views()
         now_s = self.client.cluster().now_s
         self.watch.look(now_s, views)
         if self._console.is_terminal:
@@ -189,6 +225,16 @@ class Play:
             deadline=submission.deadline_s,
             seed=self._seed,
         )
+
+
+def _describe(cluster: ClusterView) -> str:
+    """Such as `paced:4x2@160`, or the sizes of nodes that differ: `paced@160: 2+2+4`."""
+    kinds = sorted({node.kind for node in cluster.nodes})
+    sizes = [len(node.devices) for node in cluster.nodes]
+    if len(kinds) == 1 and len(set(sizes)) == 1:
+        kind, _, pace = kinds[0].partition("@")
+        return f"{kind}:{len(sizes)}x{sizes[0]}" + (f"@{pace}" if pace else "")
+    return f"{', '.join(kinds)}: {'+'.join(map(str, sizes))}"
 
 
 def _show(console: Console, play: Play, views: list[JobView], failures: list[str]) -> None:

@@ -1,0 +1,71 @@
+"""A platform over machines by the commands that a user types: `swell up --listen`, `swell node --join`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.machines.namespaces import HOME, STATE, Machine, Network
+
+_ROOT = Path(__file__).parents[2]
+_IMPORTABLE = {"PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "src")])}
+_PORT, _TOKEN = 7070, f"{HOME}/join-token"
+_PATIENCE_S, _LOOK_EVERY_S = 60.0, 0.2
+
+
+def start(machine: Machine, *words: str, **streams: Any) -> subprocess.Popen[str]:
+    """`swell` with these words on a machine."""
+    return machine.popen(sys.executable, "-P", "-m", "swell.cli.main", *words, env=_IMPORTABLE, **streams)
+
+
+def swell(machine: Machine, *words: str) -> str:
+    """What it prints. Raises AssertionError if it fails."""
+    command = start(machine, *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    printed, complaint = command.communicate()
+    assert command.returncode == 0, printed + complaint
+    return printed
+
+
+class Site:
+    """The first machine is the head, without devices; each other one joins as a host, `n1` the first.
+
+    Args:
+        devices: of each host.
+        options: of `swell up`.
+    """
+
+    def __init__(self, network: Network, devices: str, options: Sequence[str] = ()) -> None:
+        self.head, *self.hosts = network.machines
+        self._devices = devices
+        swell(self.head, "up", "--listen", f"{self.head.address}:{_PORT}", "--devices", "none", *options)
+        token = self.head.outside(f"{STATE}/first.join-token").read_text()
+        for number, host in enumerate(self.hosts, 1):
+            file = host.outside(_TOKEN)
+            file.touch(mode=0o600)
+            file.write_text(token)
+            self.join(host, f"n{number}")
+        self.await_nodes(len(self.hosts))
+
+    def join(self, host: Machine, name: str) -> subprocess.Popen[str]:
+        words = ("node", "--join", f"{self.head.address}:{_PORT}", "--token-file", _TOKEN, "--name", name)
+        with host.outside(f"{HOME}/node.log").open("w") as log:
+            return start(host, *words, "--devices", self._devices, stdout=log, stderr=subprocess.STDOUT)
+
+    def nodes(self) -> list[dict[str, Any]]:
+        shown: list[dict[str, Any]] = json.loads(swell(self.head, "nodes", "--json"))["nodes"]
+        return shown
+
+    def await_nodes(self, count: int) -> None:
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while len(self.nodes()) < count:
+            assert time.monotonic() < deadline_s, [self.log_of(host) for host in self.hosts]
+            time.sleep(_LOOK_EVERY_S)
+
+    def log_of(self, host: Machine) -> str:
+        return host.outside(f"{HOME}/node.log").read_text()
