@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from tests.machines.first_process import NamespacesMissing
-from tests.machines.namespaces import Network
+from tests.machines.namespaces import NamespacesMissing, Network
 
 MAKERS = ["root", "user"]
 

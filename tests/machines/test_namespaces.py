@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from tests.machines.first_process import NamespacesMissing
-from tests.machines.namespaces import HOME, INTERFACE, STATE, Machine, Network, why_not
+from tests.machines.namespaces import HOME, INTERFACE, STATE, Machine, NamespacesMissing, Network, why_not
 
 from swell.wire import environ
 

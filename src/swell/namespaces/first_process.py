@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self, cast
 
 PYTHON = (sys.executable, "-I", "-S")
 #: A start or an end that takes longer has failed.
@@ -95,18 +95,17 @@ class FirstProcess:
 
 
 def _tell(launcher: subprocess.Popen[str], order: dict[str, Any]) -> None:
-    assert launcher.stdin is not None
+    stdin = cast(IO[str], launcher.stdin)
     try:
-        with launcher.stdin:
-            json.dump(order, launcher.stdin)
+        with stdin:
+            json.dump(order, stdin)
     except BrokenPipeError:
         pass  # it has ended, and says why
 
 
 def _end(launcher: subprocess.Popen[str]) -> str:
     """Wait for it; its complaint."""
-    assert launcher.stderr is not None
-    with launcher.stderr:
-        complaint = launcher.stderr.read()
+    with cast(IO[str], launcher.stderr) as stderr:
+        complaint = stderr.read()
     launcher.wait()
     return complaint.strip()
