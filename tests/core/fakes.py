@@ -36,11 +36,20 @@ class PowerBelief:
         self._factors[job_id] = 1.0
 
     def learn_rate(
-        self, job_id: str, num_workers: int, step_s: float, num_steps: int, global_batch: int | None = None
+        self,
+        job_id: str,
+        num_workers: int,
+        step_s: float,
+        num_steps: int,
+        global_batch: int | None = None,
+        num_hosts: int = 1,
     ) -> None:
         self._factors[job_id] = 1.0 / (step_s * STEPS_PER_S * num_workers**SCALING_EXPONENT)
 
-    def rates_per_s(self, job_id: str, sizes: IntArray) -> FloatArray:
+    def depends_on_hosts(self, job_id: str) -> bool:
+        return False
+
+    def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
         return STEPS_PER_S * self._factors.get(job_id, 1.0) * sizes.astype(float) ** SCALING_EXPONENT
 
     def learn_between(self, job_id: str, seen: BetweenSteps) -> None:
@@ -52,13 +61,17 @@ class PowerBelief:
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
         """Every job has its own batch."""
 
-    def best_batches(self, job_id: str, sizes: IntArray, kept: int) -> tuple[FloatArray, IntArray] | None:
+    def best_batches(
+        self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None
+    ) -> tuple[FloatArray, IntArray] | None:
         return None
 
-    def rates_at_batch(self, job_id: str, sizes: IntArray, global_batch: int) -> FloatArray | None:
+    def rates_at_batch(
+        self, job_id: str, sizes: IntArray, global_batch: int, hosts: IntArray | None = None
+    ) -> FloatArray | None:
         return None
 
-    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:
+    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int, num_hosts: int = 1) -> float:
         return float(self.rates_per_s(job_id, np.array([num_workers]))[0])
 
     def forget(self, job_id: str) -> None:

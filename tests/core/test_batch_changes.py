@@ -45,10 +45,12 @@ class BatchBelief(PowerBelief):
         super().__init__()
         self.best = best
 
-    def best_batches(self, job_id: str, sizes: IntArray, kept: int) -> tuple[FloatArray, IntArray] | None:
+    def best_batches(
+        self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None
+    ) -> tuple[FloatArray, IntArray] | None:
         return 2.0 * self.rates_per_s(job_id, sizes), 0 * sizes + self.best[job_id]
 
-    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:
+    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int, num_hosts: int = 1) -> float:
         return global_batch / 10.0
 
     def learn_noise(self, job_id: str, noise_scale: float) -> None:

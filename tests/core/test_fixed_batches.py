@@ -37,11 +37,15 @@ def test_drawn_batches_are_spread_evenly_over_the_range() -> None:
 class OpenBelief(PowerBelief):
     """A step of M samples on w workers takes M / w + 1 s, of at most 32 samples a worker; 16 are the own."""
 
-    def rates_at_batch(self, job_id: str, sizes: IntArray, global_batch: int) -> FloatArray:
+    def rates_at_batch(
+        self, job_id: str, sizes: IntArray, global_batch: int, hosts: IntArray | None = None
+    ) -> FloatArray:
         rates = global_batch / 16 / (global_batch / sizes + 1.0)
         return np.where(global_batch <= 32 * sizes, rates, 0.0)
 
-    def best_batches(self, job_id: str, sizes: IntArray, kept: int) -> tuple[FloatArray, IntArray] | None:
+    def best_batches(
+        self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None
+    ) -> tuple[FloatArray, IntArray] | None:
         return np.array([2.0 / 33.0] * len(sizes)), np.full_like(sizes, 32)
 
 

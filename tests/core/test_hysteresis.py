@@ -283,3 +283,14 @@ def test_gains_are_told_as_they_decide(
         assert gain_s(sooner, np.array([2**after]))[0] >= saved_s
     else:
         assert saved_s == 0.0 if after == before else saved_s < 0.0
+
+
+def test_a_gang_that_is_slower_for_its_size_shrinks_though_nobody_needs_its_devices() -> None:
+    """As one may be that was seen to be slow on several hosts."""
+    snapshot = snapshot_of([8], [100.0], 8)
+    rates = np.where(snapshot.options.workers == 8, 1.0, snapshot.options.rate_per_s)
+    slow = replace(snapshot, options=replace(snapshot.options, rate_per_s=rates))
+    allocation = allocation_of(slow, np.array([4], np.int64))
+    assert steady(slow, allocation, np.zeros(1, dtype=bool)).workers.tolist() == [4]
+    fresh = replace(slow, changed_s=np.array([99.0]))
+    assert steady(fresh, allocation, np.zeros(1, dtype=bool)).workers.tolist() == [8]

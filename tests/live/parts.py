@@ -109,7 +109,13 @@ class Linear:
 
     def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None: ...
     def learn_rate(
-        self, job_id: str, num_workers: int, step_s: float, num_steps: int, global_batch: int | None = None
+        self,
+        job_id: str,
+        num_workers: int,
+        step_s: float,
+        num_steps: int,
+        global_batch: int | None = None,
+        num_hosts: int = 1,
     ) -> None: ...
     def learn_between(self, job_id: str, seen: BetweenSteps) -> None: ...
     def between(self, job_id: str) -> None: ...
@@ -117,16 +123,21 @@ class Linear:
     def forget(self, job_id: str) -> None: ...
     def restore(self, state: dict[str, Any]) -> None: ...
 
-    def rates_per_s(self, job_id: str, sizes: IntArray) -> FloatArray:
+    def depends_on_hosts(self, job_id: str) -> bool:
+        return False
+
+    def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
         return sizes.astype(np.float64)
 
-    def best_batches(self, job_id: str, sizes: IntArray, kept: int) -> None:
+    def best_batches(self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None) -> None:
         """Nothing is known but the own batch's."""
 
-    def rates_at_batch(self, job_id: str, sizes: IntArray, global_batch: int) -> None:
+    def rates_at_batch(
+        self, job_id: str, sizes: IntArray, global_batch: int, hosts: IntArray | None = None
+    ) -> None:
         """Nothing is known but the own batch's."""
 
-    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:
+    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int, num_hosts: int = 1) -> float:
         raise AssertionError("only jobs whose batch may change are asked about")
 
     def state(self) -> dict[str, Any]:

@@ -4,7 +4,8 @@ A policy says what would be best from a clean sheet. A running gang changes only
 
 * when a promise needs it (`floor`), or
 * when its gain, for as long as workers stay here, beats its measured cost and it has kept its size for
-  `min_hold_s`, or
+  `min_hold_s`: a growth, or a shrink of a gang that is slower for its size, as one over several hosts may
+  turn out to be, or
 * when it must give devices to somebody whose change passes these tests.
 
 And a gang that will have ended before another could have started in its place is left alone.
@@ -24,7 +25,7 @@ from swell.core.gain import gain_s
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 
-#: A growth must save at least so many times what it costs: when it is taken back, that costs once more.
+#: A change must save at least so many times what it costs: when it is taken back, that costs once more.
 GAIN_OVER_COST = 2.0
 
 
@@ -203,8 +204,9 @@ def _settle(
         # The very sum that `wake_s` asks for: whoever is woken then must find the hold over.
         is_fresh[row] = is_running[row] and now_s < changed_s[row] + min_hold_s
         is_optional = is_running[row] and held[row] >= floor[row]
-        is_shrink[row] = is_optional and want[row] < held[row]  # waits until somebody needs what it leaves
-        is_growth = is_optional and want[row] > held[row]
         is_worth_it = not is_fresh[row] and saved_s[row] > GAIN_OVER_COST * resize_cost_s[row]
+        # A shrink that saves nothing waits until somebody needs what it leaves.
+        is_shrink[row] = is_optional and want[row] < held[row] and not is_worth_it
+        is_growth = is_optional and want[row] > held[row]
         stays = not is_free[row] or is_shrink[row] or (is_growth and not is_worth_it)
         final[row] = held[row] if stays else want[row]

@@ -86,13 +86,23 @@ class Belief(Protocol):
     def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None: ...
 
     def learn_rate(
-        self, job_id: str, num_workers: int, step_s: float, num_steps: int, global_batch: int | None = None
+        self,
+        job_id: str,
+        num_workers: int,
+        step_s: float,
+        num_steps: int,
+        global_batch: int | None = None,
+        num_hosts: int = 1,
     ) -> None:
         """A running job's mean seconds a step over its last steps at this size, all that it did beside
         them included but for the time between epochs: corrects the curve and the margin.
 
         Steps are of the own batch. They were made with `global_batch` samples; None: the own batch.
+        A gang on several hosts says nothing about one that is on fewer.
         """
+
+    def depends_on_hosts(self, job_id: str) -> bool:
+        """Whether anything is known of the job's gangs on several hosts; else rates are those of one."""
 
     def learn_between(self, job_id: str, seen: BetweenSteps) -> None:
         """Epochs of a running job have ended: what followed them takes the place of what its trial showed."""
@@ -100,29 +110,36 @@ class Belief(Protocol):
     def between(self, job_id: str) -> BetweenSteps | None:
         """Time between two epochs, which every rate has its part of; None: not known."""
 
-    def rates_per_s(self, job_id: str, sizes: IntArray) -> FloatArray:
+    def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
         """(K,) steps/s at each size, the time between epochs counted; 0 where the job cannot run.
 
         At the own batch; where that grows with the workers, at so many samples for each of them.
+
+        Args:
+            hosts: (K,) that a gang of each size is on; None: one.
         """
 
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
         """What training last measured of a job whose batch is open; see `BatchProfile`."""
 
-    def best_batches(self, job_id: str, sizes: IntArray, kept: int) -> tuple[FloatArray, IntArray] | None:
+    def best_batches(
+        self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None
+    ) -> tuple[FloatArray, IntArray] | None:
         """(K,) rates and the global batches that they are of; None if nothing is known but the own one's.
 
         Rates are in steps of the own batch; 0 where no batch has so many workers. `kept` is the batch that
         the job has now: another one must be better by more than what is known of either.
         """
 
-    def rates_at_batch(self, job_id: str, sizes: IntArray, global_batch: int) -> FloatArray | None:
+    def rates_at_batch(
+        self, job_id: str, sizes: IntArray, global_batch: int, hosts: IntArray | None = None
+    ) -> FloatArray | None:
         """(K,) rates with this global batch; None if nothing is known but the own one's.
 
         In steps of the own batch; 0 where so many workers cannot have it.
         """
 
-    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:
+    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int, num_hosts: int = 1) -> float:
         """Steps/s at one size and batch, in steps of the own batch. Only of jobs whose batch may change."""
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -26,7 +26,7 @@ from swell.core.tenants import Tenants
 from swell.core.unknown_gangs import UnknownGang, UnknownGangs
 from swell.core.watchlists import Kind, Special
 from swell.model.calendar import Calendar
-from swell.model.cluster import Cluster
+from swell.model.cluster import Cluster, Widths, nodes_needed
 from swell.model.coding import decoder, encode
 from swell.model.event import Event, NodeLost, NodeWarned
 from swell.model.job import BetweenSteps, Elasticity, JobSpec, Phase, Profile
@@ -116,6 +116,7 @@ class HeadState(KeptState, kw_only=True):
         self.devices: frozenset[str] = frozenset()  #: of these
         self.warned_devices: frozenset[str] = frozenset()  #: of the other nodes that are there
         self.num_borrowed = 0  #: devices
+        self._widths: Widths = ()  #: of the nodes, as rows were written for
         self._special = Special()
         self._most_devices = 1  #: rows are written for a cluster of so many
         self._dirty: set[str] = set()
@@ -170,12 +171,34 @@ class HeadState(KeptState, kw_only=True):
 
     def rate_per_s(self, record: JobRecord, num_workers: int) -> float:
         """Steps/s believed of so many workers."""
+        is_anywhere = not self.belief.depends_on_hosts(record.id)
+        num_hosts = 1 if is_anywhere else self.num_hosts(record, num_workers)
         if record.global_batch != record.spec.global_batch:
-            return self.belief.rate_at_batch(record.id, num_workers, record.global_batch)
+            return self.belief.rate_at_batch(record.id, num_workers, record.global_batch, num_hosts)
         is_written = record.id not in self._relearnt
         is_written = is_written and not record.spec.may_change_batch  # else it may be that of another batch
+        is_written = is_written and is_anywhere
         known_per_s = self.table.rate_per_s(record.id, num_workers) if is_written else 0.0
-        return known_per_s or float(self.belief.rates_per_s(record.id, np.array([num_workers]))[0])
+        sizes, hosts = np.array([num_workers]), np.array([num_hosts])
+        return known_per_s or float(self.belief.rates_per_s(record.id, sizes, hosts)[0])
+
+    def num_hosts(self, record: JobRecord, num_workers: int) -> int:
+        """Nodes that so many workers of the job are on: those of its gang, if it has as many, else as few as
+        can be.
+        """
+        devices, num_devices = record.gang.members.devices, num_workers * record.spec.devices_per_worker
+        if num_devices <= 1:
+            return 1
+        nodes = set(map(self.cluster.node_of.get, devices))
+        if len(devices) == num_devices and None not in nodes:
+            return len(nodes)
+        return int(nodes_needed(self._widths, np.array([num_devices]))[0])
+
+    def _hosts_of(self, record: JobRecord, sizes: IntArray) -> IntArray | None:
+        """(K,) nodes that the placer needs for each number of workers; None if that makes no difference."""
+        if not self.belief.depends_on_hosts(record.id):
+            return None
+        return nodes_needed(self._widths, sizes * record.spec.devices_per_worker)
 
     def learn_profile(self, record: JobRecord, profile: Profile) -> None:
         """See `Belief.learn_profile`."""
@@ -186,7 +209,8 @@ class HeadState(KeptState, kw_only=True):
         self, record: JobRecord, num_workers: int, step_s: float, num_steps: int, global_batch: int | None
     ) -> None:
         """See `Belief.learn_rate`."""
-        self.belief.learn_rate(record.id, num_workers, step_s, num_steps, global_batch)
+        num_hosts = self.num_hosts(record, num_workers)
+        self.belief.learn_rate(record.id, num_workers, step_s, num_steps, global_batch, num_hosts)
         self._relearnt.add(record.id)
 
     def learn_between(self, record: JobRecord, seen: BetweenSteps) -> None:
@@ -289,6 +313,9 @@ class HeadState(KeptState, kw_only=True):
         leaving = (node.devices for node in self.cluster.nodes if node.name in self.warned)
         self.warned_devices = frozenset(chain.from_iterable(leaving)) if self.warned else frozenset()
         self.num_borrowed = self.usable.num_borrowed
+        if self.usable.widths != self._widths:
+            self._widths = self.usable.widths
+            self._relearn(filter(self.belief.depends_on_hosts, self.table.ids))
         if self.num_devices > self._most_devices:
             self._most_devices = 1 << (self.num_devices - 1).bit_length()
             self._learn_options_anew()
@@ -300,8 +327,12 @@ class HeadState(KeptState, kw_only=True):
             self._learn_options_anew()
 
     def _learn_options_anew(self) -> None:
-        self._dirty.update(self.table.ids)
-        self._relearnt.update(self.table.ids)
+        self._relearn(self.table.ids)
+
+    def _relearn(self, job_ids: Iterable[str]) -> None:
+        jobs = tuple(job_ids)
+        self._dirty.update(jobs)
+        self._relearnt.update(jobs)
 
     def _write_row(self, record: JobRecord) -> None:
         if record.id in self.table and record.id not in self._relearnt:
@@ -319,7 +350,8 @@ class HeadState(KeptState, kw_only=True):
         if best is None:
             sizes = job_sizes(spec, most_devices, kind, most_batch=spec.global_batch)
             sizes = sizes if record.may_grow else sizes[:1]
-            best = self.belief.rates_per_s(record.id, sizes), (spec.batch_per_worker or 0) * sizes
+            rates = self.belief.rates_per_s(record.id, sizes, self._hosts_of(record, sizes))
+            best = rates, (spec.batch_per_worker or 0) * sizes
         rates, batches = best
         is_option = rates > 0.0
         if self.domain.ends_at_peak:
@@ -334,9 +366,11 @@ class HeadState(KeptState, kw_only=True):
         """(K,) rates and batches of a job whose batch is open; None if it is known at its own one only."""
         spec, fixed = record.spec, self.domain.fixed_batch
         if fixed is None or spec.max_batch is None:
-            return self.belief.best_batches(record.id, sizes, record.wanted_batch)
+            return self.belief.best_batches(
+                record.id, sizes, record.wanted_batch, self._hosts_of(record, sizes)
+            )
         batch = fixed.of(record.id, spec.least_batch, spec.max_batch)
-        rates = self.belief.rates_at_batch(record.id, sizes, batch)
+        rates = self.belief.rates_at_batch(record.id, sizes, batch, self._hosts_of(record, sizes))
         return None if rates is None else (rates, np.full_like(sizes, batch))
 
     def save(self) -> bytes:

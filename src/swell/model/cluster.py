@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
 
 import msgspec
+import numpy as np
+
+from swell.arrays import IntArray
+
+#: Devices of a node and how many nodes have so many, the widest first; None: as many as need be.
+Widths = tuple[tuple[int, int | None], ...]
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +66,24 @@ class Cluster(msgspec.Struct, frozen=True, dict=True):
     def num_devices(self) -> int:
         return len(self.devices)
 
+    @cached_property
+    def node_of(self) -> dict[str, str]:
+        """Device id -> name of its node."""
+        return {device: node.name for node in self.nodes for device in node.devices}
+
+    @cached_property
+    def widths(self) -> Widths:
+        """What `nodes_needed` depends on.
+
+        More nodes of the narrowest width make no difference, so they are not counted.
+        """
+        counts = sorted(
+            Counter(len(node.devices) for node in self.nodes if node.devices).items(), reverse=True
+        )
+        return tuple(
+            (width, None if place == len(counts) else num) for place, (width, num) in enumerate(counts, 1)
+        )
+
     def kinds_beside(self, node: Node) -> set[str]:
         """Kinds of the other nodes that are not this one's."""
         return {other.kind for other in self.nodes if other.name != node.name} - {node.kind}
@@ -83,6 +108,18 @@ class Cluster(msgspec.Struct, frozen=True, dict=True):
         while there[at] is not node:
             at += 1
         return _in_order(self.nodes[:place] + self.nodes[place + 1 :], there[:at] + there[at + 1 :])
+
+
+def nodes_needed(widths: Widths, num_devices: IntArray) -> IntArray:
+    """The fewest nodes that have so many devices (any shape), all of them idle: the widest first.
+
+    Of more devices than there are it counts as many nodes of the narrowest width as that takes.
+    """
+    left, nodes = num_devices, np.zeros_like(num_devices)
+    for width, num in widths:
+        taken = -(-left // width) if num is None else np.minimum(-(-left // width), num)
+        left, nodes = np.maximum(left - taken * width, 0), nodes + taken
+    return nodes
 
 
 #: Nodes of one group are neighbours: owned ones first, by rack.

@@ -260,5 +260,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     between: BetweenSteps | None = None  #: at the end of an epoch; None: not measured
     #: From the end condition to the end of the processes, in earlier runs: the script's last lines.
     end_s: float = 0.0
+    #: Hosts -> workers -> seconds that the all-reduce takes longer than on one host; empty: not measured.
+    crossing_s: dict[int, dict[int, float]] = {}
     #: Workers without a script -> seconds from the first fork until all are in a group; empty: not measured.
     group_launch_s: dict[int, float] = {}

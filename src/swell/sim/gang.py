@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict
 
@@ -53,6 +54,7 @@ class Training:
     answer: AnyEvent | None = None  #: to the latest command; of a gang that is no more, its end
     report_due_s: float = 0.0  #: when it reports next
     report_step: float = 0.0  #: not before it has done so many steps
+    node_of: Mapping[str, str] = field(default_factory=dict)  #: of the cluster's devices
     is_unheard: bool = False  #: a loss was told, and no command shows yet that the head has heard of it
 
     @property
@@ -173,9 +175,16 @@ class Training:
     @property
     def _undisturbed_rate_per_s(self) -> float:
         truth, batch, num_workers = self.job.batches, self.global_batch, max(self.num_workers, 1)
+        speed = self.job.speed
+        crossing = speed.crossing_factor(num_workers, self.num_hosts) if speed.depends_on_hosts else 1.0
         if truth is None or batch is None:
-            return self.job.speed.rate_per_s(num_workers)
-        return truth.rate_per_s(num_workers, batch, self.steps) * self.job.speed.factor(num_workers)
+            return speed.rate_per_s(num_workers) * crossing
+        return truth.rate_per_s(num_workers, batch, self.steps) * speed.factor(num_workers) * crossing
+
+    @property
+    def num_hosts(self) -> int:
+        """Nodes that its workers are on."""
+        return len({self.node_of.get(device) for device in self.devices})
 
     @property
     def next_turn(self) -> float:

@@ -92,11 +92,13 @@ class SimGangs:
         self._tell = tell
         self._faults = faults
         self._met_sets: set[frozenset[str]] = set()  #: of devices that a gang had since the last restart
+        self._node_of: dict[str, str] = {}  #: of a device, of all nodes that there have been
         self._left: dict[str, Training] = {}  #: job id -> its latest gang, if that is no more
 
     # ------------------------------------------------------------ from elsewhere
     def adopt(self, training: Training, now_s: float) -> None:
         """A gang that is there already; one without a rate stands still until it is told to change or end."""
+        training.node_of = self._node_of
         self.training[training.job.id] = training
         self.tally.note(training)
         self._note(training, now_s)
@@ -119,7 +121,9 @@ class SimGangs:
         if latest is not None and command.generation <= latest.generation:
             self._answer_again(latest, command, now_s)
             return
-        training = Training(job, command.generation, command.target.devices, as_of_s=now_s)
+        training = Training(
+            job, command.generation, command.target.devices, as_of_s=now_s, node_of=self._node_of
+        )
         training.learnt = None if job.loss is None else LossMilestone(job.learnt_steps())
         before = self._left.pop(job.id, None)
         if before is not None:
@@ -346,6 +350,7 @@ class SimGangs:
     # ------------------------------------------------------------ neighbours on a node
     def join(self, node: Node, sharing: CoreDivision) -> None:
         """The node is there from now on."""
+        self._node_of |= dict.fromkeys(node.devices, node.name)
         if node.cores is not None:
             self._cores = self._cores or SharedCores(sharing)
             self._cores.add(node, node.cores)

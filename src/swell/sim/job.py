@@ -14,6 +14,7 @@ from swell.model.job import JobSpec, Profile
 from swell.sim.change_cost import ChangeCost
 from swell.sim.epoch_ends import EpochEnds
 from swell.sim.loss_curves import JobLoss, learnt_steps
+from swell.throughput.crossing import NO_CROSSING, Crossing, crossing_s
 
 #: Of the change of a job's evaluation function: so much makes a usable model.
 LEARNT_SHARE = 0.95
@@ -70,6 +71,7 @@ class TrueSpeed:
         rate_per_s: (K,) steps/s, > 0.
         noise_share: standard deviation of the log of each size's factor on the measured rate.
         generator: draws the factors, once a job and size.
+        crossing: seconds that a step takes longer on several hosts.
     """
 
     def __init__(
@@ -78,7 +80,9 @@ class TrueSpeed:
         rate_per_s: FloatArray,
         noise_share: float = 0.0,
         generator: np.random.Generator | None = None,
+        crossing: Crossing = NO_CROSSING,
     ) -> None:
+        self._crossing = crossing
         rates = rate_per_s.astype(np.float64)
         self._log_sizes = np.log(sizes)
         self._log_factors: FloatArray | None = None
@@ -97,9 +101,22 @@ class TrueSpeed:
             self._known[num_workers] = rate
         return rate
 
+    @property
+    def depends_on_hosts(self) -> bool:
+        return bool(self._crossing)
+
+    def crossing_factor(self, num_workers: int, num_hosts: int) -> float:
+        """Rate of a gang on so many hosts / that of one on a single host, in (0, 1]."""
+        extra_s = crossing_s(np.array([num_workers]), np.array([num_hosts]), self._crossing)
+        return 1.0 / (1.0 + float(extra_s[0]) * self.rate_per_s(num_workers))
+
     def times(self, factor: float) -> TrueSpeed:
         """The same job, so much faster at every size."""
         faster = copy(self)
+        faster._crossing = {
+            num_hosts: {size: extra_s / factor for size, extra_s in by_workers.items()}
+            for num_hosts, by_workers in self._crossing.items()
+        }
         log_factors = np.zeros_like(self._log_rates) if self._log_factors is None else self._log_factors
         faster._log_factors = log_factors + math.log(factor)
         faster._log_rates = self._log_rates + math.log(factor)

@@ -103,7 +103,7 @@ def _tried(ends: EpochEnds, job: WorkloadJob) -> BetweenSteps | None:
 def true_speed(
     curve: ThroughputCurve, noise_share: float = 0.0, generator: np.random.Generator | None = None
 ) -> TrueSpeed:
-    return TrueSpeed(curve.sizes, curve.rate_per_s, noise_share, generator)
+    return TrueSpeed(curve.sizes, curve.rate_per_s, noise_share, generator, curve.crossing_s)
 
 
 def _batches(job: WorkloadJob, curve: ThroughputCurve) -> BatchTruth | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.core.gang import ChangingGang, LaunchingGang
 from swell.core.ports import Belief
 from swell.core.record import JobRecord
@@ -17,6 +18,10 @@ from swell.model.options import Sizes
 from swell.sim.gang import Training
 from swell.sim.job import SimJob, TrueSpeed
 from swell.sim.shared_cores import BY_WEIGHT, SharedCores
+from swell.throughput.crossing import NO_CROSSING, Crossing
+
+#: What is believed of gangs on more hosts is taken to be as of so many.
+MOST_HOSTS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +37,8 @@ class Standing:
         job = self.jobs[record.id]
         gang = record.gang
         target = gang.goal if gang.is_launching else gang.members
-        training = Training(job, gang.generation, target.devices, as_of_s=self.now_s)
+        node_of = self.saved.cluster.node_of
+        training = Training(job, gang.generation, target.devices, as_of_s=self.now_s, node_of=node_of)
         training.configuration = target.configuration
         training.steps = training.saved_steps = _steps(record, self.now_s)
         training.formed_s = self.now_s
@@ -103,11 +109,25 @@ def sim_job(
         submit_s=record.submitted_s,
         spec=record.spec,
         profile=record.profile or _no_profile(),
-        speed=TrueSpeed(sizes, rate_per_s, noise_share, generator),
+        speed=TrueSpeed(
+            sizes, rate_per_s, noise_share, generator, _crossing(record, belief, sizes, rate_per_s)
+        ),
         batches=None if record.spec.max_batch is None else BelievedBatches(record.id, belief),
         num_steps=max(1, math.ceil(record.progress.total_steps)),
         model=record.spec.name,
     )
+
+
+def _crossing(record: JobRecord, belief: Belief, sizes: IntArray, rate_per_s: FloatArray) -> Crossing:
+    """What is believed of its gangs on several hosts."""
+    if not belief.depends_on_hosts(record.id):
+        return NO_CROSSING
+    believed: dict[int, dict[int, float]] = {}
+    for num_hosts in range(2, MOST_HOSTS + 1):
+        crossing_per_s = belief.rates_per_s(record.id, sizes, np.full_like(sizes, num_hosts))
+        extra_s = np.maximum(1.0 / crossing_per_s - 1.0 / rate_per_s, 0.0)
+        believed[num_hosts] = dict(zip(sizes.tolist(), extra_s.tolist(), strict=True))
+    return believed
 
 
 def asked_s(record: JobRecord, now_s: float) -> float:

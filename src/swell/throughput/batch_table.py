@@ -45,11 +45,16 @@ class BatchTable:
             ]
         ).reshape(len(self._batches), len(self._workers))
 
-    def best(self, sizes: IntArray, noise_scale: float) -> tuple[FloatArray, IntArray]:
-        """(K,) rates in steps/s of the own batch, and the batches; 0 where none is possible."""
-        rates = worth(self._batches[:, None].astype(np.float64), self._own_batch, noise_scale) / self._at(
-            sizes
-        )
+    def best(
+        self, sizes: IntArray, noise_scale: float, slowdown: FloatArray | float = 1.0
+    ) -> tuple[FloatArray, IntArray]:
+        """(K,) rates in steps/s of the own batch, and the batches; 0 where none is possible.
+
+        Args:
+            slowdown: (K,) times that steps take longer, of gangs on several hosts.
+        """
+        step_s = self._at(sizes) * slowdown
+        rates = worth(self._batches[:, None].astype(np.float64), self._own_batch, noise_scale) / step_s
         row = np.argmax(rates, axis=0)
         rate = rates[row, np.arange(len(sizes))]
         return rate, np.where(rate > 0.0, self._batches[row], 0)

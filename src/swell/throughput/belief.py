@@ -30,6 +30,7 @@ class SizeError(msgspec.Struct, frozen=True):
     job_id: str
     num_workers: int
     error: float  #: log(measured step / believed step)
+    num_hosts: int = 1
 
 
 class BeliefState(msgspec.Struct, kw_only=True):
@@ -53,9 +54,9 @@ class FittedBelief:
         self._state = BeliefState()
         # Worked out from the state when asked for.
         self._tables: dict[str, BatchTable] = {}
-        self._best: dict[str, tuple[IntArray, FloatArray, IntArray]] = {}
+        self._best: dict[str, tuple[IntArray, bytes, FloatArray, IntArray]] = {}
         self._margin_share: float | None = PRIOR_MARGIN  #: None: to be worked out anew
-        self._predicted: dict[tuple[bytes, bytes], FloatArray] = {}  #: many jobs train the same model
+        self._predicted: dict[tuple[bytes, bytes, bytes], FloatArray] = {}  #: many jobs train the same model
 
     def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None:
         """A later profile replaces the curve; what running taught stays."""
@@ -65,6 +66,7 @@ class FittedBelief:
             curve=Curve.of(spec, profile),
             measured=known.measured if known else {},
             at_batch=known.at_batch if known else {},
+            crossing=known.crossing if known else {},
             batches=batches,
             noise_scale=math.inf if batches is None else batches.noise_scale,
             seen_between=known.seen_between if known else None,
@@ -73,7 +75,13 @@ class FittedBelief:
         self._best.pop(job_id, None)
 
     def learn_rate(
-        self, job_id: str, num_workers: int, step_s: float, num_steps: int, global_batch: int | None = None
+        self,
+        job_id: str,
+        num_workers: int,
+        step_s: float,
+        num_steps: int,
+        global_batch: int | None = None,
+        num_hosts: int = 1,
     ) -> None:
         """Correct the job's curve at this size. Of a job without a profile there is nothing to correct."""
         if job_id not in self._state.jobs:
@@ -81,9 +89,9 @@ class FittedBelief:
         job = self._state.jobs[job_id]
         batch = job.curve.global_batch if global_batch is None else global_batch
         own_steps = 1.0 if batch == job.curve.global_batch else float(job.worth(np.array([batch]))[0])
-        measured = job.learn(num_workers, batch, step_s * own_steps, num_steps / own_steps)
+        measured = job.learn(num_workers, batch, step_s * own_steps, num_steps / own_steps, num_hosts)
         if measured is not None and measured.error is not None:
-            self._note_error(SizeError(job_id, num_workers, measured.error))
+            self._note_error(SizeError(job_id, num_workers, measured.error, num_hosts))
 
     def learn_between(self, job_id: str, seen: BetweenSteps) -> None:
         """See `core.ports.Belief`."""
@@ -106,38 +114,50 @@ class FittedBelief:
             if job.batch_profile() is not job.batches:
                 self._tables.pop(job_id, None)  # what a step bears is by what it is worth
 
-    def best_batches(self, job_id: str, sizes: IntArray, kept: int) -> tuple[FloatArray, IntArray] | None:
+    def depends_on_hosts(self, job_id: str) -> bool:
+        """See `core.ports.Belief`."""
+        job = self._state.jobs.get(job_id)
+        return job is not None and job.depends_on_hosts
+
+    def best_batches(
+        self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None
+    ) -> tuple[FloatArray, IntArray] | None:
         """See `core.ports.Belief`."""
         job = self._state.jobs.get(job_id)
         if job is None or job.curve.range_of_batches is None:
             return None
         table = self._table(job_id)
         if table is None:
-            return job.best_batches(sizes, kept)
-        known = self._best.get(job_id)
-        if known is None or known[0] is not sizes:
-            known = self._best[job_id] = (sizes, *table.best(sizes, job.noise_scale))
-        return known[1:]
+            return job.best_batches(sizes, kept, hosts)
+        known, spread = self._best.get(job_id), b"" if hosts is None else hosts.tobytes()
+        if known is None or known[0] is not sizes or known[1] != spread:
+            best = table.best(sizes, job.noise_scale, job.slowdown(sizes, hosts))
+            known = self._best[job_id] = (sizes, spread, *best)
+        return known[2:]
 
-    def rates_at_batch(self, job_id: str, sizes: IntArray, global_batch: int) -> FloatArray | None:
+    def rates_at_batch(
+        self, job_id: str, sizes: IntArray, global_batch: int, hosts: IntArray | None = None
+    ) -> FloatArray | None:
         """See `core.ports.Belief`."""
         job = self._state.jobs.get(job_id)
         if job is None or job.curve.range_of_batches is None:
             return None
         table = self._table(job_id)
         if table is not None:
-            return table.rates_at(sizes, global_batch, job.noise_scale)
-        return job.rates_at_batch(sizes, global_batch)
+            return table.rates_at(sizes, global_batch, job.noise_scale) / job.slowdown(sizes, hosts)
+        return job.rates_at_batch(sizes, global_batch, hosts)
 
-    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:
+    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int, num_hosts: int = 1) -> float:
         """See `core.ports.Belief`."""
         table = self._table(job_id)
         job = self._state.jobs.get(job_id)
+        sizes, hosts = np.array([num_workers], dtype=np.int64), np.array([num_hosts], dtype=np.int64)
         if table is not None and job is not None:
-            return table.rate_per_s(num_workers, global_batch, job.noise_scale)
+            rate_per_s = table.rate_per_s(num_workers, global_batch, job.noise_scale)
+            return rate_per_s / float(job.slowdown(sizes, hosts)[0])
         if job is not None and job.curve.may_change_batch:
-            return job.rate_at_batch(num_workers, global_batch)
-        return float(self.rates_per_s(job_id, np.array([num_workers], dtype=np.int64))[0])
+            return job.rate_at_batch(num_workers, global_batch, num_hosts)
+        return float(self.rates_per_s(job_id, sizes, hosts)[0])
 
     def _table(self, job_id: str) -> BatchTable | None:
         job = self._state.jobs.get(job_id)
@@ -149,12 +169,14 @@ class FittedBelief:
 
     def _note_error(self, error: SizeError) -> None:
         # One error for each job and size, not for each report: a long job must not drown the others.
-        key = (error.job_id, error.num_workers)
-        others = [other for other in self._state.errors if (other.job_id, other.num_workers) != key]
+        key = (error.job_id, error.num_workers, error.num_hosts)
+        others = [
+            other for other in self._state.errors if (other.job_id, other.num_workers, other.num_hosts) != key
+        ]
         self._state.errors = [*others, error][-NUM_ERRORS:]
         self._margin_share = None
 
-    def rates_per_s(self, job_id: str, sizes: IntArray) -> FloatArray:
+    def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
         """(K,) steps/s at each size and its standing batch; 0 where the job may not have that size.
 
         A job without a profile is one whose script Swell cannot see into (a restart job): its work is
@@ -164,12 +186,13 @@ class FittedBelief:
             return sizes.astype(np.float64) ** SCALING_EXPONENT
         job = self._state.jobs[job_id]
         if job.is_measured:
-            return job.rates_per_s(sizes)
-        key = (msgspec.msgpack.encode(job.curve), sizes.tobytes())
+            return job.rates_per_s(sizes, hosts)
+        spread = hosts.tobytes() if hosts is not None and job.depends_on_hosts else b""
+        key = (msgspec.msgpack.encode(job.curve), sizes.tobytes(), spread)
         if key not in self._predicted:
             if len(self._predicted) >= NUM_CURVES:
                 self._predicted.clear()
-            self._predicted[key] = job.rates_per_s(sizes)
+            self._predicted[key] = job.rates_per_s(sizes, hosts)
         return self._predicted[key].copy()
 
     @property

@@ -9,6 +9,7 @@ import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.model.job import BetweenSteps, JobSpec, Profile
+from swell.throughput.crossing import crossing_s
 
 #: No step is believed to be faster than this: a rate stays finite whatever a profile says.
 SHORTEST_STEP_S = 1e-6
@@ -17,9 +18,10 @@ SHORTEST_STEP_S = 1e-6
 class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is believed of a job before it runs.
 
-    `step_s(w) = compute_s(ceil(global batch / w)) + allreduce_s(w)`, where a local batch that does not fit on
-    a device is computed in passes. The *standing batch* of a size is what the job has there unless another
-    batch is chosen: its own, or so many samples for each worker.
+    `step_s(w, h) = compute_s(ceil(global batch / w)) + allreduce_s(w) + crossing_s(w, h)` of w workers on h
+    hosts, where a local batch that does not fit on a device is computed in passes. The *standing batch* of a
+    size is what the job has there unless another batch is chosen: its own, or so many samples for each
+    worker.
     """
 
     global_batch: int
@@ -33,6 +35,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     batch_per_worker: int | None = None  #: of a job whose batch grows with its workers
     between: BetweenSteps | None = None  #: time between epochs; None: not known
     end_per_step_s: float = 0.0  #: each step's part of what follows the last one
+    crossing_s: dict[int, dict[int, float]] = {}  #: hosts -> workers -> seconds more than on one host
 
     @classmethod
     def of(cls, spec: JobSpec, profile: Profile) -> Curve:
@@ -53,6 +56,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             batch_per_worker=spec.batch_per_worker,
             between=profile.between,
             end_per_step_s=_end_per_step_s(spec, profile),
+            crossing_s=profile.crossing_s,
         )
 
     @property
@@ -93,12 +97,22 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         parts: IntArray = np.minimum(shards, batch)
         return parts
 
-    def step_s(self, workers: IntArray, global_batch: IntArray | None = None) -> FloatArray:
-        """Seconds a step for each number of workers (any shape, > 0) and batch; None: the standing one."""
+    def step_s(
+        self, workers: IntArray, global_batch: IntArray | None = None, hosts: IntArray | None = None
+    ) -> FloatArray:
+        """Seconds a step for each number of workers (any shape, > 0).
+
+        Args:
+            global_batch: of each; None: the standing one.
+            hosts: that each number of workers is on; None: one.
+        """
         batch = self.standing_batches(workers) if global_batch is None else global_batch
         local_batch = -(-batch // workers)
         compute_s = _in_passes_s(local_batch.astype(np.float64), self.compute_s, self.max_local_batch)
-        return np.maximum(compute_s + _allreduce_s(workers, self.allreduce_s), SHORTEST_STEP_S)
+        shared_s = _allreduce_s(workers, self.allreduce_s)
+        if hosts is not None and self.crossing_s:
+            shared_s = shared_s + crossing_s(workers, hosts, self.crossing_s)
+        return np.maximum(compute_s + shared_s, SHORTEST_STEP_S)
 
 
 def _end_per_step_s(spec: JobSpec, profile: Profile) -> float:

@@ -86,6 +86,9 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
     curve: Curve
     measured: dict[int, Measured] = {}  #: by workers, at their standing batch
     at_batch: dict[int, dict[int, Measured]] = {}  #: by batch and workers, at others; the latest last
+    #: By hosts and workers, of gangs on several hosts; the two above are of gangs on one. Steps at another
+    #: batch count as those of the standing one that would have taken as long.
+    crossing: dict[int, dict[int, Measured]] = {}
     batches: BatchProfile | None = None  #: step times of a job whose batch is open, if its trial run told any
     noise_scale: float = math.inf
     seen_between: Between | None = None  #: takes the place of what a trial run has shown
@@ -93,7 +96,12 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def is_measured(self) -> bool:
         """Whether any report has been learnt from."""
-        return bool(self.measured or self.at_batch or self.seen_between)
+        return bool(self.measured or self.at_batch or self.crossing or self.seen_between)
+
+    @property
+    def depends_on_hosts(self) -> bool:
+        """Whether anything is known of gangs on several hosts."""
+        return bool(self.crossing or self.curve.crossing_s)
 
     @property
     def between(self) -> BetweenSteps | None:
@@ -120,11 +128,15 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
         """
         return self._apart_s / self.curve.global_batch * batches.astype(np.float64)
 
-    def learn(self, num_workers: int, global_batch: int, step_s: float, num_steps: float) -> Measured | None:
+    def learn(
+        self, num_workers: int, global_batch: int, step_s: float, num_steps: float, num_hosts: int = 1
+    ) -> Measured | None:
         """Of steps at this size and batch. Returns what is known there; None: the trial run is believed."""
         is_standing = global_batch == self.curve.standing_batch(num_workers)
         if not is_standing and self.batches is not None:
             return None
+        if num_hosts > 1:
+            return self._learn_crossing(num_workers, global_batch, step_s, num_steps, num_hosts)
         by_workers = self.measured if is_standing else self.at_batch.get(global_batch, {})
         if num_workers not in by_workers:
             sizes, batches = np.array([num_workers]), np.array([global_batch])
@@ -137,28 +149,66 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
                 del self.at_batch[next(iter(self.at_batch))]
         return by_workers[num_workers]
 
-    def step_s(self, workers: IntArray) -> FloatArray:
+    def _learn_crossing(
+        self, num_workers: int, global_batch: int, step_s: float, num_steps: float, num_hosts: int
+    ) -> Measured:
+        by_workers = self.crossing.setdefault(num_hosts, {})
+        workers, hosts = np.array([num_workers]), np.array([num_hosts])
+        if num_workers not in by_workers:
+            by_workers[num_workers] = Measured.predicted(float(self.step_s(workers, hosts)[0]))
+        standing_s = self.curve.step_s(workers, None, hosts)
+        share = float((self.curve.step_s(workers, np.array([global_batch]), hosts) / standing_s)[0])
+        by_workers[num_workers].add(step_s / share, num_steps * share)
+        return by_workers[num_workers]
+
+    def step_s(self, workers: IntArray, hosts: IntArray | None = None) -> FloatArray:
         """(K,) at the standing batch: measured where there are reports, else predicted and corrected.
 
         Of steps alone: `between_s` comes on top.
+
+        Args:
+            hosts: (K,) that so many workers are on; None: one.
         """
         believed_s = self.curve.step_s(workers) * self._ratio()
         for index, size in enumerate(workers.tolist()):
             if size in self.measured:
                 believed_s[index] = self.measured[size].step_s
-        return believed_s
+        return self._crossed(believed_s, workers, None, hosts)
 
-    def batch_step_s(self, workers: IntArray, batches: IntArray) -> FloatArray:
+    def batch_step_s(self, workers: IntArray, batches: IntArray, hosts: IntArray | None = None) -> FloatArray:
         """(..., K) seconds of a step at (K,) sizes and (..., K) batches, in the same way."""
         believed_s: FloatArray = self.curve.step_s(workers, batches) * self._ratio()
         for size, batch, step_s in self._points():
             believed_s[(batches == batch) & (workers == size)] = step_s
-        return believed_s
+        return self._crossed(believed_s, workers, batches, hosts)
 
-    def rates_per_s(self, workers: IntArray) -> FloatArray:
+    def _crossed(
+        self, within_s: FloatArray, workers: IntArray, batches: IntArray | None, hosts: IntArray | None
+    ) -> FloatArray:
+        """(..., K) seconds of a step: `within_s` of gangs on one host, others in the place of the rest."""
+        if hosts is None or not self.depends_on_hosts:
+            return within_s
+        time_s = self.curve.step_s(workers, batches, hosts)
+        corrected_s = time_s * self._crossing_ratio()
+        for num_hosts, by_workers in self.crossing.items():
+            for size, measured in by_workers.items():
+                is_measured = (workers == size) & (hosts == num_hosts)
+                if is_measured.any():
+                    standing_s = self.curve.step_s(np.array([size]), None, np.array([num_hosts]))
+                    corrected_s = np.where(is_measured, time_s * (measured.step_s / standing_s), corrected_s)
+        return np.where(hosts > 1, corrected_s, within_s)
+
+    def slowdown(self, workers: IntArray, hosts: IntArray | None) -> FloatArray:
+        """(K,) times that a step takes longer there than on one host, by the trial run alone."""
+        if hosts is None:
+            return np.ones(workers.shape)
+        slower: FloatArray = self.curve.step_s(workers, None, hosts) / self.curve.step_s(workers)
+        return slower
+
+    def rates_per_s(self, workers: IntArray, hosts: IntArray | None = None) -> FloatArray:
         """(K,) steps/s of the own batch at the standing one; 0 where the job may not have that size."""
         curve = self.curve
-        time_s = self.step_s(workers) + self.between_s(
+        time_s = self.step_s(workers, hosts) + self.between_s(
             curve.standing_batches(workers) * np.ones_like(workers)
         )
         rates = np.where(curve.allows(workers), 1.0 / time_s, 0.0)
@@ -166,21 +216,23 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
             rates if curve.batch_per_worker is None else rates * self.worth(curve.batch_per_worker * workers)
         )
 
-    def rate_at_batch(self, num_workers: int, global_batch: int) -> float:
+    def rate_at_batch(self, num_workers: int, global_batch: int, num_hosts: int = 1) -> float:
         """Steps/s of the own batch."""
-        workers, batches = np.array([num_workers]), np.array([global_batch])
-        return float((self.worth(batches) / self._time_s(workers, batches))[0])
+        workers, batches, hosts = np.array([num_workers]), np.array([global_batch]), np.array([num_hosts])
+        return float((self.worth(batches) / self._time_s(workers, batches, hosts))[0])
 
-    def rates_at_batch(self, sizes: IntArray, global_batch: int) -> FloatArray:
+    def rates_at_batch(self, sizes: IntArray, global_batch: int, hosts: IntArray | None = None) -> FloatArray:
         """(K,) steps/s of the own batch; 0 where that batch is not possible."""
         batches = np.full_like(sizes, global_batch)
-        rates = self.worth(batches) / self._time_s(sizes, batches)
+        rates = self.worth(batches) / self._time_s(sizes, batches, hosts)
         return np.where(open_batches.is_possible(self.curve, sizes, batches), rates, 0.0)
 
-    def best_batches(self, sizes: IntArray, kept: int) -> tuple[FloatArray, IntArray]:
+    def best_batches(
+        self, sizes: IntArray, kept: int, hosts: IntArray | None = None
+    ) -> tuple[FloatArray, IntArray]:
         """See `open_batches.best`."""
         batches = open_batches.candidates(self.curve, sizes, kept)
-        time_s = self._time_s(sizes, batches)
+        time_s = self._time_s(sizes, batches, hosts)
         return open_batches.best(self.curve, sizes, batches, time_s, self.noise_scale, kept)
 
     def batch_profile(self) -> BatchProfile | None:
@@ -194,16 +246,25 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
         }
         return msgspec.structs.replace(self.batches, step_s=step_s)
 
-    def _time_s(self, workers: IntArray, batches: IntArray) -> FloatArray:
+    def _time_s(self, workers: IntArray, batches: IntArray, hosts: IntArray | None = None) -> FloatArray:
         """(..., K) seconds that a step takes of the job's time, with its part of what is between epochs."""
-        return self.batch_step_s(workers, batches) + self.between_s(batches)
+        return self.batch_step_s(workers, batches, hosts) + self.between_s(batches)
 
     def worth(self, batches: IntArray) -> FloatArray:
         """Steps of the own batch that one at each batch counts as."""
         return worth(batches.astype(np.float64), self.curve.global_batch, self.noise_scale)
 
+    def _crossing_ratio(self) -> float:
+        """The same of gangs on several hosts; if there was none, that of one host."""
+        ratios = [
+            measured.step_s / self.curve.step_s(np.array([size]), None, np.array([num_hosts]))
+            for num_hosts, by_workers in self.crossing.items()
+            for size, measured in by_workers.items()
+        ]
+        return float(np.exp(np.mean(np.log(ratios)))) if ratios else self._ratio()
+
     def _ratio(self) -> float:
-        """Geometric mean of measured / predicted over all that was measured; 1 if nothing was."""
+        """Geometric mean of measured / predicted over all that was measured on one host; 1 if nothing was."""
         if not (self.measured or self.at_batch):
             return 1.0
         sizes, batches, measured_s = zip(*self._points(), strict=True)

@@ -236,3 +236,20 @@ def test_published_tables_are_believed_as_they_are(kind: str) -> None:
         if profiles.curve(*pair).peak_workers < profiles.curve(*pair).max_workers
     ]
     assert len(falling) == {"A100": 11, "T4": 5}[kind]
+
+
+def test_a_table_says_how_slow_workers_on_several_nodes_are(table: Table) -> None:
+    (curve,) = read_table(table("global_batch_size,1,2,4,2@2,4@2,4@4\n64,2,4,8,2,4,\n"))
+    assert curve.crossing_s == {2: {2: pytest.approx(0.25), 4: pytest.approx(0.125)}}
+    spec = JobSpec(name="j", entry="j", workdir="/", global_batch=64)
+    belief = FittedBelief()
+    belief.learn_profile("j", spec, curve.profile("gpu"))
+    sizes = np.array([2, 4])
+    assert belief.rates_per_s("j", sizes, np.array([2, 2])) == pytest.approx([2.0, 4.0])
+    assert belief.rates_per_s("j", sizes) == pytest.approx([4.0, 8.0])
+
+
+@pytest.mark.parametrize("head", ["2@1", "1@2", "3@2", "2@x", "2@2,4"])
+def test_a_column_of_several_nodes_that_cannot_be_is_refused(table: Table, head: str) -> None:
+    with pytest.raises(ProfileError, match=r"must come after the sizes|instead of|ascending"):
+        read_table(table(f"global_batch_size,1,2,4,{head}\n64,2,4,8,1\n"))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.job import Profile
 from swell.sim.profiles.batch_truth import BatchTruth
+from swell.throughput.crossing import Crossing
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +25,8 @@ class ThroughputCurve:
     rate_per_s: FloatArray  #: (K,) steps/s, > 0
     filled: tuple[int, ...] = ()  #: sizes between measured ones that were interpolated
     num_steps: int | None = None  #: until a model is as good as it can be, where that was measured
+    #: Hosts -> workers -> seconds that a step takes longer than on one host, where that was measured.
+    crossing_s: Crossing = field(default_factory=dict)
     batches: BatchTruth | None = None  #: other batches that a job may have, where they were measured
 
     @property
@@ -77,6 +80,7 @@ class ThroughputCurve:
             device_kind=device_kind,
             compute_s=compute_s,
             allreduce_s=allreduce_s if has_shared else {},
+            crossing_s={num_hosts: dict(by_workers) for num_hosts, by_workers in self.crossing_s.items()},
             grad_bytes=0,
             state_bytes=state_bytes,
             samples_per_epoch=0,

@@ -7,6 +7,9 @@
 Cells are steps/s. A blank, `nan` or 0 is a size that was not measured. Between measured sizes such a hole is
 filled on a line in logarithms of size and rate; below the first the model does not fit, and beyond the last
 the job may not go. Curves may fall and are kept as they are.
+
+After the sizes there may be columns `4@2`: 4 workers on 2 nodes. What they take longer than 4 on one node is
+what crossing costs. Without such columns a gang is as fast on any number of nodes.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +36,7 @@ class ThroughputTable:
 
     path: Path
     sizes: list[int]
+    spread: list[tuple[int, int]]  #: (workers, nodes) of the columns after these
     rows: list[tuple[int, list[str]]]
 
     def where(self, line: int) -> str:
@@ -85,7 +89,24 @@ def _parse(path: Path) -> ThroughputTable:
     rows = [(number, [cell.strip() for cell in next(csv.reader([line]))]) for number, line in lines]
     if not rows or rows[0][1][0].lower() != FIRST_CELL:
         raise ProfileError(f"{path} is no throughput table; its first line must be `{FIRST_CELL},1,2,4,...`")
-    return ThroughputTable(path, _sizes(path, rows[0][1][1:]), rows[1:])
+    heads = rows[0][1][1:]
+    plain = [head for head in heads if "@" not in head]
+    sizes = _sizes(path, plain)
+    return ThroughputTable(path, sizes, _spread(path, sizes, heads[len(plain) :]), rows[1:])
+
+
+def _spread(path: Path, sizes: list[int], heads: list[str]) -> list[tuple[int, int]]:
+    found = []
+    for head in heads:
+        workers, _, nodes = head.partition("@")
+        is_number = workers.isdecimal() and nodes.isdecimal()
+        if not is_number or not (2 <= int(nodes) <= int(workers) and int(workers) in sizes):
+            raise ProfileError(
+                f"{path}: column {head!r} must come after the sizes and be WORKERS@NODES, with 2 or more "
+                f"nodes, a worker on each, and one of the sizes {', '.join(map(str, sizes))}"
+            )
+        found.append((int(workers), int(nodes)))
+    return found
 
 
 def _sizes(path: Path, cells: list[str]) -> list[int]:
@@ -98,12 +119,13 @@ def _sizes(path: Path, cells: list[str]) -> list[int]:
 
 
 def _curve(table: ThroughputTable, line: int, cells: list[str]) -> ThroughputCurve:
-    if len(cells) != len(table.sizes) + 1:
-        raise ProfileError(f"{table.where(line)}: {len(cells)} cells instead of {len(table.sizes) + 1}")
+    num_cells = 1 + len(table.sizes) + len(table.spread)
+    if len(cells) != num_cells:
+        raise ProfileError(f"{table.where(line)}: {len(cells)} cells instead of {num_cells}")
     if not cells[0].isdecimal() or int(cells[0]) < 1:
         raise ProfileError(f"{table.where(line)}: global batch {cells[0]!r} is no whole number >= 1")
     global_batch = int(cells[0])
-    rates = [_rate(table, line, size, cell) for size, cell in zip(table.sizes, cells[1:], strict=True)]
+    rates = [_rate(table, line, size, cell) for size, cell in zip(table.sizes, cells[1:], strict=False)]
     measured = {
         size: rate
         for size, rate in zip(table.sizes, rates, strict=True)
@@ -114,7 +136,20 @@ def _curve(table: ThroughputTable, line: int, cells: list[str]) -> ThroughputCur
             f"{table.where(line)}: no size was measured that has a sample for each worker; fill a cell, or "
             "leave the row out"
         )
-    return _filled(table, global_batch, measured)
+    curve = _filled(table, global_batch, measured)
+    return replace(curve, crossing_s=_crossing_s(table, line, curve, cells[1 + len(table.sizes) :]))
+
+
+def _crossing_s(
+    table: ThroughputTable, line: int, curve: ThroughputCurve, cells: list[str]
+) -> dict[int, dict[int, float]]:
+    crossing_s: dict[int, dict[int, float]] = {}
+    for (workers, nodes), cell in zip(table.spread, cells, strict=True):
+        rate = _rate(table, line, workers, cell)
+        if rate is not None and curve.min_workers <= workers <= curve.max_workers:
+            extra_s = max(0.0, 1.0 / rate - 1.0 / curve.rate_at(workers))
+            crossing_s.setdefault(nodes, {})[workers] = extra_s
+    return crossing_s
 
 
 def _rate(table: ThroughputTable, line: int, size: int, cell: str) -> float | None:

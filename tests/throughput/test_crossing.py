@@ -1,0 +1,112 @@
+"""What is believed of gangs on several hosts, apart from those on one."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.model.job import JobSpec, Profile
+from swell.throughput.belief import FittedBelief
+from swell.throughput.crossing import crossing_s
+
+SIZES = np.array([1, 2, 4, 8], dtype=np.int64)
+ONE, TWO = np.ones_like(SIZES), np.minimum(SIZES, 2)
+LONG = 100_000  #: steps in a report that leaves nothing of what was believed before
+#: Hosts -> workers -> seconds more.
+CROSSING = {2: {2: 0.5, 8: 0.7}}
+
+
+def belief_of(crossing_s: dict[int, dict[int, float]], max_batch: int | None = None) -> FittedBelief:
+    spec = JobSpec(name="j", entry="/j.py", workdir="/", global_batch=64, max_batch=max_batch)
+    profile = Profile(
+        device_kind="cpu",
+        compute_s={64: 0.8, 32: 0.4, 16: 0.2, 8: 0.1},
+        allreduce_s={2: 0.05, 4: 0.06, 8: 0.07},
+        grad_bytes=1,
+        state_bytes=1,
+        samples_per_epoch=64,
+        start_s=1.0,
+        crossing_s=crossing_s,
+    )
+    belief = FittedBelief()
+    belief.learn_profile("j", spec, profile)
+    return belief
+
+
+def step_s(belief: FittedBelief, hosts: np.ndarray) -> list[float]:
+    times_s: list[float] = (1.0 / belief.rates_per_s("j", SIZES, hosts)).tolist()
+    return times_s
+
+
+reports = st.lists(
+    st.tuples(st.sampled_from([2, 4, 8]), st.integers(2, 4), st.floats(0.01, 5.0), st.integers(1, 1000)),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(reports=reports, crossing=st.sampled_from([{}, CROSSING]), max_batch=st.sampled_from([None, 128]))
+def test_a_gang_on_several_hosts_says_nothing_about_one_on_a_single_host(
+    reports: list[tuple[int, int, float, int]],
+    crossing: dict[int, dict[int, float]],
+    max_batch: int | None,
+) -> None:
+    belief = belief_of(crossing, max_batch)
+    before, other = step_s(belief, ONE), belief.rate_at_batch("j", 2, 128)
+    for num_workers, num_hosts, time_s, num_steps in reports:
+        belief.learn_rate("j", num_workers, time_s, num_steps, num_hosts=min(num_hosts, num_workers))
+    assert step_s(belief, ONE) == before and belief.rate_at_batch("j", 2, 128) == other
+    assert (1.0 / belief.rates_per_s("j", SIZES)).tolist() == before
+    again = FittedBelief()
+    again.restore(json.loads(json.dumps(belief.state())))
+    assert step_s(again, TWO) == step_s(belief, TWO)
+
+
+def test_what_crossing_takes_is_added_to_the_step() -> None:
+    belief = belief_of(CROSSING)
+    assert step_s(belief, TWO) == pytest.approx([0.8, 0.45 + 0.5, 0.26 + 0.6, 0.17 + 0.7])
+    assert belief.rate_at_batch("j", 8, 64, num_hosts=2) == pytest.approx(1 / 0.87)
+
+
+def test_a_gang_that_crosses_is_believed_where_it_was_seen_and_corrects_other_sizes_there() -> None:
+    belief = belief_of(CROSSING)
+    for _ in range(3):
+        belief.learn_rate("j", 2, 1.9, LONG, num_hosts=2)
+    assert step_s(belief, TWO) == pytest.approx([0.8, 1.9, 2 * 0.86, 2 * 0.87], rel=1e-3)
+
+
+def test_what_is_seen_at_another_batch_corrects_the_step_there_too() -> None:
+    belief = belief_of(CROSSING, max_batch=128)
+    expected_s = 1.0 / belief.rate_at_batch("j", 2, 128, num_hosts=2) * 2.0
+    for _ in range(3):  # steps are of the own batch: half as long, and twice as many
+        belief.learn_rate("j", 2, 2.0 * expected_s / 2.0, 2 * LONG, global_batch=128, num_hosts=2)
+    assert belief.rate_at_batch("j", 2, 128, num_hosts=2) == pytest.approx(1.0 / expected_s, rel=1e-3)
+    assert belief.rate_at_batch("j", 2, 64, num_hosts=2) == pytest.approx(1.0 / (2.0 * 0.95), rel=1e-3)
+
+
+def test_hosts_that_were_not_measured_are_as_fewer_that_were() -> None:
+    measured = {2: {2: 0.5}, 4: {4: 0.9}}
+    extra_s = crossing_s(np.array([8, 8, 8, 8]), np.array([1, 3, 4, 9]), measured)
+    assert extra_s.tolist() == [0.0, 0.5, 0.9, 0.9]
+    assert crossing_s(np.array([4]), np.array([2]), {4: {4: 0.9}}).tolist() == [0.9]
+
+
+def test_profiles_and_states_of_earlier_versions_are_read() -> None:
+    belief = belief_of({})
+    belief.learn_rate("j", 2, 0.9, LONG)
+    state = json.loads(json.dumps(belief.state()))
+    for error in state["errors"]:
+        del error["num_hosts"]
+    assert "crossing" not in state["jobs"]["j"] and "crossing_s" not in state["jobs"]["j"]["curve"]
+    again = FittedBelief()
+    again.restore(state)
+    assert not again.depends_on_hosts("j")
+    assert step_s(again, TWO) == step_s(again, ONE) == step_s(belief, ONE)
+    old = b"""{"device_kind":"cpu","compute_s":{"64":0.1},"allreduce_s":{"2":0.01},"grad_bytes":1,
+        "state_bytes":1,"samples_per_epoch":1,"start_s":0.1}"""
+    assert msgspec.json.decode(old, type=Profile).crossing_s == {}
