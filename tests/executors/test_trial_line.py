@@ -82,6 +82,9 @@ class Machines:
         opened = RunOpened(run=run, first_worker=0, checkpoint_dir=str(self.folder))
         self.trials.opened(host, opened)
 
+    def close_trial(self, host: str, run: str) -> None:
+        raise AssertionError("one host alone opens runs")
+
     def begin_run(self, run: DirectedRun) -> None:
         self.runs.append(run)
 

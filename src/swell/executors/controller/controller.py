@@ -386,7 +386,7 @@ class Controller:
         if preparation is None and isinstance(message, messages.RunOpened):
             self._trials.opened(host, message)
         elif preparation is None and isinstance(message, messages.RunRefused):
-            self._trials.refused(message.run, message.outcome, message.why)
+            self._trials.refused(host, message.run, message.outcome, message.why)
         elif preparation is not None:
             if isinstance(message, messages.RunOpened):
                 preparation.note_opened(host, message)
@@ -483,6 +483,10 @@ class Controller:
         """Have a host open the run of a trial; its answer goes to the trials."""
         order = messages.OpenRun(run=run, job_id=command.job_id, spec=command.spec, is_trial=True)
         self._hosts.tell(host, order)
+
+    def close_trial(self, host: str, run: str) -> None:
+        """A host that made ready for a trial run is not needed."""
+        self._hosts.tell(host, messages.CloseRun(run=run))
 
     # ------------------------------------------------------------ doing what a choreography says
     def begin_run(self, run: DirectedRun) -> None:

@@ -10,13 +10,14 @@ from typing import TypeVar
 import msgspec
 
 from swell.executors.code_tree import read_tree
-from swell.executors.gang.allreduce import GroupTimes
+from swell.executors.gang.allreduce import GroupTimes, crossing_s
 from swell.executors.gang.trial_batches import local_batches
 from swell.model.command import ProfileJob
 from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.wire.whole_files import write_whole
 
 _GroupTable = dict[int, GroupTimes]
+_CrossingTable = dict[int, dict[int, float]]
 _Kept = TypeVar("_Kept")
 
 log = logging.getLogger("swell.agent")
@@ -36,7 +37,11 @@ class ProfileCache:
         job in which no epoch ends.
         """
         profile = self._stored(command)
-        return profile if profile is not None and _covers(profile, command) else None
+        if profile is None or not _covers(profile, command):
+            return None
+        by_size = {size: times.allreduce_s for size, times in self.table(command.device_kind).items()}
+        known_s = crossing_s(self.crossing(command.device_kind), by_size, profile.grad_bytes)
+        return msgspec.structs.replace(profile, crossing_s=known_s) if known_s else profile
 
     def keep_profile(self, command: ProfileJob, profile: Profile) -> None:
         """Store the profile for later jobs. No effect if the code cannot be read."""
@@ -77,6 +82,16 @@ class ProfileCache:
     def keep_table(self, kind: str, table: _GroupTable) -> None:
         """Store the times of groups on a kind of device."""
         _write(self._table_path(kind), table)
+
+    def crossing(self, kind: str) -> _CrossingTable:
+        """Stored times of groups on several hosts, with a worker on each: by hosts and bytes."""
+        return _read(self._crossing_path(kind), _CrossingTable) or {}
+
+    def keep_crossing(self, kind: str, table: _CrossingTable) -> None:
+        _write(self._crossing_path(kind), table)
+
+    def _crossing_path(self, kind: str) -> Path:
+        return self._folder / f"crossing-{hashlib.sha256(kind.encode()).hexdigest()[:16]}.json"
 
     def _table_path(self, kind: str) -> Path:
         return self._folder / f"groups-{hashlib.sha256(kind.encode()).hexdigest()[:16]}.json"

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Container, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
+from swell.executors.controller.crossing_trials import CrossingTrials
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.controller.run import DirectedRun
-from swell.executors.controller.trial_devices import Machine, RunningPart, allot
+from swell.executors.controller.trial_devices import RunningPart, allot
+from swell.executors.controller.trial_runner import Begun, TrialRunner
 from swell.executors.gang.allreduce import GroupTimes
-from swell.executors.gang.effects import Effect
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import Stage
 from swell.executors.gang.trial_controller import Trial
@@ -32,45 +31,6 @@ LONGEST_WAIT_S = 10.0
 log = logging.getLogger("swell.agent")
 
 
-class TrialRunner(Protocol):
-    """Who runs processes for the trials."""
-
-    def now_s(self) -> float:
-        """Time of the controller's clock."""
-
-    def machine(self, host: str) -> Machine:
-        """Devices of one host, and how many processes each has now."""
-
-    def host_with(self, kind: str, avoid: Container[str], but: Container[str] = ()) -> str:
-        """The host with the most devices of a kind, some left out, that is not one of `but`; empty if there
-        is none.
-        """
-
-    def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
-        """Have a host open this run; answered by `Trials.opened`, or
-        `Trials.refused`, later or before this returns.
-        """
-
-    def begin_run(self, run: DirectedRun) -> None:
-        """Register a run that is open."""
-
-    def do(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
-        """Perform the effects in order."""
-
-    def report(self, event: AnyEvent) -> None:
-        """Send the event to the daemon, or keep it until there is one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A trial run that may have processes."""
-
-    command: ProfileJob
-    trial: Trial
-    run: DirectedRun
-    host: str
-
-
 class Trials:
     """`ProfileJob`s: those that wait, those under way, and what earlier ones measured."""
 
@@ -78,7 +38,9 @@ class Trials:
         self._conduct = conduct
         self._runner = runner
         self._cache = ProfileCache(state_dir)
+        self._crossing = CrossingTrials(runner)
         self._tables: dict[str, dict[int, GroupTimes]] = {}  #: by kind, shared by runs under way
+        self._crossings: dict[str, dict[int, dict[int, float]]] = {}  #: likewise, of several hosts
         self._queue: deque[ProfileJob] = deque()
         self._opening: ProfileJob | None = None  #: a host makes ready for it
         self._opening_host = ""
@@ -138,10 +100,13 @@ class Trials:
         if begun is None or begun.run is not run:
             return
         del self._begun[run.job_id]
+        self._crossing.ended(begun)
         command, trial = begun.command, begun.trial
         try:
             if trial.table:
                 self._cache.keep_table(command.device_kind, trial.table)
+            if trial.crossing:
+                self._cache.keep_crossing(command.device_kind, trial.crossing)
             if trial.profile is not None:
                 self._cache.keep_profile(command, trial.profile)
         except OSError as error:  # it will be measured again, and that is all
@@ -180,6 +145,10 @@ class Trials:
     def _begin_part(self, begun: Begun, shares: bool) -> bool:
         """Whether there were devices for some part of it."""
         kind, trial = begun.command.device_kind, begun.trial
+        if trial.missing_spreads and not trial.missing:
+            crosses = self._cross(begun)
+            if crosses is not None:
+                return crosses
         others = self._others(begun)
         machine = replace(self._runner.machine(begun.host), avoid=begun.command.avoid)
         for size in self._parts(begun, shares):
@@ -196,10 +165,21 @@ class Trials:
                 return True
         return False
 
-    def _others(self, begun: Begun) -> list[RunningPart]:
+    def _cross(self, begun: Begun) -> bool | None:
+        """Whether a part on several hosts began; None: it does without, or another run measures it."""
         others = [other for other in self._begun.values() if other is not begun]
-        trials = [other.trial for other in others if other.host == begun.host]
-        return [RunningPart(t.devices, t.calibrates is not None) for t in trials if t.devices]
+        if any(other.asked_s and other.trial.missing_spreads for other in others):
+            return None
+        crosses = self._crossing.begin(begun, {d for other in others for d in other.trial.devices})
+        if crosses is None and begun.trial.is_measured:
+            self._runner.do(begun.run, begun.trial.settle(self._runner.now_s()))
+        return crosses
+
+    def _others(self, begun: Begun) -> list[RunningPart]:
+        here = self._runner.machine(begun.host).bindings
+        trials = [other.trial for other in self._begun.values() if other is not begun]
+        on_host = [trial for trial in trials if any(device in here for device in trial.devices)]
+        return [RunningPart(trial.devices, trial.calibrates is not None) for trial in on_host]
 
     def _parts(self, begun: Begun, shares: bool) -> list[int | None]:
         """What it lacks, what is to come first first. What another one measures now comes last, if at all."""
@@ -235,11 +215,14 @@ class Trials:
                 run, Outcome.LOST, f"no device of kind {kind!r} is on this machine; see `swell nodes`"
             )
 
-    def refused(self, run: str, outcome: Outcome, why: str) -> None:
+    def refused(self, host: str, run: str, outcome: Outcome, why: str) -> None:
         """The host does not make ready. FAILED: the job makes it impossible; LOST: the host does for now,
         and another one is asked.
         """
-        if outcome is Outcome.FAILED or not self._opens_elsewhere(run):
+        if (begun := self._crossing_to(host, run)) is not None:
+            begun.trial.skip_crossing()
+            self.advance()
+        elif outcome is Outcome.FAILED or not self._opens_elsewhere(run):
             self._give_up(run, outcome, why)
 
     def _give_up(self, run: str, outcome: Outcome, why: str) -> None:
@@ -262,15 +245,25 @@ class Trials:
 
     def opened(self, host: str, opened: RunOpened) -> None:
         """Workers of the run can be started on this host."""
+        if (begun := self._crossing_to(host, opened.run)) is not None:
+            self._crossing.opened(begun, host, opened)
+            self.advance()
+            return
         is_called_off = self._is_called_off
-        command = self._taken(opened.run)
+        command = self._taken(opened.run) if host == self._opening_host else None
         if command is None:
+            self._runner.close_trial(host, opened.run)
             return
         begun = self._begun[command.job_id] = self._new(command, host, opened)
         self._runner.begin_run(begun.run)
         if is_called_off:
             self._runner.do(begun.run, begun.trial.stop(self._runner.now_s()))
         self.advance()
+
+    def _crossing_to(self, host: str, run: str) -> Begun | None:
+        """The run that has asked this host to make ready for a part on several, and waits for it."""
+        runs = (begun for begun in self._begun.values() if begun.run.key == run and host in begun.asked_s)
+        return next((begun for begun in runs if host not in begun.run.checkpoint_dirs), None)
 
     def lose_host(self, host: str, why: str) -> None:
         """It is gone: what it has not finished is lost. To be told before the ends of its processes."""
@@ -280,6 +273,8 @@ class Trials:
                 message = f"job {begun.run.job_id!r} cannot be tried out: {why}"
                 self._fail(begun.command, message, Outcome.LOST)
                 self._runner.do(begun.run, begun.trial.stop(self._runner.now_s()))
+            for begun in [begun for begun in self._begun.values() if host in begun.asked_s]:
+                begun.trial.skip_crossing()
         finally:
             self._is_advancing = False
         if self._opening is not None and self._opening_host == host:
@@ -298,27 +293,39 @@ class Trials:
     def _new(self, command: ProfileJob, host: str, opened: RunOpened) -> Begun:
         conduct, kind, spec = self._conduct, command.device_kind, command.spec
         machine = replace(self._runner.machine(host), avoid=command.avoid)
+        bindings = dict(machine.bindings)
         total_steps = spec.end.total_steps(spec.global_batch, None)
         stage = Stage(
             command.job_id,
             spec,
             total_steps,
             opened.checkpoint_dir,
-            machine.bindings,
+            bindings,
             conduct.worker_settings,
         )
         stopped: set[int] = set()
         table = self._table(kind)
-        num_devices = machine.num_of(kind)
-        trial = Trial(stage, command, opened.first_worker, num_devices, table, conduct, stopped.__contains__)
+        num_hosts = 1 if spec.image else self._crossing.num_hosts(host, kind, command.avoid)
+        trial = Trial(
+            stage,
+            command,
+            opened.first_worker,
+            machine.num_of(kind),
+            table,
+            conduct,
+            stopped.__contains__,
+            self._crossings[kind],
+            num_hosts,
+        )
         run = DirectedRun(opened.run, command.job_id, spec, trial, stopped, is_trial=True)
         run.checkpoint_dirs[host] = opened.checkpoint_dir
-        return Begun(command, trial, run, host)
+        return Begun(command, trial, run, host, bindings)
 
     def _table(self, kind: str) -> dict[int, GroupTimes]:
         """As it is kept, unless runs under way are filling it."""
         if not any(begun.command.device_kind == kind for begun in self._begun.values()):
             self._tables[kind] = self._cache.table(kind)
+            self._crossings[kind] = self._cache.crossing(kind)
         return self._tables[kind]
 
     def _is_known(self, command: ProfileJob) -> bool:

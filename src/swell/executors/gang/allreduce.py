@@ -10,6 +10,9 @@ import msgspec
 #: Workers -> bytes -> seconds.
 Table = Mapping[int, Mapping[int, float]]
 
+#: Hosts, with a worker on each -> bytes -> seconds.
+CrossingTable = Mapping[int, Mapping[int, float]]
+
 #: Groups larger than this are not measured, but extrapolated.
 MAX_MEASURED = 8
 
@@ -27,12 +30,26 @@ def sizes_to_measure(sizes: Sequence[int], num_devices: int) -> list[int]:
     return [size for size in (2, 4, 8) if size <= most]
 
 
+def hosts_to_measure(sizes: Sequence[int], num_hosts: int) -> list[int]:
+    """The same of hosts, with a worker on each."""
+    return sizes_to_measure(sizes, num_hosts)
+
+
 def allreduce_s(table: Table, num_workers: int, num_bytes: int) -> float:
     """Seconds for gradients of `num_bytes` in a group of `num_workers`; linear between points, log-log."""
     if num_workers == 1 or not table:
         return 0.0
     by_size = {size: _interpolate(points, max(num_bytes, 1)) for size, points in table.items()}
     return _interpolate(by_size, num_workers)
+
+
+def crossing_s(crossing: CrossingTable, table: Table, num_bytes: int) -> dict[int, dict[int, float]]:
+    """Hosts -> workers -> seconds that gradients of `num_bytes` take longer there than on one host."""
+    extra_s: dict[int, dict[int, float]] = {}
+    for num_hosts, points in crossing.items():
+        across_s = _interpolate(points, max(num_bytes, 1))
+        extra_s[num_hosts] = {num_hosts: max(0.0, across_s - allreduce_s(table, num_hosts, num_bytes))}
+    return extra_s
 
 
 def _interpolate(points: Mapping[int, float], at: float) -> float:

@@ -1,9 +1,10 @@
 """The choreography of a trial run: what a job's step takes alone, and what its all-reduce would take.
 
 First, once for each kind of device, groups of two, four and eight workers are timed as they start, and
-measure all-reduces by size. Then one worker runs the script through its own loop with every local batch that
-a gang size would give it; where memory runs out another one does, with passes half as large. It goes on to
-what the script does between two epochs, for `MOST_BETWEEN_S` at most.
+measure all-reduces by size; where there are several hosts, so do groups with a worker on each of them. Then
+one worker runs the script through its own loop with every local batch that a gang size would give it; where
+memory runs out another one does, with passes half as large. It goes on to what the script does between two
+epochs, for `MOST_BETWEEN_S` at most.
 
 What ends it otherwise is told as the script's fault or not: the head tries again what was lost through no
 fault of the script.
@@ -17,7 +18,13 @@ from dataclasses import dataclass, field
 from functools import singledispatchmethod
 
 from swell.executors.exit_status import UNFIT
-from swell.executors.gang.allreduce import GroupTimes, allreduce_s, sizes_to_measure
+from swell.executors.gang.allreduce import (
+    GroupTimes,
+    allreduce_s,
+    crossing_s,
+    hosts_to_measure,
+    sizes_to_measure,
+)
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn, WorkerExit
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import Stage
@@ -50,6 +57,7 @@ class TrialPart:
 
     size: int | None
     devices: tuple[str, ...]
+    is_crossing: bool = False  #: each of its workers is on another host
     members: dict[int, Member] = field(default_factory=dict)
     numbers: list[int] = field(default_factory=list)  #: by rank
     is_grouped: bool = False
@@ -70,7 +78,8 @@ class TrialPart:
 class Trial:
     """Answers one `ProfileJob`, part by part; each begins when somebody gives it devices (`begin_part`).
 
-    `table` is of the device kind, and shared: it grows by what any trial run of the kind measures.
+    `table` and `crossing` (of groups on several hosts) are of the device kind, and shared: they grow by what
+    any trial run of the kind measures.
     """
 
     def __init__(
@@ -82,13 +91,20 @@ class Trial:
         table: dict[int, GroupTimes],
         conduct: Conduct,
         is_stopped: Callable[[int], bool],
+        crossing: dict[int, dict[int, float]] | None = None,
+        num_hosts: int = 1,
     ) -> None:
-        """`num_devices`: that there are of the kind; `is_stopped`: whether the process of a worker was."""
+        """`num_devices`: of the kind, on its host; `num_hosts`: with such devices; `is_stopped`: whether
+        the process of a worker was.
+        """
         self._conduct = conduct
         self._is_stopped = is_stopped
         self.table = table
+        self.crossing: dict[int, dict[int, float]] = {} if crossing is None else crossing
+        self._spreads = hosts_to_measure(command.sizes, num_hosts)
         self.profile: Profile | None = None
         self.is_over = False
+        self.failed_crossing = ""  #: why a group on several hosts could not be measured
         self._stage = stage
         self._command = command
         self._next_worker = first_worker
@@ -124,6 +140,16 @@ class Trial:
         return [size for size in self._sizes if size not in self.table]
 
     @property
+    def missing_spreads(self) -> list[int]:
+        """Numbers of hosts over which nobody has measured an all-reduce."""
+        return [num for num in self._spreads if num not in self.crossing]
+
+    @property
+    def crosses(self) -> bool:
+        """Whether it measures a group on several hosts now."""
+        return self._part is not None and self._part.is_crossing
+
+    @property
     def calibrates(self) -> int | None:
         """Size of the group that it measures now."""
         return self._part.size if self._part else None
@@ -138,6 +164,20 @@ class Trial:
         self._now_s = now_s
         self._start(size, tuple(devices))
         return self._drain()
+
+    def begin_crossing(self, devices: Sequence[str], now_s: float) -> list[Effect]:
+        """A calibration with a worker on each of these, which are of different hosts."""
+        self._now_s = now_s
+        self._start(len(devices), tuple(devices), is_crossing=True)
+        return self._drain()
+
+    def number_from(self, worker: int) -> None:
+        """Workers before this number were used on a host that is new to it."""
+        self._next_worker = max(self._next_worker, worker)
+
+    def skip_crossing(self) -> None:
+        """It is not to be measured in this run; what a gang over several hosts takes, reports will show."""
+        self._spreads = []
 
     def settle(self, now_s: float) -> list[Effect]:
         """Others may have measured what it waited for."""
@@ -248,16 +288,7 @@ class Trial:
         elif all(m.state is State.READY for m in part.members.values()) and not part.is_grouped:
             part.is_grouped = True
             for rank, number in enumerate(part.numbers):
-                order = messages.Regroup(
-                    generation=1,
-                    rank=rank,
-                    num_workers=part.size,
-                    source=None,
-                    has_news=False,
-                    local_rank=rank,
-                    local_world_size=part.size,
-                )
-                self._effects.append(Send(number, order))
+                self._effects.append(Send(number, _order(part, rank)))
 
     @_hear.register
     def _(self, message: messages.Bound, member: Member, part: TrialPart) -> None:
@@ -273,7 +304,10 @@ class Trial:
         if part.size is not None:
             up_s = self._now_s if part.joined_s is None else part.joined_s
             launch_s = up_s - (up_s if part.forked_s is None else part.forked_s)
-            self.table[part.size] = GroupTimes(allreduce_s=dict(message.allreduce_s), launch_s=launch_s)
+            if part.is_crossing:
+                self.crossing[part.size] = dict(message.allreduce_s)
+            else:
+                self.table[part.size] = GroupTimes(allreduce_s=dict(message.allreduce_s), launch_s=launch_s)
             part.is_measured = True
 
     @_hear.register
@@ -308,8 +342,8 @@ class Trial:
         part.fail(message.message, is_fault=True)
 
     # ------------------------------------------------------------ part by part
-    def _start(self, size: int | None, devices: tuple[str, ...]) -> None:
-        self._part = TrialPart(size, devices)
+    def _start(self, size: int | None, devices: tuple[str, ...], is_crossing: bool = False) -> None:
+        self._part = TrialPart(size, devices, is_crossing)
         num_workers = size or 1
         each = len(devices) // num_workers
         for rank in range(num_workers):
@@ -328,11 +362,14 @@ class Trial:
             self._finish_if_complete()
         elif part.is_too_large:
             self._start(part.size, part.devices)
+        elif part.is_crossing:
+            self.failed_crossing = part.failure or "rank 0 told no result"
+            self.skip_crossing()
         else:
             self._fail(part)
 
     def _finish_if_complete(self) -> None:
-        if self.is_waiting and self.is_measured and not self.missing:
+        if self.is_waiting and self.is_measured and not self.missing and not self.missing_spreads:
             self._finish()
 
     def _finish(self) -> None:
@@ -348,6 +385,7 @@ class Trial:
             samples_per_epoch=measured.samples_per_epoch,
             start_s=self._start_s or 0.0,
             group_launch_s={size: times.launch_s for size, times in self.table.items()},
+            crossing_s=crossing_s(self.crossing, by_size, measured.grad_bytes),
             max_local_batch=self._max_local_batch,
             num_shards=measured.num_shards,
             between=self._between(measured),
@@ -406,6 +444,22 @@ class Trial:
     def _drain(self) -> list[Effect]:
         effects, self._effects = self._effects, []
         return effects
+
+
+def _order(part: TrialPart, rank: int) -> messages.Regroup:
+    """What a worker of a calibration is told."""
+    assert part.size is not None  # noqa: S101 - it is a calibration
+    return messages.Regroup(
+        generation=1,
+        rank=rank,
+        num_workers=part.size,
+        source=None,
+        has_news=False,
+        local_rank=0 if part.is_crossing else rank,
+        local_world_size=1 if part.is_crossing else part.size,
+        group_rank=rank if part.is_crossing else 0,
+        num_hosts=part.size if part.is_crossing else 1,
+    )
 
 
 def _is_sound(compute_s: dict[int, float]) -> bool:

@@ -1,0 +1,87 @@
+"""Parts of trial runs that measure all-reduces over several hosts: on which of them, once they are ready."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import replace
+
+from swell.executors.controller.trial_runner import Begun, TrialRunner
+from swell.executors.hosts.messages import RunOpened
+
+#: Hosts that have not made ready by then are not waited for: reports of gangs will show what crossing takes.
+READY_WITHIN_S = 10.0
+
+log = logging.getLogger("swell.agent")
+
+
+class CrossingTrials:
+    """One device of each host is used, and only if it is idle: no job waits for a measurement of crossing."""
+
+    def __init__(self, runner: TrialRunner) -> None:
+        self._runner = runner
+        self._never: set[frozenset[str]] = set()  #: hosts whose workers did not find each other
+
+    def num_hosts(self, begun_on: str, kind: str, avoid: Collection[str]) -> int:
+        return len(self._hosts(begun_on, kind, avoid))
+
+    def begin(self, begun: Begun, is_taken: Collection[str]) -> bool | None:
+        """Whether a part began; None: none can, and none is to be waited for.
+
+        Args:
+            is_taken: devices of other trial runs.
+        """
+        trial, run, now_s = begun.trial, begun.run, self._runner.now_s()
+        devices = self._idle(begun, is_taken)
+        chosen = list(devices)[: trial.missing_spreads[0]]
+        if len(chosen) < trial.missing_spreads[0] or frozenset(chosen) in self._never:
+            trial.skip_crossing()
+            return None
+        for host in chosen:
+            if host not in run.checkpoint_dirs and host not in begun.asked_s:
+                begun.asked_s[host] = now_s
+                self._runner.open_trial(host, run.key, begun.command)
+        lacking = [host for host in chosen if host not in run.checkpoint_dirs]
+        if trial.is_over or not trial.missing_spreads:
+            return None
+        if any(now_s - begun.asked_s[host] > READY_WITHIN_S for host in lacking):
+            trial.skip_crossing()
+            return None
+        if lacking:
+            return False
+        for host in chosen:
+            begun.bindings.update(self._runner.machine(host).bindings)
+        self._runner.do(run, trial.begin_crossing([devices[host] for host in chosen], now_s))
+        return True
+
+    def opened(self, begun: Begun, host: str, opened: RunOpened) -> None:
+        begun.run.checkpoint_dirs[host] = opened.checkpoint_dir
+        begun.trial.number_from(opened.first_worker)
+
+    def ended(self, begun: Begun) -> None:
+        """It may have found out that these hosts do not reach each other."""
+        if begun.trial.failed_crossing:
+            hosts = sorted(begun.run.checkpoint_dirs)
+            log.warning(
+                "all-reduces over %s were not measured: %s", ", ".join(hosts), begun.trial.failed_crossing
+            )
+            self._never.add(frozenset(hosts))
+
+    def _idle(self, begun: Begun, is_taken: Collection[str]) -> dict[str, str]:
+        """By host, the run's own one first, an idle device of it."""
+        command = begun.command
+        idle: dict[str, str] = {}
+        for host in self._hosts(begun.host, command.device_kind, command.avoid):
+            machine = replace(self._runner.machine(host), avoid=command.avoid)
+            devices = machine.idlest(command.device_kind, 1)
+            has_others = any(device in machine.bindings for device in is_taken)
+            if not has_others and machine.is_idle(devices):
+                idle[host] = devices[0]
+        return idle
+
+    def _hosts(self, first: str, kind: str, avoid: Collection[str]) -> list[str]:
+        """With a device of the kind."""
+        hosts = [first]
+        while host := self._runner.host_with(kind, avoid, hosts):
+            hosts.append(host)
+        return hosts

@@ -1,0 +1,177 @@
+"""All-reduces over several hosts are measured in trial runs: controller and hosts, without processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.executors.fake_hosts import FakeHost, FakeWorker, Fleet
+from tests.executors.puppets import make_spec
+
+from swell.executors.hosts import messages as h
+from swell.model.command import ProfileJob, StopGang
+from swell.model.event import JobProfiled, Outcome
+from swell.model.job import Profile
+from swell.wire import messages as m
+
+MEGABYTE = 1_000_000
+#: Bytes -> seconds, on one host and over several.
+WITHIN, ACROSS = {MEGABYTE: 0.01}, {MEGABYTE: 0.5}
+
+
+class MeasuringFleet(Fleet):
+    """Groups that calibrate tell what they have measured, and scripts what their steps take."""
+
+    is_reachable = True
+
+    def obey(self, worker: FakeWorker, said: m.FromAgent) -> None:
+        if isinstance(said, m.Regroup) and said.num_hosts > 1 and not self.is_reachable:
+            worker.order = said
+            worker.say(m.JoinFailed(generation=said.generation, steps=0, message="nobody listens"))
+        else:
+            super().obey(worker, said)
+
+    def _form(self, run: str, generation: int) -> None:
+        group = [w for w in self.workers(run) if w.order is not None and w.order.generation == generation]
+        if not run.startswith("trial:"):
+            super()._form(run, generation)
+        elif group and group[0].order is not None and len(group) == group[0].order.num_workers:
+            hosts = {worker.host.name for worker in group}
+            assert all(w.order is not None and w.order.num_hosts == len(hosts) for w in group)
+            (first,) = [w for w in group if w.order is not None and w.order.rank == 0]
+            first.say(m.Calibrated(allreduce_s=ACROSS if len(hosts) > 1 else WITHIN))
+            for worker in group:
+                worker.host.exit(worker, 0)
+
+    def run_scripts(self) -> None:
+        for host in list(self.hosts.values()):
+            for worker in list(host.workers.values()):
+                if worker.welcome is not None and worker.welcome.mode == "profile":
+                    worker.say(
+                        m.Profiled(
+                            compute_s={64: 0.1}, grad_bytes=MEGABYTE, state_bytes=8, samples_per_epoch=512
+                        )
+                    )
+                    host.exit(worker, 0)
+
+    def profiles(self) -> list[Profile]:
+        return [event.profile for event in self.events if isinstance(event, JobProfiled)]
+
+    def add(self, job: str, sizes: tuple[int, ...] = (1, 2, 4)) -> None:
+        entry = f"/scripts/{job}.py"
+        self.perform(ProfileJob(job_id=job, spec=make_spec(entry=entry), sizes=sizes, device_kind="cpu"))
+
+    def open_runs(self) -> dict[str, list[str]]:
+        return {host.name: sorted(host.runs) for host in self.hosts.values() if host.runs}
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> MeasuringFleet:
+    return MeasuringFleet(tmp_path, "ab")
+
+
+def test_a_profile_tells_what_crossing_takes(fleet: MeasuringFleet) -> None:
+    fleet.add("a")
+    fleet.run_scripts()
+    (profile,) = fleet.profiles()
+    assert profile.allreduce_s[2] == pytest.approx(0.01)
+    assert profile.crossing_s == {2: {2: pytest.approx(0.49)}}
+    assert not fleet.open_runs()
+
+
+def test_it_is_measured_once_for_a_kind_of_device_and_known_to_all_later_jobs(
+    fleet: MeasuringFleet, tmp_path: Path
+) -> None:
+    fleet.add("a")
+    fleet.run_scripts()
+    told = sum(isinstance(message, h.OpenRun) for message in fleet.hosts["b"].told)
+    fleet.add("b")
+    fleet.run_scripts()
+    fleet.run_scripts()
+    assert [profile.crossing_s for profile in fleet.profiles()] == [{2: {2: pytest.approx(0.49)}}] * 2
+    assert sum(isinstance(message, h.OpenRun) for message in fleet.hosts["b"].told) == told
+    again = MeasuringFleet(tmp_path, "ab")  # another controller, on what was kept
+    again.add("c")
+    again.run_scripts()
+    assert again.profiles()[0].crossing_s == {2: {2: pytest.approx(0.49)}}
+
+
+def test_a_job_of_one_worker_needs_no_such_measurement(fleet: MeasuringFleet) -> None:
+    fleet.add("a", sizes=(1,))
+    fleet.run_scripts()
+    assert fleet.profiles()[0].crossing_s == {}
+
+
+def test_one_host_alone_measures_nothing_of_the_kind(tmp_path: Path) -> None:
+    fleet = MeasuringFleet(tmp_path, "a")
+    fleet.add("a")
+    fleet.run_scripts()
+    assert fleet.profiles()[0].crossing_s == {}
+
+
+def test_four_hosts_measure_two_and_four(tmp_path: Path) -> None:
+    fleet = MeasuringFleet(tmp_path, "abcd")
+    fleet.add("a")
+    fleet.run_scripts()
+    assert fleet.profiles()[0].crossing_s.keys() == {2, 4}
+
+
+def test_hosts_that_do_not_reach_each_other_are_done_without_and_not_tried_again(
+    fleet: MeasuringFleet,
+) -> None:
+    fleet.is_reachable = False
+    for job in ("a", "b"):
+        fleet.add(job)
+        fleet.run_scripts()
+    assert [profile.crossing_s for profile in fleet.profiles()] == [{}, {}]
+    opened = [message for message in fleet.hosts["b"].told if isinstance(message, h.OpenRun)]
+    assert len(opened) <= 2 and not fleet.open_runs()  # its own trial, and one crossing
+
+
+def others(fleet: MeasuringFleet) -> FakeHost:
+    """The host that is to take part in the measurement of a job whose trial runs on the other one."""
+    return fleet.hosts["b"]
+
+
+def test_a_host_that_does_not_answer_holds_no_job_up_for_long(fleet: MeasuringFleet) -> None:
+    others(fleet).is_held = True
+    fleet.add("a")
+    fleet.pass_time(9.0)
+    assert not fleet.profiles()
+    fleet.pass_time(2.0)
+    fleet.run_scripts()
+    fleet.pass_time(0.2)
+    assert fleet.profiles()[0].crossing_s == {}
+    others(fleet).let_through()  # it has opened the run by now
+    assert not fleet.open_runs()
+
+
+@pytest.mark.parametrize("what", ["lost", "refuses"])
+def test_a_host_that_cannot_take_part_costs_nothing(fleet: MeasuringFleet, what: str) -> None:
+    if what == "refuses":
+        others(fleet).refusal = Outcome.LOST, "no room on its disk"
+    else:
+        others(fleet).is_held = True
+    fleet.add("a")
+    if what == "lost":
+        fleet.lose("b")
+    fleet.run_scripts()
+    fleet.pass_time(0.2)
+    assert fleet.profiles()[0].crossing_s == {}
+
+
+def test_a_job_that_is_cancelled_meanwhile_leaves_no_run_open(fleet: MeasuringFleet) -> None:
+    others(fleet).is_held = True
+    fleet.add("a")
+    fleet.perform(StopGang(job_id="a", generation=1))
+    others(fleet).let_through()
+    fleet.pass_time(0.2)
+    assert not fleet.open_runs()
+
+
+def test_busy_hosts_are_not_measured(fleet: MeasuringFleet) -> None:
+    """A measurement among gangs would be wrong, and no job waits for one."""
+    others(fleet).offer(0)
+    fleet.add("a")
+    fleet.run_scripts()
+    assert fleet.profiles()[0].crossing_s == {}
