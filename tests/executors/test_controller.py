@@ -11,7 +11,8 @@ from tests.executors.fake_hosts import Fleet
 from tests.executors.listening import Wanted
 from tests.executors.puppets import JOB, make_spec
 
-from swell.executors.controller.usage_reports import TELL_EVERY_S
+from swell.executors.controller.preparation import LONGEST_SETTING_S
+from swell.executors.controller.usage_reports import LONGEST_WAIT_S, TELL_EVERY_S
 from swell.executors.hosts import messages as h
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
@@ -121,6 +122,150 @@ def test_a_pid_that_two_hosts_have_is_of_two_workers(fleet: Fleet) -> None:
     assert run.stopped == {one.number}
     other.host.answer(h.WorkerHalted(run=JOB, worker=one.number, is_stopped=False))
     assert run.stopped == {one.number}, "that one is no worker of the other host"
+
+
+# ---------------------------------------------------------------- hosts that a gang has left
+def test_a_host_that_a_gang_has_left_is_closed_and_opened_again_when_it_comes_back(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.perform(change(2, "a/0"))
+    assert not fleet.hosts["b"].runs and fleet.hosts["a"].runs
+    fleet.perform(change(3, "a/0", "b/1"))
+    assert [event.generation for event in of_kind(fleet, GangResized)] == [2, 3]
+    assert sorted(worker.number for worker in fleet.workers(JOB)) == [0, 2]
+    fleet.lose("b")
+    assert of_kind(fleet, WorkersLost)[-1].devices == ("b/1",)
+
+
+def test_a_host_that_a_gang_has_left_is_named_in_no_record(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.perform(change(2, "a/0"))
+    record = told(fleet, "a", h.KeepRecord)[-1]
+    assert isinstance(record, h.KeepRecord) and record.record.hosts == ("a",)
+
+
+def test_a_script_leaves_a_host_between_its_stop_and_its_start(fleet: Fleet) -> None:
+    spec = make_spec(elasticity=Elasticity.RESTART)
+    fleet.perform(msgspec.structs.replace(launch("a/0", "b/0"), spec=spec))
+    fleet.perform(change(2, "a/0", "c/0"))
+    fleet.pass_time(30.0)  # until the script is stopped
+    assert {worker.host.name for worker in fleet.workers(JOB)} == {"a", "c"}
+    assert not fleet.hosts["b"].runs
+
+
+def test_a_host_to_which_a_change_is_to_bring_workers_stays_open(fleet: Fleet) -> None:
+    """Its last worker dies while another host makes ready."""
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.hosts["c"].is_held = True
+    fleet.perform(change(2, "a/0", "b/0", "c/0"))
+    (victim,) = fleet.hosts["b"].workers.values()
+    fleet.hosts["b"].exit(victim, -signal.SIGKILL)
+    assert fleet.hosts["b"].runs
+    fleet.hosts["c"].let_through()
+    fleet.perform(change(3, "a/0"))
+    assert [name for name in "abc" if fleet.hosts[name].runs] == ["a"]
+
+
+def test_a_host_that_is_cut_off_hinders_no_gang_that_has_left_it(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0", "c/0"))
+    fleet.perform(change(2, "a/0", "b/0"))
+    fleet.hosts["c"].is_deaf = True
+    fleet.pass_time(5.0)
+    num = len(of_kind(fleet, StepsReported))
+    fleet.step(JOB)
+    assert len(of_kind(fleet, StepsReported)) == num + 1
+    fleet.perform(change(3, "a/0", "b/0", share=0.5))
+    assert of_kind(fleet, GangResized)[-1].generation == 3
+    fleet.perform(SuspendGang(job_id=JOB, generation=4))
+    assert of_kind(fleet, GangSuspended)
+
+
+# ---------------------------------------------------------------- a host that does not answer
+def test_a_host_that_does_not_answer_holds_up_one_report_for_a_moment(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.pass_time(1.0)
+    fleet.hosts["a"].cpu_s, fleet.hosts["b"].cpu_s = 1.0, 2.0
+    fleet.step(JOB)
+    fleet.pass_time(1.0)
+    fleet.hosts["a"].cpu_s = 1.5
+    fleet.hosts["b"].is_deaf = True
+    num = len(of_kind(fleet, StepsReported))
+    fleet.step(JOB)
+    assert len(of_kind(fleet, StepsReported)) == num
+    fleet.pass_time(LONGEST_WAIT_S + 0.1)
+    usage = of_kind(fleet, StepsReported)[num].usage
+    assert usage is not None and usage.cpu_s == 3.5, "what it said last counts"
+    fleet.step(JOB)
+    assert len(of_kind(fleet, StepsReported)) == num + 2, "it is not waited for again"
+    assert len(told(fleet, "b", h.ReadUsage)) == 2
+    fleet.hosts["b"].listen()
+    fleet.pass_time(1.0)
+    fleet.hosts["b"].cpu_s = 4.0
+    fleet.step(JOB)
+    usage = of_kind(fleet, StepsReported)[-1].usage
+    assert usage is not None and usage.cpu_s == 5.5
+
+
+def test_what_was_used_on_a_host_that_a_gang_has_left_stays_used(fleet: Fleet) -> None:
+    fleet.hosts["a"].cpu_s, fleet.hosts["b"].cpu_s = 1.0, 2.0
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.perform(change(2, "a/0"))
+    fleet.pass_time(1.0)
+    fleet.step(JOB)
+    usage = of_kind(fleet, StepsReported)[-1].usage
+    assert usage is not None and usage.cpu_s == 3.0
+    fleet.hosts["b"].cpu_s = 0.0
+    fleet.perform(change(3, "b/0"))
+    fleet.pass_time(1.0)
+    fleet.step(JOB)
+    usage = of_kind(fleet, StepsReported)[-1].usage
+    assert usage is not None and usage.cpu_s == 3.0
+
+
+def test_a_change_of_devices_does_not_wait_for_a_share(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.hosts["b"].is_deaf = True
+    fleet.perform(change(2, "a/0", "c/0"))
+    assert len(fleet.workers(JOB)) == 3, "its new worker is started"
+
+
+def test_a_share_that_a_host_does_not_set_fails_the_change_after_a_while(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.hosts["b"].is_deaf = True
+    fleet.perform(change(2, "a/0", "b/0", share=0.5))
+    assert not of_kind(fleet, ResizeFailed) and not of_kind(fleet, GangResized)
+    fleet.pass_time(LONGEST_SETTING_S + 0.1)
+    (failed,) = of_kind(fleet, ResizeFailed)
+    assert failed.message == "its CPU share cannot become 50 %: host 'b' does not answer"
+    fleet.hosts["b"].listen()
+    assert [fleet.hosts[name].shares[JOB] for name in "ab"] == [1.0, 1.0]
+
+
+def test_a_stop_does_not_wait_for_a_host_that_makes_ready_for_the_launch(fleet: Fleet) -> None:
+    fleet.hosts["b"].is_held = True
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.perform(change(2, "a/0"))
+    fleet.perform(StopGang(job_id=JOB, generation=3))
+    (ended,) = of_kind(fleet, GangEnded)
+    assert (ended.generation, ended.outcome) == (3, Outcome.STOPPED)
+    fleet.perform(launch("a/0", generation=4))
+    fleet.hosts["b"].let_through()
+    assert of_kind(fleet, GangStarted)[-1].generation == 4
+    assert not fleet.hosts["b"].runs and len(of_kind(fleet, GangEnded)) == 1
+
+
+@pytest.mark.parametrize("end", [StopGang, SuspendGang])
+def test_an_end_does_not_wait_for_a_host_that_makes_ready_for_a_change(
+    fleet: Fleet, end: type[StopGang | SuspendGang]
+) -> None:
+    fleet.perform(launch("a/0"))
+    fleet.hosts["b"].is_held = True
+    fleet.perform(change(2, "a/0", "b/0"))
+    fleet.perform(end(job_id=JOB, generation=3))
+    assert fleet.events[-1].generation == 3  # type: ignore[union-attr]
+    assert isinstance(fleet.events[-1], GangEnded | GangSuspended)
+    num = len(fleet.events)
+    fleet.hosts["b"].let_through()
+    assert not any(host.runs for host in fleet.hosts.values()) and len(fleet.events) == num
 
 
 # ---------------------------------------------------------------- a host is lost

@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from tests.executors.fake_hosts import FakeWorker, Fleet
 from tests.executors.puppets import make_spec
 
+from swell.executors.controller.run import DirectedRun
+from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.restart_controller import RestartGang
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangEnded, GangSuspended
 from swell.model.job import Elasticity, JobSpec
@@ -113,6 +116,19 @@ class Scene:
         held = {(device, w.run) for w in live if not w.run.startswith("trial:") for device in own(w)}
         twice = [device for device, num in Counter(device for device, _ in held).items() if num > 1]
         assert not twice, f"{twice} are of two gangs"
+        for run in self.fleet.controller._runs.values():
+            assert self.idle_hosts(run) in (set(), set(run.checkpoint_dirs)), (
+                "hosts that it has left are open"
+            )
+
+    def idle_hosts(self, run: DirectedRun) -> set[str]:
+        """Hosts on which it is open for nothing."""
+        gang, preparation = run.director, self.fleet.controller._preparing.get(run.key)
+        if not isinstance(gang, Gang | RestartGang):
+            return set()
+        coming = () if preparation is None else preparation.command.target.devices
+        used = {device.partition("/")[0] for device in (*gang.wanted_devices, *coming)}
+        return set(run.checkpoint_dirs) - used - set(run.workers.values())
 
     def calm_down(self) -> None:
         """Every answer arrives, every job is stopped, and time passes."""

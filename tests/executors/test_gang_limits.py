@@ -160,10 +160,9 @@ class Scene:
             self.limits.set_share(JOB, undo.share, is_needed=False)
 
     def report(self, now_s: float) -> GangUsage | None:
-        if not self.usage.is_due(JOB, now_s):
-            return None
         report = StepsReported(at_s=0.0, job_id=JOB, generation=1, steps=1, num_workers=2)
-        self.usage.await_usage(report, ["host"], now_s)
+        if not self.usage.await_usage(report, ["host"], now_s):
+            return None
         (event,) = self.usage.answered(JOB, "host", self.limits.read(JOB, now_s))
         assert isinstance(event, StepsReported)
         return event.usage

@@ -154,6 +154,56 @@ def test_a_gang_does_not_wait_for_hosts_of_others(fleet: Fleet) -> None:
     assert loss.devices == ("a/0",)
 
 
+def test_a_gang_does_not_wait_for_a_host_that_it_has_left(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0", "c/0"))
+    fleet.perform(change(2, "a/0", "b/0"))
+    fleet.replace_controller(come=("a", "b"))
+    victim = fleet.workers(JOB)[0]
+    victim.host.exit(victim, -signal.SIGKILL)
+    assert {worker.number for worker in fleet.workers(JOB)} == {1}
+    assert len(fleet.rounds(JOB)) == 1, "it is directed, though c has not come"
+
+
+def test_what_was_not_closed_on_a_host_that_its_gang_has_left_is_closed(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    victim = fleet.hosts["b"].workers[JOB, 1]
+    fleet.hosts["b"].is_deaf = True
+    fleet.hosts["b"].exit(victim, -signal.SIGKILL)
+    fleet.perform(change(2, "a/0"))
+    assert fleet.hosts["b"].runs, "it has not heard"
+    before = orders(fleet)
+    fleet.replace_controller()
+    assert not fleet.hosts["b"].runs
+    assert [m for m in orders(fleet) if m not in before] == [h.CloseRun(run=JOB)]
+
+
+def test_a_host_closed_while_the_others_have_yet_to_hear_is_no_loss(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.hosts["b"].is_held = True
+    fleet.perform(change(2, "a/0"))
+    fleet.hosts["a"].is_deaf = True
+    fleet.hosts["b"].let_through()
+    assert not fleet.hosts["b"].runs
+    fleet.replace_controller()
+    fleet.perform(change(3, "a/0", "b/0"))
+    assert generations(fleet, GangResized) == {2, 3} and not of_kind(fleet, WorkersLost)
+
+
+def test_a_gang_of_which_a_host_tells_that_has_not_heard_of_the_others_is_taken_over_once(
+    fleet: Fleet,
+) -> None:
+    """The record of that host is older, and names no other host."""
+    fleet.perform(launch("c/0"))
+    fleet.hosts["c"].is_deaf = True
+    fleet.perform(change(2, "a/0", "c/0"))
+    assert len(fleet.workers(JOB)) == 2
+    fleet.replace_controller(come=("c", "a", "b"))
+    assert generations(fleet, GangResized) == {2}
+    assert sorted(worker.host.name for worker in fleet.workers(JOB)) == ["a", "c"]
+    fleet.perform(StopGang(job_id=JOB, generation=3))
+    assert not any(host.runs or host.workers for host in fleet.hosts.values())
+
+
 def test_a_gang_none_of_whose_hosts_is_left_is_lost(fleet: Fleet) -> None:
     fleet.perform(launch("c/0"))
     fleet.replace_controller(come=("a", "b"))

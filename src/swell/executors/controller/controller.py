@@ -25,7 +25,7 @@ from swell.executors.controller.shares import KnownShares, not_shared
 from swell.executors.controller.succession import Succession
 from swell.executors.controller.trial_devices import Machine
 from swell.executors.controller.trials import Trials
-from swell.executors.controller.usage_reports import UsageReports, usage_report
+from swell.executors.controller.usage_reports import UsageReports, tells_anything, usage_report
 from swell.executors.controller.worker_numbers import WorkerNumbers
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED
 from swell.executors.gang.effects import (
@@ -44,7 +44,7 @@ from swell.executors.gang.restart_controller import RestartGang
 from swell.executors.hosts import messages
 from swell.executors.hosts.file_messages import FileMessage
 from swell.executors.hosts.messages import FromHost, NodeHost, ToHost
-from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure
+from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import AnyEvent, GangEnded, JobWarned, Outcome, StepsReported
 from swell.wire.messages import Finished, FromAgent, FromWorker, Welcome
 
@@ -192,6 +192,10 @@ class Controller:
         now_s = self.now_s()
         for run in list(self._runs.values()):
             self.do(run, run.director.tick(now_s))
+        for preparation in list(self._preparing.values()):
+            if preparation.give_up_setting(now_s):
+                self._go_on(preparation)
+        self._send(self._usage.late(now_s))
         for job_id in self._usage.silent(now_s):
             gang = self._gangs.get(job_id)
             if gang is not None:
@@ -206,7 +210,10 @@ class Controller:
         if isinstance(command, ProfileJob):
             self._trials.add(command)
         elif (preparation := self._preparing.get(command.job_id)) is not None:
-            preparation.behind.append(command)
+            if isinstance(command, StopGang | SuspendGang) and preparation.is_before(command):
+                self._call_off(preparation, command)
+            else:
+                preparation.behind.append(command)
         elif isinstance(command, LaunchGang) and self._gangs.is_free(command):
             self._prepare_launch(command)
         else:
@@ -236,6 +243,15 @@ class Controller:
                 if isinstance(effect, Report):
                     self.report(effect.event)
 
+    def _call_off(self, preparation: Preparation, command: StopGang | SuspendGang) -> None:
+        """The end of a gang waits for no host that makes ready for what it puts an end to."""
+        is_launch = isinstance(preparation.command, LaunchGang) and not preparation.is_called_off
+        preparation.call_off(command)
+        if is_launch:
+            self.report(self._gangs.called_off(command))
+        else:
+            self._command(command)
+
     # ------------------------------------------------------------ hosts make ready
     def _prepare_launch(self, command: LaunchGang) -> None:
         if obstacle := self._gangs.obstacle(command):
@@ -246,26 +262,19 @@ class Controller:
     def _prepare_change(self, run: DirectedRun, command: Reconfigure) -> None:
         """The share is set before the gang hears of it, on all hosts; new ones open the run."""
         new = self._hosts.of(command.target.devices) - run.checkpoint_dirs.keys()
-        is_news = self._shares.is_news(command)
-        preparation = Preparation(
-            command, opening=new, setting=set(run.checkpoint_dirs) if is_news else set()
-        )
-        is_of_same = set(command.target.devices) == set(run.director.devices)
-        order = messages.SetShare(
-            run=run.key,
-            generation=command.generation,
-            share=command.target.configuration.weight,
-            is_needed=self._shares.is_needed(command, is_of_same),
-        )
-        self._prepare(preparation, order)
+        preparation = Preparation(command, opening=new, since_s=self.now_s())
+        if self._shares.is_news(command):
+            is_of_same = set(command.target.devices) == set(run.director.devices)
+            is_needed = self._shares.is_needed(command, is_of_same)
+            # What is not needed is waited for by nobody: hosts hear it before all that follows.
+            (preparation.setting if is_needed else preparation.shared).update(run.checkpoint_dirs)
+            share = command.target.configuration.weight
+            self._set_share(run, run.checkpoint_dirs, command.generation, share, is_needed)
+        self._prepare(preparation)
 
-    def _prepare(self, preparation: Preparation, share: messages.SetShare | None = None) -> None:
-        """`share`: for hosts that have the run already."""
+    def _prepare(self, preparation: Preparation) -> None:
         command = preparation.command
         self._preparing[command.job_id] = preparation
-        if share is not None:
-            for host in sorted(preparation.setting):
-                self._hosts.tell(host, share)
         if isinstance(command, LaunchGang):
             spec = command.spec
         else:
@@ -283,12 +292,22 @@ class Controller:
         if not preparation.is_complete or self._preparing.get(job_id) is not preparation:
             return
         del self._preparing[job_id]
-        if isinstance(preparation.command, LaunchGang):
+        if preparation.is_called_off:
+            self._undo(preparation)
+        elif isinstance(preparation.command, LaunchGang):
             self._launch(preparation, preparation.command)
         else:
             self._change(preparation, preparation.command)
         for command in preparation.behind:
             self._perform(command)
+
+    def _undo(self, preparation: Preparation) -> None:
+        """Hosts are as they were before they made ready."""
+        self._close_all(preparation)
+        if (run := self._runs.get(preparation.command.job_id)) is not None:
+            generation, share = preparation.command.generation, self._shares.due(run.job_id)
+            self._set_share(run, preparation.shared, generation, share)
+            self.release_hosts(run)
 
     def _launch(self, preparation: Preparation, command: LaunchGang) -> None:
         refusal = preparation.refusal
@@ -312,13 +331,12 @@ class Controller:
         obstacle = self._gangs.refusal(command)  # there may be one since the hosts were asked
         is_off = preparation.refusal is not None or preparation.why_not_shared or obstacle is not None
         if run is None or is_off:
-            self._close_all(preparation)
+            self._undo(preparation)
         if gang is None:
             self.report(unknown(command))
         elif run is None:
             self._obey(gang, command)
         elif is_off:
-            self._set_share(run, preparation.shared, command.generation, self._shares.due(run.job_id))
             if preparation.refusal is not None:
                 obstacle = cannot_change(command, preparation.refusal[1])
             self.report(obstacle or not_shared(command, preparation.why_not_shared))
@@ -330,9 +348,16 @@ class Controller:
                 self._shares.ask(command)
             self._obey(gang, command)
 
-    def _set_share(self, run: DirectedRun, hosts: Iterable[str], generation: int, share: float) -> None:
-        """Again, where a change comes to nothing; what cannot be had at once is tried again."""
-        order = messages.SetShare(run=run.key, generation=generation, share=share, is_needed=False)
+    def _set_share(
+        self,
+        run: DirectedRun,
+        hosts: Iterable[str],
+        generation: int,
+        share: float,
+        is_needed: bool = False,
+    ) -> None:
+        """What is not needed, and cannot be had at once, is tried again."""
+        order = messages.SetShare(run=run.key, generation=generation, share=share, is_needed=is_needed)
         for host in sorted(hosts):
             self._hosts.tell(host, order)
 
@@ -420,6 +445,7 @@ class Controller:
                 del run.workers[worker]
                 run.stopped.discard(worker)
                 self.do(run, run.director.exited(worker, status, log_tail, now_s))
+                self.release_hosts(run)
 
     def _hear_worker(self, run: DirectedRun, worker: int, said: FromWorker) -> None:
         now_s = self.now_s()
@@ -464,6 +490,10 @@ class Controller:
         exits = [WorkerExit(worker, HOST_LOST, why) for worker in gone]
         if exits:
             self.do(run, run.director.exited_together(exits, self.now_s()))
+        self._forget_port(run, host, why)
+
+    def _forget_port(self, run: DirectedRun, host: str, why: str) -> None:
+        """This host is asked for none any more."""
         if run.port_host == host and isinstance(run.director, RestartGang):
             run.port_host = ""
             self.do(run, run.director.no_port(why, self.now_s()))
@@ -519,6 +549,8 @@ class Controller:
             self._end_run(run)
         elif run.is_trial:
             self._trials.advance()
+        elif is_told or is_commanded:
+            self.release_hosts(run)
 
     def _keep_record(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
         """All hosts of the run keep what its gang has in mind, from before the first of these effects on."""
@@ -582,6 +614,25 @@ class Controller:
         elif isinstance(run.director, RestartGang):
             self.do(run, run.director.no_port("its host is gone", self.now_s()))
 
+    def release_hosts(self, run: DirectedRun) -> None:
+        """Close the run where no worker of the gang is left, and none is to come."""
+        gang, dirs = run.director, run.checkpoint_dirs
+        if len(dirs) < 2 or not isinstance(gang, Gang | RestartGang) or gang.is_over:
+            return
+        preparation = self._preparing.get(run.job_id)
+        coming = () if preparation is None else preparation.command.target.devices
+        wanted = {self._hosts.host_of.get(device) for device in (*gang.wanted_devices, *coming)}
+        left = sorted(dirs.keys() - wanted - set(run.workers.values()))
+        if not left or len(left) == len(dirs):
+            return
+        for host in left:
+            del dirs[host]
+        self._keep_record(run, ())  # before they are closed: what the others keep names them no longer
+        for host in left:
+            self._hosts.tell(host, messages.CloseRun(run=run.key))
+            self._send(self._usage.leave_host(run.job_id, host))
+            self._forget_port(run, host, "its job has left that host")
+
     def _end_run(self, run: DirectedRun) -> None:
         del self._runs[run.key]
         for host in list(run.checkpoint_dirs):
@@ -608,17 +659,13 @@ class Controller:
             self._usage.note(event, now_s)
         if self._usage.keep(event):
             return
-        if (
-            run is None
-            or not run.checkpoint_dirs
-            or not isinstance(event, StepsReported)
-            or not self._usage.is_due(run.job_id, now_s)
-        ):
+        asked: Collection[str] = ()
+        if run is not None and isinstance(event, StepsReported):
+            asked = self._usage.await_usage(event, run.checkpoint_dirs, now_s)
+        if not asked and tells_anything(event):
             self._outbox.add(event)
-            return
-        self._usage.await_usage(event, run.checkpoint_dirs, now_s)
-        for host in list(run.checkpoint_dirs):
-            self._hosts.tell(host, messages.ReadUsage(run=run.key))
+        for host in asked:
+            self._hosts.tell(host, messages.ReadUsage(run=getattr(event, "job_id", "")))
 
     def _report_all(self, events: Iterable[AnyEvent]) -> None:
         for event in events:

@@ -15,7 +15,7 @@ from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.job_context import DeviceBinding, Stage
 from swell.executors.gang.restart_controller import RestartGang
 from swell.executors.hosts.messages import RunOpened
-from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang
+from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed
 from swell.model.job import Elasticity
 from swell.model.target import Target
@@ -198,6 +198,16 @@ class KnownGangs:
             outcome=outcome,
             steps=self._legacies.get(command.job_id, Legacy()).saved_steps,
             message=f"job {command.job_id!r} cannot be started: {why}",
+        )
+
+    def called_off(self, command: StopGang | SuspendGang) -> GangEnded:
+        """The answer where the gang's launch has not come to anything yet."""
+        return GangEnded(
+            at_s=0.0,
+            job_id=command.job_id,
+            generation=command.generation,
+            outcome=Outcome.STOPPED,
+            steps=self._legacies.get(command.job_id, Legacy()).saved_steps,
         )
 
     def obstacle(self, command: LaunchGang | Reconfigure) -> str:

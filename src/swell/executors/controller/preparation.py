@@ -6,8 +6,11 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from swell.executors.hosts.messages import RunOpened
-from swell.model.command import GangCommand, LaunchGang, Reconfigure
+from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import Outcome
+
+#: A share that is needed is waited for no longer. Hosts answer at once.
+LONGEST_SETTING_S = 5.0
 
 
 @dataclass(slots=True)
@@ -16,11 +19,15 @@ class Preparation:
 
     command: LaunchGang | Reconfigure
     opening: set[str] = field(default_factory=set)  #: hosts that have yet to open the run
-    setting: set[str] = field(default_factory=set)  #: hosts that have yet to set its share
+    setting: set[str] = field(
+        default_factory=set
+    )  #: hosts that have yet to set its share, where it is needed
+    since_s: float = 0.0
     opened: dict[str, RunOpened] = field(default_factory=dict)
     refusal: tuple[Outcome, str] | None = None  #: the first one
-    shared: set[str] = field(default_factory=set)  #: hosts that have set its share
+    shared: set[str] = field(default_factory=set)  #: hosts that have its share, or were told to have it
     why_not_shared: str = ""
+    is_called_off: bool = False  #: nothing follows from it but that what was opened is closed
     behind: deque[GangCommand] = field(default_factory=deque)
 
     @property
@@ -40,11 +47,32 @@ class Preparation:
             self.opening.discard(host)
             self.refusal = self.refusal or (outcome, why)
 
+    def is_before(self, command: GangCommand) -> bool:
+        """Whether the command came later than what is prepared."""
+        return command.generation >= self.command.generation
+
+    def call_off(self, by: StopGang | SuspendGang) -> None:
+        """With what waits behind it and is older than this."""
+        self.is_called_off = True
+        self.behind = deque(command for command in self.behind if command.generation > by.generation)
+
     def note_shared(self, host: str, why_not: str) -> None:
+        """Likewise."""
+        if host not in self.setting:
+            return
         self.setting.discard(host)
         if not why_not:
             self.shared.add(host)
         self.why_not_shared = self.why_not_shared or why_not
+
+    def give_up_setting(self, now_s: float) -> bool:
+        """Whether hosts have had enough time to set the share, and have not answered."""
+        if not self.setting or now_s - self.since_s < LONGEST_SETTING_S:
+            return False
+        self.why_not_shared = self.why_not_shared or f"host {min(self.setting)!r} does not answer"
+        self.shared |= self.setting  # they may have it by now, or soon
+        self.setting.clear()
+        return True
 
     def lose_host(self, host: str, why: str) -> bool:
         """Whether an answer was to come from this host. What it has opened is gone with it."""

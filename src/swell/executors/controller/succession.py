@@ -52,6 +52,9 @@ class Heir(Protocol):
     def do(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
         """Perform the effects in order."""
 
+    def release_hosts(self, run: DirectedRun) -> None:
+        """Close the run where its gang has nothing any more."""
+
     def report(self, event: AnyEvent) -> None:
         """Send the event to the daemon, or keep it until there is one."""
 
@@ -120,7 +123,11 @@ class Succession:
     def go_on(self) -> None:
         """Take over what is whole, and end what will not be."""
         for whole in self.takeover.take_whole():
-            if whole.kept and whole.is_sound:
+            known = self.gangs.get(whole.key)
+            if known is not None and not known.is_over:
+                # A host with an older record came first, and its gang does not know of these workers.
+                self.takeover.leave(whole.kept)
+            elif whole.kept and whole.is_sound:
                 self._take_over(whole)
             else:
                 self._give_up(whole)
@@ -147,6 +154,7 @@ class Succession:
             order = SetShare(run=run.key, generation=gang.generation, share=share, is_needed=False)
             self.heir.tell(host, order)
         self.heir.do(run, effects)
+        self.heir.release_hosts(run)
 
     def _give_up(self, whole: WholeRun) -> None:
         self.takeover.leave(whole.kept)

@@ -88,6 +88,10 @@ class Choreography(Protocol):
         """Of every process that lives, or is about to."""
 
     @property
+    def wanted_devices(self) -> tuple[str, ...]:
+        """Of the workers that there are to be, once the change under way is done."""
+
+    @property
     def pids(self) -> tuple[int, ...]:
         """Of every process that lives, in rank order where it has one."""
 

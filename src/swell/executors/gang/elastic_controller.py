@@ -140,6 +140,10 @@ class Gang:
         return flatten(member.slot for member in by_rank(self._roster))
 
     @property
+    def wanted_devices(self) -> tuple[str, ...]:
+        return flatten(self._transition.target)
+
+    @property
     def pids(self) -> tuple[int, ...]:
         return self._roster.pids
 

@@ -100,7 +100,10 @@ class Handover:
             if number in kept or number in lost:
                 worker = kept.get(number, KeptWorker(number=number, exit=_gone()))
                 order = record.orders.get(number)
-                self.roster.members[number] = member_of(worker, slot, order, self.dialogue.now_s)
+                member = member_of(worker, slot, order, self.dialogue.now_s)
+                if number in lost and member.state is State.LEAVING:
+                    member.state = State.LEFT  # and its host was closed, if it is not gone
+                self.roster.members[number] = member
         if record.ending is not None:
             self.shutdown.resume(record.ending.outcome, record.ending.message)
             self.setback.is_over_memory = record.ending.is_over_memory

@@ -96,6 +96,10 @@ class RestartGang:
         return flatten(self._target if is_starting else (m.slot for m in self._members.values()))
 
     @property
+    def wanted_devices(self) -> tuple[str, ...]:
+        return flatten(self._target)
+
+    @property
     def pids(self) -> tuple[int, ...]:
         return tuple(member.pid for member in self._members.values() if member.pid is not None)
 
