@@ -10,6 +10,7 @@ import hashlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +19,7 @@ import msgspec
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.file_messages import FileMessage, FilePart
-from swell.executors.local.agent.job_files import JobPlace, Opening
+from swell.executors.local.agent.job_files import JobPlace, Opening, SharedFiles
 from swell.executors.local.agent.joined_files import JoinedFiles
 from swell.executors.local.files.head_files import HeadFiles
 from swell.executors.local.logs.files import job_folder
@@ -94,6 +95,7 @@ class FileWorld:
         self.head_dir = folder / "head"
         self.head = HeadFiles(self.head_dir, Conduct(), self.turns.background)
         self.hosts: dict[str, HostSide] = {}
+        self.own = SharedFiles(self.head_dir, partial(self.head.when_settled, "local"))
         self.told: list[tuple[str, h.ToHost | h.FromHost]] = []
         self.corrupt: Callable[[FilePart], FilePart] = lambda part: part
         for name in names:
@@ -156,6 +158,7 @@ class FileWorld:
 
     # ------------------------------------------------------------ what happens
     def open(self, host: str, order: h.OpenRun) -> Answer:
+        """`local`: the head's own machine."""
         answer = Answer()
 
         def ready(place: JobPlace) -> None:
@@ -166,7 +169,8 @@ class FileWorld:
             assert answer == Answer()
             answer.refusal = outcome, why
 
-        self.hosts[host].files.open(order, Opening(ready, refuse))
+        files = self.own if host == "local" else self.hosts[host].files
+        files.open(order, Opening(ready, refuse))
         return answer
 
     def save(self, host: str, job_id: str, steps: int, content: bytes, num_kept: int = 2) -> str:

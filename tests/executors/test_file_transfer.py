@@ -128,6 +128,55 @@ def test_a_job_that_moves_while_its_former_checkpoint_is_copied_loses_no_step(
         assert held(made.hosts["b"].state_dir, JOB) == [name]
 
 
+@settings(deadline=None)
+@given(CONTENTS, CONTENTS, st.integers(0, 30), st.data())
+def test_a_job_that_moves_to_the_heads_own_machine_loses_no_step(
+    periodic: bytes, last: bytes, num_turns: int, data: st.DataObject
+) -> None:
+    choose = lambda num: data.draw(st.integers(0, num - 1))  # noqa: E731
+    with world("a") as made:
+        made.save("a", JOB, 7, periodic)
+        for _ in range(num_turns):
+            made.turns.take(choose)
+        name = made.save("a", JOB, 8, last)
+        made.turns.empty("from a")  # it is offered before anyone hears that the worker has left
+        answer = made.open("local", order())
+        trial = made.open("local", order(is_trial=True))
+        assert answer.place is None and trial.place is not None
+        while answer.place is None:
+            assert made.turns.take(choose)
+        assert held(made.head_dir, JOB)[0] == name
+
+
+def test_the_heads_own_machine_waits_for_no_host_that_is_lost_and_for_no_job_but_its_own() -> None:
+    with world() as made:
+        made.submit("other")
+        made.save("a", JOB, 7, b"x" * 100)
+        made.save("b", "other", 7, b"x" * 100)
+        made.turns.empty("from a")
+        made.turns.empty("from b")
+        answer = made.open("local", order())
+        made.lose("a")
+        made.turns.empty("work 1")
+        assert answer.place is not None
+
+
+@pytest.mark.parametrize("host", ["local", "b"])
+def test_a_job_that_grows_does_not_wait_for_what_is_saved_later(host: str) -> None:
+    """Each save comes before the copy of the one before it is done."""
+    with world() as made:
+        made.save("a", JOB, 1, b"x" * 100)
+        made.turns.empty("from a")
+        answer = made.open(host, order())
+        for steps in range(2, 40):
+            made.save("a", JOB, steps, b"x" * (100 + steps))
+            for _ in range(12):
+                made.turns.take(lambda num: 0)
+            if answer.place is not None:
+                break
+        assert answer.place is not None and made.turns.num_under_way
+
+
 def test_of_checkpoints_that_wait_to_be_copied_only_the_latest_is_and_no_other_is_kept_open() -> None:
     num_open = len(os.listdir("/proc/self/fd"))
     with world("a") as made:

@@ -27,7 +27,14 @@ from swell.executors.hosts.kept_runs import KeptRuns
 from swell.executors.hosts.messages import FromHost, OpenRun, StartWorker, TellWorker, ToHost
 from swell.executors.local.agent.containers import ADDRESS, Containers
 from swell.executors.local.agent.gang_limits import GangLimits
-from swell.executors.local.agent.job_files import JobFiles, JobPlace, Opening, SharedFiles
+from swell.executors.local.agent.job_files import (
+    JobFiles,
+    JobPlace,
+    Opening,
+    SharedFiles,
+    WhenSettled,
+    at_once,
+)
 from swell.executors.local.agent.joined_files import JoinedFiles
 from swell.executors.local.agent.options import LOOPBACK, CrewOptions
 from swell.executors.local.agent.run import HostedRun
@@ -65,11 +72,13 @@ class LocalHost:
         lock_fd: int,
         answer: Callable[[FromHost], None],
         listen_at: Callable[[Path], Awaitable[asyncio.Server]],
+        when_settled: WhenSettled = at_once,
     ) -> None:
         """
         Args:
             answer: takes what the controller is told.
             listen_at: opens the door for workers at a path.
+            when_settled: of the controller's state folder, where this host shares it.
         """
         self._options = options
         self._hear = answer
@@ -79,7 +88,7 @@ class LocalHost:
         self.bindings: dict[str, DeviceBinding] = {}
         self._runs: dict[str, HostedRun] = {}
         self._background = ThreadBackground()
-        self._files = self._new_files()
+        self._files = self._new_files(when_settled)
         self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self._warn)
         self._dropped_output = DroppedOutput(options.state_dir)
         callbacks = Callbacks(
@@ -101,10 +110,10 @@ class LocalHost:
             listen_at,
         )
 
-    def _new_files(self) -> JobFiles:
+    def _new_files(self, when_settled: WhenSettled) -> JobFiles:
         options = self._options
         if not options.joined_as:
-            return SharedFiles(options.state_dir)
+            return SharedFiles(options.state_dir, when_settled)
         return JoinedFiles(
             options.state_dir, options.joined_as, self._answer, self._clock.now_s, self._background
         )

@@ -77,13 +77,31 @@ class JobFiles(Protocol):
         """No worker is left."""
 
 
-class SharedFiles:
-    """See `JobFiles`: the controller's state folder is this one, so all is there already."""
+#: Takes a job, and what to do once no host is about to send a checkpoint of it to the controller's folder.
+WhenSettled = Callable[[str, Callable[[], None]], None]
 
-    def __init__(self, state_dir: Path) -> None:
-        self._state_dir = state_dir
+
+def at_once(job_id: str, then: Callable[[], None]) -> None:
+    """See `WhenSettled`: there are no other hosts."""
+    then()
+
+
+class SharedFiles:
+    """See `JobFiles`: the controller's state folder is this one, so all is there already.
+
+    But for a checkpoint that another host is still sending: a gang that comes from there waits for it.
+    """
+
+    def __init__(self, state_dir: Path, when_settled: WhenSettled = at_once) -> None:
+        self._state_dir, self._when_settled = state_dir, when_settled
 
     def open(self, order: OpenRun, opening: Opening) -> None:
+        if order.is_trial:  # it begins from nothing
+            self._place(order, opening)
+        else:
+            self._when_settled(order.job_id, lambda: self._place(order, opening))
+
+    def _place(self, order: OpenRun, opening: Opening) -> None:
         spec, kind = order.spec, TRIAL if order.is_trial else WORKER
         if why := lack_of_needs(spec, "this machine"):
             opening.refuse(Outcome.LOST, why)

@@ -10,6 +10,7 @@ import logging
 import secrets
 import signal
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -66,7 +67,14 @@ class Crew:
         files = HeadFiles(options.state_dir, options.conduct, self._background)
         self._controller = Controller(options.state_dir, options.conduct, self.boot_id, PROTOCOL, files=files)
         self._handshakes = Handshakes(self._identify)
-        self._host = LocalHost(options, self.boot_id, lock_fd, self._hear_host, self._handshakes.listen_at)
+        self._host = LocalHost(
+            options,
+            self.boot_id,
+            lock_fd,
+            self._hear_host,
+            self._handshakes.listen_at,
+            partial(files.when_settled, HOST),
+        )
         self._controller.join_host(HOST, self._host)
         self._door = None if new_door is None else new_door(self._controller, options, self.boot_id)
         self.hosts_address = ""  #: where hosts join

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from swell.executors.hosts.file_messages import (
@@ -31,7 +32,7 @@ class HeadCheckpoints:
         self._copies: dict[tuple[str, JobCheckpoint], _Copy] = {}  #: under way, by host
         self._ending: dict[_Copy, str] = {}  #: given up, but something is still being written; by job
         self._next: dict[tuple[str, str], CheckpointOffered] = {}  #: after what is copied; by host and job
-        self._waiting: list[tuple[str, str, Callable[[], None]]] = []  #: host, job, what it waits to do
+        self._waiting: list[_Waiting] = []
 
     def take(self, host: str, offer: CheckpointOffered, say: Say) -> None:
         """Take what a host offers: one of a job at a time, and of those that wait only the latest.
@@ -74,13 +75,16 @@ class HeadCheckpoints:
             copy.hear(part)
 
     def when_settled(self, host: str, job_id: str, then: Callable[[], None]) -> None:
-        """Once no other host is about to send a checkpoint of the job. It may be gone by then."""
-        self._waiting.append((host, job_id, then))
+        """Once no other host is about to send a checkpoint of the job that is offered now. A job that goes on
+        elsewhere saves no more; one that grows goes on saving, and would be waited for for ever.
+        """
+        offered = {offer for offer in self._offered(job_id) if offer[0] != host}
+        self._waiting.append(_Waiting(host, job_id, offered, then))
         self._go_on()
 
     def lose(self, host: str) -> None:
         """What it was about to send does not come; it waits for nothing."""
-        self._waiting = [entry for entry in self._waiting if entry[0] != host]
+        self._waiting = [entry for entry in self._waiting if entry.host != host]
         self._next = {key: offer for key, offer in self._next.items() if key[0] != host}
         for of, file in list(self._copies):
             if of == host and (copy := self._copies.pop((of, file), None)) is not None:
@@ -89,15 +93,29 @@ class HeadCheckpoints:
         self._go_on()
 
     def _go_on(self) -> None:
-        due = [entry for entry in self._waiting if not self._is_expected(*entry[:2])]
+        due = [entry for entry in self._waiting if not self._is_expected(entry)]
         self._waiting = [entry for entry in self._waiting if entry not in due]
-        for _, _, then in due:
-            then()
+        for entry in due:
+            entry.then()
 
-    def _is_expected(self, host: str, job_id: str) -> bool:
-        """Whether another host is about to send a checkpoint of the job."""
-        is_sent = any(of != host and file.job_id == job_id for of, file in self._copies)
-        return is_sent or job_id in self._ending.values()
+    def _is_expected(self, entry: _Waiting) -> bool:
+        is_sent = not entry.offered.isdisjoint(self._offered(entry.job_id))
+        return is_sent or entry.job_id in self._ending.values()
+
+    def _offered(self, job_id: str) -> set[tuple[str, str]]:
+        """Host and name of each one of the job that is copied, or waits for that."""
+        copied = {(host, file.name) for host, file in self._copies if file.job_id == job_id}
+        return copied | {(host, offer.name) for (host, job), offer in self._next.items() if job == job_id}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting:
+    """A host that is to have the newest checkpoint of a job."""
+
+    host: str
+    job_id: str
+    offered: set[tuple[str, str]]  #: by others when it asked
+    then: Callable[[], None]
 
 
 class _Copy:

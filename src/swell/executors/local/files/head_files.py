@@ -72,11 +72,15 @@ class HeadFiles:
             case files.LogPiece() | files.LeaderNoted():
                 end.logs.hear(message)
 
+    def when_settled(self, host: str, job_id: str, then: Callable[[], None]) -> None:
+        """See `HeadCheckpoints.when_settled`."""
+        self._checkpoints.when_settled(host, job_id, then)
+
     def _find(self, host: str, end: _HostEnd, request: files.JobFilesRequest) -> None:
         def find() -> None:
             self._background(lambda: _found(self._state_dir, request), end.tell)
 
-        self._checkpoints.when_settled(host, request.job_id, find)
+        self.when_settled(host, request.job_id, find)
 
 
 def _found(state_dir: Path, request: files.JobFilesRequest) -> files.JobFilesFound:
