@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from tests.executors.puppets import make_spec
 
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.hosts import messages as h
@@ -22,6 +23,7 @@ from swell.executors.hosts.file_messages import FileMessage, FilePart
 from swell.executors.local.agent.job_files import JobPlace, Opening, SharedFiles
 from swell.executors.local.agent.joined_files import JoinedFiles
 from swell.executors.local.files.head_files import HeadFiles
+from swell.executors.local.files.log_forwarding import LogName
 from swell.executors.local.logs.files import job_folder
 from swell.model.event import Outcome
 from swell.wire.checkpoint_files import checkpoint_name, checkpoints_in, is_whole
@@ -106,6 +108,18 @@ class FileWorld:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
+    def note_open(self, host: str, job_id: str, is_trial: bool = False) -> str:
+        """The host is told to open a run of this job, as far as the head's files are concerned."""
+        run = f"trial:{job_id}" if is_trial else job_id
+        order = h.OpenRun(run=run, job_id=job_id, spec=make_spec(), is_trial=is_trial)
+        self.head.note_told(host, order)
+        return run
+
+    def note_started(self, host: str, log: LogName) -> None:
+        """Likewise of a worker."""
+        run = self.note_open(host, log.job_id, log.is_trial)
+        self.head.note_told(host, h.StartWorker(run=run, worker=log.worker, devices=(), environ={}))
+
     def join(self, name: str, state_dir: Path) -> HostSide:
         def answer(message: h.FromHost) -> None:
             self.told.append((name, message))
@@ -169,8 +183,11 @@ class FileWorld:
             assert answer == Answer()
             answer.refusal = outcome, why
 
-        files = self.own if host == "local" else self.hosts[host].files
-        files.open(order, Opening(ready, refuse))
+        if host == "local":
+            self.own.open(order, Opening(ready, refuse))
+        else:
+            self.head.note_told(host, order)
+            self.hosts[host].files.open(order, Opening(ready, refuse))
         return answer
 
     def save(self, host: str, job_id: str, steps: int, content: bytes, num_kept: int = 2) -> str:
@@ -179,6 +196,7 @@ class FileWorld:
         name = write_checkpoint(folder, steps, content)
         for _, path in checkpoints_in(folder)[num_kept:]:
             path.unlink()
+        self.note_open(host, job_id)
         self.hosts[host].files.saved(job_id, str(folder / name))
         return name
 

@@ -12,6 +12,7 @@ from tests.executors.test_file_transfer import JOB, order
 from swell.executors.controller.worker_numbers import WorkerNumbers
 from swell.executors.hosts import file_messages as files
 from swell.executors.hosts import messages as h
+from swell.executors.local.files.log_forwarding import LogName
 from swell.executors.local.files.places import place_of
 from swell.model.event import Outcome
 from swell.wire.checkpoint_files import checkpoint_name
@@ -43,6 +44,10 @@ def world(tmp_path: Path) -> FileWorld:
     made = FileWorld(tmp_path, "a")
     (made.submit(JOB) / "checkpoints").mkdir()
     assert write_checkpoint(made.head_dir / "jobs" / JOB, 1, CONTENT) == NAME
+    for job_id in (JOB, *JOB_IDS):
+        made.note_started("a", LogName(job_id, 0, False))
+    for digest in DIGESTS:
+        made.head.note_told("a", order(f"job of {digest!r}", code=digest))
     return made
 
 

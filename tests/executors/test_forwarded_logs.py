@@ -33,6 +33,7 @@ class Printing:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = log_path(folder, "trial" if is_trial else "worker", worker)
         self.has_ended = False
+        world.note_started(host, self.name)
         self._files.log_begins(self.name, self.path)
         self._writer = LogWriter(self.path)
 

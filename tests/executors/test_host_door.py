@@ -25,7 +25,7 @@ from swell.executors.remote.host_door import HostDoor, UnknownHost
 from swell.executors.remote.in_term import SaidInTerm
 from swell.executors.remote.lease_book import LEASES_FILE, LeaseBook, UnusableLeases
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join
-from swell.model.event import Outcome
+from swell.model.event import GangEnded, Outcome
 
 TICK_S, KILL_S = 0.1, 0.2
 TIMES = LeaseTimes(lease_s=3.0, margin_s=0.5)
@@ -467,6 +467,30 @@ def test_what_was_said_in_another_term_is_dropped(world: World) -> None:
         )
     world.carry()
     assert len(world.controller.heard) == num_heard
+
+
+def test_what_a_host_says_to_have_kept_is_believed_if_an_earlier_controller_had_it(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By that it could claim the gang of any job, and its files."""
+    ended = GangEnded(at_s=0.0, job_id="job-7", generation=99, outcome=Outcome.LOST, steps=0)
+    kept: h.FromHost = h.EndKept(end=ended)
+
+    def say() -> bool:
+        """Whether the controller hears it."""
+        world.host.terms.conversation.say(SaidInTerm(term=world.host.terms.term, message=kept))
+        world.carry()
+        return kept in world.controller.heard
+
+    assert not say()
+    assert "refused host n1: it says what it has kept (EndKept), and no earlier agent gave it" in caplog.text
+    world.start_controller()
+    world.pass_time(1.0)
+    assert world.host.terms.term == 1 and say()
+    world.restart_host()
+    world.pass_time(1.0)
+    world.controller.heard.clear()
+    assert world.host.terms.term == 2 and not say()
 
 
 def test_a_message_that_no_line_takes_is_answered_where_it_would_have_been_sent(world: World) -> None:

@@ -15,6 +15,7 @@ from tests.executors.listening import LIMIT_S
 from tests.executors.puppets import make_spec
 from tests.executors.test_host_door import FakeController
 
+from swell.executors.controller.file_store import NotedHost
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.file_messages import FileMessage
@@ -50,14 +51,15 @@ class ControllerWithFiles(FakeController):
         self._files = HeadFiles(folder, Conduct(), self.background)
 
     def join_host(self, name: str, host: h.NodeHost) -> None:
-        super().join_host(name, host)
         self._files.join(name, host.tell)
+        super().join_host(name, NotedHost(name, host, self._files))
 
     def lose_host(self, name: str, why: str) -> None:
         super().lose_host(name, why)
         self._files.lose(name)
 
     def hear(self, host: str, message: h.FromHost) -> None:
+        self._files.note_said(host, message)
         if isinstance(message, FileMessage):
             self._files.hear(host, message)
         else:

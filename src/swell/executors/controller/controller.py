@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.awake_clock import AwakeClock
-from swell.executors.controller.file_store import FileStore
+from swell.executors.controller.file_store import FileStore, NotedHost
 from swell.executors.controller.gangs import KnownGangs, cannot_change, unknown
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import DaemonLine, Outbox
@@ -369,7 +369,11 @@ class Controller:
     # ------------------------------------------------------------ what hosts say
     def _hear_member(self, host: str, message: FromHost) -> None:
         """A host may have been lost after it said this."""
-        if host in self._hosts and not self._succession.keep(host, message):
+        if host not in self._hosts:
+            return
+        if self._files is not None:
+            self._files.note_said(host, message)
+        if not self._succession.keep(host, message):
             self._hear(host, message)
 
     def _hear(self, host: str, message: FromHost) -> None:
@@ -454,9 +458,10 @@ class Controller:
         self.do(run, run.director.said(worker, said, now_s))
 
     def _join_host(self, name: str, host: NodeHost) -> None:
-        self._hosts.join(name, host)
         if self._files is not None:
             self._files.join(name, host.tell)
+            host = NotedHost(name, host, self._files)
+        self._hosts.join(name, host)
 
     def offer(self, host: str, offered: messages.DevicesOffered) -> None:
         """Use these devices of the host, and no others."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from swell.executors.hosts.file_messages import FileMessage
-from swell.executors.hosts.messages import ToHost
+from swell.executors.hosts.messages import FromHost, NodeHost, ToHost
 
 
 class FileStore(Protocol):
@@ -15,8 +16,27 @@ class FileStore(Protocol):
     def join(self, host: str, tell: Callable[[ToHost], None]) -> None:
         """From now on this host may say something. `tell` sends it a message."""
 
+    def note_told(self, host: str, message: ToHost) -> None:
+        """The host is about to be told this: which runs it opens is what it may have files of."""
+
+    def note_said(self, host: str, message: FromHost) -> None:
+        """The host has said this; what it says of files is for `hear`."""
+
     def hear(self, host: str, message: FileMessage) -> None:
         """A message of a host that has joined."""
 
     def lose(self, host: str) -> None:
         """It is gone: what it was about to send does not come."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotedHost:
+    """See `NodeHost`: one of which the store hears what it is told."""
+
+    name: str
+    host: NodeHost
+    store: FileStore
+
+    def tell(self, message: ToHost) -> None:
+        self.store.note_told(self.name, message)
+        self.host.tell(message)

@@ -15,6 +15,9 @@ for its parts, a few at a time, and so decides how much is on its way::
     CheckpointTaken                ->                              whole and safe there, or not
                                    <-           LogPiece, LeaderNoted
     LogTaken                       ->                              the next one may come
+
+A host may ask for files of runs that were opened on it, and send such, and no others. What it has yet to send
+when another controller comes it says first, in `FilesKept`.
 """
 
 from __future__ import annotations
@@ -109,6 +112,21 @@ class LogTaken(FileMessage, frozen=True, kw_only=True):
 
 
 # ---------------------------------------------------------------- host -> controller
+class WorkerLog(msgspec.Struct, frozen=True, kw_only=True):
+    """What one worker prints."""
+
+    job_id: str
+    worker: int
+    is_trial: bool
+
+
+class FilesKept(FileMessage, frozen=True, kw_only=True):
+    """To a controller that is new to the host: what a former one has not taken. It comes from now on."""
+
+    checkpoints: tuple[JobCheckpoint, ...]
+    logs: tuple[WorkerLog, ...]
+
+
 class JobFilesRequest(FileMessage, frozen=True, kw_only=True):
     """Answered when no checkpoint of the job is on its way to the controller from another host."""
 

@@ -14,7 +14,7 @@ it is opened before the first and closed after the last::
     CloseRun                       ->                              no worker of it is left
 
 To a controller that is new to it a host tells first, before `DevicesOffered`, what it has kept: a `RunKept`
-for each run that is open, and an `EndKept` for each gang that has ended.
+for each run that is open, and an `EndKept` for each gang that has ended; and `FilesKept`, if need be.
 
 A host that has a state folder of its own says and hears about files between: see `file_messages`.
 
@@ -35,6 +35,7 @@ from swell.executors.hosts.file_messages import (
     CheckpointOffered,
     CheckpointTaken,
     FilePart,
+    FilesKept,
     JobFilesFound,
     JobFilesRequest,
     LeaderNoted,
@@ -292,6 +293,7 @@ FromHost = (
     | PartRequest
     | FilePart
     | NoFile
+    | FilesKept
     | JobFilesRequest
     | CheckpointOffered
     | LogPiece

@@ -17,7 +17,8 @@ from typing import Protocol
 
 import msgspec
 
-from swell.executors.hosts.messages import FromHost, NodeHost
+from swell.executors.hosts.file_messages import FilesKept
+from swell.executors.hosts.messages import EndKept, FromHost, NodeHost, RunKept
 from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
 from swell.executors.remote.conversation import Conversation
 from swell.executors.remote.host_in_term import HostInTerm
@@ -32,7 +33,7 @@ from swell.wire.lines import NO_MESSAGE
 #: The controller's own machine is called so, and so are its nodes.
 RESERVED = re.compile(r"local|node[0-9]+")
 ACKNOWLEDGE_EVERY_S = 1.0
-#: What cannot be written is told so often.
+#: What hosts do wrong, or what cannot be written, is told so often.
 TELL_EVERY_S = 60.0
 
 log = logging.getLogger("swell.hosts")
@@ -177,11 +178,23 @@ class HostDoor:
         if message.term != host.term:
             return
         if isinstance(message, SaidInTerm):
-            self._owner.hear(host.name, message.message)
+            self._hear_said(host, message)
         elif isinstance(message, HostLeft):
             self._book.end(host.name, message.term)
             self._lose_ended("it left the platform")
             host.conversation.close()
+
+    def _hear_said(self, host: JoinedHost, said: SaidInTerm) -> None:
+        """What a host had kept is believed if it can have: it could claim the gang of any job by that."""
+        is_kept = isinstance(said.message, RunKept | EndKept | FilesKept)
+        if is_kept and not self._book.is_recalled(host.name, host.machine, said.term):
+            what = type(said.message).__name__
+            why = (
+                f"it says what it has kept ({what}), and no earlier agent gave it a lease in term {said.term}"
+            )
+            self._tell_seldom(f"refused host {host.name}: {why}")
+            return
+        self._owner.hear(host.name, said.message)
 
     def hear_question(self, host: JoinedHost, body: bytes) -> None:
         """A message of the moment: the host asks for its lease."""
@@ -196,7 +209,9 @@ class HostDoor:
         try:
             answer = self._book.answer(host.name, host.machine, asked)
         except OSError as error:
-            self._tell_unwritable(error)
+            self._tell_seldom(
+                f"no host gets a lease, because none can be noted ({error}): make room on the disk"
+            )
             return
         if isinstance(answer, LeaseGranted):
             self._awaited.discard(host.name)
@@ -221,10 +236,10 @@ class HostDoor:
     def _refuse_nonsense(self, host: JoinedHost, error: Exception) -> None:
         host.conversation.refuse(f"host {host.name!r} said what is no message ({error}); the line is closed")
 
-    def _tell_unwritable(self, error: OSError) -> None:
+    def _tell_seldom(self, what: str) -> None:
         if time.monotonic() >= self._told_s + TELL_EVERY_S:
             self._told_s = time.monotonic()
-            log.warning("no host gets a lease, because none can be noted (%s): make room on the disk", error)
+            log.warning("%s", what)
 
     # ------------------------------------------------------------ time
     def tick(self) -> None:

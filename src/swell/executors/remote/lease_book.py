@@ -47,6 +47,8 @@ class LeaseBook:
         self._leases.recall([record.granted for record in found], self._clock.now_s())
         #: Hosts whose workers an earlier controller may have started, and which have not asked this one.
         self._unheard = {record.granted.host for record in found if not record.granted.is_over}
+        #: Terms in which an earlier controller may have started them; None: in any.
+        self._recalled = {r.granted.host: r.granted.term for r in found if not r.granted.is_over}
         self._written = found
         self._is_told = False  #: that it cannot be written
 
@@ -61,6 +63,11 @@ class LeaseBook:
         """Hosts on which workers of an earlier controller may run."""
         return frozenset(self._unheard)
 
+    def is_recalled(self, host: str, machine: str, term: int) -> bool:
+        """Whether an earlier controller may have had this host in this term, with workers."""
+        known = self._recalled.get(host, term + 1)
+        return known in (term, None) and self._machines.get(host, machine) == machine
+
     def answer(self, host: str, machine: str, asked: LeaseAsked) -> FromController:
         """May be sent as soon as this returns.
 
@@ -73,6 +80,7 @@ class LeaseBook:
         now_s = self._clock.now_s()
         if self._machines.get(host, machine) != machine:
             self._leases.forget(host, now_s)
+            self._recalled.pop(host, None)
         self._machines[host] = machine
         answer = self._leases.answer(host, asked, now_s)
         self._write()

@@ -130,9 +130,9 @@ class LocalHost:
 
         Files that were under way to another one are offered again.
         """
-        self._files.controller_replaced()
         for message in self._kept.kept():
             self._hear(message)
+        self._files.controller_replaced()
 
     def offer(self, bindings: Mapping[str, DeviceBinding], nodes: tuple[Node, ...] = ()) -> None:
         """Devices of this machine, beside those that were offered before. `nodes`: see `DevicesOffered`."""

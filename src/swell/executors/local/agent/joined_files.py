@@ -92,8 +92,17 @@ class JoinedFiles:
     def controller_replaced(self) -> None:
         self._openings.clear()  # the new one asks again
         self._fetches.give_up("another controller is there now")
+        self._tell_kept()
         self._checkpoints.restart()
         self._logs.restart()
+
+    def _tell_kept(self) -> None:
+        logs = tuple(
+            files.WorkerLog(job_id=log.job_id, worker=log.worker, is_trial=log.is_trial)
+            for log in self._logs.unsent
+        )
+        if self._checkpoints.untaken or logs:
+            self._answer(files.FilesKept(checkpoints=self._checkpoints.untaken, logs=logs))
 
     def close(self) -> None:
         self._outgoing.close()

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.hosts import file_messages as files
-from swell.executors.hosts.messages import ToHost
+from swell.executors.hosts.messages import FromHost, ToHost
 from swell.executors.local.files.background import Background
 from swell.executors.local.files.head_checkpoints import HeadCheckpoints
 from swell.executors.local.files.head_logs import HeadLogs
+from swell.executors.local.files.opened_runs import OpenedRuns, foreign
 from swell.executors.local.files.outgoing import OutgoingFiles
-from swell.executors.local.files.places import checkpoint_folder
+from swell.executors.local.files.places import checkpoint_folder, shown
+from swell.executors.local.files.snapshot_contents import SnapshotContents
 from swell.executors.local.logs.files import TRIAL, WORKER, next_number
 from swell.wire.checkpoint_files import checkpoints_in
 
+#: Refusals are told so often of each host: it could fill the log.
+TELL_EVERY_S = 60.0
 
-@dataclass(frozen=True, slots=True)
+log = logging.getLogger("swell.hosts")
+
+
+@dataclass(slots=True)
 class _HostEnd:
     """What is under way with one host."""
 
     tell: Callable[[ToHost], None]
     outgoing: OutgoingFiles
     logs: HeadLogs
+    opened: OpenedRuns = field(default_factory=OpenedRuns)
+    num_refused: int = 0
+    told_s: float = float("-inf")  #: when a refusal was told last
 
 
 class HeadFiles:
@@ -34,6 +46,7 @@ class HeadFiles:
         self._state_dir, self._conduct, self._background = state_dir, conduct, background
         num_kept = conduct.worker_settings.keep_checkpoints
         self._checkpoints = HeadCheckpoints(state_dir, num_kept, background)
+        self._contents = SnapshotContents(state_dir)
         self._hosts: dict[str, _HostEnd] = {}
 
     def join(self, host: str, tell: Callable[[ToHost], None]) -> None:
@@ -57,10 +70,26 @@ class HeadFiles:
             end.logs.close()
             self._checkpoints.lose(host)
 
+    def note_told(self, host: str, message: ToHost) -> None:
+        """See `FileStore`."""
+        if (end := self._hosts.get(host)) is not None:
+            end.opened.note_told(message)
+
+    def note_said(self, host: str, message: FromHost) -> None:
+        """See `FileStore`."""
+        if not isinstance(message, files.FileMessage) and (end := self._hosts.get(host)) is not None:
+            end.opened.note_said(message)
+
     def hear(self, host: str, message: files.FileMessage) -> None:
         """See `FileStore`."""
         end = self._hosts[host]
+        if why := end.opened.why_not(message):
+            self._refuse(host, end, message, why)
+            return
+        end.opened.note_said(message)
         match message:
+            case files.PartRequest(file=files.CodeContent(digest=digest)):
+                self._send_content(host, end, message, digest)
             case files.PartRequest():
                 end.outgoing.hear(message)
             case files.FilePart() | files.NoFile():
@@ -75,6 +104,36 @@ class HeadFiles:
     def when_settled(self, host: str, job_id: str, then: Callable[[], None]) -> None:
         """See `HeadCheckpoints.when_settled`."""
         self._checkpoints.when_settled(host, job_id, then)
+
+    def _send_content(self, host: str, end: _HostEnd, request: files.PartRequest, digest: str) -> None:
+        """If it is of the code of a run there."""
+        codes = end.opened.codes
+
+        def answer(is_its_own: bool) -> None:
+            if self._hosts.get(host) is not end:
+                return
+            if is_its_own:
+                end.outgoing.hear(request)
+            else:
+                self._refuse(host, end, request, foreign(f"it asked for {shown(request.file)}"))
+
+        self._background(lambda: self._contents.has(codes, digest), answer)
+
+    def _refuse(self, host: str, end: _HostEnd, message: files.FileMessage, why: str) -> None:
+        """Nothing is read or written; the host need not wait for an answer."""
+        end.num_refused += 1
+        if time.monotonic() >= end.told_s + TELL_EVERY_S:
+            end.told_s = time.monotonic()
+            log.warning("refused host %s: %s; %d refusals since it joined", host, why, end.num_refused)
+        match message:
+            case files.PartRequest(file=file):
+                end.tell(files.NoFile(file=file, why=f"the head has refused it: {why}"))
+            case files.JobFilesRequest(run=run):
+                end.tell(files.JobFilesFound(run=run, checkpoint="", first_worker=0, why_not=why))
+            case files.CheckpointOffered(job_id=job_id, name=name):
+                end.tell(files.CheckpointTaken(job_id=job_id, name=name, why_not=why))
+            case files.LogPiece() | files.LeaderNoted():
+                end.tell(files.LogTaken())
 
     def _find(self, host: str, end: _HostEnd, request: files.JobFilesRequest) -> None:
         def find() -> None:

@@ -54,6 +54,11 @@ class HostCheckpoints:
             (self._warned.add if message.why_not else self._warned.discard)(job_id)
             self._warn(job_id, COPY, message.why_not)
 
+    @property
+    def untaken(self) -> tuple[JobCheckpoint, ...]:
+        """The latest of each job that was offered and not answered."""
+        return tuple(JobCheckpoint(job_id=job_id, name=offers[-1]) for job_id, offers in self._offers.items())
+
     def restart(self) -> None:
         """Another controller is there now, which knows of no offer."""
         for job_id, offers in list(self._offers.items()):

@@ -95,6 +95,11 @@ class LogForwarder:
             self._tell(log)
         self.tick()
 
+    @property
+    def unsent(self) -> tuple[LogName, ...]:
+        """Of which the end was not taken."""
+        return tuple(self._logs)
+
     def restart(self) -> None:
         """Another controller is there now. What was under way to the former one may be missing."""
         for log in self._logs.values():

@@ -1,0 +1,125 @@
+"""What a host may ask of the controller's state folder and send there: files of runs that were opened on it.
+
+A host is another machine, and whoever has it may have it say anything. What was opened there is known here,
+and was not said by it; but for what it had kept when another controller came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from swell.executors.hosts import file_messages as files
+from swell.executors.hosts.messages import (
+    CloseRun,
+    HostMessage,
+    OpenRun,
+    RunKept,
+    RunRefused,
+    StartWorker,
+    ToHost,
+)
+from swell.executors.local.files.log_forwarding import LogName
+from swell.executors.local.files.places import shown
+
+#: Of workers whose runs are closed, so many may have something to say yet. Trial workers that were silent
+#: never say that they have ended.
+MAX_LATE_LOGS = 1000
+
+
+class OpenedRuns:
+    """On one host, in its present term. Pure: its owner hands on what the host is told, and what it says."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, OpenRun] = {}
+        self._logs: dict[str, set[LogName]] = {}  #: that are not at their end, by run
+        self._late_logs: dict[LogName, None] = {}  #: the same of runs that are closed, the oldest first
+        self._kept: set[files.JobCheckpoint] = set()  #: not sent to the controller before
+
+    @property
+    def codes(self) -> frozenset[str]:
+        """Digests of the snapshots of these runs."""
+        return frozenset(order.spec.code for order in self._runs.values() if order.spec.code)
+
+    # ------------------------------------------------------------ what goes there, and comes from there
+    def note_told(self, message: ToHost) -> None:
+        """To be noted before the host has it."""
+        match message:
+            case OpenRun():
+                self._runs[message.run] = message
+            case StartWorker(run=key, worker=worker):
+                self._expect(key, [worker])
+            case CloseRun(run=key):
+                self._runs.pop(key, None)
+                self._expect_late(self._logs.pop(key, ()))
+            case files.CheckpointTaken(job_id=job_id, name=name):
+                self._kept.discard(files.JobCheckpoint(job_id=job_id, name=name))
+
+    def note_said(self, message: HostMessage) -> None:
+        """Of what it has kept it is to be believed; see `HostDoor`."""
+        match message:
+            case RunKept(order=order):
+                self._runs[order.run] = order
+                self._expect(order.run, (worker.number for worker in message.workers))
+            case files.FilesKept():
+                self._kept.update(message.checkpoints)
+                self._expect_late(LogName(log.job_id, log.worker, log.is_trial) for log in message.logs)
+            case RunRefused(run=key):
+                self._runs.pop(key, None)
+            case files.LogPiece(is_last=True):
+                self._end_log(LogName(message.job_id, message.worker, message.is_trial))
+
+    def _expect(self, key: str, workers: Iterable[int]) -> None:
+        if (order := self._runs.get(key)) is not None:
+            names = {LogName(order.job_id, worker, order.is_trial) for worker in workers}
+            self._logs.setdefault(key, set()).update(names)
+
+    def _expect_late(self, names: Iterable[LogName]) -> None:
+        self._late_logs.update(dict.fromkeys(names))
+        for oldest in list(islice(self._late_logs, max(0, len(self._late_logs) - MAX_LATE_LOGS))):
+            del self._late_logs[oldest]
+
+    def _end_log(self, name: LogName) -> None:
+        self._late_logs.pop(name, None)
+        for names in self._logs.values():
+            names.discard(name)
+
+    # ------------------------------------------------------------ what follows
+    def why_not(self, message: files.FileMessage) -> str:
+        """Why the host has no business to say this; empty: it has.
+
+        Of contents of code see `codes`: which contents a snapshot has stands on the disk.
+        """
+        match message:
+            case files.PartRequest(file=files.JobCheckpoint(job_id=job_id) as file):
+                return "" if self._has_job(job_id) else foreign(f"it asked for {shown(file)}")
+            case files.PartRequest(file=files.CodeManifest(digest=digest) as file):
+                return "" if digest in self.codes else foreign(f"it asked for {shown(file)}")
+            case files.JobFilesRequest(run=key, job_id=job_id, is_trial=is_trial):
+                order = self._runs.get(key)
+                is_its_own = order is not None and (order.job_id, order.is_trial) == (job_id, is_trial)
+                return "" if is_its_own else foreign(f"it asked for the files of job {job_id!r}")
+            case files.CheckpointOffered(job_id=job_id, name=name):
+                file = files.JobCheckpoint(job_id=job_id, name=name)
+                is_its_own = self._has_job(job_id) or file in self._kept
+                return "" if is_its_own else foreign(f"it offered {shown(file)}")
+            case files.LogPiece(is_trial=is_trial):
+                return self._why_no_log(LogName(message.job_id, message.worker, is_trial))
+            case files.LeaderNoted():
+                return self._why_no_log(LogName(message.job_id, message.worker, False))
+        return ""
+
+    def _has_job(self, job_id: str) -> bool:
+        """Whether its gang may have workers there; a trial run has no checkpoints."""
+        return any(order.job_id == job_id and not order.is_trial for order in self._runs.values())
+
+    def _why_no_log(self, name: LogName) -> str:
+        is_expected = name in self._late_logs or any(name in names for names in self._logs.values())
+        return (
+            "" if is_expected else foreign(f"it sent output of worker {name.worker} of job {name.job_id!r}")
+        )
+
+
+def foreign(what: str) -> str:
+    """Why something is refused. `what`: the host has done."""
+    return f"{what}, of which no run was opened there in its present term"
